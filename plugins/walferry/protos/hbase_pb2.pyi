@@ -1,0 +1,459 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ScopeType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REPLICATION_SCOPE_LOCAL: _ClassVar[ScopeType]
+    REPLICATION_SCOPE_GLOBAL: _ClassVar[ScopeType]
+    REPLICATION_SCOPE_SERIAL: _ClassVar[ScopeType]
+REPLICATION_SCOPE_LOCAL: ScopeType
+REPLICATION_SCOPE_GLOBAL: ScopeType
+REPLICATION_SCOPE_SERIAL: ScopeType
+
+class TableName(_message.Message):
+    __slots__ = ("namespace", "qualifier")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    QUALIFIER_FIELD_NUMBER: _ClassVar[int]
+    namespace: bytes
+    qualifier: bytes
+    def __init__(self, namespace: _Optional[bytes] = ..., qualifier: _Optional[bytes] = ...) -> None: ...
+
+class ServerName(_message.Message):
+    __slots__ = ("host_name", "port", "start_code")
+    HOST_NAME_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    START_CODE_FIELD_NUMBER: _ClassVar[int]
+    host_name: str
+    port: int
+    start_code: int
+    def __init__(self, host_name: _Optional[str] = ..., port: _Optional[int] = ..., start_code: _Optional[int] = ...) -> None: ...
+
+class NameStringPair(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class NameBytesPair(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: bytes
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class BytesBytesPair(_message.Message):
+    __slots__ = ("first", "second")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    SECOND_FIELD_NUMBER: _ClassVar[int]
+    first: bytes
+    second: bytes
+    def __init__(self, first: _Optional[bytes] = ..., second: _Optional[bytes] = ...) -> None: ...
+
+class VersionInfo(_message.Message):
+    __slots__ = ("version", "url", "revision", "user", "date", "src_checksum", "version_major", "version_minor")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    SRC_CHECKSUM_FIELD_NUMBER: _ClassVar[int]
+    VERSION_MAJOR_FIELD_NUMBER: _ClassVar[int]
+    VERSION_MINOR_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    url: str
+    revision: str
+    user: str
+    date: str
+    src_checksum: str
+    version_major: int
+    version_minor: int
+    def __init__(self, version: _Optional[str] = ..., url: _Optional[str] = ..., revision: _Optional[str] = ..., user: _Optional[str] = ..., date: _Optional[str] = ..., src_checksum: _Optional[str] = ..., version_major: _Optional[int] = ..., version_minor: _Optional[int] = ...) -> None: ...
+
+class UUID(_message.Message):
+    __slots__ = ("least_sig_bits", "most_sig_bits")
+    LEAST_SIG_BITS_FIELD_NUMBER: _ClassVar[int]
+    MOST_SIG_BITS_FIELD_NUMBER: _ClassVar[int]
+    least_sig_bits: int
+    most_sig_bits: int
+    def __init__(self, least_sig_bits: _Optional[int] = ..., most_sig_bits: _Optional[int] = ...) -> None: ...
+
+class ClusterId(_message.Message):
+    __slots__ = ("cluster_id",)
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    def __init__(self, cluster_id: _Optional[str] = ...) -> None: ...
+
+class Master(_message.Message):
+    __slots__ = ("master", "rpc_version", "info_port")
+    MASTER_FIELD_NUMBER: _ClassVar[int]
+    RPC_VERSION_FIELD_NUMBER: _ClassVar[int]
+    INFO_PORT_FIELD_NUMBER: _ClassVar[int]
+    master: ServerName
+    rpc_version: int
+    info_port: int
+    def __init__(self, master: _Optional[_Union[ServerName, _Mapping]] = ..., rpc_version: _Optional[int] = ..., info_port: _Optional[int] = ...) -> None: ...
+
+class WALHeader(_message.Message):
+    __slots__ = ("has_compression", "encryption_key", "has_tag_compression", "writer_cls_name", "cell_codec_cls_name", "has_value_compression", "value_compression_algorithm")
+    HAS_COMPRESSION_FIELD_NUMBER: _ClassVar[int]
+    ENCRYPTION_KEY_FIELD_NUMBER: _ClassVar[int]
+    HAS_TAG_COMPRESSION_FIELD_NUMBER: _ClassVar[int]
+    WRITER_CLS_NAME_FIELD_NUMBER: _ClassVar[int]
+    CELL_CODEC_CLS_NAME_FIELD_NUMBER: _ClassVar[int]
+    HAS_VALUE_COMPRESSION_FIELD_NUMBER: _ClassVar[int]
+    VALUE_COMPRESSION_ALGORITHM_FIELD_NUMBER: _ClassVar[int]
+    has_compression: bool
+    encryption_key: bytes
+    has_tag_compression: bool
+    writer_cls_name: str
+    cell_codec_cls_name: str
+    has_value_compression: bool
+    value_compression_algorithm: int
+    def __init__(self, has_compression: _Optional[bool] = ..., encryption_key: _Optional[bytes] = ..., has_tag_compression: _Optional[bool] = ..., writer_cls_name: _Optional[str] = ..., cell_codec_cls_name: _Optional[str] = ..., has_value_compression: _Optional[bool] = ..., value_compression_algorithm: _Optional[int] = ...) -> None: ...
+
+class FamilyScope(_message.Message):
+    __slots__ = ("family", "scope_type")
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    family: bytes
+    scope_type: ScopeType
+    def __init__(self, family: _Optional[bytes] = ..., scope_type: _Optional[_Union[ScopeType, str]] = ...) -> None: ...
+
+class Attribute(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: bytes
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class WALKey(_message.Message):
+    __slots__ = ("encoded_region_name", "table_name", "log_sequence_number", "write_time", "cluster_id", "scopes", "following_kv_count", "cluster_ids", "nonceGroup", "nonce", "orig_sequence_number", "extended_attributes")
+    ENCODED_REGION_NAME_FIELD_NUMBER: _ClassVar[int]
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    LOG_SEQUENCE_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    WRITE_TIME_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    SCOPES_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWING_KV_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_IDS_FIELD_NUMBER: _ClassVar[int]
+    NONCEGROUP_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    ORIG_SEQUENCE_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    EXTENDED_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    encoded_region_name: bytes
+    table_name: bytes
+    log_sequence_number: int
+    write_time: int
+    cluster_id: UUID
+    scopes: _containers.RepeatedCompositeFieldContainer[FamilyScope]
+    following_kv_count: int
+    cluster_ids: _containers.RepeatedCompositeFieldContainer[UUID]
+    nonceGroup: int
+    nonce: int
+    orig_sequence_number: int
+    extended_attributes: _containers.RepeatedCompositeFieldContainer[Attribute]
+    def __init__(self, encoded_region_name: _Optional[bytes] = ..., table_name: _Optional[bytes] = ..., log_sequence_number: _Optional[int] = ..., write_time: _Optional[int] = ..., cluster_id: _Optional[_Union[UUID, _Mapping]] = ..., scopes: _Optional[_Iterable[_Union[FamilyScope, _Mapping]]] = ..., following_kv_count: _Optional[int] = ..., cluster_ids: _Optional[_Iterable[_Union[UUID, _Mapping]]] = ..., nonceGroup: _Optional[int] = ..., nonce: _Optional[int] = ..., orig_sequence_number: _Optional[int] = ..., extended_attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ...) -> None: ...
+
+class TableCF(_message.Message):
+    __slots__ = ("table_name", "families")
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    FAMILIES_FIELD_NUMBER: _ClassVar[int]
+    table_name: TableName
+    families: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, table_name: _Optional[_Union[TableName, _Mapping]] = ..., families: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class ReplicationPeer(_message.Message):
+    __slots__ = ("clusterkey", "replicationEndpointImpl", "data", "configuration", "table_cfs", "namespaces", "bandwidth", "replicate_all", "exclude_table_cfs", "exclude_namespaces", "serial")
+    CLUSTERKEY_FIELD_NUMBER: _ClassVar[int]
+    REPLICATIONENDPOINTIMPL_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
+    TABLE_CFS_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACES_FIELD_NUMBER: _ClassVar[int]
+    BANDWIDTH_FIELD_NUMBER: _ClassVar[int]
+    REPLICATE_ALL_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDE_TABLE_CFS_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDE_NAMESPACES_FIELD_NUMBER: _ClassVar[int]
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
+    clusterkey: str
+    replicationEndpointImpl: str
+    data: _containers.RepeatedCompositeFieldContainer[BytesBytesPair]
+    configuration: _containers.RepeatedCompositeFieldContainer[NameStringPair]
+    table_cfs: _containers.RepeatedCompositeFieldContainer[TableCF]
+    namespaces: _containers.RepeatedScalarFieldContainer[bytes]
+    bandwidth: int
+    replicate_all: bool
+    exclude_table_cfs: _containers.RepeatedCompositeFieldContainer[TableCF]
+    exclude_namespaces: _containers.RepeatedScalarFieldContainer[bytes]
+    serial: bool
+    def __init__(self, clusterkey: _Optional[str] = ..., replicationEndpointImpl: _Optional[str] = ..., data: _Optional[_Iterable[_Union[BytesBytesPair, _Mapping]]] = ..., configuration: _Optional[_Iterable[_Union[NameStringPair, _Mapping]]] = ..., table_cfs: _Optional[_Iterable[_Union[TableCF, _Mapping]]] = ..., namespaces: _Optional[_Iterable[bytes]] = ..., bandwidth: _Optional[int] = ..., replicate_all: _Optional[bool] = ..., exclude_table_cfs: _Optional[_Iterable[_Union[TableCF, _Mapping]]] = ..., exclude_namespaces: _Optional[_Iterable[bytes]] = ..., serial: _Optional[bool] = ...) -> None: ...
+
+class ReplicationState(_message.Message):
+    __slots__ = ("state",)
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ENABLED: _ClassVar[ReplicationState.State]
+        DISABLED: _ClassVar[ReplicationState.State]
+    ENABLED: ReplicationState.State
+    DISABLED: ReplicationState.State
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    state: ReplicationState.State
+    def __init__(self, state: _Optional[_Union[ReplicationState.State, str]] = ...) -> None: ...
+
+class ReplicationPeerDescription(_message.Message):
+    __slots__ = ("id", "state", "config")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    state: ReplicationState
+    config: ReplicationPeer
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[ReplicationState, _Mapping]] = ..., config: _Optional[_Union[ReplicationPeer, _Mapping]] = ...) -> None: ...
+
+class ReplicationHLogPosition(_message.Message):
+    __slots__ = ("position",)
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    position: int
+    def __init__(self, position: _Optional[int] = ...) -> None: ...
+
+class AddReplicationPeerRequest(_message.Message):
+    __slots__ = ("peer_id", "peer_config", "peer_state")
+    PEER_ID_FIELD_NUMBER: _ClassVar[int]
+    PEER_CONFIG_FIELD_NUMBER: _ClassVar[int]
+    PEER_STATE_FIELD_NUMBER: _ClassVar[int]
+    peer_id: str
+    peer_config: ReplicationPeer
+    peer_state: ReplicationState
+    def __init__(self, peer_id: _Optional[str] = ..., peer_config: _Optional[_Union[ReplicationPeer, _Mapping]] = ..., peer_state: _Optional[_Union[ReplicationState, _Mapping]] = ...) -> None: ...
+
+class AddReplicationPeerResponse(_message.Message):
+    __slots__ = ("proc_id",)
+    PROC_ID_FIELD_NUMBER: _ClassVar[int]
+    proc_id: int
+    def __init__(self, proc_id: _Optional[int] = ...) -> None: ...
+
+class RemoveReplicationPeerRequest(_message.Message):
+    __slots__ = ("peer_id",)
+    PEER_ID_FIELD_NUMBER: _ClassVar[int]
+    peer_id: str
+    def __init__(self, peer_id: _Optional[str] = ...) -> None: ...
+
+class RemoveReplicationPeerResponse(_message.Message):
+    __slots__ = ("proc_id",)
+    PROC_ID_FIELD_NUMBER: _ClassVar[int]
+    proc_id: int
+    def __init__(self, proc_id: _Optional[int] = ...) -> None: ...
+
+class DisableReplicationPeerRequest(_message.Message):
+    __slots__ = ("peer_id",)
+    PEER_ID_FIELD_NUMBER: _ClassVar[int]
+    peer_id: str
+    def __init__(self, peer_id: _Optional[str] = ...) -> None: ...
+
+class DisableReplicationPeerResponse(_message.Message):
+    __slots__ = ("proc_id",)
+    PROC_ID_FIELD_NUMBER: _ClassVar[int]
+    proc_id: int
+    def __init__(self, proc_id: _Optional[int] = ...) -> None: ...
+
+class GetReplicationPeerConfigRequest(_message.Message):
+    __slots__ = ("peer_id",)
+    PEER_ID_FIELD_NUMBER: _ClassVar[int]
+    peer_id: str
+    def __init__(self, peer_id: _Optional[str] = ...) -> None: ...
+
+class GetReplicationPeerConfigResponse(_message.Message):
+    __slots__ = ("peer_id", "peer_config")
+    PEER_ID_FIELD_NUMBER: _ClassVar[int]
+    PEER_CONFIG_FIELD_NUMBER: _ClassVar[int]
+    peer_id: str
+    peer_config: ReplicationPeer
+    def __init__(self, peer_id: _Optional[str] = ..., peer_config: _Optional[_Union[ReplicationPeer, _Mapping]] = ...) -> None: ...
+
+class UpdateReplicationPeerConfigRequest(_message.Message):
+    __slots__ = ("peer_id", "peer_config")
+    PEER_ID_FIELD_NUMBER: _ClassVar[int]
+    PEER_CONFIG_FIELD_NUMBER: _ClassVar[int]
+    peer_id: str
+    peer_config: ReplicationPeer
+    def __init__(self, peer_id: _Optional[str] = ..., peer_config: _Optional[_Union[ReplicationPeer, _Mapping]] = ...) -> None: ...
+
+class UpdateReplicationPeerConfigResponse(_message.Message):
+    __slots__ = ("proc_id",)
+    PROC_ID_FIELD_NUMBER: _ClassVar[int]
+    proc_id: int
+    def __init__(self, proc_id: _Optional[int] = ...) -> None: ...
+
+class ListReplicationPeersRequest(_message.Message):
+    __slots__ = ("regex",)
+    REGEX_FIELD_NUMBER: _ClassVar[int]
+    regex: str
+    def __init__(self, regex: _Optional[str] = ...) -> None: ...
+
+class ListReplicationPeersResponse(_message.Message):
+    __slots__ = ("peer_desc",)
+    PEER_DESC_FIELD_NUMBER: _ClassVar[int]
+    peer_desc: _containers.RepeatedCompositeFieldContainer[ReplicationPeerDescription]
+    def __init__(self, peer_desc: _Optional[_Iterable[_Union[ReplicationPeerDescription, _Mapping]]] = ...) -> None: ...
+
+class GenericExceptionMessage(_message.Message):
+    __slots__ = ("class_name", "message", "error_info")
+    CLASS_NAME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_INFO_FIELD_NUMBER: _ClassVar[int]
+    class_name: str
+    message: str
+    error_info: bytes
+    def __init__(self, class_name: _Optional[str] = ..., message: _Optional[str] = ..., error_info: _Optional[bytes] = ...) -> None: ...
+
+class ForeignExceptionMessage(_message.Message):
+    __slots__ = ("source", "generic_exception")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    GENERIC_EXCEPTION_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    generic_exception: GenericExceptionMessage
+    def __init__(self, source: _Optional[str] = ..., generic_exception: _Optional[_Union[GenericExceptionMessage, _Mapping]] = ...) -> None: ...
+
+class GetProcedureResultRequest(_message.Message):
+    __slots__ = ("proc_id",)
+    PROC_ID_FIELD_NUMBER: _ClassVar[int]
+    proc_id: int
+    def __init__(self, proc_id: _Optional[int] = ...) -> None: ...
+
+class GetProcedureResultResponse(_message.Message):
+    __slots__ = ("state", "submitted_time", "last_update", "result", "exception")
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        NOT_FOUND: _ClassVar[GetProcedureResultResponse.State]
+        RUNNING: _ClassVar[GetProcedureResultResponse.State]
+        FINISHED: _ClassVar[GetProcedureResultResponse.State]
+    NOT_FOUND: GetProcedureResultResponse.State
+    RUNNING: GetProcedureResultResponse.State
+    FINISHED: GetProcedureResultResponse.State
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    LAST_UPDATE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    EXCEPTION_FIELD_NUMBER: _ClassVar[int]
+    state: GetProcedureResultResponse.State
+    submitted_time: int
+    last_update: int
+    result: bytes
+    exception: ForeignExceptionMessage
+    def __init__(self, state: _Optional[_Union[GetProcedureResultResponse.State, str]] = ..., submitted_time: _Optional[int] = ..., last_update: _Optional[int] = ..., result: _Optional[bytes] = ..., exception: _Optional[_Union[ForeignExceptionMessage, _Mapping]] = ...) -> None: ...
+
+class UserInformation(_message.Message):
+    __slots__ = ("effective_user", "real_user")
+    EFFECTIVE_USER_FIELD_NUMBER: _ClassVar[int]
+    REAL_USER_FIELD_NUMBER: _ClassVar[int]
+    effective_user: str
+    real_user: str
+    def __init__(self, effective_user: _Optional[str] = ..., real_user: _Optional[str] = ...) -> None: ...
+
+class ConnectionHeader(_message.Message):
+    __slots__ = ("user_info", "service_name", "cell_block_codec_class", "cell_block_compressor_class", "version_info")
+    USER_INFO_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_NAME_FIELD_NUMBER: _ClassVar[int]
+    CELL_BLOCK_CODEC_CLASS_FIELD_NUMBER: _ClassVar[int]
+    CELL_BLOCK_COMPRESSOR_CLASS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_INFO_FIELD_NUMBER: _ClassVar[int]
+    user_info: UserInformation
+    service_name: str
+    cell_block_codec_class: str
+    cell_block_compressor_class: str
+    version_info: VersionInfo
+    def __init__(self, user_info: _Optional[_Union[UserInformation, _Mapping]] = ..., service_name: _Optional[str] = ..., cell_block_codec_class: _Optional[str] = ..., cell_block_compressor_class: _Optional[str] = ..., version_info: _Optional[_Union[VersionInfo, _Mapping]] = ...) -> None: ...
+
+class CellBlockMeta(_message.Message):
+    __slots__ = ("length",)
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    length: int
+    def __init__(self, length: _Optional[int] = ...) -> None: ...
+
+class ExceptionResponse(_message.Message):
+    __slots__ = ("exception_class_name", "stack_trace", "hostname", "port", "do_not_retry", "server_overloaded")
+    EXCEPTION_CLASS_NAME_FIELD_NUMBER: _ClassVar[int]
+    STACK_TRACE_FIELD_NUMBER: _ClassVar[int]
+    HOSTNAME_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    DO_NOT_RETRY_FIELD_NUMBER: _ClassVar[int]
+    SERVER_OVERLOADED_FIELD_NUMBER: _ClassVar[int]
+    exception_class_name: str
+    stack_trace: str
+    hostname: str
+    port: int
+    do_not_retry: bool
+    server_overloaded: bool
+    def __init__(self, exception_class_name: _Optional[str] = ..., stack_trace: _Optional[str] = ..., hostname: _Optional[str] = ..., port: _Optional[int] = ..., do_not_retry: _Optional[bool] = ..., server_overloaded: _Optional[bool] = ...) -> None: ...
+
+class RequestHeader(_message.Message):
+    __slots__ = ("call_id", "method_name", "request_param", "cell_block_meta", "priority", "timeout")
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    METHOD_NAME_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_PARAM_FIELD_NUMBER: _ClassVar[int]
+    CELL_BLOCK_META_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    call_id: int
+    method_name: str
+    request_param: bool
+    cell_block_meta: CellBlockMeta
+    priority: int
+    timeout: int
+    def __init__(self, call_id: _Optional[int] = ..., method_name: _Optional[str] = ..., request_param: _Optional[bool] = ..., cell_block_meta: _Optional[_Union[CellBlockMeta, _Mapping]] = ..., priority: _Optional[int] = ..., timeout: _Optional[int] = ...) -> None: ...
+
+class ResponseHeader(_message.Message):
+    __slots__ = ("call_id", "exception", "cell_block_meta")
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    EXCEPTION_FIELD_NUMBER: _ClassVar[int]
+    CELL_BLOCK_META_FIELD_NUMBER: _ClassVar[int]
+    call_id: int
+    exception: ExceptionResponse
+    cell_block_meta: CellBlockMeta
+    def __init__(self, call_id: _Optional[int] = ..., exception: _Optional[_Union[ExceptionResponse, _Mapping]] = ..., cell_block_meta: _Optional[_Union[CellBlockMeta, _Mapping]] = ...) -> None: ...
+
+class WALEntry(_message.Message):
+    __slots__ = ("key", "key_value_bytes", "associated_cell_count")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    KEY_VALUE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ASSOCIATED_CELL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    key: WALKey
+    key_value_bytes: _containers.RepeatedScalarFieldContainer[bytes]
+    associated_cell_count: int
+    def __init__(self, key: _Optional[_Union[WALKey, _Mapping]] = ..., key_value_bytes: _Optional[_Iterable[bytes]] = ..., associated_cell_count: _Optional[int] = ...) -> None: ...
+
+class ReplicateWALEntryRequest(_message.Message):
+    __slots__ = ("entry", "replicationClusterId", "sourceBaseNamespaceDirPath", "sourceHFileArchiveDirPath")
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    REPLICATIONCLUSTERID_FIELD_NUMBER: _ClassVar[int]
+    SOURCEBASENAMESPACEDIRPATH_FIELD_NUMBER: _ClassVar[int]
+    SOURCEHFILEARCHIVEDIRPATH_FIELD_NUMBER: _ClassVar[int]
+    entry: _containers.RepeatedCompositeFieldContainer[WALEntry]
+    replicationClusterId: str
+    sourceBaseNamespaceDirPath: str
+    sourceHFileArchiveDirPath: str
+    def __init__(self, entry: _Optional[_Iterable[_Union[WALEntry, _Mapping]]] = ..., replicationClusterId: _Optional[str] = ..., sourceBaseNamespaceDirPath: _Optional[str] = ..., sourceHFileArchiveDirPath: _Optional[str] = ...) -> None: ...
+
+class ReplicateWALEntryResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RollWALWriterRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RollWALWriterResponse(_message.Message):
+    __slots__ = ("region_to_flush",)
+    REGION_TO_FLUSH_FIELD_NUMBER: _ClassVar[int]
+    region_to_flush: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, region_to_flush: _Optional[_Iterable[bytes]] = ...) -> None: ...
