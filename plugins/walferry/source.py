@@ -1,0 +1,151 @@
+"""Where the source cluster is: the Airflow connection `hbase_source`, checked field by field.
+
+A flat plugins folder cannot register a connection type, so the connection is a generic one:
+
+    host          ZooKeeper quorum, hosts split by commas, each with or without a port of its own
+    port          ZooKeeper client port of the hosts that name none (default 2181)
+    extra         {"znode_parent": "/hbase", "wal_root": "hdfs://nn:8020/hbase", "walferry_root": "/walferry", "user": "hbase"}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+DEFAULT_CONN_ID = "hbase_source"
+DEFAULT_ZK_PORT = 2181
+KNOWN_EXTRAS = ("znode_parent", "wal_root", "walferry_root", "user")
+_HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
+_ZNODE = re.compile(r"^(/[^/\s\x00]+)+$")
+
+
+class SourceError(ValueError):
+    """A field of the source connection is missing or wrong; the message names the field and what it should be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceCluster:
+    """The HBase cluster whose queues are shipped. No secrets: it travels in arguments and in logs."""
+
+    quorum: str  # "h1:2181,h2:2181", as ZooKeeper clients take it
+    wal_root: str  # URL of hbase.wal.dir, or of hbase.rootdir where that is not set
+    znode_parent: str = "/hbase"
+    root: str = "/walferry"  # our own root in ZooKeeper: leases, progress, marks
+    user: str | None = None  # effective user of RPCs; None: the process's own
+
+    def to_json(self) -> str:
+        """This cluster as one line of JSON, read back by `from_json`."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> SourceCluster:
+        """The cluster that `to_json` wrote. Raises SourceError."""
+        try:
+            fields = json.loads(text)
+            return cls(**fields)
+        except (TypeError, ValueError) as e:
+            raise SourceError(f"the source cluster is not the JSON that SourceCluster.to_json writes: {e}") from e
+
+    @classmethod
+    def from_connection(
+        cls, host: str | None, port: int | None, extra: Mapping[str, Any], conn_id: str = DEFAULT_CONN_ID
+    ) -> SourceCluster:
+        """A connection's fields, checked. Raises SourceError naming connection and field."""
+        where = f"connection {conn_id!r}"
+        unknown = sorted(set(extra) - set(KNOWN_EXTRAS))
+        if unknown:
+            raise SourceError(f"{where}: extra has {', '.join(unknown)}, which Walferry does not know; it takes {KNOWN_EXTRAS}")
+        return cls(
+            quorum=_quorum(where, host, port),
+            wal_root=_wal_root(where, extra.get("wal_root")),
+            znode_parent=_znode(where, "znode_parent", extra.get("znode_parent", "/hbase")),
+            root=_znode(where, "walferry_root", extra.get("walferry_root", "/walferry")),
+            user=_user(where, extra.get("user")),
+        )
+
+    @classmethod
+    def from_env(cls, conn_id: str = DEFAULT_CONN_ID, environ: Mapping[str, str] = os.environ) -> SourceCluster:
+        """The connection in AIRFLOW_CONN_<ID>, as JSON or as a URI. Raises SourceError if it is not set or not valid."""
+        name = f"AIRFLOW_CONN_{conn_id.upper()}"
+        value = environ.get(name)
+        if not value:
+            raise SourceError(f"{name} is not set; give the source cluster there, as Airflow's JSON or URI of a connection")
+        return cls.from_text(value, conn_id)
+
+    @classmethod
+    def from_text(cls, text: str, conn_id: str = DEFAULT_CONN_ID) -> SourceCluster:
+        """A connection written as Airflow writes it in the environment: JSON, or a URI. Raises SourceError."""
+        host, port, extra = _from_json(text, conn_id) if text.lstrip().startswith("{") else _from_uri(text, conn_id)
+        return cls.from_connection(host, port, extra, conn_id)
+
+
+def _quorum(where: str, host: str | None, port: int | None) -> str:
+    if not host:
+        raise SourceError(f"{where}: host is empty; it must be the ZooKeeper quorum of the source cluster, e.g. 'zk1,zk2,zk3'")
+    members = []
+    for member in host.split(","):
+        match = _HOST.match(member.strip())
+        if not match:
+            raise SourceError(f"{where}: host has {member.strip()!r}, which is no host or host:port")
+        members.append(f"{match[1]}:{_port(where, match[2] or port or DEFAULT_ZK_PORT)}")
+    return ",".join(members)
+
+
+def _port(where: str, port: Any) -> int:
+    try:
+        number = int(port)
+    except (TypeError, ValueError):
+        number = 0
+    if not 0 < number < 65536:
+        raise SourceError(f"{where}: port is {port!r}; it must be ZooKeeper's client port, 1 to 65535")
+    return number
+
+
+def _wal_root(where: str, url: Any) -> str:
+    what = "the URL of hbase.wal.dir (or hbase.rootdir, if that is not set), e.g. 'hdfs://nn:8020/hbase'"
+    if not isinstance(url, str) or not url:
+        raise SourceError(f"{where}: extra has no wal_root; it must be {what}")
+    parts = urlsplit(url)
+    if not parts.scheme or not parts.path.startswith("/"):
+        raise SourceError(f"{where}: extra's wal_root is {url!r}; it must be {what}")
+    if parts.password:
+        raise SourceError(f"{where}: extra's wal_root holds a password; credentials belong to the file system's own settings")
+    return url.rstrip("/")
+
+
+def _znode(where: str, field: str, path: Any) -> str:
+    if not isinstance(path, str) or not _ZNODE.match(path):
+        raise SourceError(f"{where}: extra's {field} is {path!r}; it must be an absolute znode path such as '/hbase'")
+    return path
+
+
+def _user(where: str, user: Any) -> str | None:
+    if user is not None and (not isinstance(user, str) or not user):
+        raise SourceError(f"{where}: extra's user is {user!r}; it must be the user name that RPCs carry, or be left out")
+    return user
+
+
+def _from_json(text: str, conn_id: str) -> tuple[str | None, int | None, Mapping[str, Any]]:
+    try:
+        fields = json.loads(text)
+        extra = fields.get("extra") or {}
+        if isinstance(extra, str):
+            extra = json.loads(extra)
+    except (ValueError, AttributeError) as e:
+        raise SourceError(f"connection {conn_id!r}: not a connection in JSON: {e}") from e
+    if not isinstance(extra, dict):
+        raise SourceError(f"connection {conn_id!r}: extra is {type(extra).__name__}, not an object")
+    return fields.get("host"), fields.get("port"), extra
+
+
+def _from_uri(text: str, conn_id: str) -> tuple[str | None, int | None, Mapping[str, Any]]:
+    parts = urlsplit(text)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    host = unquote(parts.netloc.rpartition("@")[2]) or None  # a port stays with its host: a quorum may name several
+    extra = _from_json(json.dumps({"extra": query["__extra__"]}), conn_id)[2] if "__extra__" in query else query
+    return host, None, extra

@@ -1,0 +1,76 @@
+"""The source connection is checked field by field."""
+
+import json
+
+import pytest
+
+from walferry.source import SourceCluster, SourceError
+
+EXTRA = {"wal_root": "hdfs://nn:8020/hbase"}
+
+
+def test_hosts_without_a_port_get_the_connection_s_port():
+    assert SourceCluster.from_connection("zk1,zk2:2182", 2183, EXTRA).quorum == "zk1:2183,zk2:2182"
+
+
+def test_defaults_are_those_of_hbase():
+    source = SourceCluster.from_connection("zk1", None, EXTRA)
+    assert (source.quorum, source.znode_parent, source.root, source.user) == ("zk1:2181", "/hbase", "/walferry", None)
+
+
+def test_it_survives_the_way_to_a_spark_job():
+    source = SourceCluster.from_connection("zk1", 2181, {**EXTRA, "znode_parent": "/hbase-secure", "user": "etl"})
+    assert SourceCluster.from_json(source.to_json()) == source
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "extra", "field"),
+    [
+        (None, 2181, EXTRA, "host is empty"),
+        ("zk 1", 2181, EXTRA, "host has 'zk 1'"),
+        ("zk1", 70000, EXTRA, "port is 70000"),
+        ("zk1:0", None, EXTRA, "port is"),
+        ("zk1", 2181, {}, "wal_root"),
+        ("zk1", 2181, {"wal_root": "/hbase"}, "wal_root is '/hbase'"),
+        ("zk1", 2181, {"wal_root": "s3://user:pass@bucket/hbase"}, "wal_root holds a password"),
+        ("zk1", 2181, {**EXTRA, "znode_parent": "hbase"}, "znode_parent is 'hbase'"),
+        ("zk1", 2181, {**EXTRA, "walferry_root": "/"}, "walferry_root is '/'"),
+        ("zk1", 2181, {**EXTRA, "user": ""}, "user is ''"),
+        ("zk1", 2181, {**EXTRA, "znode_root": "/hbase"}, "extra has znode_root"),
+    ],
+)
+def test_an_error_names_the_connection_and_the_field(host, port, extra, field):
+    with pytest.raises(SourceError, match="connection 'prod'") as e:
+        SourceCluster.from_connection(host, port, extra, "prod")
+    assert field in str(e.value)
+
+
+def test_a_password_is_not_repeated_in_the_error():
+    with pytest.raises(SourceError) as e:
+        SourceCluster.from_connection("zk1", 2181, {"wal_root": "s3://user:hunter2@bucket/hbase"})
+    assert "hunter2" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"conn_type": "generic", "host": "zk1", "port": 2181, "extra": EXTRA}),
+        json.dumps({"conn_type": "generic", "host": "zk1", "port": 2181, "extra": json.dumps(EXTRA)}),
+        "generic://zk1:2181/?wal_root=hdfs%3A%2F%2Fnn%3A8020%2Fhbase",
+        "generic://zk1:2181/?__extra__=%7B%22wal_root%22%3A%20%22hdfs%3A%2F%2Fnn%3A8020%2Fhbase%22%7D",
+    ],
+)
+def test_the_environment_may_hold_json_or_a_uri(text):
+    source = SourceCluster.from_env(environ={"AIRFLOW_CONN_HBASE_SOURCE": text})
+    assert (source.quorum, source.wal_root) == ("zk1:2181", "hdfs://nn:8020/hbase")
+
+
+def test_a_missing_variable_is_named():
+    with pytest.raises(SourceError, match="AIRFLOW_CONN_PROD is not set"):
+        SourceCluster.from_env("prod", {})
+
+
+@pytest.mark.parametrize("text", ["{", '{"host": "zk1", "extra": []}', '{"host": "zk1", "extra": "nonsense"}'])
+def test_broken_json_names_the_connection(text):
+    with pytest.raises(SourceError, match="connection 'prod'"):
+        SourceCluster.from_text(text, "prod")
