@@ -1,0 +1,178 @@
+"""HBase's RPC as bytes, without any I/O (hbase-protocol-shaded/.../RPC.proto, IPCUtil.write, ServerRpcConnection).
+
+    to the server    = preamble, connection header, request*
+    preamble         = "HBas", version 0x00, auth                      auth: 0x50 SIMPLE, 0x51 KERBEROS, 0x52 DIGEST
+    connection header= int32 length, ConnectionHeader                  no answer if the server accepts it
+    request          = int32 total, delimited RequestHeader, delimited parameter, [cell block]
+    from the server  = response*
+    response         = int32 total, delimited ResponseHeader, [delimited result, [cell block]]
+    delimited        = varint32 length, message
+
+All int32 are big-endian; `total` does not count its own four bytes. The length of a cell block stands in the header's
+CellBlockMeta, and its cells are written by the codec that the connection header names. A response header with an exception
+has nothing after it; with call id -1 it answers no call, and the server closes the connection.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from walferry.protos import hbase_pb2 as pb
+from walferry.rpc.errors import RequestTooLarge, UnsupportedAuth
+
+Buffer = bytes | bytearray | memoryview  # of one-byte items, so that len() is bytes
+
+KEY_VALUE_CODEC_WITH_TAGS = "org.apache.hadoop.hbase.codec.KeyValueCodecWithTags"
+# HBase's sender keeps its requests under 95 % of the server's hbase.ipc.max.request.size (256 MiB); so do we.
+MAX_REQUEST_BYTES = int(0.95 * 256 * 1024 * 1024)
+# What we ask for is answered in bytes to kilobytes; exceptions bring stack traces, a list of peers may be long.
+MAX_RESPONSE_BYTES = 64 * 1024 * 1024
+NO_CALL = 0xFFFFFFFF  # call id -1 as the uint32 that it is on the wire
+_INT32 = struct.Struct(">i")
+_MAX_VARINT32_BYTES = 5
+
+
+class AuthMethod(enum.IntEnum):
+    """The preamble's last byte (AuthMethod.java, SaslAuthMethod)."""
+
+    SIMPLE = 0x50
+    KERBEROS = 0x51
+    DIGEST = 0x52
+
+
+class CodecError(ValueError):
+    """Bytes from a server that break the layout; the message says which rule and where in the stream."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer to call `call_id`: the encoded result message. A cell block behind it is passed over."""
+
+    call_id: int
+    message: bytes
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The exception that call `call_id` ended in; call id NO_CALL: the whole connection did."""
+
+    call_id: int
+    exception: pb.ExceptionResponse
+
+
+def preamble(auth: AuthMethod = AuthMethod.SIMPLE) -> bytes:
+    """The first six bytes of a connection. Raises UnsupportedAuth for what needs SASL."""
+    if auth is not AuthMethod.SIMPLE:
+        raise UnsupportedAuth(auth.name)
+    return b"HBas" + bytes((0, auth))
+
+
+def connection_header(service: str, user: str, cell_codec: str | None = None) -> bytes:
+    """The frame after the preamble: protobuf service, effective user, and the codec's class if cell blocks will be sent."""
+    header = pb.ConnectionHeader(user_info=pb.UserInformation(effective_user=user), service_name=service)
+    if cell_codec:
+        header.cell_block_codec_class = cell_codec
+    encoded = header.SerializeToString()
+    return _INT32.pack(len(encoded)) + encoded
+
+
+def encode_request(
+    call_id: int,
+    method: str,
+    param: Buffer | Sequence[Buffer],
+    cell_block: Sequence[Buffer] = (),
+    *,
+    timeout_ms: int = 0,
+    max_bytes: int = MAX_REQUEST_BYTES,
+) -> list[Buffer]:
+    """One request as buffers to be sent in this order; `param` and `cell_block` go in as they are, uncopied.
+
+    `param` is the encoded parameter message, whole or in pieces. Priority is left to the server, which knows it by
+    method. Raises RequestTooLarge if parameter and cells are over `max_bytes`.
+    """
+    pieces = [param] if isinstance(param, (bytes, bytearray, memoryview)) else list(param)
+    param_bytes = sum(map(len, pieces))
+    cell_bytes = sum(map(len, cell_block))
+    if param_bytes + cell_bytes > max_bytes:
+        raise RequestTooLarge(method, param_bytes + cell_bytes, max_bytes)
+    header = pb.RequestHeader(call_id=call_id, method_name=method, request_param=True)
+    if timeout_ms:
+        header.timeout = timeout_ms
+    if cell_bytes:
+        header.cell_block_meta.length = cell_bytes
+    head = _delimited(header.SerializeToString()) + _varint(param_bytes)
+    return [_INT32.pack(len(head) + param_bytes + cell_bytes) + head, *pieces, *cell_block]
+
+
+class ResponseParser:
+    """Collects what a server sends until responses are whole. Holds no more than arrived, and no frame over `max_bytes`."""
+
+    def __init__(self, max_bytes: int = MAX_RESPONSE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._buffer = bytearray()
+        self._offset = 0  # of the buffer's first byte in the stream, for messages
+
+    def feed(self, data: Buffer) -> list[Result | Failure]:
+        """The responses that `data` completes, in order. Raises CodecError; the connection is then of no more use."""
+        self._buffer += data
+        responses: list[Result | Failure] = []
+        while len(self._buffer) >= _INT32.size:
+            (total,) = _INT32.unpack_from(self._buffer)
+            if not 0 < total <= self._max_bytes:
+                raise CodecError(f"a response of {total} bytes at byte {self._offset} (1 to {self._max_bytes} are taken)")
+            end = _INT32.size + total
+            if len(self._buffer) < end:
+                break
+            frame = bytes(memoryview(self._buffer)[_INT32.size : end])
+            responses.append(_parse_frame(frame, self._offset + _INT32.size))
+            del self._buffer[:end]
+            self._offset += end
+        return responses
+
+
+def _parse_frame(frame: bytes, offset: int) -> Result | Failure:
+    """One response without its int32; `offset` is its place in the stream."""
+    start, end = _delimited_range(frame, 0, "response header", offset)
+    try:
+        header = pb.ResponseHeader.FromString(frame[start:end])
+    except DecodeError as e:
+        raise CodecError(f"response header at byte {offset + start}: {e}") from e
+    if header.HasField("exception"):
+        return Failure(header.call_id, header.exception)
+    start, end = _delimited_range(frame, end, "result", offset)
+    left, cells = len(frame) - end, header.cell_block_meta.length
+    if left != cells:
+        raise CodecError(f"{left} bytes after the result at byte {offset + end}, where the header announces {cells} of cells")
+    return Result(header.call_id, frame[start:end])
+
+
+def _delimited_range(frame: bytes, position: int, what: str, offset: int) -> tuple[int, int]:
+    """Start and end of the message whose length stands at `position`; both within the frame."""
+    length, shift = 0, 0
+    for i in range(position, min(position + _MAX_VARINT32_BYTES, len(frame))):
+        length |= (frame[i] & 0x7F) << shift
+        if frame[i] < 0x80:
+            if length > len(frame) - i - 1:
+                left = len(frame) - i - 1
+                raise CodecError(f"{what} of {length} bytes at byte {offset + i + 1}, but {left} are left in the response")
+            return i + 1, i + 1 + length
+        shift += 7
+    raise CodecError(f"no length of the {what} at byte {offset + position}")
+
+
+def _delimited(message: bytes) -> bytes:
+    return _varint(len(message)) + message
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,227 @@
+"""What can go wrong in a call to an HBase server, as types that callers can tell apart.
+
+    RpcError
+    ├── ConnectionFailed          no connection, or it broke: the request may or may not have been executed
+    │   └── ProtocolError         the bytes that came back are not HBase RPC
+    ├── RpcTimeout                no answer in time: the request may or may not have been executed
+    ├── RequestTooLarge           refused here, before a byte was sent
+    ├── UnsupportedAuth           an authentication that Walferry does not speak
+    └── RemoteError               the server's own exception
+        ├── TableNotFound, ColumnFamilyNotFound, AccessDenied, PeerNotFound, RequestTooBig, FatalConnection
+        ├── ServerStopped         it stops or aborts: another server may well answer
+        │   └── ServerAborted
+        ├── ServerNotReady        it starts, or is not the active master
+        └── ServerOverloaded
+            └── CallQueueTooBig
+
+All arguments are positional, so that the exceptions survive pickling on their way out of a worker process.
+"""
+
+from __future__ import annotations
+
+import re
+
+from walferry.protos.hbase_pb2 import ExceptionResponse
+
+MAX_MESSAGE_CHARS = 1000
+MAX_TRACE_CHARS = 16_000
+
+
+class RpcError(Exception):
+    """A call to an HBase server did not succeed."""
+
+
+class ConnectionFailed(RpcError):
+    """`server` (host:port) could not be reached, or the connection broke for `reason`."""
+
+    def __init__(self, server: str, reason: str) -> None:
+        super().__init__(server, reason)
+        self.server = server
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"connection to {self.server} failed: {self.reason}"
+
+
+class ProtocolError(ConnectionFailed):
+    """`server` sent bytes that are not HBase RPC; nothing on that connection can be trusted any more."""
+
+    def __str__(self) -> str:
+        return f"{self.server} does not speak HBase RPC as expected: {self.reason}"
+
+
+class RpcTimeout(RpcError):
+    """`server` did not do `what` within `seconds`."""
+
+    def __init__(self, server: str, what: str, seconds: float) -> None:
+        super().__init__(server, what, seconds)
+        self.server = server
+        self.what = what
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"{self.server}: {self.what} took longer than {self.seconds:.1f} s"
+
+
+class RequestTooLarge(RpcError):
+    """A request of `size` bytes, where a server takes `limit`; nothing was sent."""
+
+    def __init__(self, method: str, size: int, limit: int) -> None:
+        super().__init__(method, size, limit)
+        self.method = method
+        self.size = size
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"a {self.method} request of {self.size:,} bytes is over the {self.limit:,} that an HBase server takes by default"
+            " (hbase.ipc.max.request.size); nothing was sent. Ship fewer or smaller entries in one request"
+        )
+
+
+class UnsupportedAuth(RpcError):
+    """Authentication `method` was asked for."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__(method)
+        self.method = method
+
+    def __str__(self) -> str:
+        return f"{self.method} authentication is not supported yet: Walferry speaks SIMPLE (hbase.security.authentication=simple)"
+
+
+class RemoteError(RpcError):
+    """The exception that `server` answered with: Java `class_name`, its `message`, and whether a retry makes sense.
+
+    `stack_trace` is what the server sent of it, cut at MAX_TRACE_CHARS.
+    """
+
+    def __init__(self, server: str, class_name: str, message: str, do_not_retry: bool = False, stack_trace: str = "") -> None:
+        super().__init__(server, class_name, message, do_not_retry, stack_trace)
+        self.server = server
+        self.class_name = class_name
+        self.message = message
+        self.do_not_retry = do_not_retry
+        self.stack_trace = stack_trace
+
+    def __str__(self) -> str:
+        return f"{self.server}: {self.class_name.rpartition('.')[2]}: {self.message}"
+
+
+class TableNotFound(RemoteError):
+    """The server knows no table `table` (None if the server did not name it)."""
+
+    @property
+    def table(self) -> str | None:
+        return _table_in(self.message)
+
+    def __str__(self) -> str:
+        return f"{self.server}: table {self.table or self.message} does not exist there"
+
+
+class ColumnFamilyNotFound(RemoteError):
+    """The table lacks a column family; the message names both."""
+
+
+class AccessDenied(RemoteError):
+    """The server wants another authentication, or the user lacks a right."""
+
+    def __str__(self) -> str:
+        hint = f" ({UnsupportedAuth('KERBEROS')})" if "Authentication is required" in self.message else ""
+        return super().__str__() + hint
+
+
+class PeerNotFound(RemoteError):
+    """The master knows no such replication peer."""
+
+
+class RequestTooBig(RemoteError):
+    """The server's hbase.ipc.max.request.size is smaller than the request."""
+
+
+class FatalConnection(RemoteError):
+    """The server refused the connection as such: its version, service, codec or authentication."""
+
+
+class ServerStopped(RemoteError):
+    """The server is stopping; it says nothing about the request."""
+
+
+class ServerAborted(ServerStopped):
+    """The server is aborting."""
+
+
+class ServerNotReady(RemoteError):
+    """The server is still starting, or is a master that is not active."""
+
+
+class ServerOverloaded(RemoteError):
+    """The server dropped the call because it has too much to do."""
+
+
+class CallQueueTooBig(ServerOverloaded):
+    """The server's call queue is full."""
+
+
+_BY_CLASS: dict[str, type[RemoteError]] = {
+    "TableNotFoundException": TableNotFound,
+    "NoSuchColumnFamilyException": ColumnFamilyNotFound,
+    "AccessDeniedException": AccessDenied,
+    "ReplicationPeerNotFoundException": PeerNotFound,
+    "RequestTooBigException": RequestTooBig,
+    "FatalConnectionException": FatalConnection,
+    "WrongVersionException": FatalConnection,
+    "BadAuthException": FatalConnection,
+    "UnknownServiceException": FatalConnection,
+    "EmptyServiceNameException": FatalConnection,
+    "UnsupportedCellCodecException": FatalConnection,
+    "UnsupportedCompressionCodecException": FatalConnection,
+    "RegionServerStoppedException": ServerStopped,
+    "StoppedRpcClientException": ServerStopped,  # the server's own client, which a sink writes through, is closed already
+    "MasterStoppedException": ServerStopped,
+    "RegionServerAbortedException": ServerAborted,
+    "ServerNotRunningYetException": ServerNotReady,
+    "MasterNotRunningException": ServerNotReady,
+    "PleaseHoldException": ServerNotReady,
+    "CallDroppedException": ServerOverloaded,
+    "CallQueueTooBigException": CallQueueTooBig,
+}
+# A sink writes through a client of its own, which wraps these in exceptions that look as if a retry could help.
+_CAUSES_THAT_DECIDE = re.compile(r"\b(TableNotFoundException|NoSuchColumnFamilyException)\b: ?(.*)")
+_TABLE_PATTERNS = (
+    re.compile(r"[Tt]able '?([^\s',]+)'? (?:was not found|does not exist)"),
+    re.compile(r"'([^\s']+)'"),
+    re.compile(r"^([\w.:-]+)$"),
+)
+
+
+def remote_error(server: str, exception: ExceptionResponse) -> RemoteError:
+    """The typed error for what `server` (host:port) answered."""
+    trace = exception.stack_trace[:MAX_TRACE_CHARS]
+    class_name = exception.exception_class_name or "unnamed exception"
+    kind = _BY_CLASS.get(re.split(r"[.$]", class_name)[-1])
+    message, do_not_retry = _message(class_name, trace), exception.do_not_retry
+    if kind is None and (cause := _CAUSES_THAT_DECIDE.search(trace)):
+        kind, message, do_not_retry = _BY_CLASS[cause[1]], cause[2].strip()[:MAX_MESSAGE_CHARS], True
+    if kind is None:
+        kind = RemoteError
+    elif issubclass(kind, ServerStopped):
+        do_not_retry = False  # some of these are DoNotRetryIOExceptions, yet what they say is: not on this server
+    return kind(server, class_name, message, do_not_retry, trace)
+
+
+def _message(class_name: str, trace: str) -> str:
+    """What stands before the first frame of a Java stack trace, without the class name, and the innermost cause."""
+    head, _, frames = trace.partition("\n\tat ")
+    head = " ".join(head.removeprefix(class_name).removeprefix(":").split())
+    causes = re.findall(r"^Caused by: (.*)$", frames, re.MULTILINE)
+    if causes:
+        head = f"{head} (caused by {causes[-1]})"
+    return head[:MAX_MESSAGE_CHARS] or "no message"
+
+
+def _table_in(message: str) -> str | None:
+    for pattern in _TABLE_PATTERNS:
+        if match := pattern.search(message):
+            return match[1]
+    return None
