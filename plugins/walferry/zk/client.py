@@ -1,0 +1,158 @@
+"""A ZooKeeper client whose every call ends.
+
+kazoo's synchronous calls wait for an answer without bound: while a client tries to reconnect, a call may hang for as long as the
+ensemble is away. Here each answer is waited for `call_timeout` seconds at most, and reads are tried again over a lost connection.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import ConnectionLoss, NoNodeError, OperationTimeoutError, RolledBackError, RuntimeInconsistency
+from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialThreadingHandler
+from kazoo.protocol.states import ZnodeStat
+from kazoo.retry import KazooRetry, RetryFailedError
+
+from walferry.zk.errors import ConnectError
+
+SESSION_TIMEOUT_S = 20.0
+CONNECT_TIMEOUT_S = 15.0
+CALL_TIMEOUT_S = 30.0
+PIPELINED_READS = 256
+
+# The request may or may not have been carried out.
+OUTCOME_UNKNOWN = (ConnectionLoss, OperationTimeoutError, KazooTimeoutError)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _BoundedResult(AsyncResult):  # type: ignore[misc]  # kazoo has no types
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        return super().get(block, self._handler.call_timeout if timeout is None else timeout)
+
+
+class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    def __init__(self, call_timeout: float) -> None:
+        super().__init__()
+        self.call_timeout = call_timeout
+
+    def async_result(self) -> _BoundedResult:
+        return _BoundedResult(self)
+
+
+def connect(
+    quorum: str,
+    timeout: float = CONNECT_TIMEOUT_S,
+    session_timeout: float = SESSION_TIMEOUT_S,
+    call_timeout: float = CALL_TIMEOUT_S,
+) -> KazooClient:
+    """A started client of the ensemble "host:port,host:port"; all times in seconds. `disconnect` ends it.
+
+    Raises ConnectError when no server of it answers within `timeout`.
+    """
+    zk = KazooClient(
+        hosts=quorum,
+        timeout=session_timeout,
+        handler=_BoundedHandler(call_timeout),
+        connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=5.0),
+        command_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0, deadline=call_timeout),
+    )
+    try:
+        zk.start(timeout)
+    except KazooTimeoutError as error:
+        raise ConnectError(
+            f"no ZooKeeper server of {quorum} answered within {timeout:g} s; check host and port of the connection and that the "
+            "ensemble is up"
+        ) from error
+    return zk
+
+
+def disconnect(zk: KazooClient) -> None:
+    """End the session and its threads; nothing is left behind, also when the ensemble is away."""
+    zk.stop()
+    zk.close()
+
+
+@contextmanager
+def connected(quorum: str, timeout: float = CONNECT_TIMEOUT_S) -> Iterator[KazooClient]:
+    """`connect` and `disconnect` around a block."""
+    zk = connect(quorum, timeout)
+    try:
+        yield zk
+    finally:
+        disconnect(zk)
+
+
+def retried(zk: KazooClient, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """A call that may be repeated, tried again when the connection is lost. Raises ConnectError in the end."""
+    try:
+        result: T = zk.retry(call, *args, **kwargs)
+    except (*OUTCOME_UNKNOWN, RetryFailedError) as error:
+        raise ConnectError(f"ZooKeeper at {hosts(zk)} does not answer ({type(error).__name__})") from error
+    return result
+
+
+def hosts(zk: KazooClient) -> str:
+    """The ensemble's servers as in the quorum string."""
+    return ",".join(f"{host}:{port}" for host, port in zk.hosts)
+
+
+class ZNode(NamedTuple):
+    """A znode's value and stat as read together."""
+
+    value: bytes
+    stat: ZnodeStat
+
+
+def read(zk: KazooClient, path: str) -> ZNode | None:
+    """The znode, or None if there is none."""
+    try:
+        return ZNode(*retried(zk, zk.get, path))
+    except NoNodeError:
+        return None
+
+
+def children(zk: KazooClient, path: str) -> list[str] | None:
+    """The names of the znode's children, sorted, or None if there is no such znode."""
+    try:
+        return sorted(retried(zk, zk.get_children, path))
+    except NoNodeError:
+        return None
+
+
+def read_all(zk: KazooClient, paths: Sequence[str]) -> list[ZNode | None]:
+    """The znodes, in the order asked for, by pipelined requests; None for each that is not there."""
+    found: list[ZNode | None] = []
+    for start in range(0, len(paths), PIPELINED_READS):
+        found += retried(zk, _pipelined, zk, paths[start : start + PIPELINED_READS])
+    return found
+
+
+def _pipelined(zk: KazooClient, paths: Sequence[str]) -> list[ZNode | None]:
+    pending = [zk.get_async(path) for path in paths]
+    found: list[ZNode | None] = []
+    for result in pending:
+        try:
+            found.append(ZNode(*result.get()))
+        except NoNodeError:
+            found.append(None)
+    return found
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Which operation of a multi made ZooKeeper refuse all of it, counted from 0, and why."""
+
+    operation: int
+    error: Exception
+
+
+def commit(transaction: TransactionRequest) -> Refusal | None:
+    """Carry out a multi once; None if it was done. Raises one of OUTCOME_UNKNOWN if nobody can tell."""
+    for i, result in enumerate(transaction.commit()):
+        if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
+            return Refusal(i, result)
+    return None

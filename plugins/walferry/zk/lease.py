@@ -1,0 +1,196 @@
+"""What the holder of a WAL group may do to its queues: move positions forward, and take finished WALs out.
+
+Below /hbase only positions of queued WALs are set, and only finished WALs and emptied queues of dead servers are deleted; nothing
+is created there. HBase may move a queue between any two of our calls: a WAL that is not where it was is looked for in all queues of
+its peer.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
+
+from walferry.wal.names import parse_wal_name
+from walferry.zk.client import children, read
+from walferry.zk.cluster import live_servers
+from walferry.zk.errors import LastWal, WalGone, ZkError
+from walferry.zk.fence import Fence
+from walferry.zk.layout import ZNodes
+from walferry.zk.queue_ids import parse_queue_id
+from walferry.zk.queues import find_wal
+from walferry.zk.values import decode_position, encode_position
+
+DEFAULT_ROOT = "/walferry"
+TRIES = 50  # each time the WAL was moved or its position changed between our reading and our writing
+
+
+def acquire(zk: KazooClient, nodes: ZNodes, peer_id: str, group: str, holder: str, root: str = DEFAULT_ROOT) -> "Lease":
+    """Become the holder of a WAL group of a disabled peer; `holder` tells people who that is.
+
+    Raises LeaseHeld naming the present holder, EnabledPeer, MissingPeer, ConnectError.
+    """
+    fence = Fence(zk, nodes, peer_id, group, root)
+    fence.acquire(holder)
+    return Lease(zk, nodes, peer_id, group, fence)
+
+
+@dataclass(frozen=True)
+class _Queued:
+    """A WAL's znode as last read or written."""
+
+    path: str
+    position: int
+    version: int
+
+
+class Lease:
+    """One holder's writes to the queues of one WAL group. Methods may be called from any thread.
+
+    All of them raise LeaseLost once the lease is gone, EnabledPeer or MissingPeer when the peer was enabled or removed in the
+    meantime, and ConnectError when ZooKeeper stays away.
+    """
+
+    def __init__(self, zk: KazooClient, nodes: ZNodes, peer_id: str, group: str, fence: Fence) -> None:
+        self.peer_id = peer_id
+        self.group = group
+        self._zk = zk
+        self._nodes = nodes
+        self._fence = fence
+        self._lock = threading.Lock()
+        self._seen: dict[str, _Queued] = {}
+
+    @property
+    def lost(self) -> threading.Event:
+        """Set as soon as this client knows that the lease is gone; shipping on would be work for nothing."""
+        return self._fence.lost
+
+    def register_position(self, wal: str, offset: int) -> None:
+        """Let the WAL's position be `offset`, a byte offset just after an entry, wherever the WAL is queued now.
+
+        A position that is there already or beyond stays as it is. Raises WalGone, PositionError, ValueError for a WAL of another
+        group.
+        """
+        self._check_group(wal)
+        value = encode_position(offset)
+        with self._lock:
+            for _ in range(TRIES):
+                seen = self._seen.get(wal) or self._look_up(wal)
+                if offset <= seen.position:
+                    return
+                if self._set(seen, value):
+                    self._seen[wal] = replace(seen, position=offset, version=seen.version + 1)
+                    return
+                del self._seen[wal]
+        raise ZkError(f"WAL {wal} of peer {self.peer_id} was moved or changed {TRIES} times while its position was being set")
+
+    def remove_wal(self, wal: str) -> bool:
+        """Take a finished WAL out of its queue; with the last WAL of a dead server's queue the queue goes too.
+
+        The caller knows that the file is closed and its last edit acknowledged. Returns False if the WAL was in no queue already.
+        Raises LastWal if a live server may still write to it, ValueError for a WAL of another group.
+        """
+        self._check_group(wal)
+        maybe_ours = False
+        with self._lock:
+            for _ in range(TRIES):
+                path = self._path_of(wal)
+                if path is None:
+                    return maybe_ours
+                newer = self._newer_wal(path) if self._is_live(path) else None
+                outcome = self._fence.write(_deletion(path, newer))
+                maybe_ours |= outcome.maybe_before
+                self._seen.pop(wal, None)
+                if outcome.refusal is None:
+                    if newer is None:
+                        self._remove_if_empty(path.rpartition("/")[0])
+                    return True
+                if not isinstance(outcome.refusal.error, NoNodeError):
+                    raise outcome.refusal.error
+        raise ZkError(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being removed")
+
+    def remove_empty_queue(self, queue_path: str) -> bool:
+        """Delete a queue of this peer that no server adds to and that has no WALs; returns whether it is gone now.
+
+        Raises ValueError for a path that is no queue of this peer.
+        """
+        parent, _, name = queue_path.rpartition("/")
+        if parent.rpartition("/")[0] != self._nodes.queues or parse_queue_id(name).peer_id != self.peer_id:
+            raise ValueError(f"{queue_path} is no queue of peer {self.peer_id} under {self._nodes.queues}")
+        with self._lock:
+            return not self._is_live(f"{queue_path}/") and self._remove_if_empty(queue_path)
+
+    def release(self) -> None:
+        """Give the lease up, so that the next holder need not wait for the session's end; harmless when it is lost already."""
+        with self._lock:
+            self._fence.release()
+
+    def __enter__(self) -> "Lease":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _check_group(self, wal: str) -> None:
+        group = parse_wal_name(wal).group
+        if group != self.group:
+            raise ValueError(f"WAL {wal} is of group {group}, and this lease is for group {self.group}")
+
+    def _look_up(self, wal: str) -> _Queued:
+        for _ in range(TRIES):
+            path = find_wal(self._zk, self._nodes, self.peer_id, wal)
+            if path is None:
+                raise WalGone(self.peer_id, wal)
+            znode = read(self._zk, path)
+            if znode is not None:
+                self._seen[wal] = _Queued(path, decode_position(znode.value, path), int(znode.stat.version))
+                return self._seen[wal]
+        raise ZkError(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being looked up")
+
+    def _path_of(self, wal: str) -> str | None:
+        seen = self._seen.get(wal)
+        if seen is not None and read(self._zk, seen.path) is not None:
+            return seen.path
+        return find_wal(self._zk, self._nodes, self.peer_id, wal)
+
+    def _set(self, seen: _Queued, value: bytes) -> bool:
+        refusal = self._fence.write(lambda multi: multi.set_data(seen.path, value, seen.version)).refusal
+        if refusal is None or isinstance(refusal.error, (NoNodeError, BadVersionError)):
+            return refusal is None
+        raise refusal.error
+
+    def _is_live(self, wal_path: str) -> bool:
+        """Whether a running server adds WALs to this WAL's queue. A server that is gone never comes back under its name."""
+        server, queue_id = wal_path.split("/")[-3:-1]
+        return not parse_queue_id(queue_id).recovered and server in map(str, live_servers(self._zk, self._nodes))
+
+    def _newer_wal(self, path: str) -> str:
+        """The znode of a newer WAL of the group in the same queue. Raises LastWal."""
+        queue, _, wal = path.rpartition("/")
+        timestamp = parse_wal_name(wal).timestamp
+        for name in children(self._zk, queue) or ():
+            try:
+                other = parse_wal_name(name)
+            except ValueError:
+                continue
+            if other.group == self.group and other.timestamp > timestamp:
+                return f"{queue}/{name}"
+        raise LastWal(path)
+
+    def _remove_if_empty(self, queue: str) -> bool:
+        if children(self._zk, queue):
+            return False
+        refusal = self._fence.write(lambda multi: multi.delete(queue)).refusal
+        if refusal is None or isinstance(refusal.error, (NoNodeError, NotEmptyError)):
+            return refusal is None or isinstance(refusal.error, NoNodeError)
+        raise refusal.error
+
+
+def _deletion(path: str, newer: str | None) -> Callable[[TransactionRequest], None]:
+    def operations(multi: TransactionRequest) -> None:
+        if newer is not None:
+            multi.check(newer, -1)
+        multi.delete(path)
+
+    return operations

@@ -1,0 +1,148 @@
+"""Reading replication queues.
+
+    replication/rs / <server> / <queue id> / <WAL>        (ZKReplicationQueueStorage.java)
+
+HBase moves a queue from a dead server to a live one in one multi that also bumps the cversion of replication/rs. Whoever reads
+more than one queue reads that cversion before and after, and reads again when it has changed; else a queue can be missed, or seen
+twice, while it moves.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kazoo.client import KazooClient
+
+from walferry.wal.names import WalName, parse_wal_name
+from walferry.zk.client import children, read, read_all
+from walferry.zk.cluster import check_storage, live_servers
+from walferry.zk.errors import PositionError, ZkError
+from walferry.zk.layout import ZNodes
+from walferry.zk.queue_ids import QueueId, parse_queue_id
+from walferry.zk.values import decode_position
+
+CONSISTENT_READ_TRIES = 20
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class QueuedWal:
+    """A WAL in a queue."""
+
+    name: WalName
+    path: str  # its znode when it was read; HBase may have moved it since
+    position_or_problem: int | PositionError
+
+    @property
+    def position(self) -> int:
+        """Byte offset just after the last shipped entry, 0 at the beginning. Raises PositionError if it cannot be read."""
+        if isinstance(self.position_or_problem, PositionError):
+            raise self.position_or_problem
+        return self.position_or_problem
+
+
+@dataclass(frozen=True)
+class Queue:
+    """One peer's WALs at one server, by group and then by age, oldest first."""
+
+    server: str
+    id: QueueId
+    path: str
+    wals: tuple[QueuedWal, ...]
+    live: bool  # its server runs and still adds WALs: never so for a queue that came from a dead server
+    problems: tuple[str, ...] = ()  # children that are no WALs
+
+
+def read_queues(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[Queue]:
+    """All queues of a peer, each WAL once, as they lay at one moment. Raises StorageError, ZkError when they never hold still."""
+    check_storage(zk, nodes)
+    found = _consistent(zk, nodes, lambda: _queues_and_values(zk, nodes, peer_id))
+    # After the queues: a server that has just started is in both, one that has just died in neither.
+    live = {str(server) for server in live_servers(zk, nodes)}
+    return [_queue(server, queue_id, path, values, server in live) for server, queue_id, path, values in found]
+
+
+def groups(queue: Queue) -> dict[str, tuple[QueuedWal, ...]]:
+    """The queue's WALs by group, oldest first."""
+    by_group: dict[str, list[QueuedWal]] = {}
+    for wal in queue.wals:
+        by_group.setdefault(wal.name.group, []).append(wal)
+    return {group: tuple(wals) for group, wals in by_group.items()}
+
+
+def find_wal(zk: KazooClient, nodes: ZNodes, peer_id: str, wal: str) -> str | None:
+    """The znode of a queued WAL, whichever queue of the peer it is in by now; None if it is in none. Raises ZkError."""
+
+    def look() -> str | None:
+        for path in queue_paths(zk, nodes, peer_id):
+            if read(zk, f"{path}/{wal}") is not None:
+                return path
+        return None
+
+    path = _consistent(zk, nodes, look, enough=lambda found: found is not None)
+    return None if path is None else f"{path}/{wal}"
+
+
+def queue_paths(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[str]:
+    """The znodes of the peer's queues, at all servers, in no consistent moment. Queues with unreadable names are not listed."""
+    return [path for _, _, path in _peer_queues(zk, nodes, peer_id)]
+
+
+def _peer_queues(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[tuple[str, QueueId, str]]:
+    queues = []
+    for server in children(zk, nodes.queues) or ():
+        for name in children(zk, nodes.server_queues(server)) or ():
+            try:
+                queue_id = parse_queue_id(name)
+            except ValueError:
+                continue
+            if queue_id.peer_id == peer_id:
+                queues.append((server, queue_id, nodes.queue(server, name)))
+    return queues
+
+
+def _queues_and_values(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[tuple[str, QueueId, str, dict[str, bytes]]]:
+    found = []
+    for server, queue_id, path in _peer_queues(zk, nodes, peer_id):
+        names = children(zk, path)
+        if names is None:
+            continue
+        znodes = read_all(zk, [f"{path}/{name}" for name in names])
+        values = {name: znode.value for name, znode in zip(names, znodes, strict=True) if znode is not None}
+        found.append((server, queue_id, path, values))
+    return found
+
+
+def _queue(server: str, queue_id: QueueId, path: str, values: dict[str, bytes], server_is_live: bool) -> Queue:
+    wals, problems = [], []
+    for name, value in values.items():
+        try:
+            wals.append(QueuedWal(parse_wal_name(name), f"{path}/{name}", _position(value, f"{path}/{name}")))
+        except ValueError as error:
+            problems.append(f"{path}/{name}: {error}")
+    wals.sort(key=lambda wal: (wal.name.group, wal.name.timestamp))
+    return Queue(server, queue_id, path, tuple(wals), server_is_live and not queue_id.recovered, tuple(problems))
+
+
+def _position(value: bytes, znode: str) -> int | PositionError:
+    try:
+        return decode_position(value, znode)
+    except PositionError as problem:
+        return problem
+
+
+def _consistent(zk: KazooClient, nodes: ZNodes, look: Callable[[], T], enough: Callable[[T], bool] = lambda found: False) -> T:
+    before = _cversion(zk, nodes)
+    for _ in range(CONSISTENT_READ_TRIES):
+        found = look()
+        after = _cversion(zk, nodes)
+        if after == before or enough(found):
+            return found
+        before = after
+    raise ZkError(f"the queues under {nodes.queues} kept moving through {CONSISTENT_READ_TRIES} readings; try again later")
+
+
+def _cversion(zk: KazooClient, nodes: ZNodes) -> int | None:
+    znode = read(zk, nodes.queues)
+    return None if znode is None else int(znode.stat.cversion)
