@@ -1,0 +1,54 @@
+"""What can be wrong with a WAL. Every error names the file, the offset in it, the reason and what to do."""
+
+from __future__ import annotations
+
+
+class WalError(Exception):
+    """A WAL that cannot be read. `path` as the caller gave it, `offset` in bytes from the start of the file."""
+
+    advice = ""
+
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        super().__init__(path, offset, reason)
+        self.path = path
+        self.offset = offset
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path} at byte {self.offset}: {self.reason}. {self.advice}"
+
+
+class WalCorruptError(WalError):
+    """The bytes at `offset` are not what a WAL has there. Whole entries before it have been handed out."""
+
+    advice = (
+        "Compare with `hbase wal <file>` and with other replicas of the file; if the bytes are lost, the entries from here on "
+        "are lost, and only an operator may move the position past them"
+    )
+
+
+class WalTruncatedError(WalError):
+    """The file ends inside an entry or inside its header: `need` bytes at least from `offset` on, `have` are there."""
+
+    advice = (
+        "Normal for a file still being written and for the last file of a crashed server: wait until it is closed, or, "
+        "when its writer is gone for good, read it with partial_tail='stop'"
+    )
+
+    def __init__(self, path: str, offset: int, need: int, have: int) -> None:
+        super().__init__(path, offset, f"the file ends early, {need} bytes or more are needed from here on and {have} are there")
+        self.args = (path, offset, need, have)  # so that the error can be pickled, as Spark does
+        self.need = need
+        self.have = have
+
+
+class WalUnsupportedError(WalError):
+    """A sound WAL of a kind that cannot be read yet (compressed, encrypted, a codec of someone else's)."""
+
+    advice = "Such files have to be shipped by HBase itself, by enabling a plain peer for them"
+
+
+class WalPositionError(WalError):
+    """The position to start from is not the start of an entry of this file."""
+
+    advice = "Correct the position in ZooKeeper to an entry's start, or to 0 to ship the file again from its first entry"

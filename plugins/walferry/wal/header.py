@@ -1,0 +1,98 @@
+"""The two ends of a WAL file.
+
+    file    = "PWAL" varint(len) WALHeader entry* trailer
+    trailer = WALTrailer int32(size of WALTrailer) "LAWP"      absent after an unclean close; WALTrailer has no fields yet
+
+Source: HBase's AbstractProtobufWALReader (branch-2.6).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from walferry.protos.hbase_pb2 import WALHeader
+from walferry.wal.errors import WalCorruptError, WalTruncatedError, WalUnsupportedError
+
+MAGIC = b"PWAL"
+TRAILER_MAGIC = b"LAWP"
+EMPTY_TRAILER = struct.pack(">i", 0) + TRAILER_MAGIC
+MAX_HEADER_BYTES = 64 << 10  # HBase's own have 80 bytes; a wrapped encryption key adds some hundred
+MAX_TRAILER_BYTES = 1 << 10
+TAIL_BYTES = MAX_TRAILER_BYTES + len(EMPTY_TRAILER)
+
+_PACKAGE = "org.apache.hadoop.hbase.regionserver.wal."
+_PLAIN_CODECS = ("", _PACKAGE + "WALCellCodec")
+_WRITERS = ("", "ProtobufLogWriter", "AsyncProtobufLogWriter", "SecureProtobufLogWriter", "SecureAsyncProtobufLogWriter")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a WAL says of itself. `first_entry` is the file offset of the first entry, or of the trailer of an empty WAL."""
+
+    first_entry: int
+    writer: str
+    cell_codec: str
+
+
+def parse_header(head: bytes, path: str) -> Header:
+    """The header from a file's first bytes; `MAX_HEADER_BYTES` of them always suffice.
+
+    Raises WalCorruptError (not a WAL), WalTruncatedError (`head` ends inside the header), WalUnsupportedError.
+    """
+    if head[: len(MAGIC)] != MAGIC[: len(head)]:
+        raise WalCorruptError(path, 0, f"not a WAL: it begins with {head[: len(MAGIC)]!r} and not with {MAGIC!r}")
+    length, start = _header_length(head, path)
+    if start + length > len(head):
+        raise WalTruncatedError(path, 0, start + length, len(head))
+    try:
+        header = WALHeader.FromString(head[start : start + length])
+    except DecodeError as e:
+        raise WalCorruptError(path, start, f"the header of {length} bytes is not a WALHeader ({e})") from e
+    _require_plain(header, path)
+    return Header(start + length, header.writer_cls_name, header.cell_codec_cls_name)
+
+
+def trailer_start(tail: bytes, file_length: int) -> int | None:
+    """Where the trailer begins, given the file's last bytes (`TAIL_BYTES` suffice); None if the file has no whole trailer.
+
+    A file that has a trailer was closed, and its entries end where the trailer begins.
+    """
+    if len(tail) < len(EMPTY_TRAILER) or not tail.endswith(TRAILER_MAGIC):
+        return None
+    size = int(struct.unpack_from(">i", tail, len(tail) - len(EMPTY_TRAILER))[0])
+    start = file_length - len(EMPTY_TRAILER) - size
+    return start if 0 <= size <= MAX_TRAILER_BYTES and start > len(MAGIC) else None
+
+
+def is_partial_trailer(rest: bytes) -> bool:
+    """Whether `rest`, all that follows a file's last entry, is a trailer whose last bytes were never written."""
+    return len(rest) < len(EMPTY_TRAILER) and EMPTY_TRAILER.startswith(rest)
+
+
+def _header_length(head: bytes, path: str) -> tuple[int, int]:
+    """Length of the WALHeader message and the offset at which it begins."""
+    length = 0
+    for i, byte in enumerate(head[len(MAGIC) : len(MAGIC) + 5]):
+        length |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            if length > MAX_HEADER_BYTES - len(MAGIC) - 5:
+                raise WalCorruptError(path, len(MAGIC), f"a header of {length} bytes, at most {MAX_HEADER_BYTES} are possible")
+            return length, len(MAGIC) + i + 1
+    if len(head) >= len(MAGIC) + 5:
+        raise WalCorruptError(path, len(MAGIC), "the header's length is not a varint")
+    raise WalTruncatedError(path, 0, len(head) + 1, len(head))
+
+
+def _require_plain(header: WALHeader, path: str) -> None:
+    """Refuse what this reader would misread."""
+    if header.HasField("encryption_key"):
+        raise WalUnsupportedError(path, 0, "the WAL is encrypted, which cannot be read yet")
+    if header.has_compression:
+        raise WalUnsupportedError(path, 0, "the WAL is compressed, which cannot be read yet")
+    if header.cell_codec_cls_name not in _PLAIN_CODECS:
+        raise WalUnsupportedError(path, 0, f"the WAL's cells are in a codec that cannot be read, {header.cell_codec_cls_name}")
+    if header.writer_cls_name not in _WRITERS:
+        raise WalUnsupportedError(path, 0, f"the WAL comes from a writer that HBase does not know, {header.writer_cls_name}")

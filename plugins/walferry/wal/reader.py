@@ -1,0 +1,140 @@
+"""A WAL file as a series of windows: buffers that hold whole entries, with their index.
+
+The caller opens files and says where they lie; nothing here knows of file systems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from walferry.wal.errors import WalCorruptError, WalError, WalPositionError, WalTruncatedError
+from walferry.wal.header import MAX_HEADER_BYTES, TAIL_BYTES, is_partial_trailer, parse_header, trailer_start
+from walferry.wal.scan import MAX_ENTRY_BYTES, MAX_KEY_BYTES, Bytes, EntryIndex, Ints, Scan, scan_entries
+
+WINDOW_BYTES = 8 << 20
+MAX_WINDOW_BYTES = MAX_ENTRY_BYTES + MAX_KEY_BYTES + 16
+
+PartialTail = Literal["error", "stop"]
+
+
+class RandomAccess(Protocol):
+    """An open file. `size` is its length in bytes when it was opened."""
+
+    @property
+    def size(self) -> int: ...
+
+    def read_at(self, offset: int, length: int) -> bytes | memoryview:
+        """`length` bytes from `offset` on; fewer only at the end of the file. The caller may keep what it gets."""
+        ...
+
+
+@dataclass(frozen=True)
+class Window:
+    """Whole entries of a file. Offsets in `index` count from the start of `buf`, which lies at offset `base` of the file."""
+
+    buf: Bytes
+    base: int
+    index: EntryIndex
+
+    @property
+    def positions(self) -> Ints:
+        """File offset of each entry: the position from which reading would begin with it."""
+        return self.index.entry_start + self.base
+
+    @property
+    def next_positions(self) -> Ints:
+        """File offset just after each entry: the position to register once the entry has been dealt with."""
+        return self.index.cells_end + self.base
+
+
+def read_windows(
+    file: RandomAccess, path: str, position: int, *, window_bytes: int = WINDOW_BYTES, partial_tail: PartialTail
+) -> Iterator[Window]:
+    """The entries of a closed WAL from `position` on, in windows of about `window_bytes` bytes that are never empty.
+
+    `path` is what errors call the file. Position 0 means the first entry. An entry larger than a window gets a larger one. A
+    file that ends inside an entry or inside its header ends with WalTruncatedError, or without a word if `partial_tail` is
+    "stop"; what comes before has been handed out by then, as with every error. A trailer of which only a part was written is
+    no error.
+
+    Raises WalCorruptError, WalTruncatedError, WalUnsupportedError, WalPositionError, and what `file` raises.
+    """
+    try:
+        first_entry = parse_header(bytes(file.read_at(0, min(file.size, MAX_HEADER_BYTES))), path).first_entry
+    except WalTruncatedError:
+        if partial_tail == "stop":
+            return
+        raise
+    end = _entries_end(file)
+    start = position or first_entry
+    if start == file.size:  # some releases of HBase register the file's length once the trailer is read
+        return
+    if not first_entry <= start <= end:
+        raise WalPositionError(path, position, f"the entries of this file lie between bytes {first_entry} and {end}")
+    yield from _windows(file, path, (first_entry, start, end), window_bytes, partial_tail)
+
+
+def _windows(
+    file: RandomAccess, path: str, bounds: tuple[int, int, int], window_bytes: int, partial_tail: PartialTail
+) -> Iterator[Window]:
+    first_entry, start, end = bounds
+    pos, length = start, window_bytes
+    while pos < end:
+        buf = _read(file, path, pos, min(length, end - pos))
+        scan = scan_entries(buf, 0, len(buf))
+        if len(scan.index):
+            yield Window(buf, pos, scan.index)
+        base, pos, length = pos, pos + scan.consumed, window_bytes
+        at_end = base + len(buf) == end
+        if pos == end or (at_end and end == file.size and is_partial_trailer(buf[scan.consumed :].tobytes())):
+            return
+        if scan.problem is None and not at_end:
+            if not scan.consumed:  # not even one entry: a larger window
+                length = max(min(2 * len(buf), MAX_WINDOW_BYTES), scan.need)
+            continue
+        if pos == start > first_entry:
+            _require_boundary(file, path, first_entry, start, window_bytes)
+        error = _error(path, base, scan, end, closed=end < file.size)
+        if partial_tail == "stop" and isinstance(error, WalTruncatedError):
+            return
+        raise error
+
+
+def _entries_end(file: RandomAccess) -> int:
+    """Where the trailer begins, or the end of a file that has none."""
+    tail = file.read_at(max(0, file.size - TAIL_BYTES), min(file.size, TAIL_BYTES))
+    start = trailer_start(bytes(tail), file.size)
+    return file.size if start is None else start
+
+
+def _read(file: RandomAccess, path: str, offset: int, length: int) -> Bytes:
+    buf = np.frombuffer(file.read_at(offset, length), dtype=np.uint8)
+    if len(buf) < length:
+        raise WalTruncatedError(path, offset, length, len(buf))
+    return buf
+
+
+def _error(path: str, base: int, scan: Scan, end: int, *, closed: bool) -> WalError:
+    """What stopped the scan of a window, in terms of the file."""
+    entry = base + scan.consumed
+    if scan.problem is not None:
+        offset = base + scan.problem.offset
+        return WalCorruptError(path, offset, f"{scan.problem.reason} (in the entry that begins at byte {entry})")
+    if closed:
+        return WalCorruptError(path, entry, f"the entry goes on beyond byte {end}, where the file's trailer begins")
+    return WalTruncatedError(path, entry, scan.need - scan.consumed, end - entry)
+
+
+def _require_boundary(file: RandomAccess, path: str, first_entry: int, position: int, window_bytes: int) -> None:
+    """Raise WalPositionError if an entry begins before `position` and ends after it."""
+    before = first_entry
+    try:
+        for window in _windows(file, path, (first_entry, first_entry, position), window_bytes, "error"):
+            before = int(window.next_positions[-1])
+    except WalError as e:
+        if e.offset == before:
+            raise WalPositionError(path, position, f"no entry begins here, but one at byte {before} that goes on beyond") from e

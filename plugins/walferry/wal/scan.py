@@ -1,0 +1,319 @@
+"""Entries of an uncompressed WAL, found in a buffer by one compiled pass.
+
+    entry  = varint(key length) WALKey cell{following_kv_count}
+    WALKey = protobuf: 1 encoded_region_name, 2 table_name, 3 log_sequence_number, 4 write_time, 7 following_kv_count, …
+    cell   = int32 kvLen, int32 keyLen, int32 valLen, key, value [, uint16 tagsLen, tags]     kvLen counts what follows it
+    key    = int16 rowLen, row, int8 famLen, family, qualifier, int64 timestamp, int8 type    keyLen bytes
+
+Integers of cells are big-endian, varints are protobuf's. Nothing says how long an entry is, so its cells have to be walked.
+Source: HBase's ProtobufWALStreamReader, WAL.proto, KeyValueUtil.checkKeyValueBytes (branch-2.6).
+
+Kernels get a buffer and a range, check every length against the range's end before using it, and never read outside of it.
+In a kernel a negative "next position" is one of INCOMPLETE (more bytes needed) and OVERLONG (not a varint).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from walferry.wal._compiled import compiled
+
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+
+INCOMPLETE: Final = -1
+OVERLONG: Final = -2
+
+MAX_ENTRY_BYTES: Final = 256 << 20  # hbase.ipc.max.request.size: what a client can send at once
+MAX_KEY_BYTES: Final = 16 << 20
+CELL_LENGTHS: Final = 12  # kvLen, keyLen, valLen
+MIN_KEY: Final = 12  # rowLen, famLen, timestamp, type
+MIN_CELL: Final = CELL_LENGTHS + MIN_KEY
+MAX_FAMILY: Final = 127
+VALID_TYPES: Final = 1 << 4 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 14  # Put, Delete, DeleteFamilyVersion, DeleteColumn, DeleteFamily
+
+# What can be wrong. 0 is nothing.
+BAD_KEY_LENGTH: Final = 1
+BAD_KEY_FIELD: Final = 2
+MISSING_KEY_FIELD: Final = 3
+BAD_CELL_COUNT: Final = 4
+BAD_CELL_LENGTHS: Final = 5
+BAD_CELL_KEY: Final = 6
+BAD_CELL_TYPE: Final = 7
+BAD_TAGS: Final = 8
+ENTRY_TOO_LONG: Final = 9
+PROBLEMS: Final = {
+    BAD_KEY_LENGTH: f"the length of a WALKey is not between 1 and {MAX_KEY_BYTES}",
+    BAD_KEY_FIELD: "a field of the WALKey is malformed or leaves the WALKey",
+    MISSING_KEY_FIELD: "the WALKey lacks its region, table, sequence number or write time",
+    BAD_CELL_COUNT: f"the number of cells that the WALKey announces does not fit into {MAX_ENTRY_BYTES} bytes",
+    BAD_CELL_LENGTHS: "the lengths of a cell, its key and its value contradict each other",
+    BAD_CELL_KEY: "row and family are longer than the cell's key",
+    BAD_CELL_TYPE: "the cell's type is none of HBase's",
+    BAD_TAGS: "the length of the cell's tags contradicts the cell's length",
+    ENTRY_TOO_LONG: f"the entry has more than {MAX_ENTRY_BYTES} bytes",
+}
+
+# Rows of the table that the kernel fills, one column an entry.
+ENTRY_START, KEY_START, CELLS_START, CELL_COUNT, SEQUENCE_ID, WRITE_TIME = range(6)
+REGION_START, REGION_LEN, TABLE_START, TABLE_LEN, REGION_HASH, FIELDS = range(6, 12)
+
+# Elements of the kernel's state.
+STATE_COUNT, STATE_POS, STATE_PROBLEM, STATE_AT, STATE_NEED = range(5)
+
+
+@dataclass(frozen=True)
+class EntryIndex:
+    """Where entries lie in a buffer: arrays with one element an entry, in file order. Offsets count from the buffer's start.
+
+    An entry is `buf[entry_start:cells_end]`: its key's length, the key `buf[key_start:key_end]`, and its cells
+    `buf[cells_start:cells_end]`, where `cells_start == key_end` and `cells_end` is the next entry's start.
+    """
+
+    entry_start: Ints
+    key_start: Ints
+    key_end: Ints
+    cells_start: Ints
+    cells_end: Ints
+    cell_count: Ints
+    sequence_id: Ints
+    write_time: Ints  # milliseconds since the epoch
+    region_start: Ints  # the encoded region name
+    region_len: Ints
+    table_start: Ints
+    table_len: Ints
+    region_hash: NDArray[np.uint64]  # FNV-1a of the encoded region name
+
+    def __len__(self) -> int:
+        return len(self.entry_start)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with an entry, and the offset in the buffer of what is wrong."""
+
+    code: int
+    offset: int
+
+    @property
+    def reason(self) -> str:
+        return PROBLEMS[self.code]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What was found in a range of a buffer: whole entries up to `consumed`, where an unfinished or broken entry begins."""
+
+    index: EntryIndex
+    consumed: int
+    problem: Problem | None
+    need: int  # end of the range at which one can learn more of an unfinished entry; `consumed` if there is none
+
+
+def scan_entries(buf: Bytes, start: int, end: int) -> Scan:
+    """Index the entries that lie wholly in `buf[start:end]`, where `start` is the start of an entry.
+
+    Stops before an entry that leaves the range, and before one that cannot be a WAL's (`problem`). Raises ValueError for a
+    range outside the buffer.
+    """
+    if not 0 <= start <= end <= len(buf):
+        raise ValueError(f"bytes {start} to {end} are not within a buffer of {len(buf)} bytes")
+    view = buf.view()
+    view.flags.writeable = False  # read-only and writable arrays are two types to numba: compile for one
+    state = np.array([0, start, 0, start, start], dtype=np.int64)
+    table = np.empty((FIELDS, 256 + (end - start) // 256), dtype=np.int64)
+    while scan_into(view, end, table, state):
+        wider = np.empty((FIELDS, 2 * table.shape[1]), dtype=np.int64)
+        wider[:, : table.shape[1]] = table
+        table = wider
+    count, consumed, code, at, need = (int(x) for x in state)
+    return Scan(_entry_index(table[:, :count], consumed), consumed, Problem(code, at) if code else None, need)
+
+
+def _entry_index(table: Ints, end: int) -> EntryIndex:
+    return EntryIndex(
+        entry_start=table[ENTRY_START],
+        key_start=table[KEY_START],
+        key_end=table[CELLS_START],
+        cells_start=table[CELLS_START],
+        cells_end=np.append(table[ENTRY_START, 1:], end) if table.shape[1] else table[ENTRY_START],
+        cell_count=table[CELL_COUNT],
+        sequence_id=table[SEQUENCE_ID],
+        write_time=table[WRITE_TIME],
+        region_start=table[REGION_START],
+        region_len=table[REGION_LEN],
+        table_start=table[TABLE_START],
+        table_len=table[TABLE_LEN],
+        region_hash=table[REGION_HASH].view(np.uint64),
+    )
+
+
+@compiled
+def read_varint(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
+    """(value, position after it) of the varint at `pos`; value as int64. Position INCOMPLETE or OVERLONG if there is none."""
+    value = 0
+    shift = 0
+    while pos < end:
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, pos
+        shift += 7
+        if shift > 63:
+            return value, OVERLONG
+    return value, INCOMPLETE
+
+
+@compiled
+def skip_field(buf: Bytes, pos: int, end: int, wire_type: int) -> int:
+    """Position after the value, at `pos`, of a protobuf field; negative if it leaves the range or is no known wire type."""
+    if wire_type == 0:
+        _, after = read_varint(buf, pos, end)
+        return after
+    if wire_type == 2:
+        length, after = read_varint(buf, pos, end)
+        return after + length if after >= 0 and 0 <= length <= end - after else INCOMPLETE
+    width = 8 if wire_type == 1 else 4
+    return pos + width if wire_type in (1, 5) and width <= end - pos else INCOMPLETE
+
+
+@compiled
+def read_int32(buf: Bytes, pos: int) -> int:
+    """The big-endian int32 at `pos`; the caller has checked that it is there."""
+    value = buf[pos] << 24 | buf[pos + 1] << 16 | buf[pos + 2] << 8 | buf[pos + 3]  # as int64
+    return int((value ^ 0x80000000) - 0x80000000)
+
+
+@compiled
+def read_uint16(buf: Bytes, pos: int) -> int:
+    """The big-endian uint16 at `pos`; the caller has checked that it is there."""
+    return int(buf[pos] << 8 | buf[pos + 1])
+
+
+@compiled
+def fnv1a(buf: Bytes, start: int, length: int) -> int:
+    """64-bit FNV-1a of `buf[start:start + length]`, its bits as an int64."""
+    value = np.uint64(0xCBF29CE484222325)
+    for i in range(start, start + length):
+        value = np.uint64((value ^ np.uint64(buf[i])) * np.uint64(0x100000001B3))
+    return int(np.int64(value))
+
+
+@compiled
+def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
+    """Write the fields of the WALKey `buf[start:end]` to column `entry` of `table`. Returns what is wrong, or 0."""
+    seen = 0
+    pos = start
+    table[CELL_COUNT, entry] = 0
+    while pos < end:
+        tag, pos = read_varint(buf, pos, end)
+        if pos < 0 or tag < 8:
+            return BAD_KEY_FIELD
+        field, wire_type = tag >> 3, tag & 7
+        if field in (1, 2) and wire_type == 2:
+            length, pos = read_varint(buf, pos, end)
+            if pos < 0 or length < 0 or length > end - pos:
+                return BAD_KEY_FIELD
+            row = REGION_START if field == 1 else TABLE_START
+            table[row, entry] = pos
+            table[row + 1, entry] = length
+            pos += length
+            seen |= field
+        elif field in (3, 4, 7) and wire_type == 0:
+            value, pos = read_varint(buf, pos, end)
+            if field == 7:
+                table[CELL_COUNT, entry] = value & 0xFFFFFFFF
+            else:
+                table[SEQUENCE_ID if field == 3 else WRITE_TIME, entry] = value
+                seen |= 4 if field == 3 else 8
+        else:
+            pos = skip_field(buf, pos, end, wire_type)
+        if pos < 0:
+            return BAD_KEY_FIELD
+    return 0 if seen == 15 else MISSING_KEY_FIELD
+
+
+@compiled
+def walk_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
+    """(position after the cell at `pos`, 0), or (offset, what is wrong there), or (least end of range needed, INCOMPLETE)."""
+    if end - pos < CELL_LENGTHS:
+        return pos + MIN_CELL, INCOMPLETE
+    kv_len, key_len, val_len = read_int32(buf, pos), read_int32(buf, pos + 4), read_int32(buf, pos + 8)
+    tags_part = kv_len - 8 - key_len - val_len  # 0, or 2 + tagsLen
+    if key_len < MIN_KEY or val_len < 0 or kv_len > MAX_ENTRY_BYTES or tags_part < 0 or tags_part > 2 + 0xFFFF:
+        return pos, BAD_CELL_LENGTHS
+    after = pos + 4 + kv_len
+    if after > end:
+        return after, INCOMPLETE
+    key = pos + CELL_LENGTHS
+    row_len = read_uint16(buf, key)
+    if row_len > key_len - MIN_KEY:
+        return key, BAD_CELL_KEY
+    fam_len = buf[key + 2 + row_len]
+    if fam_len > MAX_FAMILY or fam_len > key_len - MIN_KEY - row_len:
+        return key + 2 + row_len, BAD_CELL_KEY
+    cell_type = buf[key + key_len - 1]
+    if cell_type > 14 or not VALID_TYPES >> cell_type & 1:
+        return key + key_len - 1, BAD_CELL_TYPE
+    if tags_part > 0 and (tags_part < 2 or read_uint16(buf, after - tags_part) != tags_part - 2):
+        return after - tags_part, BAD_TAGS
+    return after, 0
+
+
+@compiled
+def walk_cells(buf: Bytes, start: int, end: int, count: int, limit: int) -> tuple[int, int]:
+    """As `walk_cell`, for `count` cells from `start` on, none of which may end after `limit`."""
+    pos = start
+    for left in range(count, 0, -1):
+        if left * MIN_CELL > limit - pos:
+            return pos, BAD_CELL_COUNT if left == count else ENTRY_TOO_LONG
+        after, status = walk_cell(buf, pos, end)
+        if status == INCOMPLETE and after > limit:
+            return pos, ENTRY_TOO_LONG
+        if status != 0:
+            return after, status
+        pos = after
+    return pos, 0
+
+
+@compiled
+def scan_into(buf: Bytes, end: int, table: Ints, state: Ints) -> bool:
+    """Index entries from `state[STATE_POS]` on. Returns True if `table` is full and should be continued in a wider one."""
+    count, pos = state[STATE_COUNT], state[STATE_POS]
+    at, status = pos, 0
+    while pos < end and count < table.shape[1]:
+        key_len, key = read_varint(buf, pos, end)
+        if key == INCOMPLETE:
+            at, status = end + 1, INCOMPLETE
+            break
+        if key == OVERLONG or key_len <= 0 or key_len > MAX_KEY_BYTES:
+            at, status = pos, BAD_KEY_LENGTH
+            break
+        cells = key + key_len
+        if cells > end:
+            at, status = cells, INCOMPLETE
+            break
+        status = parse_key(buf, key, cells, table, count)
+        if status != 0:
+            at = key
+            break
+        at, status = walk_cells(buf, cells, end, table[CELL_COUNT, count], cells + MAX_ENTRY_BYTES)
+        if status != 0:
+            break
+        table[ENTRY_START, count] = pos
+        table[KEY_START, count] = key
+        table[CELLS_START, count] = cells
+        table[REGION_HASH, count] = fnv1a(buf, table[REGION_START, count], table[REGION_LEN, count])
+        count += 1
+        pos = at
+    state[STATE_COUNT] = count
+    state[STATE_POS] = pos
+    state[STATE_PROBLEM] = status if status > 0 else 0
+    state[STATE_AT] = at
+    state[STATE_NEED] = at if status == INCOMPLETE else pos
+    return bool(status == 0 and pos < end)
