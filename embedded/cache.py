@@ -1,0 +1,38 @@
+"""Folders under the user's cache that are filled once, whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+
+def cache_home() -> Path:
+    """`$XDG_CACHE_HOME/walferry`, by default `~/.cache/walferry`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "walferry"
+
+
+def filled_once(folder: Path, fill: Callable[[Path], None]) -> Path:
+    """`folder`, filled by `fill(temporary folder)` if it is not there yet.
+
+    A second process waits for the first instead of doing the work again, and a process that dies half way leaves no
+    half-filled folder behind: the folder gets its name when it is complete.
+    """
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.is_dir():
+            return folder
+        unfinished = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+        try:
+            fill(unfinished)
+            unfinished.rename(folder)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+    return folder

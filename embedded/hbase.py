@@ -1,0 +1,82 @@
+"""What all embedded clusters share: their address, HBase's settings and the hbase-site.xml files made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+ZNODE_PARENT = "/hbase"
+
+# Everything listens on this machine only, on ports the system gives.
+LOCAL_ONLY = {
+    "hbase.master.hostname": "localhost",
+    "hbase.unsafe.regionserver.hostname": "localhost",
+    "hbase.master.ipc.address": "127.0.0.1",
+    "hbase.regionserver.ipc.address": "127.0.0.1",
+    "hbase.master.port": "0",
+    "hbase.regionserver.port": "0",
+    "hbase.master.info.port": "-1",
+    "hbase.regionserver.info.port": "-1",
+    "hbase.zookeeper.property.clientPortAddress": "127.0.0.1",
+    "hbase.zookeeper.property.admin.enableServer": "false",  # would take port 8080
+    "hbase.unsafe.stream.capability.enforce": "false",
+}
+
+# Small and quick on a small machine.
+SMALL = {
+    "hbase.regionserver.handler.count": "10",
+    "hbase.regionserver.metahandler.count": "5",
+    "hbase.regionserver.replication.handler.count": "5",
+    "hbase.master.executor.openregion.threads": "2",
+    "hbase.regionserver.executor.openregion.threads": "2",
+    "hbase.regions.slop": "0.2",
+    "hbase.client.retries.number": "10",
+    "hbase.client.pause": "50",
+    "hbase.regionserver.msginterval": "500",
+    "hbase.server.thread.wakefrequency": "1000",
+    "hbase.master.wait.on.regionservers.interval": "200",
+    "hbase.master.wait.on.regionservers.timeout": "1000",
+    "hbase.netty.worker.count": "2",
+}
+
+# Pass as `conf` to see archived WALs disappear within seconds once nothing needs them any more (HBase's own: 10 minutes).
+QUICK_LOG_CLEANER = {
+    "hbase.master.cleaner.interval": "2000",
+    "hbase.master.logcleaner.ttl": "2000",
+}
+
+
+@dataclass(frozen=True)
+class ClusterAddress:
+    """Where a cluster is: `quorum` is `localhost:<port>`, `wal_root` a file:// or hdfs:// URL, `hbase_site` what its clients read."""
+
+    quorum: str
+    znode_parent: str
+    wal_root: str
+    hbase_site: Path
+
+    @property
+    def cluster_key(self) -> str:
+        """As in a peer's configuration: `localhost:2181:/hbase`."""
+        return f"{self.quorum}:{self.znode_parent}"
+
+
+def zookeeper_settings(client_port: int) -> dict[str, str]:
+    """Settings by which servers and clients find ZooKeeper at `client_port`."""
+    return {
+        "hbase.zookeeper.quorum": "localhost",
+        "hbase.zookeeper.property.clientPort": str(client_port),
+        "zookeeper.znode.parent": ZNODE_PARENT,
+    }
+
+
+def write_site(path: Path, settings: Mapping[str, str]) -> Path:
+    """Write `settings` as a Hadoop configuration file (hbase-site.xml, core-site.xml, hdfs-site.xml) and return its path."""
+    properties = "".join(
+        f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n" for name, value in settings.items()
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'<?xml version="1.0"?>\n<configuration>\n{properties}</configuration>\n')
+    return path

@@ -1,0 +1,79 @@
+"""HBase and everything it runs on (ZooKeeper, HDFS, the local MapReduce runner), as jars from Maven Central.
+
+Spark's own resolver fetches them, so nothing but Java and pyspark has to be installed. The jars are kept under
+`~/.cache/walferry/jars-<hash of the coordinates>`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from embedded.cache import cache_home, filled_once
+from embedded.java import find_java
+
+HBASE_VERSION = "2.6.1-hadoop3"
+HADOOP_VERSION = "3.3.5"
+COORDINATES = (
+    f"org.apache.hbase:hbase-mapreduce:{HBASE_VERSION}",
+    "org.slf4j:slf4j-simple:1.7.36",
+    "ch.qos.reload4j:reload4j:1.2.25",  # Hadoop's metrics need classes of log4j 1
+    # What HBase's VerifyReplication needs to run its job in one process.
+    f"org.apache.hadoop:hadoop-mapreduce-client-jobclient:{HADOOP_VERSION}",
+    f"org.apache.hadoop:hadoop-mapreduce-client-common:{HADOOP_VERSION}",
+    f"org.apache.hadoop:hadoop-mapreduce-client-shuffle:{HADOOP_VERSION}",
+)
+EXCLUDED = ("org.slf4j:slf4j-reload4j",)  # one binding of slf4j is enough
+RESOLVE_TIMEOUT_S = 1800
+
+
+class JarsMissingError(RuntimeError):
+    """The jars could not be fetched."""
+
+
+def hbase_classpath() -> list[Path]:
+    """HBase's jars, fetched at the first call (120 MB, a minute or two), sorted by name."""
+    digest = hashlib.sha256("\n".join(COORDINATES + EXCLUDED).encode()).hexdigest()[:16]
+    return sorted(filled_once(cache_home() / f"jars-{digest}", _resolve_into).glob("*.jar"))
+
+
+def py4j_jar() -> Path:
+    """The py4j jar of the installed pyspark: the Java end of `embedded.client`."""
+    import pyspark
+
+    jars = sorted((Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar"))
+    if not jars:
+        raise JarsMissingError(f"no py4j jar in {Path(pyspark.__file__).parent / 'jars'}: install pyspark again")
+    return jars[0]
+
+
+def _resolve_into(folder: Path) -> None:
+    java = find_java()
+    scripts = sysconfig.get_path("scripts")
+    spark_submit = Path(scripts) / "spark-submit"
+    if not spark_submit.is_file():
+        raise JarsMissingError(f"spark-submit is missing in {scripts}: run `make venv`")
+    print(f"fetching HBase {HBASE_VERSION} and what it needs (120 MB, once)", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="walferry-ivy-") as ivy:
+        noop = Path(ivy) / "noop.py"
+        noop.write_text("")
+        command = [str(spark_submit), "--conf", f"spark.jars.ivy={ivy}", "--packages", ",".join(COORDINATES)]
+        command += ["--exclude-packages", ",".join(EXCLUDED), str(noop)]
+        # pyspark's launcher looks for `find-spark-home` and `python3` on PATH.
+        env = {**os.environ, "PATH": os.pathsep.join([scripts, str(java.parent), os.environ.get("PATH", "")])}
+        env["PYSPARK_PYTHON"] = sys.executable
+        done = subprocess.run(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=RESOLVE_TIMEOUT_S, check=False
+        )
+        jars = list((Path(ivy) / "jars").glob("*.jar"))
+        if done.returncode != 0 or not any("hbase-server" in jar.name for jar in jars):
+            tail = "\n".join(done.stdout.splitlines()[-30:])
+            raise JarsMissingError(f"HBase's jars could not be fetched from Maven Central, check the network:\n{tail}")
+        for jar in jars:
+            shutil.move(jar, folder / jar.name)

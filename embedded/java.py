@@ -1,0 +1,82 @@
+"""Finding Java, compiling the helper classes under `java/`, and the options every HBase JVM needs."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from embedded.cache import cache_home, filled_once
+
+OLDEST_JAVA = 17
+SOURCES = Path(__file__).parent / "java"
+JVM_OPENED = (
+    "java.lang",
+    "java.lang.reflect",
+    "java.io",
+    "java.net",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "sun.nio.ch",
+    "jdk.internal.ref",
+)
+JVM_EXPORTED = ("java.base/jdk.internal.misc", "java.security.jgss/sun.security.krb5")
+
+
+class JavaMissingError(RuntimeError):
+    """No Java, or one that HBase's helpers cannot be built or run with."""
+
+
+@functools.cache
+def find_java() -> Path:
+    """The `java` of JAVA_HOME or of PATH; JavaMissingError when there is none or it is older than 17."""
+    java = _find_tool("java")
+    if java is None:
+        raise JavaMissingError(f"Java is missing: install a JDK {OLDEST_JAVA} or newer, or point JAVA_HOME at one")
+    shown = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    found = re.search(r'version "(\d+)', shown.stderr + shown.stdout)
+    if found is None or int(found.group(1)) < OLDEST_JAVA:
+        version = found.group(1) if found else "unknown"
+        raise JavaMissingError(f"Java {OLDEST_JAVA} or newer is needed, but {java} is version {version}: set JAVA_HOME to a newer one")
+    return java
+
+
+def jvm_options() -> list[str]:
+    """The parts of the JDK that HBase 2.x and Hadoop 3.3 reach into by reflection."""
+    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in JVM_OPENED]
+    exported = [f"--add-exports={package}=ALL-UNNAMED" for package in JVM_EXPORTED]
+    return opened + exported
+
+
+def helper_classes(classpath: list[Path]) -> Path:
+    """Folder with the compiled classes of `java/`; compiled at the first use after a source changed."""
+    sources = sorted(SOURCES.glob("*.java"))
+    digest = hashlib.sha256()
+    for source in sources:
+        digest.update(source.read_bytes())
+    for jar in classpath:
+        digest.update(str(jar).encode())
+
+    def compile_into(folder: Path) -> None:
+        javac = _find_tool("javac")
+        if javac is None:
+            raise JavaMissingError(f"javac is missing: {find_java()} is a runtime only; install the JDK or point JAVA_HOME at one")
+        command = [str(javac), "-nowarn", "-proc:none", "-d", str(folder), "-cp", os.pathsep.join(map(str, classpath))]
+        done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode != 0:
+            raise JavaMissingError(f"javac failed on {SOURCES}:\n{done.stdout}{done.stderr}")
+
+    return filled_once(cache_home() / f"classes-{digest.hexdigest()[:16]}", compile_into)
+
+
+def _find_tool(name: str) -> Path | None:
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / name).is_file():
+        return Path(home) / "bin" / name
+    found = shutil.which(name)
+    return Path(found) if found else None

@@ -1,0 +1,135 @@
+"""Child JVMs that end with their parent, however it ends, and bounded waits that show a log when they fail."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from embedded.jars import hbase_classpath
+from embedded.java import find_java, helper_classes, jvm_options
+
+LOG_TAIL_LINES = 40
+
+
+class ClusterError(RuntimeError):
+    """A process of an embedded cluster did not do what it was started for."""
+
+
+@dataclass(frozen=True)
+class JavaProcess:
+    """One running JVM. Its standard input is a pipe from here: when that closes, the JVM halts (java/Launcher.java)."""
+
+    name: str
+    popen: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.popen.poll() is None
+
+    def kill(self) -> None:
+        """kill -9, and wait until it is gone."""
+        self._end(signal.SIGKILL, 30)
+
+    def stop(self, timeout: float = 60) -> None:
+        """SIGTERM so that it shuts down in order; kill -9 when it has not within `timeout` seconds."""
+        try:
+            self._end(signal.SIGTERM, timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def _end(self, how: signal.Signals, timeout: float) -> None:
+        if self.alive:
+            self.popen.send_signal(how)
+            self.popen.wait(timeout)
+        if self.popen.stdin is not None:
+            self.popen.stdin.close()
+
+    def log_text(self) -> str:
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def tail(self) -> str:
+        """The end of the log, for an error message."""
+        return "\n".join(self.log_text().splitlines()[-LOG_TAIL_LINES:])
+
+
+def start_java(
+    name: str,
+    main_class: str,
+    args: Sequence[str] = (),
+    *,
+    folder: Path,
+    classpath: Sequence[Path] = (),
+    heap: str = "512m",
+    options: Sequence[str] = (),
+) -> JavaProcess:
+    """Start `main_class` with HBase's jars behind `classpath`; everything it prints goes to `<folder>/<name>.log`.
+
+    `heap` is -Xmx ("512m", "3g"). The working directory is `folder`.
+    """
+    jars = hbase_classpath()
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / f"{name}.log"
+    command = [
+        str(find_java()),
+        f"-Xmx{heap}",
+        "-XX:+ExitOnOutOfMemoryError",
+        *jvm_options(),
+        "-Djava.net.preferIPv4Stack=true",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+        "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper=warn",
+        *options,
+        "-cp",
+        # The folder instead of each jar: the command line stays readable in `ps`.
+        os.pathsep.join([*map(str, classpath), str(helper_classes(jars)), f"{jars[0].parent}/*"]),
+        "walferry.embedded.Launcher",
+        main_class,
+        *args,
+    ]
+    with log.open("ab") as out:
+        # A process group of its own: Ctrl-C in a terminal reaches the parent only, which then stops things in order.
+        popen = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT, cwd=folder, process_group=0
+        )
+    return JavaProcess(name, popen, log)
+
+
+def wait_until(done: Callable[[], bool], what: str, *, processes: Iterable[JavaProcess], timeout: float) -> None:
+    """Wait until `done()`; ClusterError with the end of the log when a process ends before that or `timeout` seconds pass."""
+    processes = list(processes)
+    deadline = time.monotonic() + timeout
+    while not done():
+        for process in processes:
+            if not process.alive:
+                raise ClusterError(
+                    f"{process.name} ended with code {process.popen.returncode} before {what}; the end of {process.log}:\n{process.tail()}"
+                )
+        if time.monotonic() > deadline:
+            tails = "\n".join(f"--- the end of {process.log}:\n{process.tail()}" for process in processes)
+            raise ClusterError(f"not within {timeout:.0f} s: {what}\n{tails}")
+        time.sleep(0.1)
+
+
+def free_port() -> int:
+    """A local TCP port nobody listens on, below the range from which the system gives ports to outgoing connections."""
+    for _ in range(200):
+        port = random.randint(20000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise ClusterError("no free TCP port found between 20000 and 32000")

@@ -1,0 +1,101 @@
+"""HBase in one JVM with its own ZooKeeper, on local files: for the demo and for tests that need neither HDFS nor a second server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
+from embedded.processes import ClusterError, JavaProcess, free_port, start_java, wait_until
+
+START_TIMEOUT_S = 180
+
+
+class StandaloneCluster:
+    """One cluster under `folder` (created; not removed at the end). `conf` adds to or overrides hbase-site.xml.
+
+    `start()` waits until the cluster serves. To start two at once: `launch()` both, then `await_ready()` both.
+    """
+
+    def __init__(self, folder: Path, conf: Mapping[str, str] | None = None, *, heap: str = "512m", name: str = "hbase") -> None:
+        self.folder = folder
+        self.name = name
+        self._conf = dict(conf or {})
+        self._heap = heap
+        self._port = free_port()
+        self._process: JavaProcess | None = None
+
+    @property
+    def address(self) -> ClusterAddress:
+        """Known before the start."""
+        return ClusterAddress(
+            quorum=f"localhost:{self._port}",
+            znode_parent=ZNODE_PARENT,
+            wal_root=f"file://{self.folder}/root",
+            hbase_site=self.folder / "conf" / "hbase-site.xml",
+        )
+
+    @property
+    def process(self) -> JavaProcess:
+        if self._process is None:
+            raise ClusterError(f"cluster {self.name} has not been started")
+        return self._process
+
+    def launch(self) -> None:
+        """Start the JVM without waiting for it; after a `stop()` the cluster comes back with its data."""
+        if self._process is not None and self._process.alive:
+            raise ClusterError(f"cluster {self.name} is running already")
+        write_site(self.address.hbase_site, self._settings())
+        (self.folder / f"{self.name}.log").unlink(missing_ok=True)
+        self._process = start_java(
+            self.name,
+            "org.apache.hadoop.hbase.master.HMaster",
+            ["start"],
+            folder=self.folder,
+            classpath=[self.address.hbase_site.parent],
+            heap=self._heap,
+            options=["-XX:+UseSerialGC"],
+        )
+
+    def await_ready(self) -> None:
+        """Wait until the master has assigned the system tables; ClusterError with the end of the log if it does not."""
+        wait_until(
+            lambda: "Master has completed initialization" in self.process.log_text(),
+            f"cluster {self.name} serves",
+            processes=[self.process],
+            timeout=START_TIMEOUT_S,
+        )
+
+    def start(self) -> None:
+        self.launch()
+        self.await_ready()
+
+    def stop(self) -> None:
+        """Shut down in order (WALs get their trailer)."""
+        if self._process is not None:
+            self._process.stop()
+
+    def kill(self) -> None:
+        """kill -9: server and ZooKeeper are gone at once; what clients had been told is in the files."""
+        if self._process is not None:
+            self._process.kill()
+
+    def __enter__(self) -> StandaloneCluster:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+
+    def _settings(self) -> dict[str, str]:
+        return {
+            **LOCAL_ONLY,
+            **SMALL,
+            **zookeeper_settings(self._port),
+            "hbase.cluster.distributed": "false",
+            "hbase.rootdir": self.address.wal_root,
+            "hbase.tmp.dir": str(self.folder / "tmp"),
+            "hbase.zookeeper.property.dataDir": str(self.folder / "zookeeper"),
+            **self._conf,
+        }

@@ -1,0 +1,66 @@
+"""A ZooKeeper server of its own, without HBase: for tests of what Walferry does in ZooKeeper."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from types import TracebackType
+
+from embedded.processes import ClusterError, JavaProcess, free_port, start_java, wait_until
+
+START_TIMEOUT_S = 60
+TICK_MS = 500  # sessions may be as short as two ticks
+
+
+class ZooKeeperServer:
+    """One server with its data under `folder`; it keeps port and data over `stop()` and `start()`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._port = free_port()
+        self._process: JavaProcess | None = None
+
+    @property
+    def quorum(self) -> str:
+        """Connect string, known before the start."""
+        return f"127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Start the server and wait until it answers; ClusterError with the end of the log if it does not."""
+        if self._process is not None and self._process.alive:
+            raise ClusterError("this ZooKeeper server is running already")
+        (self.folder / "data").mkdir(parents=True, exist_ok=True)
+        config = self.folder / "zoo.cfg"
+        config.write_text(
+            f"tickTime={TICK_MS}\ndataDir={self.folder}/data\nclientPort={self._port}\nclientPortAddress=127.0.0.1\n"
+            "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok,cons\n"
+        )
+        self._process = start_java(
+            "zookeeper",
+            "org.apache.zookeeper.server.ZooKeeperServerMain",
+            [str(config)],
+            folder=self.folder,
+            heap="192m",
+            # Nobody's data: without fsync a write takes a tenth of a millisecond.
+            options=["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"],
+        )
+        wait_until(self._answers, "ZooKeeper answers", processes=[self._process], timeout=START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+
+    def __enter__(self) -> ZooKeeperServer:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self._port), timeout=2) as probe:
+                probe.sendall(b"ruok")
+                return probe.recv(4) == b"imok"
+        except OSError:
+            return False
