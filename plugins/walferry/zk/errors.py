@@ -82,7 +82,7 @@ class LastWal(ZkError):
 
     def __init__(self, path: str) -> None:
         super().__init__(
-            f"{path} is the newest WAL of its group in a live server's queue; it stays there until that server rolls to a newer one"
+            f"{path} is the newest WAL of its group in a live server's queue; it stays there until that server rolls to another"
         )
         self.path = path
 

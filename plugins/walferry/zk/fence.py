@@ -5,8 +5,8 @@
 
 Acquiring is one multi: create `holder` and set the lease. Each write is one multi too, and begins with three checks: the lease
 has the version we made, `holder` is there, and the peer's state is the DISABLED that we saw. So a holder whose session ended,
-whose lease was acquired by the next, or whose peer was enabled under its hands can change nothing, whatever it believes. The lease
-znode is never deleted: a new one would count from 0 again and let an old holder pass.
+whose lease was acquired by the next, or whose peer was enabled under its hands can change nothing, whatever it believes. The
+lease znode is never deleted: a new one would count from 0 again and let an old holder pass.
 """
 
 import json

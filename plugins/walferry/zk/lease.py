@@ -1,8 +1,8 @@
 """What the holder of a WAL group may do to its queues: move positions forward, and take finished WALs out.
 
 Below /hbase only positions of queued WALs are set, and only finished WALs and emptied queues of dead servers are deleted; nothing
-is created there. HBase may move a queue between any two of our calls: a WAL that is not where it was is looked for in all queues of
-its peer.
+is created there. HBase may move a queue between any two of our calls: a WAL that is not where it was is looked for in all queues
+of its peer.
 """
 
 import threading

@@ -1,0 +1,133 @@
+"""An HBase 2.x cluster as ZooKeeper sees it: every write here does what HBase's own code does, with its prefixes and multis."""
+
+import os
+import struct
+import uuid
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from walferry.protos import hbase_pb2 as pb
+from walferry.zk.layout import ZNodes
+from walferry.zk.queue_ids import parse_queue_id
+from walferry.zk.values import PBUF, encode_position
+
+SERVER = "rs-1.example.org,16020,1700000000001"
+DEAD = "rs-2.example.org,16020,1700000000002"
+OTHER = "rs-3.example.org,16020,1700000000003"
+
+
+def wal(timestamp: int, server: str = SERVER, provider: str = "") -> str:
+    """A WAL's file name."""
+    return f"{server.replace(',', '%2C')}{provider}.{timestamp}"
+
+
+def prefixed(value: bytes) -> bytes:
+    """RecoverableZooKeeper's prefix before a value that is not empty."""
+    if not value:
+        return value
+    client = b"4711@rs-1" + os.urandom(8)
+    return b"\xff" + struct.pack(">i", len(client)) + client + value
+
+
+class HBaseZNodes:
+    def __init__(self, zk: KazooClient, nodes: ZNodes) -> None:
+        self.zk = zk
+        self.nodes = nodes
+
+    @classmethod
+    def new(cls, zk: KazooClient) -> "HBaseZNodes":
+        """A fresh cluster under a parent of its own, with one live server."""
+        cluster = cls(zk, ZNodes(f"/hbase-{uuid.uuid4().hex[:8]}"))
+        for path in (cluster.nodes.rs, cluster.nodes.peers, cluster.nodes.queues):
+            zk.ensure_path(path)
+        cluster_id = pb.ClusterId(cluster_id=str(uuid.uuid4()))
+        zk.create(cluster.nodes.hbaseid, prefixed(PBUF + cluster_id.SerializeToString()))
+        cluster.start_server(SERVER)
+        return cluster
+
+    @property
+    def root(self) -> str:
+        """A root of Walferry's own for this cluster."""
+        return f"/walferry{self.nodes.base.replace('/', '-')}"
+
+    def add_peer(self, peer_id: str, state: str = "DISABLED", config: dict[str, str] | None = None, **fields: object) -> None:
+        peer = pb.ReplicationPeer(clusterkey="127.0.0.1:2181:/slave", replicate_all=True, **fields)
+        for name, value in ({"walferry.managed": "true"} if config is None else config).items():
+            peer.configuration.add(name=name, value=value)
+        self.zk.create(self.nodes.peer(peer_id), prefixed(PBUF + peer.SerializeToString()))
+        self.zk.create(self.nodes.peer_state(peer_id), prefixed(self._state(state)))
+
+    def set_state(self, peer_id: str, state: str) -> None:
+        self.zk.set(self.nodes.peer_state(peer_id), prefixed(self._state(state)))
+
+    def start_server(self, server: str) -> None:
+        self.zk.create(f"{self.nodes.rs}/{server}", ephemeral=True)
+
+    def stop_server(self, server: str) -> None:
+        self.zk.delete(f"{self.nodes.rs}/{server}")
+
+    def add_wal(self, server: str, queue_id: str, name: str, position: int | None = None) -> str:
+        """ZKReplicationQueueStorage.addWAL, and setWALPosition when a position is given; the WAL's znode."""
+        path = self.nodes.wal(server, queue_id, name)
+        self.zk.ensure_path(path.rpartition("/")[0])
+        self.zk.create(path, b"" if position is None else prefixed(encode_position(position)))
+        return path
+
+    def claim(self, server: str, queue_id: str, by: str) -> str | None:
+        """ZKReplicationQueueStorage.claimQueue; the new queue's id, None if somebody was faster."""
+        self.zk.ensure_path(self.nodes.server_queues(by))
+        old = self.nodes.queue(server, queue_id)
+        new_id = str(parse_queue_id(queue_id).claimed_from(server))
+        new = self.nodes.queue(by, new_id)
+        try:
+            names = self.zk.get_children(old)
+            if not names:
+                self.zk.delete(old)
+                return None
+            multi = self.zk.transaction()
+            multi.create(new)
+            for name in names:
+                multi.create(f"{new}/{name}", self.zk.get(f"{old}/{name}")[0])
+                multi.delete(f"{old}/{name}")
+        except NoNodeError:
+            return None
+        multi.delete(old)
+        multi.create(f"{self.nodes.queues}/cversion_{new_id}")
+        multi.delete(f"{self.nodes.queues}/cversion_{new_id}")
+        failed = [result for result in multi.commit() if isinstance(result, Exception)]
+        assert not any(isinstance(error, NodeExistsError) for error in failed)
+        return None if failed else new_id
+
+    def queued(self, peer_id: str) -> list[str]:
+        """The znodes of the peer's queued WALs."""
+        return [
+            f"{queue}/{name}"
+            for server in sorted(self.zk.get_children(self.nodes.queues))
+            for queue_id in sorted(self.zk.get_children(self.nodes.server_queues(server)))
+            if parse_queue_id(queue_id).peer_id == peer_id
+            for queue in [self.nodes.queue(server, queue_id)]
+            for name in sorted(self.zk.get_children(queue))
+        ]
+
+    def everything(self) -> dict[str, bytes]:
+        """All znodes of the cluster with their values."""
+        found = {}
+        pending = [self.nodes.base]
+        while pending:
+            path = pending.pop()
+            found[path] = self.zk.get(path)[0]
+            pending += [f"{path}/{name}" for name in self.zk.get_children(path)]
+        return found
+
+    @staticmethod
+    def _state(state: str) -> bytes:
+        return PBUF + pb.ReplicationState(state=pb.ReplicationState.State.Value(state)).SerializeToString()
+
+
+def expire(client: KazooClient) -> None:
+    """End the client's session at the server, as its timeout would; the client finds out when it comes back."""
+    same = KazooClient(client.hosts and ",".join(f"{host}:{port}" for host, port in client.hosts), client_id=client.client_id)
+    same.start(10)
+    same.stop()
+    same.close()

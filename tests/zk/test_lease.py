@@ -1,0 +1,315 @@
+"""Lease and fencing against a real ZooKeeper."""
+
+from collections.abc import Callable
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
+from walferry.zk.errors import EnabledPeer, LastWal, LeaseHeld, LeaseLost, MissingPeer, PositionError, WalGone
+from walferry.zk.lease import Lease, acquire
+from walferry.zk.queues import find_wal
+from walferry.zk.values import decode_position
+
+GROUP = wal(0).rpartition(".")[0]
+DEAD_GROUP = wal(0, DEAD).rpartition(".")[0]
+
+NewClient = Callable[[], KazooClient]
+
+
+def take(zk: KazooClient, hbase: HBaseZNodes, group: str = GROUP, holder: str = "run-1") -> Lease:
+    return acquire(zk, hbase.nodes, "p", group, holder, root=hbase.root)
+
+
+def position(hbase: HBaseZNodes, name: str) -> int:
+    path = find_wal(hbase.zk, hbase.nodes, "p", name)
+    assert path is not None
+    return decode_position(hbase.zk.get(path)[0], path)
+
+
+def test_a_second_holder_is_told_who_has_it(zk: KazooClient, new_client: NewClient, hbase: HBaseZNodes) -> None:
+    take(zk, hbase, holder="run-1 on host-a")
+    with pytest.raises(LeaseHeld, match=r"held by run-1 on host-a since 20") as held:
+        take(new_client(), hbase, holder="run-2")
+    assert held.value.holder == "run-1 on host-a"
+
+
+def test_two_holders_in_one_session_exclude_each_other_too(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    take(zk, hbase)
+    with pytest.raises(LeaseHeld):
+        take(zk, hbase)
+
+
+def test_groups_and_peers_have_leases_of_their_own(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_peer("q")
+    take(zk, hbase)
+    take(zk, hbase, DEAD_GROUP)
+    acquire(zk, hbase.nodes, "q", GROUP, "run-1", root=hbase.root)
+
+
+def test_a_released_lease_can_be_acquired_at_once(zk: KazooClient, new_client: NewClient, hbase: HBaseZNodes) -> None:
+    name = wal(1)
+    hbase.add_wal(SERVER, "p", name)
+    first = take(zk, hbase)
+    first.release()
+    second = take(new_client(), hbase)
+    second.register_position(name, 100)
+    with pytest.raises(LeaseLost, match="released"):
+        first.register_position(name, 200)
+    assert position(hbase, name) == 100
+
+
+def test_the_position_is_written_as_hbase_writes_it(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    path = hbase.add_wal(SERVER, "p", wal(1), position=85)
+    take(zk, hbase).register_position(wal(1), 300)
+    assert zk.get(path)[0] == b"PBUF\x08\xac\x02"
+
+
+def test_a_position_never_moves_backwards(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_wal(SERVER, "p", wal(1), position=500)
+    lease = take(zk, hbase)
+    lease.register_position(wal(1), 400)
+    assert position(hbase, wal(1)) == 500
+    lease.register_position(wal(1), 600)
+    lease.register_position(wal(1), 599)
+    assert position(hbase, wal(1)) == 600
+
+
+def test_a_position_that_somebody_else_moved_on_is_not_moved_back(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    path = hbase.add_wal(SERVER, "p", wal(1))
+    lease = take(zk, hbase)
+    lease.register_position(wal(1), 100)
+    hbase.zk.set(path, b"PBUF\x08\xac\x02")
+    lease.register_position(wal(1), 200)
+    assert position(hbase, wal(1)) == 300
+
+
+def test_an_unparsable_position_is_left_as_it_is(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    path = hbase.add_wal(SERVER, "p", wal(1))
+    hbase.zk.set(path, b"PBUF\xff")
+    with pytest.raises(PositionError, match=path):
+        take(zk, hbase).register_position(wal(1), 100)
+    assert hbase.zk.get(path)[0] == b"PBUF\xff"
+
+
+@pytest.mark.parametrize("next_holder", [False, True], ids=["nobody after it", "the next has it"])
+def test_a_holder_whose_session_ended_can_move_and_delete_nothing(
+    zk: KazooClient, new_client: NewClient, hbase: HBaseZNodes, next_holder: bool
+) -> None:
+    for timestamp in (1, 2):
+        hbase.add_wal(SERVER, "p", wal(timestamp))
+    hbase.zk.ensure_path(hbase.nodes.queue(DEAD, "p"))
+    lease = take(zk, hbase)
+    lease.register_position(wal(1), 100)
+    expire(zk)
+    if next_holder:
+        take(new_client(), hbase, holder="run-2")
+    before = hbase.everything()
+    with pytest.raises(LeaseLost):
+        lease.register_position(wal(1), 200)
+    with pytest.raises(LeaseLost):
+        lease.remove_wal(wal(1))
+    with pytest.raises(LeaseLost):
+        lease.remove_empty_queue(hbase.nodes.queue(DEAD, "p"))
+    assert lease.lost.is_set()
+    assert hbase.everything() == before
+
+
+def test_the_fence_holds_even_if_the_client_never_heard_of_its_session_s_end(
+    zk: KazooClient, new_client: NewClient, hbase: HBaseZNodes
+) -> None:
+    hbase.add_wal(SERVER, "p", wal(1))
+    lease = take(zk, hbase)
+    zk.state_listeners.clear()
+    expire(zk)
+    take(new_client(), hbase, holder="run-2")
+    before = hbase.everything()
+    zk.retry(zk.exists, "/")  # a new session by now
+    assert not lease.lost.is_set()
+    with pytest.raises(LeaseLost, match="run-2"):
+        lease.register_position(wal(1), 200)
+    assert hbase.everything() == before
+
+
+def test_a_lost_lease_stays_lost_when_its_own_client_acquires_a_new_one(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_wal(SERVER, "p", wal(1))
+    old = take(zk, hbase)
+    zk.state_listeners.clear()
+    expire(zk)
+    zk.retry(zk.exists, "/")
+    new = take(zk, hbase)
+    with pytest.raises(LeaseLost):
+        old.register_position(wal(1), 200)
+    new.register_position(wal(1), 100)
+    assert position(hbase, wal(1)) == 100
+
+
+def test_releasing_a_lost_lease_leaves_the_next_holder_alone(zk: KazooClient, new_client: NewClient, hbase: HBaseZNodes) -> None:
+    hbase.add_wal(SERVER, "p", wal(1))
+    old = take(zk, hbase)
+    expire(zk)
+    new = take(new_client(), hbase)
+    old.release()
+    new.register_position(wal(1), 100)
+    assert position(hbase, wal(1)) == 100
+
+
+def test_a_queue_claimed_between_two_positions_is_found_again(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.start_server(DEAD)
+    hbase.add_wal(DEAD, "p", wal(1, DEAD))
+    lease = take(zk, hbase, DEAD_GROUP)
+    lease.register_position(wal(1, DEAD), 100)
+    hbase.stop_server(DEAD)
+    hbase.claim(DEAD, "p", by=SERVER)
+    lease.register_position(wal(1, DEAD), 200)
+    hbase.claim(SERVER, f"p-{DEAD}", by=OTHER)
+    lease.register_position(wal(1, DEAD), 300)
+    assert hbase.queued("p") == [hbase.nodes.wal(OTHER, f"p-{DEAD}-{SERVER}", wal(1, DEAD))]
+    assert position(hbase, wal(1, DEAD)) == 300
+
+
+def test_a_wal_that_is_queued_nowhere_is_gone(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    path = hbase.add_wal(SERVER, "p", wal(1))
+    lease = take(zk, hbase)
+    lease.register_position(wal(1), 100)
+    hbase.zk.delete(path)
+    with pytest.raises(WalGone, match=wal(1)):
+        lease.register_position(wal(1), 200)
+    assert lease.remove_wal(wal(1)) is False
+
+
+def test_another_peer_s_wal_of_the_same_name_is_not_touched(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_peer("q")
+    hbase.add_wal(SERVER, "q", wal(1))
+    before = hbase.everything()
+    lease = take(zk, hbase)
+    with pytest.raises(WalGone):
+        lease.register_position(wal(1), 100)
+    assert lease.remove_wal(wal(1)) is False
+    assert hbase.everything() == before
+
+
+def test_a_wal_of_another_group_is_refused(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_wal(SERVER, "p", wal(1, provider=f".{GROUP}.regiongroup-0"))
+    with pytest.raises(ValueError, match="is of group"):
+        take(zk, hbase).register_position(wal(1, provider=f".{GROUP}.regiongroup-0"), 100)
+
+
+def test_the_last_wal_of_a_live_server_s_group_stays(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    for timestamp in (9, 10):
+        hbase.add_wal(SERVER, "p", wal(timestamp))
+    hbase.add_wal(SERVER, "p", wal(11, provider=f".{GROUP}.regiongroup-0"))
+    lease = take(zk, hbase)
+    with pytest.raises(LastWal, match=wal(10)):
+        lease.remove_wal(wal(10))
+    assert lease.remove_wal(wal(9)) is True
+    assert len(hbase.queued("p")) == 2
+
+
+def test_a_finished_wal_is_kept_when_its_successor_vanishes_before_the_deletion(
+    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hbase.add_wal(SERVER, "p", wal(1))
+    newer = hbase.add_wal(SERVER, "p", wal(2))
+    lease = take(zk, hbase)
+    real = Lease._newer_wal
+
+    def newer_wal(self: Lease, path: str) -> str:
+        found = real(self, path)
+        hbase.zk.delete(newer)
+        return found
+
+    monkeypatch.setattr(Lease, "_newer_wal", newer_wal)
+    with pytest.raises(LastWal):
+        lease.remove_wal(wal(1))
+    assert hbase.queued("p") == [hbase.nodes.wal(SERVER, "p", wal(1))]
+
+
+def test_with_its_last_wal_a_recovered_queue_goes(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    for timestamp in (1, 2):
+        hbase.add_wal(SERVER, f"p-{DEAD}", wal(timestamp, DEAD))
+    lease = take(zk, hbase, DEAD_GROUP)
+    assert lease.remove_wal(wal(1, DEAD)) is True
+    assert hbase.zk.exists(hbase.nodes.queue(SERVER, f"p-{DEAD}"))
+    assert lease.remove_wal(wal(2, DEAD)) is True
+    assert not hbase.zk.exists(hbase.nodes.queue(SERVER, f"p-{DEAD}"))
+    assert hbase.zk.exists(hbase.nodes.server_queues(SERVER))
+
+
+def test_a_dead_server_s_unclaimed_queue_goes_with_its_last_wal(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_wal(DEAD, "p", wal(1, DEAD))
+    assert take(zk, hbase, DEAD_GROUP).remove_wal(wal(1, DEAD)) is True
+    assert not hbase.zk.exists(hbase.nodes.queue(DEAD, "p"))
+
+
+def test_a_recovered_queue_with_wals_of_another_group_stays(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_wal(SERVER, f"p-{DEAD}", wal(1, DEAD))
+    other = hbase.add_wal(SERVER, f"p-{DEAD}", wal(1, DEAD, provider=f".{DEAD_GROUP}.regiongroup-0"))
+    take(zk, hbase, DEAD_GROUP).remove_wal(wal(1, DEAD))
+    assert hbase.queued("p") == [other]
+
+
+def test_an_emptied_queue_can_be_removed_but_no_other_znode(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_wal(SERVER, "p", wal(1))
+    full = hbase.add_wal(SERVER, f"p-{DEAD}", wal(1, DEAD))
+    empty = hbase.nodes.queue(SERVER, f"p-{OTHER}")
+    hbase.zk.ensure_path(empty)
+    live = hbase.nodes.queue(SERVER, "p")
+    hbase.zk.delete(f"{live}/{wal(1)}")
+    lease = take(zk, hbase)
+    assert lease.remove_empty_queue(empty) is True
+    assert lease.remove_empty_queue(full.rpartition("/")[0]) is False
+    assert lease.remove_empty_queue(live) is False
+    for path in (hbase.nodes.server_queues(SERVER), hbase.nodes.queue(SERVER, "q"), hbase.nodes.peer("p"), full):
+        with pytest.raises(ValueError, match="no queue of peer p"):
+            lease.remove_empty_queue(path)
+    assert hbase.zk.exists(live)
+    assert hbase.zk.exists(full)
+
+
+@pytest.mark.parametrize("states", [["ENABLED"], ["ENABLED", "DISABLED"]], ids=["enabled", "enabled and disabled again"])
+def test_nothing_is_written_once_the_peer_was_enabled(zk: KazooClient, hbase: HBaseZNodes, states: list[str]) -> None:
+    for timestamp in (1, 2):
+        hbase.add_wal(SERVER, "p", wal(timestamp))
+    lease = take(zk, hbase)
+    lease.register_position(wal(1), 100)
+    for state in states:
+        hbase.set_state("p", state)
+    before = hbase.everything()
+    with pytest.raises(EnabledPeer):
+        lease.register_position(wal(1), 200)
+    with pytest.raises(EnabledPeer):
+        lease.remove_wal(wal(1))
+    assert hbase.everything() == before
+
+
+def test_an_enabled_or_missing_peer_has_no_lease(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_peer("on", "ENABLED")
+    with pytest.raises(EnabledPeer, match="Disable it"):
+        acquire(zk, hbase.nodes, "on", GROUP, "run-1", root=hbase.root)
+    with pytest.raises(MissingPeer, match="nobody"):
+        acquire(zk, hbase.nodes, "nobody", GROUP, "run-1", root=hbase.root)
+
+
+def test_a_removed_peer_is_named(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_wal(SERVER, "p", wal(1))
+    lease = take(zk, hbase)
+    hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
+    with pytest.raises(MissingPeer):
+        lease.register_position(wal(1), 100)
+
+
+def test_shipping_creates_nothing_under_the_cluster_s_own_znodes(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    for timestamp in (1, 2):
+        hbase.add_wal(SERVER, "p", wal(timestamp))
+        hbase.add_wal(SERVER, f"p-{DEAD}", wal(timestamp, DEAD))
+    before = hbase.everything()
+    for server in (SERVER, DEAD):
+        with take(zk, hbase, wal(0, server).rpartition(".")[0]) as lease:
+            lease.register_position(wal(1, server), 100)
+            lease.remove_wal(wal(1, server))
+            lease.register_position(wal(2, server), 100)
+    after = hbase.everything()
+    assert before.keys() > after.keys()
+    changed = {path for path in after if after[path] != before[path]}
+    assert changed == {hbase.nodes.wal(SERVER, "p", wal(2)), hbase.nodes.wal(SERVER, f"p-{DEAD}", wal(2, DEAD))}
