@@ -120,7 +120,22 @@ class TableNotFound(RemoteError):
 
 
 class ColumnFamilyNotFound(RemoteError):
-    """The table lacks a column family; the message names both."""
+    """`table` lacks column family `family` (each None if the server did not name it)."""
+
+    @property
+    def family(self) -> str | None:
+        match = _FAMILY.search(self.message)
+        return match[1] if match else None
+
+    @property
+    def table(self) -> str | None:
+        match = _FAMILY.search(self.message)
+        return match[2] if match else None
+
+    def __str__(self) -> str:
+        if self.family is None:
+            return super().__str__()
+        return f"{self.server}: column family {self.family} of table {self.table} does not exist there"
 
 
 class AccessDenied(RemoteError):
@@ -188,6 +203,7 @@ _BY_CLASS: dict[str, type[RemoteError]] = {
 }
 # A sink writes through a client of its own, which wraps these in exceptions that look as if a retry could help.
 _CAUSES_THAT_DECIDE = re.compile(r"\b(TableNotFoundException|NoSuchColumnFamilyException)\b: ?(.*)")
+_FAMILY = re.compile(r"Column family (\S+) does not exist in region .*? in table '([^']+)'")
 _TABLE_PATTERNS = (
     re.compile(r"[Tt]able '?([^\s',]+)'? (?:was not found|does not exist)"),
     re.compile(r"'([^\s']+)'"),

@@ -1,0 +1,241 @@
+import contextlib
+import getpass
+import socket
+import struct
+import threading
+import time
+
+import pytest
+
+from tests.unit.rpc import fake_server
+from tests.unit.rpc.fake_server import FakeServer, answer, exception, raw
+from walferry.protos.hbase_pb2 import (
+    ListReplicationPeersResponse,
+    ReplicateWALEntryResponse,
+    RollWALWriterRequest,
+    RollWALWriterResponse,
+)
+from walferry.rpc import admin
+from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
+from walferry.rpc.connection import Connection
+from walferry.rpc.errors import (
+    AccessDenied,
+    ConnectionFailed,
+    ProtocolError,
+    RemoteError,
+    RequestTooLarge,
+    RpcTimeout,
+    TableNotFound,
+)
+
+
+def connect(server: FakeServer, **options) -> Connection:
+    return Connection(server.host, server.port, "AdminService", **options)
+
+
+def roll(connection: Connection, **options) -> RollWALWriterResponse:
+    return connection.call("RollWALWriter", RollWALWriterRequest(), RollWALWriterResponse, **options)
+
+
+def test_a_call_carries_user_service_codec_and_timeout():
+    with (
+        FakeServer() as server,
+        connect(server, user="hbase", cell_codec=KEY_VALUE_CODEC_WITH_TAGS, call_timeout=7) as connection,
+    ):
+        roll(connection)
+    (request,) = server.requests
+    assert request.preamble == b"HBas\x00\x50"
+    assert request.connection.user_info.effective_user == "hbase"
+    assert request.connection.service_name == "AdminService"
+    assert request.connection.cell_block_codec_class == KEY_VALUE_CODEC_WITH_TAGS
+    assert (request.header.method_name, request.header.timeout) == ("RollWALWriter", 7000)
+
+
+def test_the_operating_systems_user_is_the_default():
+    with FakeServer() as server, connect(server) as connection:
+        roll(connection)
+    assert server.requests[0].connection.user_info.effective_user == getpass.getuser()
+
+
+def test_the_result_comes_back_decoded():
+    result = ListReplicationPeersResponse().SerializeToString() + b""
+    with FakeServer(lambda request: answer(request, result)) as server, connect(server) as connection:
+        assert connection.call("ListReplicationPeers", b"", ListReplicationPeersResponse) == ListReplicationPeersResponse()
+
+
+def test_calls_share_one_connection_and_have_ids_of_their_own():
+    with FakeServer() as server, connect(server) as connection:
+        for _ in range(3):
+            roll(connection)
+    assert server.connections == 1
+    assert len({request.header.call_id for request in server.requests}) == 3
+
+
+def test_thousands_of_pieces_small_and_big_arrive_in_order():
+    param = [bytes([i % 256]) * 37 for i in range(5000)]
+    cells = [bytes([i % 256]) * (200_000 if i % 7 == 0 else 11) for i in range(500)]
+    with FakeServer() as server, connect(server) as connection:
+        connection.call("ReplicateWALEntry", param, ReplicateWALEntryResponse, cells)
+    (request,) = server.requests
+    assert request.param == b"".join(param)
+    assert request.cells == b"".join(cells)
+
+
+def test_more_big_pieces_than_the_kernel_takes_at_once_arrive_in_order():
+    cells = [memoryview(bytes([i % 256]) * 65_536) for i in range(1200)]
+    with FakeServer() as server, connect(server) as connection:
+        connection.call("ReplicateWALEntry", b"", ReplicateWALEntryResponse, cells)
+    assert server.requests[0].cells == b"".join(cells)
+
+
+def test_a_request_over_the_limit_does_not_even_connect():
+    with FakeServer() as server, connect(server) as connection:
+        with pytest.raises(RequestTooLarge):
+            connection.call("ReplicateWALEntry", b"", ReplicateWALEntryResponse, [bytes(128 << 20)] * 2)
+        assert server.connections == 0
+
+
+def test_the_servers_exception_is_typed_and_the_connection_lives_on():
+    missing = exception("org.apache.hadoop.hbase.TableNotFoundException", "'t1'", do_not_retry=True)
+    with FakeServer(missing, answer) as server, connect(server) as connection:
+        with pytest.raises(TableNotFound, match="table t1 does not exist there"):
+            roll(connection)
+        roll(connection)
+    assert server.connections == 1
+
+
+def test_an_exception_of_the_whole_connection_ends_it():
+    denied = exception("org.apache.hadoop.hbase.security.AccessDeniedException", "Authentication is required", call_id=0xFFFFFFFF)
+    with FakeServer(denied, answer) as server, connect(server) as connection:
+        with pytest.raises(AccessDenied, match="KERBEROS authentication is not supported yet"):
+            roll(connection)
+        roll(connection)
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("behaviour", [fake_server.hang_up, fake_server.half_an_answer])
+def test_a_server_that_closes_before_it_has_answered_is_a_failed_connection_and_the_next_call_reconnects(behaviour):
+    with FakeServer(behaviour, answer) as server, connect(server) as connection:
+        with pytest.raises(ConnectionFailed, match=f"{server.port} failed: the server closed the connection without an answer"):
+            roll(connection)
+        roll(connection)
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (struct.pack(">i", 0x7FFFFFFF), "a response of 2147483647 bytes"),
+        (struct.pack(">i", -1), "a response of -1 bytes"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "a response of 1213486160 bytes"),
+        (struct.pack(">i", 3) + b"\x02\x08\x63", "no length of the result"),
+        (struct.pack(">i", 4) + b"\x02\x08\x63\x00", "an answer to call 99, while only 1 is under way"),
+        (struct.pack(">i", 6) + b"\x02\x08\x01\x02\xff\xff", "RollWALWriter: Error parsing"),
+    ],
+)
+def test_garbage_is_a_protocol_error_and_the_next_call_reconnects(data, message):
+    with FakeServer(raw(data), answer) as server, connect(server) as connection:
+        with pytest.raises(ProtocolError, match=message):
+            roll(connection)
+        roll(connection)
+    assert server.connections == 2
+
+
+def test_a_silent_server_is_a_timeout_and_its_late_answer_is_not_taken_for_the_next_calls():
+    with FakeServer(fake_server.silence, answer) as server, connect(server) as connection:
+        with pytest.raises(RpcTimeout, match=r"RollWALWriter took longer than 0\.2 s"):
+            roll(connection, timeout=0.2)
+        roll(connection)
+    assert server.connections == 2
+
+
+def test_a_server_that_reads_nothing_is_a_timeout():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        connection = Connection("127.0.0.1", listener.getsockname()[1], "AdminService")
+        with connection, pytest.raises(RpcTimeout, match="ReplicateWALEntry"):
+            connection.call("ReplicateWALEntry", b"", ReplicateWALEntryResponse, [bytes(64 << 20)], timeout=0.3)
+
+
+def test_a_server_that_trickles_is_bound_by_the_whole_calls_deadline():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        trickling = threading.Thread(target=trickle, args=(listener,))
+        trickling.start()
+        with Connection("127.0.0.1", listener.getsockname()[1], "AdminService") as connection, pytest.raises(RpcTimeout):
+            roll(connection, timeout=0.5)
+        trickling.join(10)
+
+
+def trickle(listener: socket.socket) -> None:
+    sock, _ = listener.accept()
+    with sock, contextlib.suppress(OSError):
+        for byte in struct.pack(">i", 1000) + bytes(1000):
+            time.sleep(0.05)
+            sock.send(bytes([byte]))
+
+
+def test_nobody_listening_is_a_failed_connection():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with Connection("127.0.0.1", port, "AdminService") as connection, pytest.raises(ConnectionFailed, match="refused"):
+        roll(connection)
+
+
+def test_a_host_without_an_address_is_a_failed_connection():
+    expected = pytest.raises(ConnectionFailed, match=r"no-such-host\.invalid:1 failed: connecting")
+    with Connection("no-such-host.invalid", 1, "AdminService") as connection, expected:
+        roll(connection)
+
+
+def test_a_connection_that_the_server_closed_while_idle_is_replaced_unnoticed():
+    with FakeServer() as server, connect(server) as connection:
+        roll(connection)
+        server.drop_connections()
+        wait_until_closed(connection)
+        roll(connection)
+    assert server.connections == 2
+
+
+def wait_until_closed(connection: Connection) -> None:
+    sock = connection._socket
+    sock.settimeout(10)
+    assert sock.recv(1, socket.MSG_PEEK) == b""
+
+
+def test_a_refusal_midway_through_a_big_request_says_why():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        connection = Connection("127.0.0.1", listener.getsockname()[1], "AdminService")
+        refused = threading.Thread(target=refuse_after_the_head, args=(listener,))
+        refused.start()
+        with connection, pytest.raises((RemoteError, ConnectionFailed)) as caught:
+            connection.call("ReplicateWALEntry", b"", ReplicateWALEntryResponse, [bytes(128 << 20)], timeout=20)
+        refused.join(10)
+    assert "RequestTooBigException: too big" in str(caught.value)
+
+
+def refuse_after_the_head(listener: socket.socket) -> None:
+    sock, _ = listener.accept()
+    sock.recv(1 << 16)
+    header = fake_server.pb.ResponseHeader(call_id=1)
+    header.exception.exception_class_name = "org.apache.hadoop.hbase.exceptions.RequestTooBigException"
+    header.exception.stack_trace = "too big"
+    sock.sendall(fake_server.framed(fake_server.delimited(header.SerializeToString())))
+    sock.shutdown(socket.SHUT_WR)
+    while sock.recv(1 << 20):
+        pass
+    sock.close()
+
+
+def test_another_thread_can_end_a_waiting_call():
+    with FakeServer(fake_server.silence) as server, connect(server) as connection:
+        timer = threading.Timer(0.2, connection.interrupt)
+        timer.start()
+        with pytest.raises(ConnectionFailed):
+            roll(connection, timeout=60)
+        timer.join()
+
+
+def test_rolling_asks_the_region_server_named():
+    with FakeServer() as server:
+        admin.roll_wal_writer(server, user="hbase", timeout=5)
+    (request,) = server.requests
+    assert (request.header.method_name, request.connection.service_name) == ("RollWALWriter", "AdminService")
