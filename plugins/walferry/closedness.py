@@ -1,0 +1,98 @@
+"""Whether a WAL's file is complete: only then its end is the end of its edits.
+
+A WAL is closed when it has a trailer, or when HBase has archived it and its length is final. A live server closes a WAL a moment
+after it has queued the next one, and a dead server's WALs are archived once HBase has recovered them, so waiting a little helps.
+The newest WAL of a live server's group is still written to: do not ask about it.
+
+Never is the length of an open file taken for its end: what HDFS tells outsiders of a file that is being written is stale.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from walferry.storage import OpenWal, WalLocation, WalStore
+from walferry.wal.header import TAIL_BYTES, trailer_start
+from walferry.wal.names import WalName
+
+CLOSE_TIMEOUT_S = 30.0
+POLL_S = 0.25
+
+
+@dataclass(frozen=True)
+class Closed:
+    """`end` is the offset of the trailer, None for a file that was not closed cleanly and ends where it ends."""
+
+    end: int | None
+
+
+@dataclass(frozen=True)
+class Open:
+    """Not closed yet, and why that is thought."""
+
+    reason: str
+
+
+class WalNotClosed(Exception):
+    """The WAL did not close in time; the message says what it waits for."""
+
+    def __init__(self, url: str, reason: str, waited_s: float) -> None:
+        super().__init__(f"{url} is not closed after {waited_s:g} s: {reason}. It stays queued; the next run takes it up")
+        self.url = url
+        self.reason = reason
+
+
+class WalMissing(Exception):
+    """The WAL is queued, but its file is nowhere."""
+
+    def __init__(self, wal: str, places: Sequence[str]) -> None:
+        super().__init__(
+            f"WAL {wal} is queued, but there is no such file; looked at {', '.join(places)}. Check wal_root (hbase.wal.dir, else "
+            "hbase.rootdir); if the file is lost, its edits are, and only an operator may take it out of the queue"
+        )
+        self.wal = wal
+        self.places = tuple(places)
+
+
+def closedness(store: WalStore, location: WalLocation) -> Closed | Open:
+    """Whether the file at `location` is complete. Raises FileNotFoundError if it has moved on, StoreError."""
+    with store.open(location) as file:
+        end = trailer_start(_tail(file), file.size)
+    if end is not None:
+        return Closed(end)
+    if not location.archived:
+        return Open("it has no trailer, and HBase has not archived it")
+    if store.has_no_writer(location):
+        return Closed(None)
+    return Open("HBase has archived it, but it has no trailer and HDFS is still recovering its length")
+
+
+def await_closed(
+    store: WalStore, wal: WalName, dead_servers: Sequence[str] = (), *, timeout_s: float = CLOSE_TIMEOUT_S
+) -> WalLocation:
+    """Where the closed WAL lies, with its final size; `dead_servers` are those its queue came from.
+
+    Raises WalNotClosed after `timeout_s` seconds, WalMissing, StoreError.
+    """
+    give_up = time.monotonic() + timeout_s
+    while True:
+        location = store.locate(wal, dead_servers)
+        if location is None:
+            raise WalMissing(wal.text, store.places(wal, dead_servers))
+        try:
+            state = closedness(store, location)
+        except FileNotFoundError:
+            state = Open("it is being moved")
+        if isinstance(state, Closed):
+            # Recovering its length may have added to it.
+            return store.locate(wal, dead_servers) or location
+        if time.monotonic() >= give_up:
+            raise WalNotClosed(location.url, state.reason, timeout_s)
+        time.sleep(POLL_S)
+
+
+def _tail(file: OpenWal) -> bytes:
+    start = max(0, file.size - TAIL_BYTES)
+    return file.read_at(start, file.size - start)

@@ -1,0 +1,205 @@
+"""Opening a WAL wherever it lies now.
+
+    <wal root>/WALs/<server>/<wal>                written to, or just closed
+    <wal root>/WALs/<server>-splitting/<wal>      of a dead server whose edits HBase is recovering
+    <wal root>/oldWALs/<wal>                      archived
+    <wal root>/oldWALs/<server>/<wal>             archived, with hbase.separate.oldlogdir.by.regionserver
+
+A WAL moves down this list, never up, so looking in this order finds it even if it moves meanwhile. HBase moves files by renaming
+them: one that is open can be read on; one that vanished between finding and opening raises FileNotFoundError, and is looked for
+again by the caller.
+
+Local files are read directly, all else through fsspec: hdfs:// and viewfs:// by hdfs-native, which takes its settings (name
+services, Kerberos) from HADOOP_CONF_DIR and its user from HADOOP_USER_NAME; s3a:// and the like if their fsspec package is there.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+from urllib.parse import urlsplit
+
+import fsspec
+
+from walferry.wal.names import WalName
+
+OLD_WALS = "oldWALs"
+HDFS_SCHEMES = ("hdfs", "viewfs")
+
+
+class StoreError(OSError):
+    """The file system did not do what was asked of it; the message names the file or folder."""
+
+
+class OpenWal(Protocol):
+    """An open WAL; `size` is its length in bytes when it was opened. Also a context manager that closes it."""
+
+    size: int
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset` on; fewer only at the end of the file."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+@dataclass(frozen=True)
+class WalLocation:
+    """Where a WAL was found."""
+
+    url: str
+    size: int  # bytes; of a file on HDFS that is still written to, less than there is
+    archived: bool  # lies in oldWALs: HBase is done with it
+
+
+def open_wal(url: str) -> OpenWal:
+    """The file behind a URL, for reads at any offset from any thread. Raises FileNotFoundError, StoreError."""
+    return _LocalFile(url) if _scheme(url) == "file" else _RemoteFile(url)
+
+
+class WalStore:
+    """The WALs of one cluster. `root` is the URL of hbase.wal.dir, or of hbase.rootdir where that is not set."""
+
+    def __init__(self, wal_root: str) -> None:
+        self.root = wal_root.rstrip("/")
+
+    def locate(self, wal: WalName, dead_servers: Sequence[str] = ()) -> WalLocation | None:
+        """The WAL's place now; `dead_servers` are those its queue came from. None if it is in none of `places`.
+
+        Raises StoreError if the file system does not answer.
+        """
+        for url in self.places(wal, dead_servers):
+            try:
+                return WalLocation(url, _size(url), archived=url.startswith(f"{self.root}/{OLD_WALS}/"))
+            except FileNotFoundError:
+                continue
+        return None
+
+    def places(self, wal: WalName, dead_servers: Sequence[str] = ()) -> list[str]:
+        """URLs at which the WAL can lie, in the order in which HBase moves it from one to the next."""
+        servers = list(dict.fromkeys([*([str(wal.server)] if wal.server else []), *dead_servers]))
+        return [
+            *(f"{self.root}/WALs/{server}/{wal.text}" for server in servers),
+            *(f"{self.root}/WALs/{server}-splitting/{wal.text}" for server in servers),
+            f"{self.root}/{OLD_WALS}/{wal.text}",
+            *(f"{self.root}/{OLD_WALS}/{server}/{wal.text}" for server in servers),
+        ]
+
+    def open(self, location: WalLocation) -> OpenWal:
+        """The file there. Raises FileNotFoundError if it has moved on, StoreError."""
+        return open_wal(location.url)
+
+    def has_no_writer(self, location: WalLocation) -> bool:
+        """Whether the length of a file that HBase has archived is final.
+
+        On HDFS a file has a writer until it is closed, and until then the length that others see is stale. There this asks the
+        NameNode to close the file, as HBase itself does before it reads a WAL that was not closed cleanly; it may take some
+        seconds, so ask again. Raises FileNotFoundError, StoreError.
+        """
+        if not location.archived:
+            raise ValueError(f"{location.url} is not archived: it may have a writer that must not be disturbed")
+        if _scheme(location.url) not in HDFS_SCHEMES:
+            return True
+        system, path = _file_system(location.url)
+        with _errors(location.url):
+            return bool(system.client.recover_lease(path))
+
+
+class _LocalFile:
+    def __init__(self, url: str) -> None:
+        self._fd = os.open(_local_path(url), os.O_RDONLY | os.O_CLOEXEC)
+        self.size = os.fstat(self._fd).st_size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        data = os.pread(self._fd, length, offset)
+        while 0 < len(data) < length and (more := os.pread(self._fd, length - len(data), offset + len(data))):
+            data += more
+        return data
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class _RemoteFile:
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = threading.Lock()  # offset and read belong together
+        system, path = _file_system(url)
+        with _errors(url):
+            # Whole windows are asked for; a cache of fsspec's own would only copy them.
+            self._file = system.open(path, "rb", cache_type="none")
+            self.size = int(self._file.size)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        length = min(length, self.size - offset)
+        if length <= 0:
+            return b""
+        with self._lock, _errors(self._url):
+            self._file.seek(offset)
+            data = bytes(self._file.read(length))
+            while len(data) < length and (more := self._file.read(length - len(data))):
+                data += more
+            return data
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class _errors:
+    """What file systems raise, as FileNotFoundError or StoreError naming the URL."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is None or isinstance(error, (FileNotFoundError, StoreError)):
+            return
+        # hdfs-native raises RuntimeError for what the NameNode refuses, and OSError for what the network does.
+        if isinstance(error, (OSError, RuntimeError, ImportError, ValueError)):
+            raise StoreError(f"{self._url}: {error}. Check wal_root, and the file system's settings (HADOOP_CONF_DIR)") from error
+
+
+def _size(url: str) -> int:
+    if _scheme(url) == "file":
+        return os.stat(_local_path(url)).st_size
+    system, path = _file_system(url)
+    with _errors(url):
+        return int(system.info(path)["size"])
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    with _errors(url):
+        system, path = fsspec.core.url_to_fs(url, use_listings_cache=False)
+        return system, path
+
+
+def _scheme(url: str) -> str:
+    return urlsplit(url).scheme
+
+
+def _local_path(url: str) -> str:
+    """Hadoop writes file:/a, file:///a and file://localhost/a for the same file, and encodes nothing."""
+    path = url.removeprefix("file:")
+    return path[path.index("/", 2) :] if path.startswith("//") else path
