@@ -27,6 +27,10 @@ class WalCorruptError(WalError):
     )
 
 
+class WalOverrunError(WalCorruptError):
+    """The entry at `offset` goes on where the entries of the file must have ended."""
+
+
 class WalTruncatedError(WalError):
     """The file ends inside an entry or inside its header: `need` bytes at least from `offset` on, `have` are there."""
 

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from walferry.wal.errors import WalCorruptError, WalError, WalPositionError, WalTruncatedError
+from walferry.wal.errors import WalCorruptError, WalError, WalOverrunError, WalPositionError, WalTruncatedError
 from walferry.wal.header import MAX_HEADER_BYTES, TAIL_BYTES, is_partial_trailer, parse_header, trailer_start
 from walferry.wal.scan import MAX_ENTRY_BYTES, MAX_KEY_BYTES, Bytes, EntryIndex, Ints, Scan, scan_entries
 
@@ -125,7 +125,7 @@ def _error(path: str, base: int, scan: Scan, end: int, *, closed: bool) -> WalEr
         offset = base + scan.problem.offset
         return WalCorruptError(path, offset, f"{scan.problem.reason} (in the entry that begins at byte {entry})")
     if closed:
-        return WalCorruptError(path, entry, f"the entry goes on beyond byte {end}, where the file's trailer begins")
+        return WalOverrunError(path, entry, f"the entry goes on beyond byte {end}, where the file's trailer begins")
     return WalTruncatedError(path, entry, scan.need - scan.consumed, end - entry)
 
 
@@ -135,6 +135,7 @@ def _require_boundary(file: RandomAccess, path: str, first_entry: int, position:
     try:
         for window in _windows(file, path, (first_entry, first_entry, position), window_bytes, "error"):
             before = int(window.next_positions[-1])
-    except WalError as e:
-        if e.offset == before:
-            raise WalPositionError(path, position, f"no entry begins here, but one at byte {before} that goes on beyond") from e
+    except WalOverrunError as e:
+        raise WalPositionError(path, position, f"no entry begins here, but one at byte {before} that goes on beyond") from e
+    except WalError:
+        return  # damage before the position says nothing of the position

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from walferry.wal._compiled import compiled
+from walferry.wal._compiled import compiled, inlined
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -86,7 +86,7 @@ class EntryIndex:
     region_len: Ints
     table_start: Ints
     table_len: Ints
-    region_hash: NDArray[np.uint64]  # FNV-1a of the encoded region name
+    region_hash: NDArray[np.uint64]  # of the encoded region name
 
     def __len__(self) -> int:
         return len(self.entry_start)
@@ -152,13 +152,13 @@ def _entry_index(table: Ints, end: int) -> EntryIndex:
     )
 
 
-@compiled
+@inlined
 def read_varint(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     """(value, position after it) of the varint at `pos`; value as int64. Position INCOMPLETE or OVERLONG if there is none."""
     value = 0
     shift = 0
     while pos < end:
-        byte = buf[pos]
+        byte = buf[np.uint64(pos)]
         pos += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
@@ -169,7 +169,7 @@ def read_varint(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     return value, INCOMPLETE
 
 
-@compiled
+@inlined
 def skip_field(buf: Bytes, pos: int, end: int, wire_type: int) -> int:
     """Position after the value, at `pos`, of a protobuf field; negative if it leaves the range or is no known wire type."""
     if wire_type == 0:
@@ -182,29 +182,39 @@ def skip_field(buf: Bytes, pos: int, end: int, wire_type: int) -> int:
     return pos + width if wire_type in (1, 5) and width <= end - pos else INCOMPLETE
 
 
-@compiled
+@inlined
 def read_int32(buf: Bytes, pos: int) -> int:
     """The big-endian int32 at `pos`; the caller has checked that it is there."""
-    value = buf[pos] << 24 | buf[pos + 1] << 16 | buf[pos + 2] << 8 | buf[pos + 3]  # as int64
+    p, one = np.uint64(pos), np.uint64(1)
+    value = buf[p] << 24 | buf[p + one] << 16 | buf[p + one + one] << 8 | buf[p + one + one + one]  # as int64
     return int((value ^ 0x80000000) - 0x80000000)
 
 
-@compiled
+@inlined
 def read_uint16(buf: Bytes, pos: int) -> int:
     """The big-endian uint16 at `pos`; the caller has checked that it is there."""
-    return int(buf[pos] << 8 | buf[pos + 1])
+    p = np.uint64(pos)
+    return int(buf[p] << 8 | buf[p + np.uint64(1)])
 
 
-@compiled
-def fnv1a(buf: Bytes, start: int, length: int) -> int:
-    """64-bit FNV-1a of `buf[start:start + length]`, its bits as an int64."""
+@inlined
+def hash_bytes(buf: Bytes, start: int, length: int) -> int:
+    """A 64-bit hash of `buf[start:start + length]`, as an int64: FNV-1a, but over words of 8 bytes."""
     value = np.uint64(0xCBF29CE484222325)
-    for i in range(start, start + length):
-        value = np.uint64((value ^ np.uint64(buf[i])) * np.uint64(0x100000001B3))
-    return int(np.int64(value))
+    pos, end, word_bytes = np.uint64(start), np.uint64(start + length), np.uint64(8)
+    while pos + word_bytes <= end:
+        word = np.uint64(0)
+        for i in range(np.uint64(8)):
+            word |= np.uint64(buf[pos + i]) << (i * word_bytes)
+        value = (value ^ word) * np.uint64(0x100000001B3)
+        pos += word_bytes
+    while pos < end:
+        value = (value ^ np.uint64(buf[pos])) * np.uint64(0x100000001B3)
+        pos += np.uint64(1)
+    return int(np.int64(value ^ value >> np.uint64(32)))
 
 
-@compiled
+@inlined
 def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
     """Write the fields of the WALKey `buf[start:end]` to column `entry` of `table`. Returns what is wrong, or 0."""
     seen = 0
@@ -238,7 +248,7 @@ def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
     return 0 if seen == 15 else MISSING_KEY_FIELD
 
 
-@compiled
+@inlined
 def walk_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     """(position after the cell at `pos`, 0), or (offset, what is wrong there), or (least end of range needed, INCOMPLETE)."""
     if end - pos < CELL_LENGTHS:
@@ -254,10 +264,10 @@ def walk_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     row_len = read_uint16(buf, key)
     if row_len > key_len - MIN_KEY:
         return key, BAD_CELL_KEY
-    fam_len = buf[key + 2 + row_len]
+    fam_len = buf[np.uint64(key + 2 + row_len)]
     if fam_len > MAX_FAMILY or fam_len > key_len - MIN_KEY - row_len:
         return key + 2 + row_len, BAD_CELL_KEY
-    cell_type = buf[key + key_len - 1]
+    cell_type = buf[np.uint64(key + key_len - 1)]
     if cell_type > 14 or not VALID_TYPES >> cell_type & 1:
         return key + key_len - 1, BAD_CELL_TYPE
     if tags_part > 0 and (tags_part < 2 or read_uint16(buf, after - tags_part) != tags_part - 2):
@@ -265,7 +275,7 @@ def walk_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     return after, 0
 
 
-@compiled
+@inlined
 def walk_cells(buf: Bytes, start: int, end: int, count: int, limit: int) -> tuple[int, int]:
     """As `walk_cell`, for `count` cells from `start` on, none of which may end after `limit`."""
     pos = start
@@ -308,7 +318,7 @@ def scan_into(buf: Bytes, end: int, table: Ints, state: Ints) -> bool:
         table[ENTRY_START, count] = pos
         table[KEY_START, count] = key
         table[CELLS_START, count] = cells
-        table[REGION_HASH, count] = fnv1a(buf, table[REGION_START, count], table[REGION_LEN, count])
+        table[REGION_HASH, count] = hash_bytes(buf, table[REGION_START, count], table[REGION_LEN, count])
         count += 1
         pos = at
     state[STATE_COUNT] = count
