@@ -29,7 +29,7 @@ def inlined(kernel: Kernel) -> Kernel:
 
 
 def _njit(kernel: Kernel, *, inline: bool) -> Kernel:
-    options = {"nogil": True, "_nrt": False, "forceinline": inline}
+    options: dict[str, Any] = {"nogil": True, "_nrt": False, "forceinline": inline}
     try:
         return cast(Kernel, njit(cache=not inline, **options)(kernel))
     except RuntimeError:  # neither the code's folder nor the user's cache folder can be written: compile in each process
