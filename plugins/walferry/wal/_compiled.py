@@ -1,8 +1,12 @@
-"""`compiled` and `inlined`: numba's njit with the settings that all kernels share, and with the function's own type for mypy.
+"""numba's njit with the settings that all kernels share, and with the function's own type for mypy.
 
-Kernels release the GIL, are cached on disk, since every Spark worker needs them, and do without numba's run-time reference
-counts: they may allocate nothing, and in return a kernel that calls others is five times as fast. Indexing with an unsigned
-integer spares the check for negative ones and lets bytes be read as words.
+    compiled   the plain case
+    unmanaged  for kernels that allocate no array: without numba's reference counts, which makes them five times as fast
+               where kernels call each other in a loop
+    inlined    as unmanaged, for kernels that only other kernels call: their code becomes part of the caller's
+
+All release the GIL; what Python calls is cached on disk, since every Spark worker needs it. Indexing with an unsigned integer
+spares the check for negative ones and lets bytes be read as words.
 
 numba keys a cached kernel on the source of its own module only: after a change to a kernel that another module calls, remove
 the `__pycache__` folders, or the other module goes on with the old one.
@@ -19,18 +23,22 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
 def compiled(kernel: Kernel) -> Kernel:
-    """`kernel` compiled to machine code, at its first call with a set of argument types. It must not allocate arrays."""
-    return _njit(kernel, inline=False)
+    """`kernel` compiled to machine code, at its first call with a set of argument types."""
+    return _cached(kernel, {"nogil": True})
+
+
+def unmanaged(kernel: Kernel) -> Kernel:
+    """As `compiled`, for a kernel that allocates no array and makes no slice; numba refuses others."""
+    return _cached(kernel, {"nogil": True, "_nrt": False})
 
 
 def inlined(kernel: Kernel) -> Kernel:
-    """As `compiled`, for kernels that only other kernels call: their code becomes part of the caller's."""
-    return _njit(kernel, inline=True)
+    """As `unmanaged`, with the code put into that of the kernels that call it."""
+    return cast(Kernel, njit(nogil=True, _nrt=False, forceinline=True)(kernel))  # type: ignore[call-overload]
 
 
-def _njit(kernel: Kernel, *, inline: bool) -> Kernel:
-    options: dict[str, Any] = {"nogil": True, "_nrt": False, "forceinline": inline}
+def _cached(kernel: Kernel, options: dict[str, Any]) -> Kernel:
     try:
-        return cast(Kernel, njit(cache=not inline, **options)(kernel))
+        return cast(Kernel, njit(cache=True, **options)(kernel))
     except RuntimeError:  # neither the code's folder nor the user's cache folder can be written: compile in each process
         return cast(Kernel, njit(**options)(kernel))

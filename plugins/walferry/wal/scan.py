@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from walferry.wal._compiled import compiled, inlined
+from walferry.wal._compiled import inlined, unmanaged
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -291,7 +291,7 @@ def walk_cells(buf: Bytes, start: int, end: int, count: int, limit: int) -> tupl
     return pos, 0
 
 
-@compiled
+@unmanaged
 def scan_into(buf: Bytes, end: int, table: Ints, state: Ints) -> bool:
     """Index entries from `state[STATE_POS]` on. Returns True if `table` is full and should be continued in a wider one."""
     count, pos = state[STATE_COUNT], state[STATE_POS]
