@@ -1,0 +1,50 @@
+"""How far a group's WALs are shipped: the largest offset below which every lane has been acknowledged.
+
+Lanes are acknowledged out of order. Each shipment takes a ticket with the offset of its first entry when that entry is handed
+to a lane; as long as a ticket is open, no position may pass its offset.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True)
+class WalOffset:
+    """A byte offset in one of the WALs that a group ships in a row."""
+
+    wal: int  # its number in that row
+    offset: int
+
+
+class Acknowledged:
+    """Open tickets and the reader's progress. One reader takes tickets, any thread closes them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[int, WalOffset] = {}
+        self._next_ticket = 0
+        self._read = WalOffset(0, 0)
+
+    def take(self, first: WalOffset) -> int:
+        """A ticket for a shipment whose first entry begins at `first`."""
+        with self._lock:
+            self._next_ticket += 1
+            self._open[self._next_ticket] = first
+            return self._next_ticket
+
+    def close(self, ticket: int) -> None:
+        """The shipment with this ticket has been acknowledged."""
+        with self._lock:
+            del self._open[ticket]
+
+    def read_to(self, offset: WalOffset) -> None:
+        """All entries before `offset` have been filtered away or have tickets."""
+        with self._lock:
+            self._read = offset
+
+    def safe(self) -> WalOffset:
+        """Everything before this offset is acknowledged or filtered away; WALs with a smaller number are done."""
+        with self._lock:
+            return min(self._open.values(), default=self._read)

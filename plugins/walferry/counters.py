@@ -1,0 +1,100 @@
+"""Counting while a group is shipped: what the reader, the lanes and the registering thread add to one summary."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from walferry.filters import Kept, Reason
+from walferry.shipment import Shipment
+from walferry.summary import GroupSummary, Status
+from walferry.wal.reader import Window
+
+
+class Counters:
+    """The summary of one group, counted up by several threads from where an earlier attempt of the run left it."""
+
+    def __init__(self, before: GroupSummary) -> None:
+        self._lock = threading.Lock()
+        self._started = time.monotonic()
+        self._cpu = time.process_time()
+        self._seconds_before = before.seconds
+        self._cpu_before = before.cpuSeconds
+        self._failed_before = before.failedBatches
+        self._summary = replace(before, status=Status.RUNNING, error=None, bytesDone=0)
+
+    def begin(self, *, server: str, queue_id: str, queued: int, bytes_to_ship: int) -> None:
+        """What there is to do: `queued` WALs in the queue, of which closed ones hold `bytes_to_ship` after their positions."""
+        self._add(server=server, queue_id=queue_id, sizeOfLogQueue=queued, bytesToShip=bytes_to_ship)
+
+    def read(self, window: Window, kept: Kept) -> None:
+        """A window was read and its entries have gone to the lanes."""
+        index = window.index
+        reasons = np.bincount(kept.reason, minlength=len(Reason))
+        partial = kept.reason == Reason.SHIPPED
+        with self._lock:
+            s = self._summary
+            filtered = dict(s.logEditsFiltered)
+            for reason in Reason:
+                if reason is not Reason.SHIPPED and reasons[reason]:
+                    filtered[reason.name.lower()] = filtered.get(reason.name.lower(), 0) + int(reasons[reason])
+            self._summary = replace(
+                s,
+                logEditsRead=s.logEditsRead + len(index),
+                logReadInBytes=s.logReadInBytes + int(index.cells_end[-1] - index.entry_start[0]),
+                logEditsFiltered=filtered,
+                cellsFiltered=s.cellsFiltered + int((index.cell_count - kept.cells)[partial].sum()),
+            )
+
+    def shipped(self, shipment: Shipment) -> None:
+        """A shipment was acknowledged."""
+        with self._lock:
+            s = self._summary
+            self._summary = replace(
+                s,
+                shippedBatches=s.shippedBatches + 1,
+                shippedOps=s.shippedOps + shipment.row_count,
+                shippedCells=s.shippedCells + shipment.cell_count,
+                shippedBytes=s.shippedBytes + shipment.cell_bytes,
+                timestampOfLastShippedOp=max(s.timestampOfLastShippedOp or 0, shipment.last_write_time),
+                ageOfLastShippedOp=max(0, int(time.time() * 1000) - shipment.last_write_time),
+            )
+
+    def retried(self, requests: int) -> None:
+        """So many requests of this attempt had to be sent again until now."""
+        self._add(failedBatches=self._failed_before + requests)
+
+    def done(self, bytes_done: int) -> None:
+        """This many bytes of those to ship are acknowledged or filtered away."""
+        self._add(bytesDone=bytes_done)
+
+    def completed(self, *, unclean: bool) -> None:
+        """A WAL left the queue."""
+        with self._lock:
+            s = self._summary
+            self._summary = replace(
+                s,
+                completedLogs=s.completedLogs + 1,
+                uncleanlyClosedLogs=s.uncleanlyClosedLogs + unclean,
+                sizeOfLogQueue=s.sizeOfLogQueue - 1,
+            )
+
+    def end(self, status: Status, error: str | None = None) -> None:
+        """How it ended."""
+        self._add(status=status, error=error)
+
+    def summary(self) -> GroupSummary:
+        """The counts as they are now."""
+        with self._lock:
+            return replace(
+                self._summary,
+                seconds=round(self._seconds_before + time.monotonic() - self._started, 3),
+                cpuSeconds=round(self._cpu_before + time.process_time() - self._cpu, 3),
+            )
+
+    def _add(self, **changes: object) -> None:
+        with self._lock:
+            self._summary = replace(self._summary, **changes)  # type: ignore[arg-type]  # names are GroupSummary's

@@ -1,0 +1,168 @@
+"""What there is to ship: the closed WALs of a peer's queues, group by group, oldest first.
+
+The newest WAL of a live server's group is being written and is never a candidate. A dead server's group and a recovered queue
+get no new WALs, so all of theirs are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+
+from walferry.closedness import Closed, WalMissing, closedness
+from walferry.storage import WalLocation, WalStore
+from walferry.wal.errors import WalError, WalTruncatedError
+from walferry.wal.header import MAX_HEADER_BYTES, parse_header
+from walferry.zk.errors import LeaseHeld, PositionError
+from walferry.zk.layout import ZNodes
+from walferry.zk.lease import acquire
+from walferry.zk.queues import Queue, QueuedWal, groups, read_queues
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A queued WAL that may be shipped once its file is closed."""
+
+    queued: QueuedWal
+    live: bool  # its server runs, and a newer WAL of its group is queued
+    dead_servers: tuple[str, ...]  # whose folders it may lie in, besides its own server's
+
+
+@dataclass(frozen=True)
+class GroupCandidates:
+    """A WAL group's candidates, oldest first, and how many of its WALs are queued in all."""
+
+    group: str
+    server: str
+    queue_id: str
+    wals: tuple[Candidate, ...]
+    queued: int
+
+
+@dataclass(frozen=True)
+class PlannedWal:
+    """A WAL to ship. `size` and `position` in bytes; `url` and `size` are None if the file was not found."""
+
+    name: str
+    position: int
+    size: int | None
+    url: str | None
+    finished: bool  # closed, and without an entry behind the position: it has only to leave the queue
+
+    @property
+    def bytes_left(self) -> int:
+        """Bytes of the file behind the position."""
+        return 0 if self.finished else max(0, (self.size or 0) - self.position)
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """A WAL group's part of a plan. A problem is what will stop its shipping, as far as can be told beforehand."""
+
+    group: str
+    server: str
+    queue_id: str
+    queued: int
+    wals: tuple[PlannedWal, ...]
+    problem: str | None
+
+    @property
+    def bytes_left(self) -> int:
+        """Bytes to read."""
+        return sum(w.bytes_left for w in self.wals)
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing to ship: all of its WALs have only to leave the queue."""
+        return all(w.finished for w in self.wals)
+
+
+@dataclass(frozen=True)
+class PeerPlan:
+    """What one batch of a peer has to do: the groups with candidates."""
+
+    peer_id: str
+    groups: tuple[GroupPlan, ...]
+
+    @property
+    def to_ship(self) -> tuple[GroupPlan, ...]:
+        """The groups that need a Spark task."""
+        return tuple(g for g in self.groups if not g.finished)
+
+
+def candidates(queues: Sequence[Queue]) -> list[GroupCandidates]:
+    """The candidates of each WAL group in a peer's queues. A group that HBase is just moving may lie in two queues."""
+    found: dict[str, GroupCandidates] = {}
+    for queue in queues:
+        dead = queue.id.dead_servers if queue.live else (*queue.id.dead_servers, queue.server)
+        for group, wals in groups(queue).items():
+            closed = wals[:-1] if queue.live else wals
+            mine = tuple(Candidate(w, queue.live, dead) for w in closed)
+            before = found.get(group)
+            if before:
+                mine = tuple(sorted((*before.wals, *mine), key=lambda c: c.queued.name.timestamp))
+            found[group] = GroupCandidates(group, queue.server, str(queue.id), mine, len(wals) + (before.queued if before else 0))
+    return sorted(found.values(), key=lambda g: g.group)
+
+
+def plan_peer(zk: KazooClient, nodes: ZNodes, store: WalStore, peer_id: str) -> PeerPlan:
+    """Read the peer's queues and positions once, and find the files. Groups without a candidate are left out."""
+    return PeerPlan(peer_id, tuple(_plan(store, g) for g in candidates(read_queues(zk, nodes, peer_id)) if g.wals))
+
+
+def sweep(zk: KazooClient, nodes: ZNodes, root: str, plan: PeerPlan, holder: str) -> int:
+    """Take the WALs of groups that have nothing to ship out of their queues, under each group's lease; how many these were.
+
+    An idle server's rolled WALs are empty: they need no Spark job. A group that somebody else holds is left to them.
+    """
+    swept = 0
+    for group in plan.groups:
+        if not group.finished:
+            continue
+        try:
+            lease = acquire(zk, nodes, plan.peer_id, group.group, holder, root)
+        except LeaseHeld:
+            continue
+        try:
+            swept += sum(lease.remove_wal(wal.name) for wal in group.wals)
+        finally:
+            lease.release()
+    return swept
+
+
+def _plan(store: WalStore, group: GroupCandidates) -> GroupPlan:
+    wals, problem = [], None
+    for candidate in group.wals:
+        try:
+            wals.append(_plan_wal(store, candidate))
+        except (PositionError, WalMissing, WalError) as e:
+            problem = problem or str(e)
+            wals.append(PlannedWal(candidate.queued.name.text, 0, None, None, finished=False))
+    return GroupPlan(group.group, group.server, group.queue_id, group.queued, tuple(wals), problem)
+
+
+def _plan_wal(store: WalStore, candidate: Candidate) -> PlannedWal:
+    name, position = candidate.queued.name, candidate.queued.position
+    location = store.locate(name, candidate.dead_servers)
+    if location is None:
+        raise WalMissing(name.text, store.places(name, candidate.dead_servers))
+    return PlannedWal(name.text, position, location.size, location.url, _finished(store, location, position))
+
+
+def _finished(store: WalStore, location: WalLocation, position: int) -> bool:
+    """Whether the file is closed and has no entry behind `position`. Only a short rest is looked at."""
+    if location.size - position > MAX_HEADER_BYTES:
+        return False
+    try:
+        closed = closedness(store, location)
+        if not isinstance(closed, Closed):
+            return False
+        if location.size == 0:
+            return True
+        with store.open(location) as file:
+            first_entry = parse_header(file.read_at(0, min(file.size, MAX_HEADER_BYTES)), location.url).first_entry
+    except (FileNotFoundError, WalTruncatedError):
+        return False
+    return max(position, first_entry) >= (location.size if closed.end is None else closed.end)

@@ -1,0 +1,279 @@
+"""The loop over one WAL group of one queue: read → filter → ship → advance.
+
+    reader thread   locates each closed WAL, scans it ahead, filters, hands entries to lanes
+    lane threads    send shipments, each lane in order, and wait for their acknowledgements
+    this thread     registers the largest acknowledged offset, takes finished WALs out of the queue, keeps the summary
+
+A group is shipped under a lease; every write to its queue is fenced by it. Killed at any moment, the next try goes on from the
+registered position and ships again what was acknowledged after it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from kazoo.client import KazooClient
+
+from walferry.acknowledged import Acknowledged, WalOffset
+from walferry.closedness import await_closed
+from walferry.counters import Counters
+from walferry.filters import FilterRules, filter_window, uuid_field
+from walferry.lanes import LaneLimits, Lanes, Stopped
+from walferry.plan import Candidate, GroupCandidates, candidates
+from walferry.sinks.replicate import ShippingStopped
+from walferry.slave import Slave
+from walferry.source import SourceCluster
+from walferry.storage import WalLocation, WalStore
+from walferry.summary import GroupSummary, Status, read_group, write_group
+from walferry.wal.header import TAIL_BYTES, trailer_start
+from walferry.wal.reader import read_windows
+from walferry.zk.client import SESSION_TIMEOUT_S, connected
+from walferry.zk.cluster import cluster_id
+from walferry.zk.errors import LastWal, LeaseHeld, PeerError
+from walferry.zk.layout import ZNodes
+from walferry.zk.lease import Lease, acquire
+from walferry.zk.peers import check_shippable, read_peer
+from walferry.zk.queues import read_queues
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS = 0.1
+REGISTER_SECONDS = 0.5  # between two registrations of the position
+PUBLISH_SECONDS = 2.0  # between two summaries
+RELOCATIONS = 5  # times that a WAL may move while it is being opened and read
+JOIN_SECONDS = 10.0  # for threads that were told to stop
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupJob:
+    """One WAL group to ship, by one Spark task."""
+
+    source: SourceCluster
+    peer_id: str
+    group: str
+    run_id: str
+    holder: str  # who holds the lease, for people: run, host, process
+    deadline: float  # seconds since the epoch; then reading stops and retries end
+    lanes: int = 2
+    sink_ratio: float = 0.1
+    limits: LaneLimits = field(default_factory=LaneLimits)
+
+
+def ship_group(job: GroupJob) -> GroupSummary:
+    """Ship all closed WALs of a group. What goes wrong with it is in the summary's status and error.
+
+    Raises ConnectError if the source's ZooKeeper cannot be reached at all.
+    """
+    nodes = ZNodes(job.source.znode_parent)
+    with connected(job.source.quorum) as zk:
+        before = read_group(zk, job.source, job.peer_id, job.run_id, job.group)
+        counters = Counters(before or GroupSummary(group=job.group))
+        lease = None
+        try:
+            lease = _acquire(zk, nodes, job)
+            _GroupShipping(job, zk, nodes, lease, counters).run()
+        except LeaseHeld as e:
+            counters.end(Status.HELD, str(e))
+        except Exception as e:
+            log.exception("WAL group %s of peer %s", job.group, job.peer_id)
+            counters.end(Status.FAILED, _text(e))
+        finally:
+            if lease:
+                lease.release()
+        summary = counters.summary()
+        if lease or before is None:  # else its holder, an attempt of the same run, writes it
+            write_group(zk, job.source, job.peer_id, job.run_id, summary)
+        return summary
+
+
+def _acquire(zk: KazooClient, nodes: ZNodes, job: GroupJob) -> Lease:
+    """The group's lease. A holder may have been killed: its session is given the time to end."""
+    give_up = time.time() + min(1.25 * SESSION_TIMEOUT_S, max(0.0, job.deadline - time.time()))
+    while True:
+        try:
+            return acquire(zk, nodes, job.peer_id, job.group, job.holder, job.source.root)
+        except LeaseHeld as e:
+            if time.time() > give_up:
+                raise
+            log.info("%s", e)
+            time.sleep(0.5)
+
+
+def _text(error: BaseException) -> str:
+    return str(error) if type(error).__module__.startswith("walferry.") else f"{type(error).__name__}: {error}"
+
+
+class _GroupShipping:
+    """One attempt at one group, under its lease."""
+
+    def __init__(self, job: GroupJob, zk: KazooClient, nodes: ZNodes, lease: Lease, counters: Counters) -> None:
+        self._job = job
+        self._deadline = time.monotonic() + job.deadline - time.time()
+        self._zk = zk
+        self._nodes = nodes
+        self._lease = lease
+        self._counters = counters
+        self._store = WalStore(job.source.wal_root)
+        self._acknowledged = Acknowledged()
+        self._wals: tuple[Candidate, ...] = ()
+        self._sizes: list[int] = []  # of the WALs' files, as far as they could be found at the start
+        self._ends: dict[int, int] = {}  # offset after the last entry of the WALs that are read
+        self._unclean: set[int] = set()  # WALs without a trailer
+        self._removed = 0  # how many of _wals are done with
+        self._registered = WalOffset(0, 0)
+        self._error: BaseException | None = None
+        self._late = False
+        self._stop = threading.Event()
+
+    def run(self) -> None:
+        """Ship; the outcome is in the counters. Raises what stops the whole group."""
+        peer = read_peer(self._zk, self._nodes, self._job.peer_id)
+        check_shippable(peer)
+        found = [g for g in candidates(read_queues(self._zk, self._nodes, peer.id)) if g.group == self._job.group]
+        if not found or not found[0].wals:
+            self._counters.end(Status.DONE)
+            return
+        self._begin(found[0])
+        with Slave(peer.slave, self._job.sink_ratio, self._deadline, user=self._job.source.user, stop=self._stop) as slave:
+            source_id = cluster_id(self._zk, self._nodes)
+            rules = FilterRules.of_peer(peer, source_id, slave.id)
+            if rules.slave_id == source_id:
+                raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
+            ships = [slave.shipper() for _ in range(self._job.lanes)]
+            lanes = Lanes(
+                [lambda shipment, ship=ship: ship.ship(shipment, self._deadline) for ship in ships],
+                self._acknowledged,
+                np.frombuffer(uuid_field(source_id), np.uint8),
+                self._job.limits,
+                stop=self._stop,
+                on_acknowledged=self._counters.shipped,
+                on_failure=self._on_lane_failure,
+            )
+            reader = threading.Thread(target=self._read_all, args=(lanes, rules), name="reader", daemon=True)
+            reader.start()
+            try:
+                self._supervise(reader, lanes, slave)
+            finally:
+                lanes.stop()
+                slave.interrupt()
+                lanes.join(JOIN_SECONDS)
+                reader.join(JOIN_SECONDS)
+        if self._error:
+            raise self._error
+        self._counters.end(Status.DEADLINE if self._late else Status.DONE)
+
+    def _begin(self, found: GroupCandidates) -> None:
+        self._wals = found.wals
+        locations = [self._store.locate(w.queued.name, w.dead_servers) for w in self._wals]
+        self._sizes = [at.size if at else 0 for at in locations]
+        left = self._bytes_done(WalOffset(len(self._wals), 0))
+        self._counters.begin(server=found.server, queue_id=found.queue_id, queued=found.queued, bytes_to_ship=left)
+        self._publish()
+
+    def _publish(self) -> None:
+        write_group(self._zk, self._job.source, self._job.peer_id, self._job.run_id, self._counters.summary())
+
+    def _supervise(self, reader: threading.Thread, lanes: Lanes, slave: Slave) -> None:
+        """Register positions and publish summaries until reader and lanes have ended."""
+        registered = published = time.monotonic()
+        while reader.is_alive() or lanes.running:
+            time.sleep(TICK_SECONDS)
+            now = time.monotonic()
+            if now - registered >= REGISTER_SECONDS:
+                registered = now
+                self._register()
+            if now - published >= PUBLISH_SECONDS:
+                published = now
+                self._counters.retried(slave.failed_batches)
+                self._publish()
+        self._counters.retried(slave.failed_batches)
+        self._register()
+
+    def _on_lane_failure(self, error: BaseException) -> None:
+        """A lane has given up: nothing behind its shipment can be registered, so the others stop too."""
+        if not isinstance(error, ShippingStopped):
+            self._error = self._error or error
+        self._stop.set()
+
+    def _read_all(self, lanes: Lanes, rules: FilterRules) -> None:
+        """The reader: all WALs in a row. A WAL that cannot be read ends it; what was read before is still shipped."""
+        try:
+            try:
+                for number, wal in enumerate(self._wals):
+                    if not self._read_wal(number, wal, lanes, rules):
+                        self._late = True
+                        break
+                    lanes.flush()
+                    self._acknowledged.read_to(WalOffset(number + 1, 0))
+            except Exception as e:
+                if isinstance(e, Stopped):
+                    raise
+                self._error = self._error or e
+            lanes.finish()
+        except Stopped:
+            return
+
+    def _read_wal(self, number: int, wal: Candidate, lanes: Lanes, rules: FilterRules) -> bool:
+        """Read one WAL to its end, wherever it is moved meanwhile; False if the deadline came first."""
+        position = wal.queued.position
+        self._acknowledged.read_to(WalOffset(number, position))
+        for relocation in range(RELOCATIONS + 1):
+            location = await_closed(self._store, wal.queued.name, wal.dead_servers)
+            try:
+                return self._read_file(number, wal, location, position, lanes, rules)
+            except FileNotFoundError:
+                if relocation == RELOCATIONS:
+                    raise
+                position = self._ends.get(number, position)
+                log.info("%s has moved; looking for it again", location.url)
+        raise AssertionError("the loop returns or raises")
+
+    def _read_file(
+        self, number: int, wal: Candidate, location: WalLocation, position: int, lanes: Lanes, rules: FilterRules
+    ) -> bool:
+        if location.size == 0:  # the server died before it wrote the header
+            self._unclean.add(number)
+            return True
+        with self._store.open(location) as file:
+            if trailer_start(file.read_at(max(0, file.size - TAIL_BYTES), TAIL_BYTES), file.size) is None:
+                self._unclean.add(number)
+            windows = read_windows(file, location.url, position, partial_tail="error" if wal.live else "stop")
+            for window in windows:
+                if time.monotonic() > self._deadline:
+                    return False
+                kept = filter_window(window, rules, location.url)
+                lanes.dispatch(window, kept, number)
+                self._counters.read(window, kept)
+                self._ends[number] = int(window.next_positions[-1])
+                self._acknowledged.read_to(WalOffset(number, self._ends[number]))
+        return True
+
+    def _register(self) -> None:
+        """Write down how far all lanes are acknowledged; take finished WALs out of the queue."""
+        safe = self._acknowledged.safe()
+        while self._removed < safe.wal:
+            self._finish_wal(self._removed)
+            self._removed += 1
+        if safe != self._registered and safe.wal < len(self._wals):
+            wal = self._wals[safe.wal].queued
+            if safe.offset > wal.position:
+                self._lease.register_position(wal.name.text, safe.offset)
+        self._registered = safe
+        self._counters.done(self._bytes_done(safe))
+
+    def _finish_wal(self, number: int) -> None:
+        name = self._wals[number].queued.name.text
+        try:
+            self._lease.remove_wal(name)
+            self._counters.completed(unclean=number in self._unclean)
+        except LastWal:  # somebody else took the newer ones out: this one stays, with all of it shipped
+            self._lease.register_position(name, self._ends.get(number, 0))
+
+    def _bytes_done(self, safe: WalOffset) -> int:
+        done = sum(max(0, s - w.queued.position) for s, w in zip(self._sizes[: safe.wal], self._wals[: safe.wal], strict=True))
+        here = max(0, safe.offset - self._wals[safe.wal].queued.position) if safe.wal < len(self._wals) else 0
+        return done + here

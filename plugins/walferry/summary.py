@@ -1,0 +1,141 @@
+"""What a run did, queue group by queue group, under the names that HBase's metrics have.
+
+While a Spark task ships a WAL group it keeps its summary in a znode of our own root, so progress can be watched and the
+summary comes back whatever the master and deploy mode:
+
+    <root>/runs/<quoted znode parent>/<peer>/<quoted run id>/<quoted group>     GroupSummary as JSON
+
+A retry of the same run goes on counting where the killed attempt's last summary stopped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from urllib.parse import quote, unquote
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
+
+from walferry.source import SourceCluster
+
+RUNS_KEPT = 20  # of one peer; older ones are deleted when a new run begins
+
+
+class Status(StrEnum):
+    """How a group's shipping stands."""
+
+    RUNNING = "running"
+    DONE = "done"  # every closed WAL of the group is shipped
+    DEADLINE = "deadline"  # the run's time was over; the rest stays queued
+    HELD = "held"  # somebody else holds the group's lease
+    FAILED = "failed"  # the error says why; what was acknowledged is registered, the rest stays queued
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSummary:
+    """One WAL group in one run. Counts are of the whole run, over its attempts; times in ms since the epoch; sizes in bytes."""
+
+    group: str
+    server: str = ""  # under whose znode the queue lies
+    queue_id: str = ""
+    status: Status = Status.RUNNING
+    error: str | None = None
+    shippedBatches: int = 0  # shipments acknowledged
+    shippedOps: int = 0  # row mutations in them, as HBase counts
+    shippedCells: int = 0
+    shippedBytes: int = 0  # of cells
+    failedBatches: int = 0  # requests that had to be sent again
+    logEditsRead: int = 0
+    logReadInBytes: int = 0
+    logEditsFiltered: Mapping[str, int] = field(default_factory=dict)  # by reason
+    cellsFiltered: int = 0  # cells left out, in entries of which others were shipped too
+    completedLogs: int = 0  # WALs that left the queue
+    uncleanlyClosedLogs: int = 0  # among them those that end without a trailer
+    sizeOfLogQueue: int = 0  # WALs still queued, the open one of a live server among them
+    bytesToShip: int = 0  # of closed WALs when the attempt began, from the positions on
+    bytesDone: int = 0  # of these, acknowledged or filtered
+    timestampOfLastShippedOp: int | None = None  # write time of the last edit shipped; None: none was
+    ageOfLastShippedOp: int | None = None  # ms from its write to its acknowledgement
+    seconds: float = 0.0
+    cpuSeconds: float = 0.0  # of the Spark task's own process, while it shipped this group
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run must end as failed because of this group."""
+        return self.status in (Status.FAILED, Status.HELD)
+
+    def to_json(self) -> str:
+        """This summary as JSON, read back by `from_json`."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> GroupSummary:
+        """The summary that `to_json` wrote; fields of another version are left out."""
+        known = {f.name for f in fields(cls)}
+        values = {k: v for k, v in json.loads(text).items() if k in known}
+        return cls(**{**values, "status": Status(values["status"])})
+
+
+def runs_path(source: SourceCluster, peer_id: str) -> str:
+    """The znode whose children are the peer's runs."""
+    return f"{source.root}/runs/{quote(source.znode_parent, safe='')}/{peer_id}"
+
+
+def _run_path(source: SourceCluster, peer_id: str, run_id: str) -> str:
+    return f"{runs_path(source, peer_id)}/{quote(run_id, safe='')}"
+
+
+def begin_run(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str) -> None:
+    """Make the run's znode, and delete the oldest runs of the peer beyond RUNS_KEPT."""
+    zk.ensure_path(_run_path(source, peer_id, run_id))
+    parent = runs_path(source, peer_id)
+    born = []
+    for name in zk.get_children(parent):
+        stat = zk.exists(f"{parent}/{name}")
+        if stat:
+            born.append((stat.czxid, name))
+    for _, name in sorted(born)[:-RUNS_KEPT]:
+        zk.delete(f"{parent}/{name}", recursive=True)
+
+
+def write_group(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str, summary: GroupSummary) -> None:
+    """Keep a group's summary; the last one written counts."""
+    path = f"{_run_path(source, peer_id, run_id)}/{quote(summary.group, safe='')}"
+    value = summary.to_json().encode()
+    try:
+        zk.set(path, value)
+    except NoNodeError:
+        try:
+            zk.create(path, value, makepath=True)
+        except NodeExistsError:
+            zk.set(path, value)
+
+
+def read_group(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str, group: str) -> GroupSummary | None:
+    """What this run has written of the group so far."""
+    try:
+        value, _ = zk.get(f"{_run_path(source, peer_id, run_id)}/{quote(group, safe='')}")
+    except NoNodeError:
+        return None
+    return GroupSummary.from_json(value.decode())
+
+
+def read_run(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str) -> list[GroupSummary]:
+    """All groups' summaries of a run, sorted by group; empty if the run shipped nothing or is no longer kept."""
+    try:
+        names = zk.get_children(_run_path(source, peer_id, run_id))
+    except NoNodeError:
+        return []
+    summaries = (read_group(zk, source, peer_id, run_id, unquote(name)) for name in sorted(names))
+    return [s for s in summaries if s is not None]
+
+
+def forget_run(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str) -> None:
+    """Delete what is kept of a run."""
+    try:
+        zk.delete(_run_path(source, peer_id, run_id), recursive=True)
+    except (NoNodeError, NotEmptyError):
+        return

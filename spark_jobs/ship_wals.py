@@ -1,0 +1,87 @@
+"""Ship what a managed peer has queued: one Spark task a WAL group, an outcome line a group, exit code 1 if any group failed.
+
+    spark-submit --py-files walferry-….zip spark_jobs/ship_wals.py --source '{"quorum": …}' --peer 2 --run-id … --deadline 3600
+
+The summaries of all groups are kept in ZooKeeper while the job runs (walferry.summary); the last line printed is their JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+import time
+from dataclasses import asdict
+
+from pyspark import SparkConf, SparkContext
+
+
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    """The job's arguments; exits with a usage line if they do not fit."""
+    parser = argparse.ArgumentParser(description="Ship what a managed HBase replication peer has queued.")
+    parser.add_argument("--source", required=True, help="the source cluster, as walferry.source.SourceCluster.to_json writes it")
+    parser.add_argument("--peer", required=True, help="id of the managed peer")
+    parser.add_argument("--run-id", required=True, help="under which name the summary is kept; a retry has the same")
+    parser.add_argument("--deadline", type=float, default=3600.0, help="seconds after which nothing more is read (default 3600)")
+    parser.add_argument("--lanes", type=int, default=2, help="connections a WAL group sends on (default 2)")
+    parser.add_argument("--sink-ratio", type=float, default=0.1, help="share of the slave's RegionServers to use (default 0.1)")
+    args = parser.parse_args(argv)
+    if args.deadline <= 0:
+        parser.error(f"--deadline is {args.deadline:g}; it must be more than 0 seconds")
+    if not 1 <= args.lanes <= 64:
+        parser.error(f"--lanes is {args.lanes}; it must be 1 to 64")
+    if not 0 < args.sink_ratio <= 1:
+        parser.error(f"--sink-ratio is {args.sink_ratio:g}; it must be over 0 and at most 1")
+    return args
+
+
+def main() -> int:
+    """Plan, ship each group in a task of its own, print the outcome."""
+    args = parse_args()
+    from walferry.plan import plan_peer
+    from walferry.shipping import GroupJob, ship_group
+    from walferry.source import SourceCluster
+    from walferry.storage import WalStore
+    from walferry.summary import GroupSummary, Status, begin_run
+    from walferry.zk.client import connected
+    from walferry.zk.layout import ZNodes
+    from walferry.zk.peers import check_shippable, read_peer
+
+    deadline = time.time() + args.deadline
+    source = SourceCluster.from_json(args.source)
+    nodes = ZNodes(source.znode_parent)
+    with connected(source.quorum) as zk:
+        check_shippable(read_peer(zk, nodes, args.peer))
+        plan = plan_peer(zk, nodes, WalStore(source.wal_root), args.peer)
+        begin_run(zk, source, args.peer, args.run_id)
+    if not plan.groups:
+        print(f"peer {args.peer}: no closed WALs are queued")
+        return 0
+
+    def ship(group: str) -> GroupSummary:
+        holder = f"run {args.run_id} on {socket.gethostname()}, process {os.getpid()}"
+        job = GroupJob(
+            source=source, peer_id=args.peer, group=group, run_id=args.run_id, holder=holder,
+            deadline=deadline, lanes=args.lanes, sink_ratio=args.sink_ratio,
+        )  # fmt: skip
+        return ship_group(job)
+
+    names = [g.group for g in plan.groups]
+    context = SparkContext(conf=SparkConf().setAppName(f"walferry ship peer {args.peer}"))
+    try:
+        context.setLogLevel("WARN")
+        summaries = context.parallelize(names, len(names)).map(ship).collect()
+    finally:
+        context.stop()
+    for s in summaries:
+        print(f"{s.group}: {s.status}, {s.completedLogs} WALs, {s.shippedOps} operations, {s.shippedBytes} bytes shipped", flush=True)
+        if s.status is not Status.DONE and s.error:
+            print(f"{s.group}: {s.error}", file=sys.stderr)
+    print(json.dumps([asdict(s) for s in summaries]))
+    return 1 if any(s.failed for s in summaries) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
