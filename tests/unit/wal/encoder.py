@@ -36,6 +36,13 @@ class Cell:
     value: bytes
     tags: bytes = b""
 
+    def encode(self) -> bytes:
+        key = struct.pack(">H", len(self.row)) + self.row + bytes([len(self.family)]) + self.family + self.qualifier
+        key += struct.pack(">qB", self.timestamp, self.type)
+        tags = struct.pack(">H", len(self.tags)) + self.tags if self.tags else b""
+        kv_len = 8 + len(key) + len(self.value) + len(tags)
+        return struct.pack(">iii", kv_len, len(key), len(self.value)) + key + self.value + tags
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -43,6 +50,9 @@ class Entry:
 
     key: WALKey
     cells: tuple[Cell, ...]
+
+    def cell_bytes(self) -> bytes:
+        return b"".join(cell.encode() for cell in self.cells)
 
 
 def entry(
@@ -64,21 +74,13 @@ def encode_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def encode_cell(cell: Cell) -> bytes:
-    key = struct.pack(">H", len(cell.row)) + cell.row + bytes([len(cell.family)]) + cell.family + cell.qualifier
-    key += struct.pack(">qB", cell.timestamp, cell.type)
-    tags = struct.pack(">H", len(cell.tags)) + cell.tags if cell.tags else b""
-    kv_len = 8 + len(key) + len(cell.value) + len(tags)
-    return struct.pack(">iii", kv_len, len(key), len(cell.value)) + key + cell.value + tags
-
-
 def encode_tags(tags: Iterable[tuple[int, bytes]]) -> bytes:
     return b"".join(struct.pack(">Hb", len(data) + 1, tag_type) + data for tag_type, data in tags)
 
 
 def encode_entry(entry: Entry) -> bytes:
     key = entry.key.SerializePartialToString()
-    return encode_varint(len(key)) + key + b"".join(map(encode_cell, entry.cells))
+    return encode_varint(len(key)) + key + entry.cell_bytes()
 
 
 def encode_header(header: WALHeader = HEADER) -> bytes:
