@@ -1,0 +1,158 @@
+"""The steps of one batch of a peer that run inside Airflow's tasks; shipping itself is the Spark job's.
+
+Each step reads ZooKeeper afresh and keeps nothing, so any of them may be run again at any time.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from walferry.plan import PeerPlan, plan_peer, sweep
+from walferry.rpc.admin import roll_wal_writer
+from walferry.rpc.errors import RpcError
+from walferry.source import SourceCluster
+from walferry.storage import WalStore
+from walferry.summary import GroupSummary, read_run
+from walferry.wal.names import ServerName
+from walferry.zk.client import connected
+from walferry.zk.cluster import live_servers
+from walferry.zk.errors import PeerError
+from walferry.zk.layout import ZNodes
+from walferry.zk.peers import check_shippable, read_peer, read_peers
+from walferry.zk.queues import groups, read_queues
+
+ROLL_CALL_S = 30.0
+ROLL_WAIT_S = 30.0  # until the WALs that a roll has begun are queued
+ROLL_POLL_S = 0.2
+ROLLED_AT_ONCE = 16
+MAX_PROBLEMS = 20  # in a plan, which is kept in Airflow's database
+MAX_PROBLEM_CHARS = 500
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """What became of asking the live RegionServers for new WALs: how many did, and why others did not."""
+
+    servers: int
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+def managed_peers(source: SourceCluster) -> list[str]:
+    """Ids of the peers that are Walferry's, sorted; a peer that cannot be read is logged and left out."""
+    with connected(source.quorum) as zk:
+        listing = read_peers(zk, ZNodes(source.znode_parent))
+    for problem in listing.problems:
+        log.error("left out: %s", problem)
+    return sorted(peer.id for peer in listing.peers if peer.managed)
+
+
+def roll(source: SourceCluster, peer_id: str) -> Rolled:
+    """Have each live RegionServer begin new WALs, and wait until they are queued for the peer. Raises PeerError, ZkError.
+
+    A server that dies meanwhile is no failure: its WALs need no roll any more.
+    """
+    nodes = ZNodes(source.znode_parent)
+    with connected(source.quorum) as zk:
+        check_shippable(read_peer(zk, nodes, peer_id))
+        servers = live_servers(zk, nodes)
+        before = _newest_wals(zk, nodes, peer_id)
+        failures = _ask(servers, source.user)
+        late = _await_newer(zk, nodes, peer_id, {at: ts for at, ts in before.items() if at[0] not in failures})
+        alive = {str(server) for server in live_servers(zk, nodes)}
+    failures |= {server: f"it has queued no newer WAL within {ROLL_WAIT_S:g} s of the roll" for server, _ in late}
+    for server in sorted(set(failures) - alive):
+        log.info("%s is gone, its WALs need no roll", server)
+    failures = {server: why for server, why in sorted(failures.items()) if server in alive}
+    return Rolled(len(servers & {s for s in servers if str(s) in alive}) - len(failures), failures)
+
+
+def refusal(source: SourceCluster, peer_id: str) -> str | None:
+    """Why this peer must not be shipped as it is now; None if it may be. Raises ZkError."""
+    try:
+        with connected(source.quorum) as zk:
+            check_shippable(read_peer(zk, ZNodes(source.znode_parent), peer_id))
+    except PeerError as e:
+        return str(e)
+    return None
+
+
+def plan(source: SourceCluster, peer_id: str, run_id: str) -> dict[str, Any]:
+    """What there is to ship, in a few figures that fit Airflow's database. Raises PeerError, ZkError.
+
+    `groups` counts the WAL groups that need a job. Those that do not are done with here: an idle server's WALs have no entries.
+    """
+    nodes = ZNodes(source.znode_parent)
+    with connected(source.quorum) as zk:
+        check_shippable(read_peer(zk, nodes, peer_id))
+        found = plan_peer(zk, nodes, WalStore(source.wal_root), peer_id)
+        swept = sweep(zk, nodes, source.root, found, f"plan of run {run_id} on {socket.gethostname()}")
+    return {"run_id": run_id, **figures(found), "swept": swept}
+
+
+def figures(found: PeerPlan) -> dict[str, Any]:
+    """A plan's counts, bytes and problems."""
+    problems = [(group, group.problem) for group in found.to_ship if group.problem]
+    return {
+        "peer": found.peer_id,
+        "groups": len(found.to_ship),
+        "wals": sum(len(group.wals) for group in found.to_ship),
+        "bytes": sum(group.bytes_left for group in found.to_ship),
+        "problems": [
+            {"server": group.server, "queue": group.queue_id, "group": group.group, "problem": problem[:MAX_PROBLEM_CHARS]}
+            for group, problem in problems[:MAX_PROBLEMS]
+        ],
+        "problems_left_out": max(0, len(problems) - MAX_PROBLEMS),
+    }
+
+
+def summaries(source: SourceCluster, peer_id: str, run_id: str) -> list[GroupSummary]:
+    """What the run's Spark job has written of each WAL group."""
+    with connected(source.quorum) as zk:
+        return read_run(zk, source, peer_id, run_id)
+
+
+def _newest_wals(zk: KazooClient, nodes: ZNodes, peer_id: str) -> dict[tuple[str, str], int]:
+    """The newest WAL's timestamp for each live server and WAL group."""
+    newest: dict[tuple[str, str], int] = {}
+    for queue in read_queues(zk, nodes, peer_id):
+        if queue.live:
+            newest |= {(queue.server, group): wals[-1].name.timestamp for group, wals in groups(queue).items()}
+    return newest
+
+
+def _ask(servers: Collection[ServerName], user: str | None) -> dict[str, str]:
+    """Ask all of them at the same time; what failed."""
+
+    def ask(server: ServerName) -> str | None:
+        try:
+            roll_wal_writer(server, user=user, timeout=ROLL_CALL_S)
+        except RpcError as e:
+            return str(e)
+        return None
+
+    with ThreadPoolExecutor(ROLLED_AT_ONCE) as pool:
+        answers = zip(servers, pool.map(ask, servers), strict=True)
+        return {str(server): why for server, why in answers if why is not None}
+
+
+def _await_newer(
+    zk: KazooClient, nodes: ZNodes, peer_id: str, before: Mapping[tuple[str, str], int]
+) -> Collection[tuple[str, str]]:
+    """Those of the servers and groups that have queued no newer WAL when time is up; queues that are gone do not count."""
+    give_up = time.monotonic() + ROLL_WAIT_S
+    while True:
+        now = _newest_wals(zk, nodes, peer_id)
+        late = [at for at, timestamp in before.items() if at in now and now[at] <= timestamp]
+        if not late or time.monotonic() > give_up:
+            return late
+        time.sleep(ROLL_POLL_S)

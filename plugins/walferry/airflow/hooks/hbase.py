@@ -1,0 +1,36 @@
+"""The source cluster as an Airflow connection."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from walferry.source import DEFAULT_CONN_ID, SourceCluster, SourceError
+
+
+class HBaseSourceHook(BaseHook):
+    """Reads the connection of a source cluster; its fields are described in walferry.source."""
+
+    conn_name_attr = "conn_id"
+    default_conn_name = DEFAULT_CONN_ID
+    conn_type = "generic"
+    hook_name = "HBase replication source"
+
+    def __init__(self, conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.conn_id = conn_id
+
+    def get_conn(self) -> SourceCluster:
+        """The connection, checked. Raises SourceError naming it and the field at fault, also if there is no such connection."""
+        try:
+            conn = self.get_connection(self.conn_id)
+        except AirflowNotFoundException as e:
+            raise SourceError(
+                f"connection {self.conn_id!r} is not defined: add one of type generic (host: ZooKeeper quorum, port, "
+                f'extra: {{"wal_root": "hdfs://…"}}), or set AIRFLOW_CONN_{self.conn_id.upper()}'
+            ) from e
+        fields = {"host": conn.host, "port": conn.port, "extra": conn.extra}
+        return SourceCluster.from_text(json.dumps(fields), self.conn_id)

@@ -1,0 +1,63 @@
+"""spark-submit as this project wants it: found, local unless the connection says otherwise, quiet, and ended whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+LOCAL_MASTER = "local[*]"
+TERMINATION_S = 3.0  # Airflow kills a task 5 s after it asked it to end
+QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
+# One process for one batch: nothing of it listens on the network, and no port is looked for.
+LOCAL = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+class WalferrySubmitHook(SparkSubmitHook):
+    """SparkSubmitHook with the settings of ShipWalsOperator; `conf` overrides them."""
+
+    def __init__(self, *, conf: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(conf=conf, **kwargs)
+        local = self._connection["master"].startswith("local")
+        self._conf = {**QUIET, **(LOCAL if local else {}), **conf}
+        self._env_vars = {**self._environment(local), **(self._env_vars or {})}
+
+    @classmethod
+    def get_connection(cls, conn_id: str) -> Any:
+        """The connection, or Spark on this machine if there is none of that name (the provider would take YARN)."""
+        try:
+            return super().get_connection(conn_id)
+        except AirflowNotFoundException:
+            return Connection(conn_id=conn_id, conn_type="spark", host=LOCAL_MASTER)
+
+    def on_kill(self) -> None:
+        """End spark-submit, letting it remove its temporary files if it does so in time."""
+        process = self._submit_sp
+        if process and process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(TERMINATION_S)
+            except subprocess.TimeoutExpired:
+                self.log.warning("spark-submit (pid %s) did not end within %g s", process.pid, TERMINATION_S)
+        super().on_kill()
+
+    def _environment(self, local: bool) -> dict[str, str]:
+        if self._connection["deploy_mode"] == "cluster":
+            return {}  # the driver runs on another machine, with that one's Python
+        if not local:
+            return {"PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable)}
+        return {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+    def _get_spark_binary_path(self) -> list[str]:
+        binary = self._connection["spark_binary"]
+        beside_python = Path(sys.executable).with_name(binary)
+        if shutil.which(binary) is None and beside_python.exists():
+            return [str(beside_python)]
+        return [binary]

@@ -1,0 +1,132 @@
+"""What a batch did, as a table for people, as a dict for Airflow, and as a verdict: did anything of it fail?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the DAG file names BatchFailed, and is parsed without kazoo
+    from walferry.summary import GroupSummary
+
+# GroupSummary's own names, which are those of HBase's metrics.
+COLUMNS = (
+    "shippedBatches",
+    "shippedOps",
+    "shippedBytes",
+    "logEditsRead",
+    "logEditsFiltered",
+    "completedLogs",
+    "sizeOfLogQueue",
+    "ageOfLastShippedOp",
+)
+TOTALS = ("shippedBatches", "failedBatches", "shippedOps", "shippedCells", "shippedBytes", "logEditsRead", "logReadInBytes")
+TOTALS_OF_QUEUES = ("completedLogs", "uncleanlyClosedLogs", "sizeOfLogQueue", "bytesToShip", "bytesDone")
+MAX_GROUPS = 100  # in XCom and in the table; failed ones first
+MAX_REASON_CHARS = 500
+
+
+class BatchFailed(Exception):
+    """Something of a batch was not shipped; the message says what, and why. Trying its report again would not help."""
+
+
+def failures(
+    plan: Mapping[str, Any], states: Mapping[str, str | None], problems: Sequence[str], summaries: Sequence[GroupSummary]
+) -> list[str]:
+    """Why this batch must end as failed, one reason a line; empty if it must not.
+
+    `states` are those of the tasks roll and ship; `problems` are what the roll could not do.
+    """
+    reasons = [*problems]
+    if states["roll"] != "success" and not problems:
+        reasons.append(f"roll is {states['roll']}: see its log")
+    reasons += [f"{_place(s)}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in summaries if s.failed]
+    reasons += [f"{_place(s)}: it ended without a result" for s in summaries if s.status == "running"]
+    told = {s.group for s in summaries}
+    reasons += [f"{p['server']} {p['queue']} {p['group']}: {p['problem']}" for p in plan["problems"] if p["group"] not in told]
+    if plan["groups"] and states["ship"] != "success":
+        reasons.append(f"ship is {states['ship']}: see the log of the Spark job there")
+    elif plan["groups"] and not summaries:
+        reasons.append("the Spark job left no summary")
+    return reasons
+
+
+def as_dict(
+    peer_id: str, plan: Mapping[str, Any] | None, reasons: Sequence[str], summaries: Sequence[GroupSummary]
+) -> dict[str, Any]:
+    """The report for XCom, bounded in size."""
+    shown = _failed_first(summaries)
+    return {
+        "peer": peer_id,
+        "ok": not reasons,
+        "failures": list(reasons[:MAX_GROUPS]),
+        "planned": plan,
+        "totals": _totals(summaries),
+        "groups": [{"group": s.group, "status": str(s.status), **{c: _value(s, c) for c in COLUMNS}} for s in shown],
+        "groups_left_out": len(summaries) - len(shown),
+    }
+
+
+def as_text(peer_id: str, plan: Mapping[str, Any] | None, reasons: Sequence[str], summaries: Sequence[GroupSummary]) -> str:
+    """The report for the log."""
+    lines = [f"Peer {peer_id}"]
+    if plan is not None and not plan["groups"]:
+        lines.append("Nothing to ship.")
+    if plan is not None and plan["swept"]:
+        lines.append(f"{plan['swept']} WALs without edits taken out of the queues.")
+    if summaries:
+        shown = _failed_first(summaries)
+        rows = [(s.group, str(s.status), *(_text(c, _value(s, c)) for c in COLUMNS), f"{s.seconds:.1f}") for s in shown]
+        totals = _totals(summaries)
+        last = ("all", "", *(_text(c, totals[c]) if c in totals else "" for c in COLUMNS), "")
+        lines += _table([("group", "status", *COLUMNS, "seconds"), *rows, last])
+        if len(summaries) > len(shown):
+            lines.append(f"({len(summaries) - len(shown)} more groups, all in the line of totals)")
+        filtered = totals["filteredByReason"]
+        lines += [f"logEditsFiltered {reason}: {count:,}" for reason, count in sorted(filtered.items())]
+    lines += [f"FAILED {reason}" for reason in reasons]
+    return "\n".join(lines)
+
+
+def _place(s: GroupSummary) -> str:
+    return f"{s.server} {s.queue_id} {s.group}".strip()
+
+
+def _failed_first(summaries: Sequence[GroupSummary]) -> list[GroupSummary]:
+    return sorted(summaries, key=lambda s: (not s.failed, s.group))[:MAX_GROUPS]
+
+
+def _value(s: GroupSummary, column: str) -> int | None:
+    value = getattr(s, column)
+    return sum(value.values()) if isinstance(value, Mapping) else value
+
+
+def _totals(summaries: Sequence[GroupSummary]) -> dict[str, Any]:
+    by_reason: Counter[str] = Counter()
+    for s in summaries:
+        by_reason.update(s.logEditsFiltered)
+    totals: dict[str, Any] = {c: sum(_value(s, c) or 0 for s in summaries) for c in (*TOTALS, *TOTALS_OF_QUEUES)}
+    ages = [s.ageOfLastShippedOp for s in summaries if s.ageOfLastShippedOp is not None]
+    return {
+        **totals,
+        "logEditsFiltered": sum(by_reason.values()),
+        "filteredByReason": dict(by_reason),
+        "ageOfLastShippedOp": max(ages) if ages else None,
+    }
+
+
+def _text(column: str, value: int | None) -> str:
+    if value is None:
+        return "-"  # never shipped, which is not an age of 0
+    if column == "ageOfLastShippedOp":
+        return str(timedelta(seconds=value // 1000))
+    return f"{value:,}"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    formats = [f"{{:<{w}}}" if i < 2 else f"{{:>{w}}}" for i, w in enumerate(widths)]
+    lines = ["  ".join(formats).format(*row) for row in rows]
+    rule = "-" * len(lines[0])
+    return [lines[0], rule, *lines[1:-1], rule, lines[-1]]

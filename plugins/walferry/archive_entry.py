@@ -1,0 +1,67 @@
+"""What `import walferry` runs in a Spark process: unpack the archive this file lies in, and import the library from there.
+
+numba keeps compiled code by the path of its source. Spark puts an archive in a new temporary folder for each application, so code
+imported from within it would be compiled again by every job, and every job would leave another copy in numba's cache. Unpacked
+into a folder named after its content it is compiled once on each machine.
+
+The folder is below $WALFERRY_CACHE, else ~/.cache/walferry; where that cannot be written, a temporary one for this process only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+PREFIX = "lib/"
+
+
+def unpacked(archive: Path) -> Path:
+    """The folder with the archive's library, which others may be unpacking at the same time."""
+    for parent in _candidates():
+        target = parent / "lib" / archive.stem
+        if target.is_dir():
+            return target
+        try:
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return _unpack(archive, target)
+        except OSError:
+            continue
+    target = Path(tempfile.mkdtemp(prefix="walferry-"))
+    atexit.register(shutil.rmtree, target, ignore_errors=True)
+    return _unpack(archive, target / archive.stem)
+
+
+def _candidates() -> list[Path]:
+    cache = os.environ.get("WALFERRY_CACHE")
+    return [Path(cache)] if cache else [Path("~/.cache/walferry").expanduser()]
+
+
+def _unpack(archive: Path, target: Path) -> Path:
+    unfinished = Path(tempfile.mkdtemp(prefix=f"{archive.stem}-", dir=target.parent))
+    try:
+        with zipfile.ZipFile(archive) as files:
+            files.extractall(unfinished, [name for name in files.namelist() if name.startswith(PREFIX)])
+        (unfinished / PREFIX).rename(target)
+    except OSError:
+        if not target.is_dir():  # else another process was faster
+            raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return target
+
+
+def _import_library() -> None:
+    sys.path.insert(0, str(unpacked(Path(__file__).parent)))
+    del sys.modules[__name__]
+    importlib.invalidate_caches()
+    importlib.import_module(__name__)
+
+
+if __file__.endswith(f".zip{os.sep}walferry.py"):
+    _import_library()
