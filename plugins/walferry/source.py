@@ -146,6 +146,8 @@ def _from_json(text: str, conn_id: str) -> tuple[str | None, int | None, Mapping
 def _from_uri(text: str, conn_id: str) -> tuple[str | None, int | None, Mapping[str, Any]]:
     parts = urlsplit(text)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    host = unquote(parts.netloc.rpartition("@")[2]) or None  # a port stays with its host: a quorum may name several
+    host = unquote(parts.netloc.rpartition("@")[2]) or None
     extra = _from_json(json.dumps({"extra": query["__extra__"]}), conn_id)[2] if "__extra__" in query else query
-    return host, None, extra
+    # A port stays with its host, as a quorum may name several; the last one is also the connection's, as Airflow reads it.
+    port = host.rpartition(",")[2].rpartition(":")[2] if host else ""
+    return host, int(port) if port.isdecimal() else None, extra

@@ -65,6 +65,20 @@ def test_the_environment_may_hold_json_or_a_uri(text):
     assert (source.quorum, source.wal_root) == ("zk1:2181", "hdfs://nn:8020/hbase")
 
 
+@pytest.mark.parametrize(
+    ("hosts", "quorum"),
+    [
+        ("zk1,zk2:2182", "zk1:2182,zk2:2182"),
+        ("zk1%3A2181%2Czk2%3A2182", "zk1:2181,zk2:2182"),
+        ("zk1:2182,zk2", "zk1:2182,zk2:2181"),
+        ("[::1]:2182", "[::1]:2182"),
+        ("[::1]", "[::1]:2181"),
+    ],
+)
+def test_the_port_at_a_uri_s_end_is_that_of_all_hosts_without_one(hosts, quorum):
+    assert SourceCluster.from_text(f"generic://{hosts}/?wal_root=file%3A%2F%2F%2Fhbase").quorum == quorum
+
+
 def test_a_missing_variable_is_named():
     with pytest.raises(SourceError, match="AIRFLOW_CONN_PROD is not set"):
         SourceCluster.from_env("prod", {})
