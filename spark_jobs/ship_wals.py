@@ -76,7 +76,7 @@ def main() -> int:
     finally:
         context.stop()
     for s in summaries:
-        print(f"{s.group}: {s.status}, {s.completedLogs} WALs, {s.shippedOps} operations, {s.shippedBytes} bytes shipped", flush=True)
+        print(f"{s.group}: {s.status}, shipped {s.completedLogs} WALs, {s.shippedOps} operations, {s.shippedBytes} bytes")
         if s.status is not Status.DONE and s.error:
             print(f"{s.group}: {s.error}", file=sys.stderr)
     print(json.dumps([asdict(s) for s in summaries]))

@@ -21,7 +21,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from walferry.wal._compiled import compiled
+from walferry.wal._compiled import inlined, unmanaged
 from walferry.wal.errors import WalCorruptError
 from walferry.wal.reader import Window
 from walferry.wal.scan import read_int32, read_uint16, read_varint, skip_field
@@ -149,6 +149,7 @@ def filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
         table_of, kinds, family_first, family_start, family_bytes,
         np.frombuffer(_META_FAMILY, np.uint8), _halves(rules.slave_id), _halves(rules.source_id),
         kept.reason, kept.cells, kept.rows, kept.size, kept.marked, kept.span_first, kept.span_start, kept.span_end,
+        np.empty(MAX_SCOPES, np.int64), np.empty(MAX_SCOPES, np.int64),
     )  # fmt: skip
     if broken >= 0:
         at = window.base + int(index.key_start[broken])
@@ -197,7 +198,7 @@ def _family_tables(window: Window, first_of: Ints, tables: PeerTables) -> tuple[
     return np.array(kinds, np.int8), np.array(first, np.int64), np.array(start, np.int64), flat
 
 
-@compiled
+@inlined
 def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
     for i in range(length):  # noqa: SIM110 - compiled code
         if a[a_start + i] != b[b_start + i]:
@@ -205,7 +206,7 @@ def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
     return True
 
 
-@compiled
+@unmanaged
 def _number_tables(buf: Bytes, start: Ints, length: Ints, table_of: npt.NDArray[np.int32], first_of: Ints) -> int:
     count = 0
     last = -1
@@ -226,7 +227,7 @@ def _number_tables(buf: Bytes, start: Ints, length: Ints, table_of: npt.NDArray[
     return count
 
 
-@compiled
+@inlined
 def _uuid_matches(buf: Bytes, pos: int, end: int, uuid: Ints) -> int:
     """Whether the UUID message in [pos, end) is `uuid`: 1, 0, or -1 if it cannot be parsed."""
     least = most = 0
@@ -246,7 +247,7 @@ def _uuid_matches(buf: Bytes, pos: int, end: int, uuid: Ints) -> int:
     return 1 if least == uuid[0] and most == uuid[1] else 0
 
 
-@compiled
+@inlined
 def _global_family(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     """The family of a FamilyScope message, if it is GLOBAL: its start and length; length -1 if not; start -1 if unparsable."""
     start = pos
@@ -272,7 +273,7 @@ def _global_family(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     return start, length if scope == 1 else -1
 
 
-@compiled
+@inlined
 def _parse_key(
     buf: Bytes, pos: int, end: int, slave: Ints, source: Ints, fam_start: Ints, fam_len: Ints
 ) -> tuple[int, bool, bool]:
@@ -308,7 +309,7 @@ def _parse_key(
     return families, from_slave, marked
 
 
-@compiled
+@inlined
 def _in_list(buf: Bytes, pos: int, length: int, first: int, last: int, starts: Ints, data: Bytes) -> bool:
     for f in range(first, last):  # noqa: SIM110 - compiled code
         if starts[f + 1] - starts[f] == length and _same(buf, pos, data, starts[f], length):
@@ -316,10 +317,10 @@ def _in_list(buf: Bytes, pos: int, length: int, first: int, last: int, starts: I
     return False
 
 
-@compiled
+@inlined
 def _keep_cells(
     buf: Bytes, pos: int, end: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes,
-    meta_family: Bytes, scope_start: Ints, scope_len: Ints, span_start: Ints, span_end: Ints, spans: int,
+    meta_family: Bytes, scopes: int, scope_start: Ints, scope_len: Ints, span_start: Ints, span_end: Ints, spans: int,
 ) -> tuple[int, int, int, int]:  # fmt: skip
     """One entry's cells. Returns how many spans there are now, the cells and rows kept, and the reason if none is."""
     begin = pos  # of the span that is being built
@@ -334,7 +335,7 @@ def _keep_cells(
         family = pos + 15 + row_len
         family_len = read_uint16(buf, family - 2) & 0xFF
         keep = False
-        for s in range(scope_len.size):
+        for s in range(scopes):
             if scope_len[s] == family_len and _same(buf, scope_start[s], buf, family, family_len):
                 keep = True
                 break
@@ -343,7 +344,7 @@ def _keep_cells(
             keep = kind != 0 and listed == (kind == 2)
             if not keep:
                 why = max(why, 3)
-        elif scope_len.size > 0 and family_len == meta_family.size and _same(buf, family, meta_family, 0, family_len):
+        elif scopes > 0 and family_len == meta_family.size and _same(buf, family, meta_family, 0, family_len):
             why = 5
         if keep:
             cells += 1
@@ -362,17 +363,15 @@ def _keep_cells(
     return spans, cells, rows, 0 if cells > 0 else why
 
 
-@compiled
+@unmanaged
 def _filter(
     buf: Bytes, key_start: Ints, key_end: Ints, cells_start: Ints, cells_end: Ints,
     table_of: npt.NDArray[np.int32], kinds: npt.NDArray[np.int8], family_first: Ints, family_start: Ints, family_bytes: Bytes,
     meta_family: Bytes, slave: Ints, source: Ints,
     reason: npt.NDArray[np.int8], cells: npt.NDArray[np.int32], rows: npt.NDArray[np.int32], size: Ints,
-    marked: npt.NDArray[np.bool_], span_first: Ints, span_start: Ints, span_end: Ints,
+    marked: npt.NDArray[np.bool_], span_first: Ints, span_start: Ints, span_end: Ints, scope_start: Ints, scope_len: Ints,
 ) -> int:  # fmt: skip
     """Fill the arrays of Kept. Returns -1, or the entry whose key cannot be parsed."""
-    scope_start = np.empty(MAX_SCOPES, np.int64)
-    scope_len = np.empty(MAX_SCOPES, np.int64)
     spans = 0
     for i in range(key_start.size):
         span_first[i] = spans
@@ -387,7 +386,7 @@ def _filter(
         before = spans
         spans, cells[i], rows[i], reason[i] = _keep_cells(
             buf, cells_start[i], cells_end[i], kinds[table], family_first[table], family_first[table + 1], family_start,
-            family_bytes, meta_family, scope_start[:scopes], scope_len[:scopes], span_start, span_end, before,
+            family_bytes, meta_family, scopes, scope_start, scope_len, span_start, span_end, before,
         )  # fmt: skip
         if from_slave and cells[i] > 0:
             spans, cells[i], rows[i], reason[i] = before, 0, 0, 4

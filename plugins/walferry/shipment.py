@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.filters import Kept
-from walferry.wal._compiled import compiled
+from walferry.wal._compiled import inlined, unmanaged
 from walferry.wal.reader import Window
 
 Bytes = npt.NDArray[np.uint8]
@@ -81,7 +81,7 @@ def join(parts: Sequence[Shipment]) -> Shipment:
     )
 
 
-@compiled
+@inlined
 def _put_varint(out: Bytes, at: int, value: int) -> int:
     while value > 127:
         out[at] = (value & 127) | 128
@@ -91,7 +91,7 @@ def _put_varint(out: Bytes, at: int, value: int) -> int:
     return at + 1
 
 
-@compiled
+@inlined
 def _varint_len(value: int) -> int:
     length = 1
     while value > 127:
@@ -100,7 +100,16 @@ def _varint_len(value: int) -> int:
     return length
 
 
-@compiled
+@inlined
+def _copy(out: Bytes, at: int, buf: Bytes, start: int, length: int) -> int:
+    """A loop, as numba would copy a slice by way of a temporary array; unsigned indices let it be vectorized."""
+    to, source = np.uint64(at), np.uint64(start)
+    for i in range(np.uint64(length)):
+        out[to + i] = buf[source + i]
+    return at + length
+
+
+@unmanaged
 def _assemble(
     buf: Bytes, chosen: Ints, key_start: Ints, key_end: Ints, cell_count: npt.NDArray[np.int32], marked: npt.NDArray[np.bool_],
     mark: Bytes, span_first: Ints, span_start: Ints, span_end: Ints, entries: Bytes, cells: Bytes,
@@ -118,14 +127,10 @@ def _assemble(
         at = _put_varint(entries, at + 1, body)
         entries[at] = 0x0A
         at = _put_varint(entries, at + 1, key_len + mark_len)
-        entries[at : at + key_len] = buf[key_start[i] : key_end[i]]
-        at += key_len
-        entries[at : at + mark_len] = mark[:mark_len]
-        at += mark_len
+        at = _copy(entries, at, buf, key_start[i], key_len)
+        at = _copy(entries, at, mark, 0, mark_len)
         entries[at] = 0x18
         at = _put_varint(entries, at + 1, count)
         for j in range(span_first[i], span_first[i + 1]):
-            length = span_end[j] - span_start[j]
-            cells[cells_at : cells_at + length] = buf[span_start[j] : span_end[j]]
-            cells_at += length
+            cells_at = _copy(cells, cells_at, buf, span_start[j], span_end[j] - span_start[j])
     return at
