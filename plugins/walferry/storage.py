@@ -191,7 +191,7 @@ def _size(url: str) -> int:
 
 def _file_system(url: str) -> tuple[Any, str]:
     with _errors(url):
-        system, path = fsspec.core.url_to_fs(url, use_listings_cache=False)
+        system, path = fsspec.core.url_to_fs(url)
         return system, path
 
 

@@ -45,9 +45,12 @@ def _message(body: bytes, kind: type[M], znode: str) -> M:
     if not body.startswith(PBUF):
         raise ZNodeValueError(znode, f"{_shown(body)} does not begin with PBUF", _CHECK_PATH)
     try:
-        return kind.FromString(body[len(PBUF) :])
+        message = kind.FromString(body[len(PBUF) :])
     except DecodeError as error:
         raise ZNodeValueError(znode, f"{_shown(body)} is no {kind.DESCRIPTOR.name} ({error})", _CHECK_PATH) from error
+    if not message.IsInitialized():  # parsing does not look whether required fields are there
+        raise ZNodeValueError(znode, f"{_shown(body)} is an incomplete {kind.DESCRIPTOR.name}", _CHECK_PATH)
+    return message
 
 
 def _shown(body: bytes) -> str:
