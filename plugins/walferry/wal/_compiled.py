@@ -28,7 +28,7 @@ def compiled(kernel: Kernel) -> Kernel:
 
 
 def unmanaged(kernel: Kernel) -> Kernel:
-    """As `compiled`, for a kernel that allocates no array and makes no slice; numba refuses others."""
+    """As `compiled`, for a kernel that allocates no array; numba refuses others."""
     return _cached(kernel, {"nogil": True, "_nrt": False})
 
 

@@ -1,7 +1,8 @@
 """Entries of an uncompressed WAL, found in a buffer by one compiled pass.
 
     entry  = varint(key length) WALKey cell{following_kv_count}
-    WALKey = protobuf: 1 encoded_region_name, 2 table_name, 3 log_sequence_number, 4 write_time, 7 following_kv_count, …
+    WALKey = protobuf: 1 encoded_region_name, 2 table_name, 3 log_sequence_number, 4 write_time,
+             5 cluster_id (old), 7 following_kv_count, 8 cluster_ids, …
     cell   = int32 kvLen, int32 keyLen, int32 valLen, key, value [, uint16 tagsLen, tags]     kvLen counts what follows it
     key    = int16 rowLen, row, int8 famLen, family, qualifier, int64 timestamp, int8 type    keyLen bytes
 
@@ -60,7 +61,7 @@ PROBLEMS: Final = {
 
 # Rows of the table that the kernel fills, one column an entry.
 ENTRY_START, KEY_START, CELLS_START, CELL_COUNT, SEQUENCE_ID, WRITE_TIME = range(6)
-REGION_START, REGION_LEN, TABLE_START, TABLE_LEN, REGION_HASH, FIELDS = range(6, 12)
+REGION_START, REGION_LEN, TABLE_START, TABLE_LEN, REGION_HASH, CLUSTER_IDS, FIELDS = range(6, 13)
 
 # Elements of the kernel's state.
 STATE_COUNT, STATE_POS, STATE_PROBLEM, STATE_AT, STATE_NEED = range(5)
@@ -87,6 +88,7 @@ class EntryIndex:
     table_start: Ints
     table_len: Ints
     region_hash: NDArray[np.uint64]  # of the encoded region name
+    cluster_id_count: Ints  # fields 5 and 8 of the WALKey, which are not looked into
 
     def __len__(self) -> int:
         return len(self.entry_start)
@@ -149,6 +151,7 @@ def _entry_index(table: Ints, end: int) -> EntryIndex:
         table_start=table[TABLE_START],
         table_len=table[TABLE_LEN],
         region_hash=table[REGION_HASH].view(np.uint64),
+        cluster_id_count=table[CLUSTER_IDS],
     )
 
 
@@ -220,6 +223,7 @@ def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
     seen = 0
     pos = start
     table[CELL_COUNT, entry] = 0
+    table[CLUSTER_IDS, entry] = 0
     while pos < end:
         tag, pos = read_varint(buf, pos, end)
         if pos < 0 or tag < 8:
@@ -242,6 +246,7 @@ def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
                 table[SEQUENCE_ID if field == 3 else WRITE_TIME, entry] = value
                 seen |= 4 if field == 3 else 8
         else:
+            table[CLUSTER_IDS, entry] += field in (5, 8)
             pos = skip_field(buf, pos, end, wire_type)
         if pos < 0:
             return BAD_KEY_FIELD
