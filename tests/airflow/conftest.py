@@ -16,7 +16,7 @@ import pytest
 
 REPO = Path(__file__).resolve().parents[2]
 
-assert "airflow" not in sys.modules, "airflow was imported before its test environment was set: run tests/airflow in a process of its own"
+assert "airflow" not in sys.modules, "airflow was imported before its environment was set: run tests/airflow in its own process"
 HOME = Path(tempfile.mkdtemp(prefix="walferry-airflow-"))
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 ENVIRON = {

@@ -90,7 +90,7 @@ def as_text(peer_id: str, plan: Mapping[str, Any] | None, reasons: Sequence[str]
 
 
 def _place(s: GroupSummary) -> str:
-    return f"{s.server} {s.queue_id} {s.group}".strip()
+    return " ".join(part for part in (s.server, s.queue_id, s.group) if part)
 
 
 def _failed_first(summaries: Sequence[GroupSummary]) -> list[GroupSummary]:

@@ -1,0 +1,60 @@
+"""The DAG files as Airflow's DAG processor sees them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import ENVIRON, REPO
+
+HEAVY = ("pyspark", "kazoo", "numpy", "numba", "pyarrow", "pandas", "google.protobuf", "hdfs_native", "fsspec")
+PARSE = f"""
+import json, sys
+from airflow import settings
+settings.initialize()
+from airflow.dag_processing.dagbag import DagBag
+before = set(sys.modules)
+bag = DagBag({str(REPO / "dags")!r})
+loaded = [name for name in {HEAVY!r} if name in set(sys.modules) - before]
+print("RESULT" + json.dumps([bag.import_errors, sorted(bag.dags), loaded]))
+"""
+PLUGINS = """
+import json, pathlib, sys
+from airflow import plugins_manager, settings
+settings.initialize()
+before = set(sys.modules)
+errors = plugins_manager.get_import_errors()
+ours = {path.stem for path in pathlib.Path(settings.PLUGINS_FOLDER).glob("walferry/**/*.py")}
+print("RESULT" + json.dumps([errors, sorted(ours & (set(sys.modules) - before))]))
+"""
+
+
+def _run(code: str) -> list:
+    environ = {**os.environ, **ENVIRON}
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.rpartition("RESULT")[2])
+
+
+def test_all_dag_files_are_parsed_without_loading_what_is_slow_to_import():
+    errors, dags, loaded = _run(PARSE)
+    assert errors == {}
+    assert "replicate_peer" in dags
+    assert loaded == []
+
+
+def test_airflow_does_not_take_the_library_for_plugins():
+    errors, modules = _run(PLUGINS)
+    assert errors == {}
+    assert modules == []
+
+
+@pytest.mark.parametrize("path", sorted((REPO / "dags").glob("*.py")), ids=lambda path: path.name)
+def test_dag_code_imports_airflow_through_its_sdk_only(path: Path):
+    imports = re.findall(r"^\s*(?:from|import)\s+(airflow[\w.]*)", path.read_text(), re.MULTILINE)
+    assert imports
+    assert [name for name in imports if not re.match(r"airflow\.sdk\b", name)] == []

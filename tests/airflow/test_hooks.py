@@ -1,0 +1,141 @@
+"""The source connection through Airflow, and spark-submit as the project wants it."""
+
+import os
+import stat
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowException
+
+from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.hooks.spark import WalferrySubmitHook
+from walferry.source import SourceCluster, SourceError
+
+SOURCE = SourceCluster(quorum="zk1:2182,zk2:2182", wal_root="hdfs://nn:8020/hbase", znode_parent="/hbase-secure")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"conn_type": "generic", "host": "zk1,zk2", "port": 2182,'
+        ' "extra": {"wal_root": "hdfs://nn:8020/hbase", "znode_parent": "/hbase-secure"}}',
+        '{"conn_type": "generic", "host": "zk1:2182,zk2:2182",'
+        ' "extra": "{\\"wal_root\\": \\"hdfs://nn:8020/hbase\\", \\"znode_parent\\": \\"/hbase-secure\\"}"}',
+        "generic://zk1,zk2:2182/?wal_root=hdfs%3A%2F%2Fnn%3A8020%2Fhbase&znode_parent=%2Fhbase-secure",
+        "generic://zk1%3A2182%2Czk2%3A2182/?wal_root=hdfs%3A%2F%2Fnn%3A8020%2Fhbase&znode_parent=%2Fhbase-secure",
+    ],
+)
+def test_the_connection_may_come_from_the_environment_as_json_or_uri(monkeypatch, value):
+    monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", value)
+    assert HBaseSourceHook().get_conn() == SOURCE
+    assert SourceCluster.from_env() == SOURCE
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        ('{"conn_type": "generic", "host": "zk1"}', "wal_root"),
+        ('{"conn_type": "generic", "extra": {"wal_root": "file:///hbase"}}', "host is empty"),
+        ('{"conn_type": "generic", "host": "zk1", "extra": "{broken"}', "JSON"),
+        ('{"conn_type": "generic", "host": "zk1", "extra": {"wal_root": "file:///h", "znode_parent": "hbase"}}', "znode_parent"),
+    ],
+)
+def test_a_wrong_field_is_named(monkeypatch, value, field):
+    monkeypatch.setenv("AIRFLOW_CONN_EAST", value)
+    with pytest.raises(SourceError, match=f"(?s)'east'.*{field}"):
+        HBaseSourceHook("east").get_conn()
+
+
+def test_a_missing_connection_is_told_with_what_to_do(airflow_db):
+    with pytest.raises(SourceError, match=r"'nowhere' is not defined.*AIRFLOW_CONN_NOWHERE"):
+        HBaseSourceHook("nowhere").get_conn()
+
+
+def _spark(monkeypatch: pytest.MonkeyPatch, connection: str | None, **conf: str) -> WalferrySubmitHook:
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if connection:
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", connection)
+    return WalferrySubmitHook(conf=conf, conn_id="spark_default")
+
+
+def test_without_a_connection_spark_runs_on_this_machine(monkeypatch, airflow_db):
+    command = _spark(monkeypatch, None)._build_spark_submit_command("job.py")
+    assert command[command.index("--master") + 1] == "local[*]"
+
+
+def test_a_local_job_does_not_listen_on_the_network_and_runs_this_python(monkeypatch):
+    hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "local[2]"}')
+    command = hook._build_spark_submit_command("job.py")
+    assert "spark.driver.bindAddress=127.0.0.1" in command
+    assert "spark.ui.enabled=false" in command
+    assert hook._env == {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def test_a_cluster_s_master_reaches_the_driver_and_chooses_its_workers_python(monkeypatch):
+    hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "spark://master", "port": 7077}')
+    command = hook._build_spark_submit_command("job.py")
+    assert command[command.index("--master") + 1] == "spark://master:7077"
+    assert not [word for word in command if "127.0.0.1" in word or "ui.enabled" in word]
+    assert hook._env == {"PYSPARK_DRIVER_PYTHON": sys.executable}
+
+
+def test_in_cluster_deploy_mode_nothing_of_this_machine_s_environment_is_sent(monkeypatch):
+    hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "spark://m", "port": 7077, "extra": {"deploy-mode": "cluster"}}')
+    hook._build_spark_submit_command("job.py")
+    assert hook._env is None
+
+
+def test_given_settings_override_the_defaults(monkeypatch):
+    hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "local"}', **{"spark.ui.enabled": "true"})
+    assert "spark.ui.enabled=true" in hook._build_spark_submit_command("job.py")
+
+
+def test_spark_submit_is_found_beside_the_interpreter_if_it_is_not_on_the_path(monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    found = _spark(monkeypatch, '{"conn_type": "spark", "host": "local"}')._get_spark_binary_path()
+    assert found == [str(Path(sys.executable).with_name("spark-submit"))]
+    assert os.access(found[0], os.X_OK)
+
+
+def test_spark_submit_of_the_path_comes_first(monkeypatch, tmp_path):
+    _script(tmp_path / "spark-submit", "exit 0")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert _spark(monkeypatch, '{"conn_type": "spark", "host": "local"}')._get_spark_binary_path() == ["spark-submit"]
+
+
+@pytest.mark.parametrize("on_term", ["echo cleaned up >&3; exit 143", ""], ids=["tidy", "deaf"])
+def test_a_killed_task_ends_spark_submit_tidily_if_it_can_and_in_any_case(monkeypatch, tmp_path, on_term):
+    _script(
+        tmp_path / "spark-submit",
+        f"exec 3>{tmp_path}/out; trap '{on_term}' TERM; echo started; while true; do read -t 0.1 < /dev/zero; sleep 0.1; done",
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("walferry.airflow.hooks.spark.TERMINATION_S", 1.0)
+    hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "local"}')
+    failed: list[Exception] = []
+    started = threading.Event()
+    monkeypatch.setattr(hook, "_process_spark_submit_log", lambda lines: [started.set() for _ in lines])
+
+    def submit() -> None:
+        try:
+            hook.submit("job.py")
+        except AirflowException as e:
+            failed.append(e)
+
+    thread = threading.Thread(target=submit)
+    thread.start()
+    assert started.wait(30)
+    hook.on_kill()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert hook._submit_sp.returncode == (143 if on_term else -9)
+    assert (tmp_path / "out").read_text() == ("cleaned up\n" if on_term else "")
+    assert failed
+
+
+def _script(path: Path, body: str) -> None:
+    path.write_text(f"#!/bin/bash\n{body}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)

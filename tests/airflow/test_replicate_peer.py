@@ -1,0 +1,209 @@
+"""The DAG replicate_peer, run by Airflow itself; ZooKeeper and the Spark job are stubs here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException
+
+from walferry.airflow import batch
+from walferry.airflow.hooks.spark import WalferrySubmitHook
+from walferry.airflow.operators.ship_wals import STARTUP_S, ShipWalsOperator
+from walferry.summary import GroupSummary, Status
+from walferry.zk.errors import EnabledPeer, LeaseHeld
+
+from .conftest import REPO
+
+BUNDLE = "dags-folder"
+DEFAULTS = {"peer": "", "roll": True, "deadline": 1800}  # dag.test() keeps a run's parameters for the next
+ENABLED = EnabledPeer("p", "it is ENABLED, so its RegionServers ship it themselves", "Disable it")
+DONE = GroupSummary(group="g1", server="s1", status=Status.DONE, shippedOps=7)
+
+
+@dataclass
+class Cluster:
+    """What the stubs answer, and what they were asked."""
+
+    managed: list[str] = field(default_factory=lambda: ["p"])
+    refused: list[str] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
+    unrolled: dict[str, str] = field(default_factory=dict)
+    summaries: list[GroupSummary] = field(default_factory=lambda: [DONE])
+    job_fails: int = 0  # times
+    rolls: list[str] = field(default_factory=list)
+    commands: list[list[str]] = field(default_factory=list)
+    timeouts: list[float] = field(default_factory=list)
+
+    def check(self, peer: str) -> None:
+        if peer in self.refused:
+            raise ENABLED
+
+    def roll(self, source: object, peer: str) -> batch.Rolled:
+        self.check(peer)
+        self.rolls.append(peer)
+        return batch.Rolled(2, self.unrolled)
+
+    def plan(self, source: object, peer: str, run_id: str) -> dict[str, Any]:
+        self.check(peer)
+        groups = 0 if peer in self.idle else 1
+        return {
+            "run_id": run_id, "peer": peer, "groups": groups, "wals": groups, "bytes": 100 * groups,
+            "problems": [], "problems_left_out": 0, "swept": 0,
+        }  # fmt: skip
+
+    def refusal(self, source: object, peer: str) -> str | None:
+        return str(ENABLED) if peer in self.refused else None
+
+    def submit(self, hook: WalferrySubmitHook, application: str) -> None:
+        self.commands.append(hook._build_spark_submit_command(application))
+        if len(self.commands) <= self.job_fails:
+            raise AirflowException("spark-submit ended with 1")
+
+
+@dataclass
+class Run:
+    """How a run ended: its state, the tasks' states by task and label of the mapped instance, the reports by peer."""
+
+    state: str
+    tasks: dict[tuple[str, str | None], str]
+    reports: dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def dag(airflow_db: None) -> Any:
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+
+    DagBundlesManager().sync_bundles_to_db()
+    bag = DagBag(str(REPO / "dags"), bundle_name=BUNDLE)
+    dag = bag.dags["replicate_peer"]
+    for task in dag.tasks:
+        (task.partial_kwargs if task.is_mapped else task.__dict__)["retry_delay"] = timedelta(seconds=0.1)
+    sync_bag_to_db(bag, BUNDLE, None)
+    return dag
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
+    cluster = Cluster()
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
+    monkeypatch.setattr(batch, "managed_peers", lambda source: cluster.managed)
+    monkeypatch.setattr(batch, "summaries", lambda source, peer, run_id: [] if peer in cluster.idle else cluster.summaries)
+    for name in ("roll", "plan", "refusal"):
+        monkeypatch.setattr(batch, name, getattr(cluster, name))
+    monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
+    execute = ShipWalsOperator.execute
+
+    def execute_and_note(operator: ShipWalsOperator, context: Any) -> None:
+        cluster.timeouts.append(operator.execution_timeout.total_seconds())
+        execute(operator, context)
+
+    monkeypatch.setattr(ShipWalsOperator, "execute", execute_and_note)
+    return cluster
+
+
+@pytest.fixture
+def run(dag: Any, cluster: Cluster) -> Callable[..., Run]:
+    def run(**params: Any) -> Run:
+        from airflow.models.taskinstance import TaskInstance
+        from airflow.models.xcom import XComModel
+        from airflow.utils.session import create_session
+
+        ended = dag.test(run_conf={**DEFAULTS, **params})
+        with create_session() as session:
+            instances = session.query(TaskInstance).filter(TaskInstance.run_id == ended.run_id).all()
+            tasks = {(ti.task_id, ti.rendered_map_index): str(ti.state) for ti in instances}
+            values = XComModel.get_many(run_id=ended.run_id, key="return_value", task_ids="peer.report")
+            reports = [XComModel.deserialize_value(x) for x in session.scalars(values).all()]
+        return Run(str(ended.state), tasks, {report["peer"]: report for report in reports})
+
+    return run
+
+
+def test_each_managed_peer_has_a_branch_and_a_peer_in_a_wrong_state_stops_only_its_own(run, cluster):
+    cluster.managed, cluster.refused, cluster.idle = ["busy", "enabled", "idle"], ["enabled"], ["idle"]
+    ended = run()
+    assert ended.state == "failed"
+    steps = ("roll", "plan", "ship", "report")
+    states = {label: [ended.tasks.get((f"peer.{step}", label)) for step in steps] for label in ("busy", "idle", "enabled")}
+    assert states["busy"] == ["success", "success", "success", "success"]
+    assert states["idle"] == ["success", "success", "skipped", "success"]
+    assert states["enabled"] == ["failed", "failed", None, "failed"]
+    assert ended.tasks["peer.ship", "1"] == "upstream_failed"
+    assert ended.reports["enabled"]["failures"] == [str(ENABLED)]
+    assert ended.reports["busy"]["totals"]["shippedOps"] == 7
+    assert ended.reports["idle"]["ok"]
+    assert len(cluster.commands) == 1
+
+
+def test_without_managed_peers_a_run_does_nothing_and_is_a_success(run, cluster):
+    cluster.managed = []
+    ended = run()
+    assert ended.state == "success"
+    assert cluster.rolls == cluster.commands == []
+
+
+def test_a_named_peer_is_the_only_one_and_the_deadline_bounds_job_and_task(run, cluster):
+    cluster.managed = ["a", "b"]
+    ended = run(peer="c", deadline=60, roll=False)
+    assert ended.state == "success"
+    assert list(ended.reports) == ["c"]
+    assert cluster.rolls == []
+    command = cluster.commands[0]
+    assert command[command.index("--peer") + 1] == "c"
+    assert command[command.index("--deadline") + 1] == "60"
+    assert cluster.timeouts == [60 + STARTUP_S]
+
+
+def test_what_lies_in_closed_wals_is_shipped_although_a_server_was_not_rolled(run, cluster):
+    cluster.unrolled = {"s2": "no answer"}
+    ended = run()
+    assert ended.state == "failed"
+    assert ended.tasks["peer.ship", "p"] == "success"
+    assert ended.reports["p"]["failures"] == ["roll of s2: no answer"]
+
+
+def test_a_failed_queue_fails_the_run_although_the_job_itself_has_ended(run, cluster):
+    cluster.summaries = [DONE, GroupSummary(group="g2", server="s2", status=Status.FAILED, error="table t does not exist")]
+    ended = run()
+    assert ended.state == "failed"
+    assert ended.tasks["peer.ship", "p"] == "success"
+    assert ended.reports["p"]["failures"] == ["s2 g2: failed: table t does not exist"]
+
+
+def test_a_queue_that_another_run_holds_fails_the_run_and_names_the_holder(run, cluster):
+    held = LeaseHeld("p", "g1", "run manual__1 on host h", "12:00")
+    cluster.summaries = [GroupSummary(group="g1", status=Status.HELD, error=str(held))]
+    ended = run()
+    assert ended.state == "failed"
+    assert "held by run manual__1 on host h" in ended.reports["p"]["failures"][0]
+
+
+def test_a_job_that_failed_is_submitted_once_more_under_the_same_run_id(run, cluster):
+    cluster.job_fails = 1
+    ended = run()
+    assert ended.state == "success"
+    run_ids = [command[command.index("--run-id") + 1] for command in cluster.commands]
+    assert len(run_ids) == 2
+    assert len(set(run_ids)) == 1
+
+
+def test_a_job_that_fails_again_is_in_the_report(run, cluster):
+    cluster.job_fails = 2
+    ended = run()
+    assert ended.state == "failed"
+    assert ended.reports["p"]["failures"] == ["ship is failed: see the log of the Spark job there"]
+
+
+@pytest.mark.parametrize(
+    "params", [{"deadline": 0}, {"deadline": "soon"}, {"peer": "p-s1"}, {"roll": "maybe"}, {"source_conn_id": ""}], ids=str
+)
+def test_a_parameter_that_cannot_be_is_refused(dag, params):
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises((ParamValidationError, ValueError)):
+        dag.test(run_conf=params)
