@@ -1,0 +1,112 @@
+"""`python -m walferry`: what operators do to replication peers. It needs no HBase shell and no Airflow."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from walferry.peers_admin import PeerAdmin, Refused, parse_table_cfs, peer_admin
+from walferry.peers_report import describe, table
+from walferry.rpc.errors import RpcError
+from walferry.source import SourceCluster, SourceError
+from walferry.storage import StoreError
+from walferry.zk.errors import ZkError
+
+ERRORS = (Refused, SourceError, ZkError, RpcError, StoreError)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit status: 0 done, 1 refused or failed (the reason is on stderr)."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    parsed = _parser().parse_args(arguments)
+    try:
+        source = SourceCluster.from_text(parsed.source) if parsed.source else SourceCluster.from_env()
+        with peer_admin(source) as peers:
+            print(parsed.run(peers, parsed))
+    except ERRORS as e:
+        print(f"walferry: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _list(peers: PeerAdmin, _: argparse.Namespace) -> str:
+    return table(peers)
+
+
+def _show(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
+    return describe(peers, parsed.id)
+
+
+def _create(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
+    peer = peers.create(parsed.id, parsed.cluster_key, namespaces=parsed.namespaces, table_cfs=dict(parsed.table_cfs))
+    return f"peer {peer.id} to {peer.cluster_key} is managed by Walferry: what is written from now on is queued for it"
+
+
+def _take_over(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
+    peer = peers.take_over(parsed.id)
+    return f"peer {peer.id} to {peer.cluster_key} is managed by Walferry; never enable it again, hand it back instead"
+
+
+def _hand_back(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
+    if parsed.finish:
+        peers.finish_hand_back(parsed.id, parsed.to)
+        return f"peer {parsed.id} is removed; HBase ships by {parsed.to}"
+    peers.begin_hand_back(parsed.id, parsed.to)
+    return (
+        f"peer {parsed.to} is ENABLED: HBase ships what is written from now on. Next, let batches (with roll) of {parsed.id} "
+        f"drain what was queued before, then: peers hand-back {parsed.id} --to {parsed.to} --finish"
+    )
+
+
+def _remove(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
+    peers.remove(parsed.id, drop_backlog=parsed.drop_backlog)
+    return f"peer {parsed.id} and its queues are removed"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m walferry", description="Walferry's commands for operators")
+    parser.add_argument(
+        "--source", help="the source cluster, as Airflow's JSON or URI of a connection (default: AIRFLOW_CONN_HBASE_SOURCE)"
+    )
+    peers = parser.add_subparsers(required=True, metavar="peers").add_parser("peers", help="replication peers of the source")
+    commands = peers.add_subparsers(required=True, metavar="command")
+
+    command = commands.add_parser("list", help="all peers, and whose they are")
+    command.set_defaults(run=_list)
+
+    command = _with_id(commands, "show", "one peer: configuration, queues, what is left to ship")
+    command.set_defaults(run=_show)
+
+    command = _with_id(commands, "create", "add a peer that Walferry ships")
+    command.add_argument("--cluster-key", required=True, help="the slave's ZooKeeper: host,host:port:/znode")
+    command.add_argument("--namespaces", nargs="+", default=[], metavar="NAMESPACE", help="only these")
+    command.add_argument(
+        "--table-cfs", nargs="+", default=[], type=parse_table_cfs, metavar="[NAMESPACE:]TABLE[=CF,CF]", help="only these"
+    )
+    command.set_defaults(run=_create)
+
+    command = _with_id(commands, "take-over", "let Walferry ship an existing peer that is DISABLED, with its backlog")
+    command.set_defaults(run=_take_over)
+
+    command = _with_id(commands, "hand-back", "let HBase ship again, by a new peer; in two steps")
+    command.add_argument("--to", required=True, metavar="NEW_ID", help="id of the peer that HBase ships by")
+    command.add_argument("--finish", action="store_true", help="second step: remove the managed peer once it is drained")
+    command.set_defaults(run=_hand_back)
+
+    command = _with_id(commands, "remove", "remove a managed peer")
+    command.add_argument("--drop-backlog", action="store_true", help="also if edits queued for it were not shipped")
+    command.set_defaults(run=_remove)
+    return parser
+
+
+def _with_id(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=text, description=text)
+    command.add_argument("id", help="the peer's id")
+    return command
+
+
+if __name__ == "__main__":
+    sys.exit(main())

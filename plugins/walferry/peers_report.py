@@ -1,0 +1,71 @@
+"""Peers and their queues in words, for `python -m walferry peers list` and `peers show`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from walferry.peers_admin import HANDED_BACK_KEY, PeerAdmin
+from walferry.plan import PeerPlan, plan_peer
+from walferry.storage import WalStore
+from walferry.zk.errors import PeerError
+from walferry.zk.peers import Peer, check_shippable, read_peer, read_peers
+from walferry.zk.queues import Queue, read_queues
+
+
+def table(peers: PeerAdmin) -> str:
+    """All peers, one a line; then what could not be read. Raises ZkError."""
+    listing = read_peers(peers.zk, peers.nodes)
+    rows = [("ID", "STATE", "MANAGED", "QUEUES", "WALS", "SLAVE")]
+    for peer in listing.peers:
+        queues = read_queues(peers.zk, peers.nodes, peer.id)
+        wals = sum(len(queue.wals) for queue in queues)
+        rows.append((peer.id, peer.state, "yes" if peer.managed else "no", str(len(queues)), str(wals), peer.cluster_key))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([*lines, *map(str, listing.problems)])
+
+
+def describe(peers: PeerAdmin, peer_id: str) -> str:
+    """One peer with its queues and what is left to ship of them. Raises ZkError, StoreError."""
+    peer = read_peer(peers.zk, peers.nodes, peer_id)
+    queues = read_queues(peers.zk, peers.nodes, peer_id)
+    plan = plan_peer(peers.zk, peers.nodes, WalStore(peers.source.wal_root), peer_id)
+    return "\n".join([*_configuration(peer), *_queues(queues), *_left(plan)])
+
+
+def _configuration(peer: Peer) -> list[str]:
+    lines = [f"peer {peer.id} is {peer.state}, {'' if peer.managed else 'not '}managed by Walferry, to {peer.cluster_key}"]
+    if successor := peer.config.get(HANDED_BACK_KEY):
+        lines.append(f"  is being handed back to {successor}")
+    lines.append(f"  edits of {_scope(peer)}")
+    lines += [f"  {key} = {value}" for key, value in sorted(peer.config.items())]
+    try:
+        check_shippable(peer)
+    except PeerError as e:
+        lines.append(f"  cannot be shipped by Walferry: {e}")
+    return lines
+
+
+def _scope(peer: Peer) -> str:
+    if peer.replicate_all:
+        but = [*sorted(peer.exclude_namespaces), *_tables(peer.exclude_table_cfs)]
+        return "all user tables" + (f" but {', '.join(but)}" if but else "")
+    return ", ".join([*sorted(peer.namespaces), *_tables(peer.table_cfs)]) or "no table"
+
+
+def _tables(table_cfs: Mapping[str, tuple[str, ...]] | None) -> list[str]:
+    return [f"{name}={','.join(families)}" if families else name for name, families in sorted((table_cfs or {}).items())]
+
+
+def _queues(queues: list[Queue]) -> list[str]:
+    lines = [
+        f"  queue {queue.id} at {queue.server} ({'live' if queue.live else 'dead or claimed'}): {len(queue.wals)} WALs"
+        for queue in queues
+    ]
+    return [*(lines or ["  no queues"]), *(f"  {problem}" for queue in queues for problem in queue.problems)]
+
+
+def _left(plan: PeerPlan) -> list[str]:
+    """Of closed WALs; what a live server is writing now cannot be told."""
+    lines = [f"  left to ship of closed WALs: {sum(group.bytes_left for group in plan.groups):,} bytes"]
+    return [*lines, *(f"  WAL group {group.group}: {group.problem}" for group in plan.groups if group.problem)]

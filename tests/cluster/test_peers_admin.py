@@ -1,0 +1,369 @@
+"""Taking peers in and giving them back, on two real clusters; HBase's own Java client says what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from embedded.client import GLOBAL, JavaClient, PeerDescription
+from embedded.processes import wait_until
+from embedded.wire import put
+from tests.cluster.walferry_runs import ship, source_of
+from walferry.__main__ import main
+from walferry.peers_admin import PeerAdmin, Refused, peer_admin
+from walferry.protos import hbase_pb2 as pb
+from walferry.rpc import master
+from walferry.rpc.errors import RemoteError
+from walferry.source import SourceCluster
+from walferry.zk.cluster import master as active_master
+from walferry.zk.errors import CustomEndpointPeer, MissingPeer, SerialPeer, UnmanagedPeer
+from walferry.zk.peers import DISABLED, ENABLED, read_peer
+from walferry.zk.queues import read_queues
+
+
+@dataclass(frozen=True)
+class Clusters:
+    source: JavaClient
+    slave: JavaClient
+    at: SourceCluster
+
+    @property
+    def key(self) -> str:
+        return self.slave.address.cluster_key
+
+    def peer(self, peer_id: str) -> PeerDescription | None:
+        return next((peer for peer in self.source.list_peers() if peer.id == peer_id), None)
+
+    def table(self, name: str) -> str:
+        for client in (self.source, self.slave):
+            client.create_table(name, {"f": GLOBAL})
+        return name
+
+    def write(self, table: str, prefix: str, rows: int = 200) -> None:
+        self.source.write(table, [put(f"{prefix}{i}", {"f:q": b"v"}) for i in range(rows)])
+
+    def batch(self, peer_id: str) -> None:
+        assert [summary.error for summary in ship(self.at, peer_id) if summary.error] == []
+
+
+@pytest.fixture
+def clusters(standalone_pair, java_client) -> Clusters:
+    source, slave = (cluster.address for cluster in standalone_pair)
+    return Clusters(java_client(source), java_client(slave), source_of(source))
+
+
+@pytest.fixture
+def admin(clusters) -> Iterator[PeerAdmin]:
+    with peer_admin(clusters.at) as peers:
+        yield peers
+
+
+@pytest.fixture
+def peer_id(clusters, unique) -> Iterator[Callable[[], str]]:
+    """Ids of peers that are removed after the test."""
+    ids: list[str] = []
+
+    def new() -> str:
+        ids.append(unique("peer"))
+        return ids[-1]
+
+    yield new
+    for name in ids:
+        if clusters.peer(name):
+            clusters.source.remove_peer(name)
+
+
+def test_a_created_peer_is_disabled_marked_and_queued_for(clusters, admin, peer_id):
+    name = peer_id()
+    admin.create(name, clusters.key)
+    assert clusters.peer(name) == PeerDescription(name, False, clusters.key, {"walferry.managed": "true"}, True, False)
+    (queue,) = read_queues(admin.zk, admin.nodes, name)
+    assert queue.server in clusters.source.region_servers()
+    assert queue.wals
+
+
+def test_what_is_written_after_the_creation_is_shipped_by_a_batch(clusters, admin, peer_id, unique):
+    name, table = peer_id(), clusters.table(unique("t"))
+    admin.create(name, clusters.key)
+    clusters.write(table, "a")
+    clusters.batch(name)
+    assert clusters.source.compare(table, clusters.slave).same
+    assert clusters.slave.count_rows(table) == 200
+
+
+def test_a_peer_can_be_created_for_some_namespaces_and_tables(clusters, admin, peer_id):
+    name = peer_id()
+    peer = admin.create(name, clusters.key, namespaces=["ns1"], table_cfs={"t1": ["f1", "f2"], "ns2:t2": []})
+    assert not peer.replicate_all
+    assert peer.namespaces == {"ns1"}
+    assert peer.table_cfs == {"t1": ("f1", "f2"), "ns2:t2": ()}
+    assert not clusters.peer(name).replicate_all
+
+
+def test_creating_a_peer_again_changes_nothing(clusters, admin, peer_id):
+    name = peer_id()
+    first = admin.create(name, clusters.key)
+    assert admin.create(name, clusters.key) == first
+
+
+def test_an_id_that_somebody_elses_peer_has_is_refused(clusters, admin, peer_id):
+    name = peer_id()
+    clusters.source.add_peer(name, clusters.key, enabled=False)
+    with pytest.raises(Refused, match=rf"peer {name} exists already \(not managed"):
+        admin.create(name, clusters.key)
+    assert clusters.peer(name).configuration == {}
+
+
+def test_a_peer_id_with_a_dash_is_refused(clusters, admin):
+    with pytest.raises(Refused, match="'a-b' is no peer id"):
+        admin.create("a-b", clusters.key)
+
+
+def test_a_cluster_key_that_is_none_is_refused(admin, peer_id):
+    with pytest.raises(Refused, match="cluster key 'slave'"):
+        admin.create(peer_id(), "slave")
+
+
+def test_a_peer_to_the_source_itself_is_refused_by_the_master(clusters, admin, peer_id):
+    with pytest.raises(RemoteError, match="should not replicate to itself"):
+        admin.create(peer_id(), clusters.source.address.cluster_key)
+
+
+def test_a_disabled_peer_is_taken_over_with_its_backlog(clusters, admin, peer_id, unique):
+    name, table = peer_id(), clusters.table(unique("t"))
+    clusters.source.add_peer(name, clusters.key)
+    clusters.write(table, "shipped-by-hbase")
+    wait_until(lambda: clusters.slave.count_rows(table) == 200, "HBase has replicated", processes=[], timeout=60)
+    clusters.source.disable_peer(name)
+    for i in range(3):
+        clusters.write(table, f"backlog{i}-")
+        clusters.source.roll_wals()
+
+    peer = admin.take_over(name)
+    assert (peer.managed, peer.state) == (True, DISABLED)
+    assert clusters.peer(name).configuration == {"walferry.managed": "true"}
+    assert admin.take_over(name) == peer
+
+    servers = clusters.source.region_servers()
+    for i in range(3):
+        clusters.write(table, f"later{i}-")
+        clusters.batch(name)
+    assert clusters.source.compare(table, clusters.slave).same
+    assert clusters.slave.count_rows(table) == 1400
+    assert clusters.source.region_servers() == servers  # none has aborted over WALs that left its queue
+
+
+def test_an_enabled_peer_is_not_taken_over(clusters, admin, peer_id):
+    name = peer_id()
+    clusters.source.add_peer(name, clusters.key)
+    with pytest.raises(Refused, match=rf"peer {name} is ENABLED.*disable_peer '{name}'"):
+        admin.take_over(name)
+    assert clusters.peer(name) == PeerDescription(name, True, clusters.key, {}, True, False)
+
+
+def test_a_serial_peer_is_not_taken_over(clusters, admin, peer_id):
+    name = peer_id()
+    clusters.source.add_peer(name, clusters.key, enabled=False, serial=True)
+    with pytest.raises(SerialPeer):
+        admin.take_over(name)
+    assert clusters.peer(name).configuration == {}
+
+
+def test_a_peer_with_an_endpoint_of_its_own_is_not_taken_over(clusters, admin, peer_id):
+    name = peer_id()
+    endpoint = "org.apache.hadoop.hbase.replication.regionserver.RegionReplicaReplicationEndpoint"
+    config = pb.ReplicationPeer(clusterkey=clusters.key, replicationEndpointImpl=endpoint, replicate_all=True)
+    with master.connect(active_master(admin.zk, admin.nodes)) as connection:
+        master.add_peer(connection, name, config, enabled=False)
+    with pytest.raises(CustomEndpointPeer, match="RegionReplicaReplicationEndpoint"):
+        admin.take_over(name)
+    assert clusters.peer(name).configuration == {}
+
+
+def test_a_peer_that_is_not_there_is_not_taken_over(admin):
+    with pytest.raises(MissingPeer):
+        admin.take_over("nobody")
+
+
+def test_a_handed_back_peer_loses_nothing(clusters, admin, peer_id, unique):
+    ours, new, table = peer_id(), peer_id(), clusters.table(unique("t"))
+    admin.create(ours, clusters.key)
+    clusters.write(table, "shipped")
+    clusters.batch(ours)
+    clusters.write(table, "backlog")
+    clusters.source.roll_wals()
+    clusters.write(table, "in-the-open-wal")
+    wait_until(lambda: wal_count(admin, ours) > 1, "the WAL is rolled", processes=[], timeout=30)
+
+    successor = admin.begin_hand_back(ours, new)
+    assert (successor.state, successor.managed) == (ENABLED, False)
+    assert clusters.peer(new) == PeerDescription(new, True, clusters.key, {}, True, False)
+    assert not clusters.peer(ours).enabled
+    clusters.write(table, "after")
+    with pytest.raises(Refused, match=rf"1 WAL \(.*\) is queued for {ours} alone. Let a batch ship it"):
+        admin.finish_hand_back(ours, new)
+    assert admin.begin_hand_back(ours, new) == successor  # may be repeated
+
+    clusters.batch(ours)
+    admin.finish_hand_back(ours, new)
+    assert clusters.peer(ours) is None
+    assert read_queues(admin.zk, admin.nodes, ours) == []
+    clusters.write(table, "by-hbase-alone")
+    wait_until(lambda: clusters.slave.count_rows(table) == 1000, "HBase has replicated", processes=[], timeout=60)
+    assert clusters.source.compare(table, clusters.slave).same
+
+
+def wal_count(admin: PeerAdmin, peer: str) -> int:
+    return sum(len(queue.wals) for queue in read_queues(admin.zk, admin.nodes, peer))
+
+
+def test_a_handed_back_peers_successor_has_its_filters(clusters, admin, peer_id):
+    ours, new = peer_id(), peer_id()
+    admin.create(ours, clusters.key, table_cfs={"t1": ["f"]})
+    assert admin.begin_hand_back(ours, new).table_cfs == {"t1": ("f",)}
+
+
+def test_a_hand_back_that_has_begun_goes_on_to_the_same_peer_only(clusters, admin, peer_id):
+    ours, new = peer_id(), peer_id()
+    admin.create(ours, clusters.key)
+    admin.begin_hand_back(ours, new)
+    with pytest.raises(Refused, match=f"is being handed back to {new} already"):
+        admin.begin_hand_back(ours, peer_id())
+
+
+def test_a_hand_back_that_was_killed_before_the_new_peer_was_there_goes_on(clusters, admin, peer_id):
+    ours, new = peer_id(), peer_id()
+    admin.create(ours, clusters.key)
+    clusters.source.put_peer_configuration(ours, {"walferry.handed-back-to": new})
+    assert admin.begin_hand_back(ours, new).state == ENABLED
+    assert clusters.peer(new).configuration == {}
+
+
+def test_a_peer_is_not_handed_back_to_one_that_exists(clusters, admin, peer_id):
+    ours, other = peer_id(), peer_id()
+    admin.create(ours, clusters.key)
+    clusters.source.add_peer(other, clusters.key)
+    with pytest.raises(Refused, match=f"peer {other} exists already"):
+        admin.begin_hand_back(ours, other)
+
+
+def test_a_hand_back_cannot_be_finished_before_it_has_begun(clusters, admin, peer_id):
+    ours = peer_id()
+    admin.create(ours, clusters.key)
+    with pytest.raises(Refused, match="do that first, without --finish"):
+        admin.finish_hand_back(ours, "p2")
+
+
+def test_a_hand_back_is_not_finished_while_its_successor_does_not_ship(clusters, admin, peer_id):
+    ours, new = peer_id(), peer_id()
+    admin.create(ours, clusters.key)
+    admin.begin_hand_back(ours, new)
+    clusters.source.disable_peer(new)
+    with pytest.raises(Refused, match=f"peer {new} is DISABLED"):
+        admin.finish_hand_back(ours, new)
+    assert clusters.peer(ours) is not None
+
+
+def test_a_peer_with_a_backlog_is_removed_only_if_that_is_said(clusters, admin, peer_id, unique):
+    name, table = peer_id(), clusters.table(unique("t"))
+    admin.create(name, clusters.key)
+    clusters.write(table, "a")
+    with pytest.raises(Refused, match=r"not shipped whole\. Let a batch ship it and try again, or give it up"):
+        admin.remove(name)
+    assert clusters.peer(name) is not None
+    admin.remove(name, drop_backlog=True)
+    assert clusters.peer(name) is None
+    assert read_queues(admin.zk, admin.nodes, name) == []
+
+
+def test_a_peer_whose_backlog_is_shipped_is_removed(clusters, admin, peer_id, unique):
+    name, table = peer_id(), clusters.table(unique("t"))
+    admin.create(name, clusters.key)
+    clusters.write(table, "a")
+    clusters.batch(name)
+    servers = clusters.source.region_servers()
+    admin.remove(name)
+    assert clusters.peer(name) is None
+    clusters.source.roll_wals()
+    assert clusters.source.region_servers() == servers
+
+
+@pytest.mark.parametrize("act", ["remove", "begin_hand_back", "finish_hand_back"])
+def test_somebody_elses_peer_is_not_touched(clusters, admin, peer_id, act):
+    name = peer_id()
+    clusters.source.add_peer(name, clusters.key, enabled=False)
+    with pytest.raises(UnmanagedPeer):
+        getattr(admin, act)(name, *(["p2"] if act != "remove" else []))
+    assert clusters.peer(name) == PeerDescription(name, False, clusters.key, {}, True, False)
+
+
+def test_the_first_peer_of_a_cluster_can_be_created_and_removed(standalone_pair, java_client, unique, clusters):
+    """The other way round: this slave has no replication znodes before."""
+    name = unique("peer")
+    with peer_admin(source_of(standalone_pair.slave.address)) as admin:
+        peer = admin.create(name, standalone_pair.source.address.cluster_key)
+        assert read_peer(admin.zk, admin.nodes, name) == peer
+        admin.remove(name, drop_backlog=True)
+
+
+@pytest.fixture
+def command(clusters, monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
+    """`python -m walferry` with arguments → exit status, standard output, standard error."""
+    host, port = clusters.at.quorum.split(":")
+    extra = f"znode_parent={clusters.at.znode_parent}&wal_root={clusters.at.wal_root}".replace("/", "%2F").replace(":", "%3A")
+    monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", f"generic://{host}:{port}/?{extra}")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+def test_the_command_creates_lists_shows_hands_back_and_removes(clusters, command, peer_id):
+    name, new = peer_id(), peer_id()
+    status, out, _ = command("peers", "create", name, "--cluster-key", clusters.key, "--table-cfs", "ns:t1=f,g", "t2")
+    assert (status, out) == (
+        0,
+        f"peer {name} to {clusters.key} is managed by Walferry: what is written from now on is queued for it\n",
+    )
+
+    status, out, _ = command("peers", "list")
+    assert [line.split() for line in out.splitlines() if line.startswith(name)] == [
+        [name, "DISABLED", "yes", "1", "1", clusters.key]
+    ]
+
+    status, out, _ = command("peers", "show", name)
+    assert status == 0
+    assert f"peer {name} is DISABLED, managed by Walferry, to {clusters.key}" in out
+    assert "edits of ns:t1=f,g, t2\n" in out
+    assert f"queue {name} at localhost," in out
+
+    status, out, _ = command("peers", "hand-back", name, "--to", new)
+    assert status == 0
+    assert f"peers hand-back {name} --to {new} --finish" in out
+    assert f"is being handed back to {new}" in command("peers", "show", name)[1]
+
+    status, out, _ = command("peers", "remove", new)
+    assert status == 1
+    status, out, _ = command("peers", "remove", name, "--drop-backlog")
+    assert (status, out) == (0, f"peer {name} and its queues are removed\n")
+
+
+def test_a_refused_command_says_why_in_one_line_and_fails(clusters, command, peer_id):
+    name = peer_id()
+    clusters.source.add_peer(name, clusters.key)
+    status, out, err = command("peers", "take-over", name)
+    assert (status, out) == (1, "")
+    assert err.startswith(f"walferry: peer {name} is ENABLED")
+    assert err.count("\n") == 1
+
+
+def test_the_command_without_a_source_says_where_to_give_it(command, monkeypatch):
+    monkeypatch.delenv("AIRFLOW_CONN_HBASE_SOURCE")
+    status, _, err = command("peers", "list")
+    assert status == 1
+    assert "AIRFLOW_CONN_HBASE_SOURCE is not set" in err
