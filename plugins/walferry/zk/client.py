@@ -4,25 +4,35 @@ kazoo's synchronous calls wait for an answer without bound: while a client tries
 ensemble is away. Here each answer is waited for `call_timeout` seconds at most, and reads are tried again over a lost connection.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import ConnectionLoss, NoNodeError, OperationTimeoutError, RolledBackError, RuntimeInconsistency
+from kazoo.exceptions import (
+    ConnectionLoss,
+    NoNodeError,
+    OperationTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
+    WriterNotClosedException,
+)
 from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.states import ZnodeStat
 from kazoo.retry import KazooRetry, RetryFailedError
 
 from walferry.zk.errors import ConnectError
 
+log = logging.getLogger(__name__)
+
 SESSION_TIMEOUT_S = 20.0
 CONNECT_TIMEOUT_S = 15.0
 CALL_TIMEOUT_S = 30.0
 PIPELINED_READS = 256
 
-# The request may or may not have been carried out.
+# The request may or may not have been carried out, or may be so later, when this session reconnects.
 OUTCOME_UNKNOWN = (ConnectionLoss, OperationTimeoutError, KazooTimeoutError)
 
 P = ParamSpec("P")
@@ -57,12 +67,12 @@ def connect(
         hosts=quorum,
         timeout=session_timeout,
         handler=_BoundedHandler(call_timeout),
-        connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=5.0),
+        connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0),
         command_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0, deadline=call_timeout),
     )
     try:
         zk.start(timeout)
-    except KazooTimeoutError as error:
+    except (KazooTimeoutError, WriterNotClosedException) as error:
         raise ConnectError(
             f"no ZooKeeper server of {quorum} answered within {timeout:g} s; check host and port of the connection and that the "
             "ensemble is up"
@@ -71,9 +81,12 @@ def connect(
 
 
 def disconnect(zk: KazooClient) -> None:
-    """End the session and its threads; nothing is left behind, also when the ensemble is away."""
-    zk.stop()
-    zk.close()
+    """End the session and its threads, also when the ensemble is away."""
+    try:
+        zk.stop()
+        zk.close()
+    except WriterNotClosedException:
+        log.warning("a connection to ZooKeeper at %s hangs; its thread ends with the connection", hosts(zk))
 
 
 @contextmanager

@@ -1,0 +1,56 @@
+"""The client's calls end, whatever ZooKeeper does."""
+
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from kazoo.handlers.threading import KazooTimeoutError
+
+from embedded.zookeeper import ZooKeeperServer
+from walferry.zk.client import children, connect, connected, disconnect, read, read_all
+from walferry.zk.errors import ConnectError
+
+
+def test_an_ensemble_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConnectError, match=r"127\.0\.0\.1:1 answered within 1 s"):
+        connect("127.0.0.1:1", timeout=1)
+
+
+def test_a_server_that_accepts_and_says_nothing_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        quorum = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ConnectError, match=quorum):
+            connect(quorum, timeout=2, session_timeout=2)
+
+
+def test_a_call_ends_when_the_ensemble_goes_away_and_works_when_it_is_back(tmp_path: Path) -> None:
+    with ZooKeeperServer(tmp_path) as server:
+        zk = connect(server.quorum, call_timeout=3)
+        zk.create("/a", b"1")
+        server.stop()
+        with pytest.raises(ConnectError, match=server.quorum):
+            read(zk, "/a")
+        with pytest.raises(KazooTimeoutError):
+            zk.create("/b")
+        server.start()
+        znode = read(zk, "/a")
+        assert znode is not None
+        assert znode.value == b"1"
+        disconnect(zk)
+
+
+def test_disconnecting_leaves_no_thread(zookeeper: ZooKeeperServer) -> None:
+    before = set(threading.enumerate())
+    with connected(zookeeper.quorum) as zk:
+        assert read(zk, "/") is not None
+    assert set(threading.enumerate()) == before
+
+
+def test_znodes_that_are_not_there_are_none(zookeeper: ZooKeeperServer) -> None:
+    with connected(zookeeper.quorum) as zk:
+        assert read(zk, "/nowhere") is None
+        assert children(zk, "/nowhere") is None
+        root, nothing = read_all(zk, ["/", "/nowhere"])
+        assert root is not None
+        assert nothing is None

@@ -1,0 +1,55 @@
+"""Reading peers from a real ZooKeeper."""
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
+from walferry.protos import hbase_pb2 as pb
+from walferry.zk.errors import MissingPeer, StorageError
+from walferry.zk.peers import read_peer, read_peers
+
+
+def test_a_peer_s_configuration_is_read(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    tables = [
+        pb.TableCF(table_name=pb.TableName(namespace=b"default", qualifier=b"t"), families=[b"f", b"g"]),
+        pb.TableCF(table_name=pb.TableName(namespace=b"ns", qualifier=b"u")),
+    ]
+    hbase.add_peer("full", table_cfs=tables, namespaces=[b"ns2"], serial=True, replicationEndpointImpl="org.example.E")
+    peer = read_peer(zk, hbase.nodes, "full")
+    assert peer.managed
+    assert peer.state == "DISABLED"
+    assert peer.slave.connect_string == "127.0.0.1:2181"
+    assert peer.table_cfs == {"t": ("f", "g"), "ns:u": ()}
+    assert peer.namespaces == {"ns2"}
+    assert (peer.serial, peer.replicate_all, peer.endpoint_impl) == (True, True, "org.example.E")
+
+
+def test_a_plain_peer_replicates_all_and_is_not_managed(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_peer("plain", "ENABLED", config={})
+    peer = read_peer(zk, hbase.nodes, "plain")
+    assert (peer.managed, peer.state, peer.replicate_all, peer.table_cfs) == (False, "ENABLED", True, None)
+
+
+def test_one_broken_peer_does_not_hide_the_others(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_peer("broken")
+    hbase.zk.set(hbase.nodes.peer("broken"), b"PBUF\xff")
+    listing = read_peers(zk, hbase.nodes)
+    assert [peer.id for peer in listing.peers] == ["p"]
+    assert hbase.nodes.peer("broken") in str(listing.problems[0])
+
+
+def test_a_missing_peer_is_named_with_those_that_are_there(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    with pytest.raises(MissingPeer, match=r"peer nobody: .*Peers here: p$"):
+        read_peer(zk, hbase.nodes, "nobody")
+
+
+def test_queues_of_a_peer_that_zookeeper_does_not_know_mean_peers_are_kept_elsewhere(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
+    hbase.add_wal(SERVER, "p", wal(1))
+    with pytest.raises(StorageError, match=r"peer\.storage\.impl=filesystem"):
+        read_peer(zk, hbase.nodes, "p")
+
+
+def test_no_peers_at_all_is_no_error(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
+    assert read_peers(zk, hbase.nodes).peers == ()

@@ -1,0 +1,127 @@
+"""Reading queues and finding WALs in a real ZooKeeper."""
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from walferry.zk import queues
+from walferry.zk.client import retried
+from walferry.zk.errors import PositionError, StorageError
+from walferry.zk.layout import ZNodes
+from walferry.zk.queues import find_wal, groups, read_queues
+
+
+def test_a_peer_s_queues_are_read_with_their_positions(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_peer("q")
+    hbase.add_wal(SERVER, "p", wal(1), position=300)
+    hbase.add_wal(SERVER, "p", wal(2))
+    hbase.add_wal(SERVER, f"p-{DEAD}", wal(1, DEAD))
+    hbase.add_wal(DEAD, "p", wal(2, DEAD))
+    hbase.add_wal(SERVER, "q", wal(1))
+    found = {(queue.server, str(queue.id)): queue for queue in read_queues(zk, hbase.nodes, "p")}
+    assert found.keys() == {(SERVER, "p"), (SERVER, f"p-{DEAD}"), (DEAD, "p")}
+    normal = found[SERVER, "p"]
+    assert [(queued.name.text, queued.position) for queued in normal.wals] == [(wal(1), 300), (wal(2), 0)]
+    assert normal.wals[0].path == hbase.nodes.wal(SERVER, "p", wal(1))
+    assert {key: queue.live for key, queue in found.items()} == {
+        (SERVER, "p"): True,
+        (SERVER, f"p-{DEAD}"): False,
+        (DEAD, "p"): False,
+    }
+
+
+def test_wals_are_in_the_order_of_their_time_not_of_their_names(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    group = wal(0).rpartition(".")[0]
+    for timestamp in (10, 9, 100):
+        hbase.add_wal(SERVER, "p", wal(timestamp))
+        hbase.add_wal(SERVER, "p", wal(timestamp, provider=f".{group}.regiongroup-0"))
+    (queue,) = read_queues(zk, hbase.nodes, "p")
+    by_group = groups(queue)
+    assert by_group.keys() == {group, f"{group}.{group}.regiongroup-0"}
+    assert all([queued.name.timestamp for queued in wals] == [9, 10, 100] for wals in by_group.values())
+
+
+def test_an_unparsable_position_stops_its_own_wal_only(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    bad = hbase.add_wal(SERVER, "p", wal(1))
+    hbase.zk.set(bad, b"nonsense!")
+    hbase.add_wal(SERVER, "p", wal(2), position=100)
+    first, second = read_queues(zk, hbase.nodes, "p")[0].wals
+    with pytest.raises(PositionError, match=bad):
+        _ = first.position
+    assert second.position == 100
+
+
+def test_what_is_no_wal_is_named_and_left_out(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_wal(SERVER, "p", wal(1))
+    hbase.zk.create(f"{hbase.nodes.queue(SERVER, 'p')}/lock")
+    hbase.zk.create(hbase.nodes.queue(SERVER, "lock"))
+    (queue,) = read_queues(zk, hbase.nodes, "p")
+    assert [queued.name.text for queued in queue.wals] == [wal(1)]
+    assert "lock" in queue.problems[0]
+
+
+def test_a_queue_with_more_wals_than_one_batch_of_requests_is_read_whole(
+    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walferry.zk.client.PIPELINED_READS", 7)
+    for timestamp in range(50):
+        hbase.add_wal(SERVER, "p", wal(timestamp), position=timestamp)
+    (queue,) = read_queues(zk, hbase.nodes, "p")
+    assert [queued.position for queued in queue.wals] == list(range(50))
+
+
+def test_a_queue_that_moves_while_it_is_read_is_read_once(
+    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim comes after the dead server's queues were read and before those of the claiming one."""
+    hbase.add_wal(DEAD, "p", wal(1, DEAD), position=100)
+    hbase.zk.ensure_path(hbase.nodes.server_queues(OTHER))
+    claims = [(DEAD, "p")]
+
+    def claim_after_reading(client: KazooClient, path: str) -> list[str] | None:
+        names = sorted(retried(client, client.get_children, path)) if client.exists(path) else None
+        if claims and path == hbase.nodes.queue(*claims[0]):
+            hbase.claim(*claims.pop(), by=OTHER)
+        return names
+
+    monkeypatch.setattr(queues, "children", claim_after_reading)
+    (queue,) = read_queues(zk, hbase.nodes, "p")
+    assert not claims
+    assert queue.path == hbase.nodes.queue(OTHER, f"p-{DEAD}")
+    assert [queued.position for queued in queue.wals] == [100]
+
+
+def test_a_wal_that_moves_behind_the_search_is_found(
+    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OTHER comes after SERVER in the search and holds the WAL; it moves to SERVER when SERVER has been searched."""
+    hbase.add_wal(OTHER, "p", wal(1, OTHER))
+    hbase.zk.ensure_path(hbase.nodes.server_queues(SERVER))
+    real = queues.children
+
+    def claim_after_searching(client: KazooClient, path: str) -> list[str] | None:
+        names = real(client, path)
+        if path == hbase.nodes.server_queues(SERVER):
+            hbase.claim(OTHER, "p", by=SERVER)
+        return names
+
+    monkeypatch.setattr(queues, "children", claim_after_searching)
+    found = find_wal(zk, hbase.nodes, "p", wal(1, OTHER))
+    assert found == hbase.nodes.wal(SERVER, f"p-{OTHER}", wal(1, OTHER))
+
+
+def test_a_wal_in_no_queue_of_the_peer_is_not_found(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.add_peer("q")
+    hbase.add_wal(SERVER, "q", wal(1))
+    assert find_wal(zk, hbase.nodes, "p", wal(1)) is None
+
+
+def test_a_cluster_without_queues_in_zookeeper_is_refused(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.zk.delete(hbase.nodes.queues)
+    with pytest.raises(StorageError, match="HBase 3"):
+        read_queues(zk, hbase.nodes, "p")
+
+
+def test_a_wrong_parent_is_not_taken_for_an_hbase_3(zk: KazooClient) -> None:
+    with pytest.raises(Exception, match="znode_parent"):
+        read_queues(zk, ZNodes("/nowhere"), "p")
