@@ -50,7 +50,7 @@ QUICK_LOG_CLEANER = {
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """Where a cluster is: `quorum` is `localhost:<port>`, `wal_root` a file:// or hdfs:// URL, `hbase_site` what its clients read."""
+    """Where a cluster is: `quorum` "localhost:<port>", `wal_root` a file:// or hdfs:// URL, `hbase_site` what clients read."""
 
     quorum: str
     znode_parent: str

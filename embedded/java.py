@@ -42,7 +42,9 @@ def find_java() -> Path:
     found = re.search(r'version "(\d+)', shown.stderr + shown.stdout)
     if found is None or int(found.group(1)) < OLDEST_JAVA:
         version = found.group(1) if found else "unknown"
-        raise JavaMissingError(f"Java {OLDEST_JAVA} or newer is needed, but {java} is version {version}: set JAVA_HOME to a newer one")
+        raise JavaMissingError(
+            f"Java {OLDEST_JAVA} or newer is needed, but {java} is version {version}: set JAVA_HOME to a newer one"
+        )
     return java
 
 
@@ -65,7 +67,9 @@ def helper_classes(classpath: list[Path]) -> Path:
     def compile_into(folder: Path) -> None:
         javac = _find_tool("javac")
         if javac is None:
-            raise JavaMissingError(f"javac is missing: {find_java()} is a runtime only; install the JDK or point JAVA_HOME at one")
+            raise JavaMissingError(
+                f"javac is missing: {find_java()} is a runtime only; install the JDK or point JAVA_HOME at one"
+            )
         command = [str(javac), "-nowarn", "-proc:none", "-d", str(folder), "-cp", os.pathsep.join(map(str, classpath))]
         done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, timeout=300, check=False)
         if done.returncode != 0:

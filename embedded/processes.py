@@ -8,11 +8,11 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedded.jars import hbase_classpath
+from embedded.jars import hbase_classpath, py4j_jar
 from embedded.java import find_java, helper_classes, jvm_options
 
 LOG_TAIL_LINES = 40
@@ -61,7 +61,7 @@ class JavaProcess:
 
     def tail(self) -> str:
         """The end of the log, for an error message."""
-        return "\n".join(self.log_text().splitlines()[-LOG_TAIL_LINES:])
+        return "\n".join([f"the end of {self.log}:", *self.log_text().splitlines()[-LOG_TAIL_LINES:]])
 
 
 def start_java(
@@ -73,10 +73,11 @@ def start_java(
     classpath: Sequence[Path] = (),
     heap: str = "512m",
     options: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> JavaProcess:
     """Start `main_class` with HBase's jars behind `classpath`; everything it prints goes to `<folder>/<name>.log`.
 
-    `heap` is -Xmx ("512m", "3g"). The working directory is `folder`.
+    `heap` is -Xmx ("512m", "3g"), `options` go to the JVM, `environment` is added to ours. The working directory is `folder`.
     """
     jars = hbase_classpath()
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,15 +94,21 @@ def start_java(
         *options,
         "-cp",
         # The folder instead of each jar: the command line stays readable in `ps`.
-        os.pathsep.join([*map(str, classpath), str(helper_classes(jars)), f"{jars[0].parent}/*"]),
+        os.pathsep.join([*map(str, classpath), str(helper_classes([*jars, py4j_jar()])), f"{jars[0].parent}/*"]),
         "walferry.embedded.Launcher",
         main_class,
         *args,
     ]
-    with log.open("ab") as out:
+    with log.open("wb") as out:
         # A process group of its own: Ctrl-C in a terminal reaches the parent only, which then stops things in order.
         popen = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT, cwd=folder, process_group=0
+            command,
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            process_group=0,
         )
     return JavaProcess(name, popen, log)
 
@@ -113,12 +120,11 @@ def wait_until(done: Callable[[], bool], what: str, *, processes: Iterable[JavaP
     while not done():
         for process in processes:
             if not process.alive:
-                raise ClusterError(
-                    f"{process.name} ended with code {process.popen.returncode} before {what}; the end of {process.log}:\n{process.tail()}"
-                )
+                code = process.popen.returncode
+                raise ClusterError(f"{process.name} ended with code {code} before {what}; {process.tail()}")
         if time.monotonic() > deadline:
-            tails = "\n".join(f"--- the end of {process.log}:\n{process.tail()}" for process in processes)
-            raise ClusterError(f"not within {timeout:.0f} s: {what}\n{tails}")
+            tails = "\n".join(process.tail() for process in processes)
+            raise ClusterError(f"not within {timeout:.0f} s: {what}; {tails}")
         time.sleep(0.1)
 
 

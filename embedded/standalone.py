@@ -1,4 +1,4 @@
-"""HBase in one JVM with its own ZooKeeper, on local files: for the demo and for tests that need neither HDFS nor a second server."""
+"""HBase in one JVM with its own ZooKeeper, on local files: for the demo and for tests that need neither HDFS nor two servers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ class StandaloneCluster:
         if self._process is not None and self._process.alive:
             raise ClusterError(f"cluster {self.name} is running already")
         write_site(self.address.hbase_site, self._settings())
-        (self.folder / f"{self.name}.log").unlink(missing_ok=True)
         self._process = start_java(
             self.name,
             "org.apache.hadoop.hbase.master.HMaster",

@@ -1,0 +1,332 @@
+"""HBase's own Java client from Python, so that what checks Walferry is not Walferry.
+
+with ClientJvm(folder) as jvm:
+    source = jvm.client(cluster.address)
+    source.create_table("t", {"f": GLOBAL})
+    source.write("t", [wire.put("row", {"f:q": b"value"})])
+    assert source.compare("t", jvm.client(other.address)).same
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+
+from embedded.hbase import ClusterAddress
+from embedded.jars import py4j_jar
+from embedded.processes import JavaProcess, start_java, wait_until
+from embedded.wire import Cell, Mutation, WalEntry, decode_cells, decode_wal_entries, encode_mutations
+
+LOCAL, GLOBAL = 0, 1  # scopes of a family
+START_TIMEOUT_S = 60
+CALL_TIMEOUT_S = 900
+LISTENS = "gateway listens on port "
+
+
+class JavaClientError(RuntimeError):
+    """HBase's Java client threw: the message is Java's, with its stack trace."""
+
+
+@dataclass(frozen=True)
+class Region:
+    encoded_name: str
+    server: str
+    start_key: bytes
+    end_key: bytes
+
+
+@dataclass(frozen=True)
+class PeerDescription:
+    id: str
+    enabled: bool
+    cluster_key: str
+    configuration: Mapping[str, str]
+    replicate_all: bool
+    serial: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How two tables compare, in cells; `examples` are the first differences in words."""
+
+    left: int
+    right: int
+    different: int
+    examples: tuple[str, ...]
+
+    @property
+    def same(self) -> bool:
+        return self.different == 0
+
+
+class ClientJvm:
+    """One JVM with HBase's client for any number of clusters, under `folder`. Ends with this process."""
+
+    def __init__(self, folder: Path, *, heap: str = "1g") -> None:
+        self._folder = folder
+        self._clients: dict[ClusterAddress, JavaClient] = {}
+        self._lock = threading.Lock()
+        token = secrets.token_hex(16)
+        self._process: JavaProcess = start_java(
+            "client",
+            "walferry.embedded.ClientGateway",
+            folder=folder,
+            classpath=[py4j_jar()],
+            heap=heap,
+            options=["-XX:+UseSerialGC"],
+            environment={"WALFERRY_GATEWAY_TOKEN": token},
+        )
+        wait_until(
+            lambda: LISTENS in self._process.log_text(),
+            "the Java client listens",
+            processes=[self._process],
+            timeout=START_TIMEOUT_S,
+        )
+        port = int(self._process.log_text().split(LISTENS)[1].split()[0])
+        self._gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(
+                address="127.0.0.1",
+                port=port,
+                auth_token=token,
+                auto_convert=True,
+                read_timeout=CALL_TIMEOUT_S,
+                # Else finalizers of Python's garbage collector call the JVM, in the middle of whatever runs. What stays behind in
+                # the JVM is a few small lists: results come as bytes and text.
+                enable_memory_management=False,
+            )
+        )
+
+    def client(self, address: ClusterAddress) -> JavaClient:
+        """The client of a cluster; the same one for the same address."""
+        with self._lock:
+            if address not in self._clients:
+                self._clients[address] = JavaClient(self._gateway.jvm.walferry.embedded, address, self._folder)
+            return self._clients[address]
+
+    def close(self) -> None:
+        self._gateway.shutdown()
+        self._process.kill()
+
+    def __enter__(self) -> ClientJvm:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class JavaClient:
+    """One cluster through HBase's Java client. Java exceptions come as JavaClientError."""
+
+    def __init__(self, java: Any, address: ClusterAddress, folder: Path) -> None:
+        self.address = address
+        self._java = java
+        self._folder = folder
+        self._client = _call(java.ClusterClient, str(address.hbase_site))
+
+    # Tables
+
+    def create_table(
+        self, name: str, scopes: Mapping[str, int], splits: Sequence[bytes] = (), *, versions: int = 1, async_wal: bool = False
+    ) -> None:
+        """`scopes`: family → LOCAL or GLOBAL. `async_wal`: writes do not wait for the WAL's sync (faster)."""
+        _call(self._client.createTable, name, dict(scopes), list(splits), versions, async_wal)
+
+    def create_namespace(self, name: str) -> None:
+        _call(self._client.createNamespace, name)
+
+    def drop_table(self, name: str) -> None:
+        _call(self._client.dropTable, name)
+
+    def table_exists(self, name: str) -> bool:
+        return bool(_call(self._client.tableExists, name))
+
+    def empty_table(self, name: str) -> None:
+        """Truncate; the regions' borders stay."""
+        _call(self._client.emptyTable, name)
+
+    def flush(self, name: str) -> None:
+        _call(self._client.flush, name)
+
+    # Servers and regions
+
+    def region_servers(self) -> list[str]:
+        """Live ones, as `host,port,startcode`, sorted."""
+        return [str(server) for server in _call(self._client.regionServers)]
+
+    def roll_wals(self) -> None:
+        """New WALs on all RegionServers; when this returns, what was written before lies in closed files."""
+        _call(self._client.rollWals)
+
+    def switch_balancer(self, on: bool) -> None:
+        _call(self._client.switchBalancer, on)
+
+    def regions(self, table: str) -> list[Region]:
+        return [
+            Region(r["encoded_name"], r["server"], bytes.fromhex(r["start_key"]), bytes.fromhex(r["end_key"]))
+            for r in json.loads(_call(self._client.regionsJson, table))
+        ]
+
+    def move_region(self, encoded_name: str, server: str) -> None:
+        _call(self._client.moveRegion, encoded_name, server)
+
+    # Data
+
+    def write(self, table: str, mutations: Iterable[Mutation], *, one_by_one: bool = False) -> int:
+        """Apply mutations (see embedded.wire) in their order; returns how many.
+
+        By default 1000 a call, which gives one WAL entry a region of it; `one_by_one` gives each its own call and entry.
+        """
+        return int(_call(self._client.write, table, encode_mutations(mutations), one_by_one))
+
+    def put_many(
+        self,
+        table: str,
+        rows: int,
+        columns: Sequence[str],
+        *,
+        first: int = 0,
+        value_bytes: int = 100,
+        batch: int = 1000,
+        threads: int = 2,
+    ) -> None:
+        """Rows number `first` … `first + rows - 1`, made in Java; keys of 16 hexadecimal digits (`even_splits`)."""
+        _call(self._java.BulkWriter.putMany, self._client, table, first, rows, list(columns), value_bytes, batch, threads)
+
+    def scan_all(self, table: str, families: Sequence[str] = (), *, raw: bool = False) -> list[Cell]:
+        """Every version of every cell, in HBase's order; `raw` also what is deleted, and the delete markers.
+
+        For tables up to 64 MB; `compare` and `count_rows` take any size.
+        """
+        return decode_cells(bytes(_call(self._client.scanCells, table, list(families), raw)))
+
+    def count_rows(self, table: str) -> int:
+        return int(_call(self._client.countRows, table))
+
+    def compare(
+        self,
+        table: str,
+        other: JavaClient,
+        *,
+        other_table: str | None = None,
+        families: Sequence[str] = (),
+        raw: bool = False,
+        examples: int = 20,
+    ) -> Comparison:
+        """Cell by cell, with timestamps, types, values and tags, all versions, in Java. `families` empty: all."""
+        found = json.loads(
+            _call(
+                self._java.Comparison.compareJson,
+                self._client,
+                table,
+                other._client,
+                other_table or table,
+                list(families),
+                raw,
+                examples,
+            )
+        )
+        return Comparison(found["left"], found["right"], found["different"], tuple(found["examples"]))
+
+    def verify_replication(self, table: str, peer: str, families: Sequence[str] = ()) -> dict[str, int]:
+        """HBase's VerifyReplication against a peer (its id or a cluster key): its counters, e.g. GOODROWS, BADROWS."""
+        folder = str(self._folder / "verify")
+        counters: dict[str, int] = json.loads(
+            _call(self._java.Verification.verifyJson, self._client, peer, table, ",".join(families), folder)
+        )
+        return counters
+
+    # Peers
+
+    def add_peer(
+        self,
+        peer_id: str,
+        cluster_key: str,
+        *,
+        enabled: bool = True,
+        configuration: Mapping[str, str] | None = None,
+        table_families: Mapping[str, Sequence[str]] | None = None,
+        serial: bool = False,
+    ) -> None:
+        """`table_families` None: all user tables; else table → its families (none named: all of them)."""
+        tables = None if table_families is None else {table: list(families) for table, families in table_families.items()}
+        _call(self._java.Peers.add, self._client, peer_id, cluster_key, enabled, dict(configuration or {}), tables, serial)
+
+    def add_managed_peer(self, peer_id: str, cluster_key: str) -> None:
+        """A peer as Walferry wants it: DISABLED, marked `walferry.managed=true`."""
+        self.add_peer(peer_id, cluster_key, enabled=False, configuration={"walferry.managed": "true"})
+
+    def put_peer_configuration(self, peer_id: str, configuration: Mapping[str, str]) -> None:
+        _call(self._java.Peers.putConfiguration, self._client, peer_id, dict(configuration))
+
+    def enable_peer(self, peer_id: str) -> None:
+        _call(self._java.Peers.enable, self._client, peer_id)
+
+    def disable_peer(self, peer_id: str) -> None:
+        _call(self._java.Peers.disable, self._client, peer_id)
+
+    def remove_peer(self, peer_id: str) -> None:
+        _call(self._java.Peers.remove, self._client, peer_id)
+
+    def list_peers(self) -> list[PeerDescription]:
+        return [PeerDescription(**peer) for peer in json.loads(_call(self._java.Peers.listJson, self._client))]
+
+    # WAL files
+
+    def wal_pretty_print(self, path: str) -> list[dict[str, Any]]:
+        """Entries of HBase's WALPrettyPrinter: `table` (its name), `region`, `sequence`, `position` (offset after the entry) and
+        `actions`, a dict a cell: `row`, `family`, `qualifier`, `timestamp`, `type`, `vlen`, `value`, `tag` (if any).
+
+        Rows, families, qualifiers and values are printed as Bytes.toStringBinary does; `read_wal` gives the bytes themselves.
+        """
+        return _pretty_entries(str(_call(self._java.WalFiles.prettyPrint, self._client, path)))
+
+    def read_wal(self, path: str) -> list[WalEntry]:
+        """All of the file's entries, through HBase's own WAL reader."""
+        return decode_wal_entries(bytes(_call(self._java.WalFiles.read, self._client, path)))
+
+    def seconds_to_iterate_wal(self, path: str, repetitions: int) -> list[float]:
+        """Seconds HBase's own reader takes to iterate the file, `repetitions` times in one JVM: the first ones are cold."""
+        return [float(seconds) for seconds in _call(self._java.WalFiles.secondsToIterate, self._client, path, repetitions)]
+
+
+def _call(function: Any, *args: Any) -> Any:
+    try:
+        return function(*args)
+    except Py4JJavaError as error:
+        # The error's own text is fetched from the JVM when it is printed; by then the JVM may be gone.
+        raise JavaClientError(str(error)) from None
+    except Py4JNetworkError as error:
+        raise JavaClientError(f"the JVM of the Java client does not answer, see its log client.log: {error}") from None
+
+
+def even_splits(regions: int) -> list[bytes]:
+    """Borders that spread the rows of `put_many` evenly over `regions` regions."""
+    return [f"{(i << 64) // regions:016x}".encode() for i in range(1, regions)]
+
+
+def _pretty_entries(printed: str) -> list[dict[str, Any]]:
+    decoder = json.JSONDecoder()
+    entries: list[dict[str, Any]] = []
+    at = printed.find("[") + 1
+    while (at := printed.find("{", at)) >= 0:
+        entry, at = decoder.raw_decode(printed, at)
+        # Between the entries lie lines of plain text.
+        position = printed.index("position: ", at) + len("position: ")
+        entry["position"] = int(printed[position : printed.index("\n", position)])
+        # Numbers are printed as text, table names as all of their fields.
+        entry["sequence"] = int(entry["sequence"])
+        entry["table"] = entry["table"]["nameAsString"]
+        for action in entry["actions"]:
+            action["timestamp"] = int(action["timestamp"])
+        entries.append(entry)
+        at = position
+    return entries

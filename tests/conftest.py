@@ -1,0 +1,79 @@
+"""Real clusters for tests: started once a session, at the first test that asks for them."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from embedded.client import ClientJvm, JavaClient
+from embedded.hbase import ClusterAddress
+from embedded.standalone import StandaloneCluster
+
+
+class StandalonePair(NamedTuple):
+    source: StandaloneCluster
+    slave: StandaloneCluster
+
+
+@pytest.fixture(scope="session")
+def cluster_folder() -> Iterator[Path]:
+    """Data and logs of all clusters of this session; removed at its end."""
+    folder = Path(tempfile.mkdtemp(prefix="walferry-test-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def java_client(cluster_folder: Path) -> Iterator[Callable[[ClusterAddress], JavaClient]]:
+    """`java_client(cluster.address)`: HBase's own Java client of that cluster."""
+    with ClientJvm(cluster_folder / "client") as jvm:
+        yield jvm.client
+
+
+@pytest.fixture(scope="session")
+def standalone_pair(cluster_folder: Path) -> Iterator[StandalonePair]:
+    """Two clusters of one JVM each, side by side. A test that stops one starts it again."""
+    pair = StandalonePair(
+        StandaloneCluster(cluster_folder / "source", name="source"),
+        StandaloneCluster(cluster_folder / "slave", name="slave"),
+    )
+    try:
+        for cluster in pair:
+            cluster.launch()
+        for cluster in pair:
+            cluster.await_ready()
+        yield pair
+    finally:
+        for cluster in pair:
+            cluster.kill()
+
+
+@pytest.fixture
+def unique() -> Callable[[str], str]:
+    """`unique("orders")` → a name for a table or peer that no other test uses: letters and digits only."""
+    return lambda prefix: f"{prefix}{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def managed_peer(
+    java_client: Callable[[ClusterAddress], JavaClient], unique: Callable[[str], str]
+) -> Iterator[Callable[[ClusterAddress, ClusterAddress], str]]:
+    """`managed_peer(source.address, slave.address)` → id of a new peer as Walferry wants it; removed after the test."""
+    added: list[tuple[JavaClient, str]] = []
+
+    def add(source: ClusterAddress, slave: ClusterAddress) -> str:
+        client, peer_id = java_client(source), unique("peer")
+        client.add_managed_peer(peer_id, slave.cluster_key)
+        added.append((client, peer_id))
+        return peer_id
+
+    yield add
+    for client, peer_id in added:
+        if any(peer.id == peer_id for peer in client.list_peers()):
+            client.remove_peer(peer_id)

@@ -1,0 +1,63 @@
+"""Processes of the embedded clusters do not outlive whoever started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from embedded.processes import ClusterError, start_java, wait_until
+
+# Starts a cluster's JVM, prints its pid and waits to be killed.
+PARENT = """
+import sys, time
+from pathlib import Path
+from embedded.standalone import StandaloneCluster
+cluster = StandaloneCluster(Path(sys.argv[1]))
+cluster.launch()
+print(cluster.process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    # A zombie that nobody has waited for yet runs no more.
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def test_a_jvm_ends_when_its_parent_is_killed(tmp_path):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    )
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    assert not gone(child)
+
+    parent.send_signal(signal.SIGKILL)
+    parent.wait(30)
+
+    deadline = time.monotonic() + 60
+    while not gone(child) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert gone(child)
+
+
+def test_a_start_that_fails_shows_the_end_of_the_log(tmp_path):
+    process = start_java("broken", "no.such.Main", folder=tmp_path)
+
+    with pytest.raises(ClusterError, match=r"(?s)broken ended with code 1 before it serves.*no\.such\.Main"):
+        wait_until(lambda: False, "it serves", processes=[process], timeout=60)
+
+
+def test_a_wait_is_bounded(tmp_path):
+    with pytest.raises(ClusterError, match="not within 0 s: pigs fly"):
+        wait_until(lambda: False, "pigs fly", processes=[], timeout=0.3)

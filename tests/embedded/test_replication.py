@@ -1,0 +1,80 @@
+"""The pair of clusters is a pair: HBase's own replication runs between them, and a disabled peer's WALs queue up."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded import wire
+from embedded.client import GLOBAL, LOCAL
+
+WAIT_S = 60
+
+
+def eventually(done) -> bool:
+    deadline = time.monotonic() + WAIT_S
+    while not done():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+@pytest.fixture
+def tables(standalone_pair, java_client, unique):
+    source, slave = (java_client(cluster.address) for cluster in standalone_pair)
+    name = unique("t")
+    for client in (source, slave):
+        client.create_table(name, {"g": GLOBAL, "l": LOCAL})
+    return source, slave, name
+
+
+def test_hbase_replicates_to_an_enabled_peer(standalone_pair, tables, unique):
+    source, slave, name = tables
+    peer = unique("peer")
+    source.add_peer(peer, standalone_pair.slave.address.cluster_key)
+    try:
+        source.write(name, [wire.put(f"r{i:04}", {"g:a": b"v", "l:b": b"w"}) for i in range(1000)])
+
+        assert eventually(lambda: slave.count_rows(name) == 1000)
+        assert source.compare(name, slave, families=["g"]).same
+        assert slave.scan_all(name, ["l"]) == []
+        counters = source.verify_replication(name, peer, ["g"])
+        assert counters["GOODROWS"] == 1000
+        assert counters.get("BADROWS", 0) == 0
+    finally:
+        source.remove_peer(peer)
+
+
+def test_verify_replication_tells_a_missing_row(standalone_pair, tables):
+    source, slave, name = tables
+    edits = [wire.put(f"r{i}", {"g:a": b"v"}, timestamp=1) for i in range(3)]
+    source.write(name, edits)
+    slave.write(name, edits[:2])
+
+    counters = source.verify_replication(name, standalone_pair.slave.address.cluster_key)
+
+    assert counters["GOODROWS"] == 2
+    assert counters["BADROWS"] == 1
+
+
+def test_a_managed_peer_queues_wals_and_ships_nothing(standalone_pair, tables, managed_peer):
+    source, slave, name = tables
+    peer = managed_peer(standalone_pair.source.address, standalone_pair.slave.address)
+    zk = KazooClient(hosts=standalone_pair.source.address.quorum)
+    zk.start(timeout=WAIT_S)
+    try:
+        source.write(name, [wire.put("r", {"g:a": b"v"})])
+        source.roll_wals()
+
+        (server,) = source.region_servers()
+        assert eventually(lambda: len(zk.get_children(f"/hbase/replication/rs/{server}/{peer}")) >= 2)
+        assert slave.count_rows(name) == 0
+        (described,) = [p for p in source.list_peers() if p.id == peer]
+        assert not described.enabled
+        assert described.configuration["walferry.managed"] == "true"
+    finally:
+        zk.stop()
+        zk.close()
