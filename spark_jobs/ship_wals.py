@@ -14,8 +14,13 @@ import socket
 import sys
 import time
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from pyspark import SparkConf, SparkContext
+
+if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
+    from walferry.source import SourceCluster
+    from walferry.summary import GroupSummary
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -44,7 +49,7 @@ def main() -> int:
     from walferry.shipping import GroupJob, ship_group
     from walferry.source import SourceCluster
     from walferry.storage import WalStore
-    from walferry.summary import GroupSummary, Status, begin_run
+    from walferry.summary import Status, begin_run
     from walferry.zk.client import connected
     from walferry.zk.layout import ZNodes
     from walferry.zk.peers import check_shippable, read_peer
@@ -69,18 +74,32 @@ def main() -> int:
         return ship_group(job)
 
     names = [g.group for g in plan.groups]
-    context = SparkContext(conf=SparkConf().setAppName(f"walferry ship peer {args.peer}"))
+    # A speculative copy of a task would only wait for the lease that the first one holds.
+    conf = SparkConf().setAppName(f"walferry ship peer {args.peer}").set("spark.speculation", "false")
+    context = SparkContext(conf=conf)
     try:
         context.setLogLevel("WARN")
         summaries = context.parallelize(names, len(names)).map(ship).collect()
     finally:
         context.stop()
+    _keep(source, args, summaries)
     for s in summaries:
         print(f"{s.group}: {s.status}, shipped {s.completedLogs} WALs, {s.shippedOps} operations, {s.shippedBytes} bytes")
         if s.status is not Status.DONE and s.error:
             print(f"{s.group}: {s.error}", file=sys.stderr)
     print(json.dumps([asdict(s) for s in summaries]))
     return 1 if any(s.failed for s in summaries) else 0
+
+
+def _keep(source: SourceCluster, args: argparse.Namespace, summaries: list[GroupSummary]) -> None:
+    """Write the summaries that their tasks could not write themselves."""
+    from walferry.summary import read_group, write_group
+    from walferry.zk.client import connected
+
+    with connected(source.quorum) as zk:
+        for s in summaries:
+            if read_group(zk, source, args.peer, args.run_id, s.group) is None:
+                write_group(zk, source, args.peer, args.run_id, s)
 
 
 if __name__ == "__main__":

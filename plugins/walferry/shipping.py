@@ -64,30 +64,35 @@ class GroupJob:
 
 
 def ship_group(job: GroupJob) -> GroupSummary:
-    """Ship all closed WALs of a group. What goes wrong with it is in the summary's status and error.
+    """Ship all closed WALs of a group. What goes wrong with it is in the summary's status and error, never raised."""
+    try:
+        with connected(job.source.quorum) as zk:
+            return _ship_group(job, zk)
+    except Exception as e:  # the group's own failures are dealt with: this is its ZooKeeper, and the other groups go on
+        log.exception("WAL group %s of peer %s", job.group, job.peer_id)
+        return GroupSummary(group=job.group, status=Status.FAILED, error=_text(e))
 
-    Raises ConnectError if the source's ZooKeeper cannot be reached at all.
-    """
+
+def _ship_group(job: GroupJob, zk: KazooClient) -> GroupSummary:
     nodes = ZNodes(job.source.znode_parent)
-    with connected(job.source.quorum) as zk:
-        before = read_group(zk, job.source, job.peer_id, job.run_id, job.group)
-        counters = Counters(before or GroupSummary(group=job.group))
-        lease = None
-        try:
-            lease = _acquire(zk, nodes, job)
-            _GroupShipping(job, zk, nodes, lease, counters).run()
-        except LeaseHeld as e:
-            counters.end(Status.HELD, str(e))
-        except Exception as e:
-            log.exception("WAL group %s of peer %s", job.group, job.peer_id)
-            counters.end(Status.FAILED, _text(e))
-        finally:
-            if lease:
-                lease.release()
-        summary = counters.summary()
-        if lease or before is None:  # else its holder, an attempt of the same run, writes it
-            write_group(zk, job.source, job.peer_id, job.run_id, summary)
-        return summary
+    before = read_group(zk, job.source, job.peer_id, job.run_id, job.group)
+    counters = Counters(before or GroupSummary(group=job.group))
+    lease = None
+    try:
+        lease = _acquire(zk, nodes, job)
+        _GroupShipping(job, zk, nodes, lease, counters).run()
+    except LeaseHeld as e:
+        counters.end(Status.HELD, str(e))
+    except Exception as e:
+        log.exception("WAL group %s of peer %s", job.group, job.peer_id)
+        counters.end(Status.FAILED, _text(e))
+    finally:
+        if lease:
+            lease.release()
+    summary = counters.summary()
+    if lease or before is None:  # else its holder, an attempt of the same run, writes it
+        write_group(zk, job.source, job.peer_id, job.run_id, summary)
+    return summary
 
 
 def _acquire(zk: KazooClient, nodes: ZNodes, job: GroupJob) -> Lease:

@@ -14,12 +14,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
-from urllib.parse import quote, unquote
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from walferry.source import SourceCluster
+from walferry.zk.client import children, read, read_all, retried
+from walferry.zk.layout import quoted
 
 RUNS_KEPT = 20  # of one peer; older ones are deleted when a new run begins
 
@@ -79,63 +80,45 @@ class GroupSummary:
         return cls(**{**values, "status": Status(values["status"])})
 
 
-def runs_path(source: SourceCluster, peer_id: str) -> str:
-    """The znode whose children are the peer's runs."""
-    return f"{source.root}/runs/{quote(source.znode_parent, safe='')}/{peer_id}"
-
-
-def _run_path(source: SourceCluster, peer_id: str, run_id: str) -> str:
-    return f"{runs_path(source, peer_id)}/{quote(run_id, safe='')}"
-
-
 def begin_run(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str) -> None:
-    """Make the run's znode, and delete the oldest runs of the peer beyond RUNS_KEPT."""
-    zk.ensure_path(_run_path(source, peer_id, run_id))
-    parent = runs_path(source, peer_id)
-    born = []
-    for name in zk.get_children(parent):
-        stat = zk.exists(f"{parent}/{name}")
-        if stat:
-            born.append((stat.czxid, name))
-    for _, name in sorted(born)[:-RUNS_KEPT]:
-        zk.delete(f"{parent}/{name}", recursive=True)
+    """Make the run's znode, and delete the oldest runs of the peer beyond RUNS_KEPT. Raises ConnectError."""
+    retried(zk, zk.ensure_path, _run_path(source, peer_id, run_id))
+    parent = _run_path(source, peer_id, "").rstrip("/")
+    names = children(zk, parent) or []
+    born = sorted(
+        (znode.stat.czxid, name)
+        for name, znode in zip(names, read_all(zk, [f"{parent}/{name}" for name in names]), strict=True)
+        if znode is not None
+    )
+    for _, name in born[:-RUNS_KEPT]:
+        retried(zk, zk.delete, f"{parent}/{name}", recursive=True)
 
 
 def write_group(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str, summary: GroupSummary) -> None:
-    """Keep a group's summary; the last one written counts."""
-    path = f"{_run_path(source, peer_id, run_id)}/{quote(summary.group, safe='')}"
+    """Keep a group's summary; the last one written counts. Raises ConnectError."""
+    path = f"{_run_path(source, peer_id, run_id)}/{quoted(summary.group)}"
     value = summary.to_json().encode()
     try:
-        zk.set(path, value)
+        retried(zk, zk.set, path, value)
     except NoNodeError:
         try:
-            zk.create(path, value, makepath=True)
-        except NodeExistsError:
-            zk.set(path, value)
+            retried(zk, zk.create, path, value, makepath=True)
+        except NodeExistsError:  # made by a request of ours whose answer was lost
+            retried(zk, zk.set, path, value)
 
 
 def read_group(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str, group: str) -> GroupSummary | None:
-    """What this run has written of the group so far."""
-    try:
-        value, _ = zk.get(f"{_run_path(source, peer_id, run_id)}/{quote(group, safe='')}")
-    except NoNodeError:
-        return None
-    return GroupSummary.from_json(value.decode())
+    """What this run has written of the group so far. Raises ConnectError."""
+    znode = read(zk, f"{_run_path(source, peer_id, run_id)}/{quoted(group)}")
+    return GroupSummary.from_json(znode.value.decode()) if znode else None
 
 
 def read_run(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str) -> list[GroupSummary]:
     """All groups' summaries of a run, sorted by group; empty if the run shipped nothing or is no longer kept."""
-    try:
-        names = zk.get_children(_run_path(source, peer_id, run_id))
-    except NoNodeError:
-        return []
-    summaries = (read_group(zk, source, peer_id, run_id, unquote(name)) for name in sorted(names))
-    return [s for s in summaries if s is not None]
+    path = _run_path(source, peer_id, run_id)
+    znodes = read_all(zk, [f"{path}/{name}" for name in children(zk, path) or ()])
+    return [GroupSummary.from_json(znode.value.decode()) for znode in znodes if znode]
 
 
-def forget_run(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str) -> None:
-    """Delete what is kept of a run."""
-    try:
-        zk.delete(_run_path(source, peer_id, run_id), recursive=True)
-    except (NoNodeError, NotEmptyError):
-        return
+def _run_path(source: SourceCluster, peer_id: str, run_id: str) -> str:
+    return f"{source.root}/runs/{quoted(source.znode_parent)}/{quoted(peer_id)}/{quoted(run_id) if run_id else ''}"
