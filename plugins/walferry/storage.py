@@ -15,11 +15,13 @@ services, Kerberos) from HADOOP_CONF_DIR and its user from HADOOP_USER_NAME; s3a
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
 
 import fsspec
@@ -28,6 +30,13 @@ from walferry.wal.names import WalName
 
 OLD_WALS = "oldWALs"
 HDFS_SCHEMES = ("hdfs", "viewfs")
+REMOTE_TIMEOUT_S = 120.0  # for one request; longer than a NameNode's failover takes
+_ADVICE = "Check wal_root and the file system's settings (HADOOP_CONF_DIR)"
+
+_file_systems: dict[tuple[int, str, str], Any] = {}
+_file_systems_lock = threading.Lock()
+
+T = TypeVar("T")
 
 
 class StoreError(OSError):
@@ -107,9 +116,12 @@ class WalStore:
             raise ValueError(f"{location.url} is not archived: it may have a writer that must not be disturbed")
         if _scheme(location.url) not in HDFS_SCHEMES:
             return True
-        system, path = _file_system(location.url)
-        with _errors(location.url):
-            return bool(system.client.recover_lease(path))
+
+        def ask() -> bool:
+            system = _file_system(location.url)
+            return bool(system.client.recover_lease(system._strip_protocol(location.url)))
+
+        return _remote(location.url, ask)
 
 
 class _LocalFile:
@@ -136,18 +148,21 @@ class _LocalFile:
 class _RemoteFile:
     def __init__(self, url: str) -> None:
         self._url = url
-        self._lock = threading.Lock()  # offset and read belong together
-        system, path = _file_system(url)
-        with _errors(url):
-            # Whole windows are asked for; a cache of fsspec's own would only copy them.
-            self._file = system.open(path, "rb", cache_type="none")
-            self.size = int(self._file.size)
+        self._lock = threading.Lock()  # seek and read belong together
+        self._file: Any = _remote(url, self._open)
+        self.size = int(self._file.size)
 
     def read_at(self, offset: int, length: int) -> bytes:
+        # hdfs-native panics when it is asked for what lies behind the end.
         length = min(length, self.size - offset)
-        if length <= 0:
-            return b""
-        with self._lock, _errors(self._url):
+        return _remote(self._url, lambda: self._read(offset, length)) if length > 0 else b""
+
+    def _open(self) -> Any:
+        # Whole windows are asked for; a cache of fsspec's own would only copy them.
+        return _file_system(self._url).open(self._url, "rb", cache_type="none")
+
+    def _read(self, offset: int, length: int) -> bytes:
+        with self._lock:
             self._file.seek(offset)
             data = bytes(self._file.read(length))
             while len(data) < length and (more := self._file.read(length - len(data))):
@@ -164,35 +179,47 @@ class _RemoteFile:
         self.close()
 
 
-class _errors:
-    """What file systems raise, as FileNotFoundError or StoreError naming the URL."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if error is None or isinstance(error, (FileNotFoundError, StoreError)):
-            return
-        # hdfs-native raises RuntimeError for what the NameNode refuses, and OSError for what the network does.
-        if isinstance(error, (OSError, RuntimeError, ImportError, ValueError)):
-            raise StoreError(f"{self._url}: {error}. Check wal_root, and the file system's settings (HADOOP_CONF_DIR)") from error
-
-
 def _size(url: str) -> int:
     if _scheme(url) == "file":
         return os.stat(_local_path(url)).st_size
-    system, path = _file_system(url)
-    with _errors(url):
-        return int(system.info(path)["size"])
+    return _remote(url, lambda: int(_file_system(url).info(url)["size"]))
 
 
-def _file_system(url: str) -> tuple[Any, str]:
-    with _errors(url):
-        system, path = fsspec.core.url_to_fs(url)
-        return system, path
+def _file_system(url: str) -> Any:
+    """fsspec's file system for a URL: one a process for each scheme and host, with its connections."""
+    parts = urlsplit(url)
+    key = (os.getpid(), parts.scheme, parts.netloc)  # connections do not survive a fork
+    with _file_systems_lock:
+        if key not in _file_systems:
+            # fsspec's own cache keeps one a thread, for ever.
+            _file_systems[key] = fsspec.core.url_to_fs(url, skip_instance_cache=True)[0]
+        return _file_systems[key]
+
+
+def _remote(url: str, call: Callable[[], T]) -> T:
+    """What `call` returns, or FileNotFoundError or StoreError naming the URL.
+
+    hdfs-native waits for a NameNode that has stopped answering for ever, so the call has a thread of its own, which is given up.
+    """
+    outcome: SimpleQueue[tuple[T, None] | tuple[None, BaseException]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            outcome.put((call(), None))
+        except BaseException as error:  # hdfs-native's panics are no Exceptions
+            outcome.put((None, error))
+
+    threading.Thread(target=run, name=f"remote-{url}", daemon=True).start()
+    try:
+        value, error = outcome.get(timeout=REMOTE_TIMEOUT_S)
+    except Empty:
+        raise StoreError(f"{url}: no answer within {REMOTE_TIMEOUT_S:g} s. {_ADVICE}") from None
+    if isinstance(error, FileNotFoundError):
+        raise FileNotFoundError(errno.ENOENT, "no such file", url) from error
+    if error is not None:
+        # A NameNode's refusal comes with its whole stack trace.
+        raise StoreError(f"{url}: {type(error).__name__}: {str(error).partition(chr(10))[0]}. {_ADVICE}") from error
+    return value  # type: ignore[return-value]  # there is a value where there is no error
 
 
 def _scheme(url: str) -> str:
