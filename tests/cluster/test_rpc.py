@@ -10,6 +10,7 @@ import pytest
 from embedded.client import GLOBAL
 from embedded.processes import wait_until
 from embedded.wire import Cell, CellType
+from tests.cluster.wal_entries import encoded, entry
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import admin, master
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
@@ -39,20 +40,6 @@ def sink(region_server) -> Iterator[Connection]:
 def source_master(standalone_pair) -> Iterator[Connection]:
     with connected(standalone_pair.source.address.quorum) as zk, master.connect(active_master(zk, ZNodes())) as connection:
         yield connection
-
-
-def encoded(
-    row: bytes, family: bytes, qualifier: bytes, timestamp: int, kind: CellType, value: bytes = b"", tags: bytes = b""
-) -> bytes:
-    """A cell as KeyValueCodecWithTags writes it."""
-    key = struct.pack(">h", len(row)) + row + bytes([len(family)]) + family + qualifier + struct.pack(">qB", timestamp, kind)
-    body = struct.pack(">ii", len(key), len(value)) + key + value + (struct.pack(">H", len(tags)) + tags if tags else b"")
-    return struct.pack(">i", len(body)) + body
-
-
-def entry(table: str, cells: int) -> pb.WALEntry:
-    key = pb.WALKey(encoded_region_name=b"region", table_name=table.encode(), log_sequence_number=1, write_time=1)
-    return pb.WALEntry(key=key, associated_cell_count=cells)
 
 
 def replicate(sink: Connection, *entries: pb.WALEntry, cells: list[bytes]) -> None:

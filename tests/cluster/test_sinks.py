@@ -1,0 +1,91 @@
+"""Shippers against a real slave that is there, is not there, and comes back."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from embedded.client import GLOBAL
+from embedded.standalone import StandaloneCluster
+from embedded.wire import CellType
+from tests.cluster.wal_entries import encoded, entry
+from walferry.protos.hbase_pb2 import ReplicateWALEntryRequest
+from walferry.rpc.errors import TableNotFound
+from walferry.sinks.manager import SinkManager
+from walferry.sinks.replicate import Shipper, SlaveUnreachable
+from walferry.wal.names import ServerName
+from walferry.zk.client import connect, disconnect
+from walferry.zk.cluster import live_servers
+from walferry.zk.layout import ZNodes
+
+ROWS_A_SHIPMENT = 50
+
+
+@dataclass(frozen=True)
+class Shipment:
+    entries: tuple[bytes, ...]
+    cells: tuple[bytes, ...]
+
+
+def shipment(table: str, number: int) -> Shipment:
+    cells = tuple(encoded(f"{number:03}-{i:03}".encode(), b"f", b"q", 1, CellType.PUT, b"v") for i in range(ROWS_A_SHIPMENT))
+    return Shipment((ReplicateWALEntryRequest(entry=[entry(table, len(cells))]).SerializeToString(),), cells)
+
+
+@pytest.fixture(scope="module")
+def slave(standalone_pair) -> StandaloneCluster:
+    return standalone_pair.slave
+
+
+@pytest.fixture
+def shippers(slave) -> Iterator[list[Shipper]]:
+    """Two lanes to the slave, which share its subset of sinks."""
+    zk = connect(slave.address.quorum)
+    sinks = SinkManager(lambda: live_servers(zk, ZNodes()), rng=random.Random(7))
+    lanes = [Shipper(slave.address.cluster_key, sinks, stop=threading.Event()) for _ in range(2)]
+    yield lanes
+    for lane in lanes:
+        lane.close()
+    disconnect(zk)
+
+
+@pytest.fixture
+def table(slave, java_client, unique) -> str:
+    name = unique("t")
+    java_client(slave.address).create_table(name, {"f": GLOBAL})
+    return name
+
+
+def test_shipments_of_several_lanes_arrive_at_the_servers_that_zookeeper_names(shippers, table, slave, java_client):
+    client = java_client(slave.address)
+    live = {ServerName.parse(name) for name in client.region_servers()}
+    taken = {lane.ship(shipment(table, n), time.monotonic() + 60) for n, lane in enumerate(shippers * 5)}
+    assert taken <= live
+    assert client.count_rows(table) == 10 * ROWS_A_SHIPMENT
+
+
+def test_a_missing_table_ends_a_shipment_at_once(shippers):
+    with pytest.raises(TableNotFound, match="table nowhere does not exist there"):
+        shippers[0].ship(shipment("nowhere", 0), time.monotonic() + 60)
+    assert shippers[0].failed_batches == 0
+
+
+def test_a_slave_that_goes_away_is_waited_for_and_gets_the_shipment_when_it_is_back(shippers, table, slave, java_client):
+    lane, client = shippers[0], java_client(slave.address)
+    lane.ship(shipment(table, 0), time.monotonic() + 60)
+    slave.stop()
+    try:
+        with pytest.raises(SlaveUnreachable) as caught:
+            lane.ship(shipment(table, 1), time.monotonic() + 4)
+        assert caught.value.slave == slave.address.cluster_key
+        assert caught.value.tries >= 2
+    finally:
+        slave.launch()
+    lane.ship(shipment(table, 1), time.monotonic() + 180)
+    slave.await_ready()
+    assert client.count_rows(table) == 2 * ROWS_A_SHIPMENT
