@@ -1,0 +1,169 @@
+"""Finding and opening WALs, on local files and through fsspec."""
+
+import itertools
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from walferry import storage
+from walferry.storage import StoreError, WalLocation, WalStore, open_wal
+from walferry.wal.names import parse_wal_name
+
+SERVER = "rs-1.example.org,16020,1700000000001"
+CLAIMER = "rs-2.example.org,16020,1700000000002"
+WAL = parse_wal_name("rs-1.example.org%2C16020%2C1700000000001.1700000000123")
+BYTES = bytes(range(256)) * 64
+
+
+@pytest.fixture(params=["file", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WalStore]:
+    """A WAL root on local files, and one on a file system that only fsspec knows."""
+    if request.param == "file":
+        yield WalStore(f"file://{tmp_path}/hbase/")
+    else:
+        yield WalStore("memory://hbase")
+        memory = fsspec.filesystem("memory")
+        memory.rm("/", recursive=True)
+
+
+def put(store: WalStore, folder: str, data: bytes = BYTES) -> str:
+    url = f"{store.root}/{folder}/{WAL.text}"
+    with fsspec.open(url, "wb", auto_mkdir=True) as file:
+        file.write(data)
+    return url
+
+
+@pytest.mark.parametrize(
+    ("folder", "archived"),
+    [
+        (f"WALs/{SERVER}", False),
+        (f"WALs/{SERVER}-splitting", False),
+        ("oldWALs", True),
+        (f"oldWALs/{SERVER}", True),
+        (f"WALs/{CLAIMER}", False),
+        (f"WALs/{CLAIMER}-splitting", False),
+    ],
+)
+def test_a_wal_is_found_in_every_folder_hbase_may_have_it_in(store: WalStore, folder: str, archived: bool) -> None:
+    url = put(store, folder)
+    assert store.locate(WAL, [CLAIMER]) == WalLocation(url, len(BYTES), archived)
+
+
+def test_a_wal_that_is_nowhere_is_none(store: WalStore) -> None:
+    put(store, "WALs/somebody,1,2")
+    assert store.locate(WAL, [CLAIMER]) is None
+
+
+def test_the_folders_of_dead_servers_are_looked_at_only_when_the_queue_came_from_them(store: WalStore) -> None:
+    put(store, f"WALs/{CLAIMER}")
+    assert store.locate(WAL) is None
+
+
+def test_a_wal_is_not_missed_while_it_is_archived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look finds that it has just been moved on; the search stays ahead of it."""
+    store = WalStore(f"file://{tmp_path}")
+    path = [tmp_path / folder / WAL.text for folder in (f"WALs/{SERVER}", f"WALs/{SERVER}-splitting", "oldWALs")]
+    for place in path:
+        place.parent.mkdir(parents=True)
+    path[0].write_bytes(BYTES)
+    moves = itertools.pairwise(path)
+    real = os.stat
+
+    def archive_first(file: str | Path) -> os.stat_result:
+        for source, destination in moves:
+            source.rename(destination)
+            break
+        return real(file)
+
+    monkeypatch.setattr(storage.os, "stat", archive_first)
+    found = store.locate(WAL, [CLAIMER])
+    assert found is not None
+    assert found.url.endswith(f"/oldWALs/{WAL.text}")
+
+
+def test_any_range_can_be_read_and_ends_with_the_file(store: WalStore) -> None:
+    url = put(store, "oldWALs")
+    with open_wal(url) as file:
+        assert file.size == len(BYTES)
+        assert file.read_at(5, 10) == BYTES[5:15]
+        assert file.read_at(0, len(BYTES)) == BYTES
+        assert file.read_at(len(BYTES) - 3, 100) == BYTES[-3:]
+        assert file.read_at(len(BYTES), 1) == b""
+        assert file.read_at(len(BYTES) + 1000, 1) == b""
+
+
+def test_threads_do_not_disturb_each_other_s_reads(store: WalStore) -> None:
+    wrong = []
+    with open_wal(put(store, "oldWALs")) as file:
+
+        def read(seed: int) -> None:
+            for i in range(200):
+                offset = (seed * 7919 + i * 104729) % (len(BYTES) - 100)
+                if file.read_at(offset, 100) != BYTES[offset : offset + 100]:
+                    wrong.append(offset)
+
+        threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+
+
+def test_a_file_that_has_moved_on_is_not_found(store: WalStore) -> None:
+    with pytest.raises(FileNotFoundError, match="1700000000123"):
+        store.open(WalLocation(f"{store.root}/WALs/{SERVER}/{WAL.text}", 1, archived=False))
+
+
+def test_an_open_file_can_be_read_on_while_it_is_archived(tmp_path: Path) -> None:
+    store = WalStore(f"file://{tmp_path}")
+    url = put(store, f"WALs/{SERVER}")
+    with open_wal(url) as file:
+        (tmp_path / "oldWALs").mkdir()
+        (tmp_path / f"WALs/{SERVER}/{WAL.text}").rename(tmp_path / f"oldWALs/{WAL.text}")
+        assert file.read_at(0, 10) == BYTES[:10]
+    found = store.locate(WAL)
+    assert found is not None
+    assert found.archived
+
+
+@pytest.mark.parametrize("root", ["file:{}", "file://{}", "file://localhost{}", "file://{}/"])
+def test_hadoop_s_ways_to_write_a_local_url_all_work(tmp_path: Path, root: str) -> None:
+    put(WalStore(f"file://{tmp_path}"), "oldWALs")
+    found = WalStore(root.format(tmp_path)).locate(WAL)
+    assert found is not None
+    with open_wal(found.url) as file:
+        assert file.size == len(BYTES)
+
+
+def test_a_percent_sign_in_a_name_is_only_a_percent_sign(tmp_path: Path) -> None:
+    url = put(WalStore(f"file://{tmp_path}"), "oldWALs")
+    assert "%2C" in url
+    assert (tmp_path / "oldWALs" / WAL.text).is_file()
+    with open_wal(url) as file:
+        assert file.read_at(0, 4) == BYTES[:4]
+
+
+def test_a_file_system_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_S", 0.2)
+    never = threading.Event()
+    monkeypatch.setattr(fsspec.implementations.memory.MemoryFileSystem, "info", lambda *_: never.wait(30))
+    with pytest.raises(StoreError, match=r"^memory://hbase/WALs/.*: no answer within 0.2 s\. Check wal_root"):
+        WalStore("memory://hbase").locate(WAL)
+    never.set()
+
+
+@pytest.mark.parametrize("root", ["hdfs://no-such-name-service/hbase", "nonsense://a/b"])
+def test_a_file_system_that_cannot_be_reached_is_named(root: str) -> None:
+    with pytest.raises(StoreError, match=f"^{root}/WALs/"):
+        WalStore(root).locate(WAL)
+
+
+def test_a_file_that_may_be_written_to_is_not_disturbed(store: WalStore) -> None:
+    url = put(store, f"WALs/{SERVER}")
+    with pytest.raises(ValueError, match="not archived"):
+        store.has_no_writer(WalLocation(url, 1, archived=False))
