@@ -137,7 +137,7 @@ def replicate_peer() -> None:
         print(as_text(peer, planned, reasons, summaries))
         ti.xcom_push("return_value", as_dict(peer, planned, reasons, summaries))
         if reasons:
-            raise BatchFailed(f"peer {peer}: " + "; ".join(reasons[:10]))
+            raise BatchFailed("; ".join(reasons[:10]))
 
     @task_group(group_id="peer")
     def batch_of(peer: str) -> None:

@@ -10,11 +10,17 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 REPO = Path(__file__).resolve().parents[2]
+BUNDLE = "dags-folder"
+REPLICATE_PEER_DEFAULTS = {"peer": "", "roll": True, "deadline": 1800}  # dag.test() keeps a run's parameters for the next
 
 assert "airflow" not in sys.modules, "airflow was imported before its environment was set: run tests/airflow in its own process"
 HOME = Path(tempfile.mkdtemp(prefix="walferry-airflow-"))
@@ -44,3 +50,47 @@ def airflow_db() -> None:
 def source_conn(monkeypatch: pytest.MonkeyPatch) -> None:
     """A valid source connection that leads nowhere."""
     monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", '{"conn_type": "generic", "host": "zk1", "extra": {"wal_root": "file:///hbase"}}')
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a run ended: its state, the tasks' states by task and label of the mapped instance, the reports by peer."""
+
+    state: str
+    tasks: dict[tuple[str, str | None], str]
+    reports: dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def dags(airflow_db: None) -> dict[str, Any]:
+    """This repo's DAGs, known to the database; retries come at once."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+
+    DagBundlesManager().sync_bundles_to_db()
+    bag = DagBag(str(REPO / "dags"), bundle_name=BUNDLE)
+    for dag in bag.dags.values():
+        for task in dag.tasks:
+            (task.partial_kwargs if task.is_mapped else task.__dict__)["retry_delay"] = timedelta(seconds=0.1)
+    sync_bag_to_db(bag, BUNDLE, None)
+    return dict(bag.dags)
+
+
+@pytest.fixture
+def replicate_peer(dags: dict[str, Any]) -> Callable[..., Run]:
+    """`replicate_peer(peer="2", …)` runs that DAG to its end, in this process."""
+
+    def run(**params: Any) -> Run:
+        from airflow.models.taskinstance import TaskInstance
+        from airflow.models.xcom import XComModel
+        from airflow.utils.session import create_session
+
+        ended = dags["replicate_peer"].test(run_conf={**REPLICATE_PEER_DEFAULTS, **params})
+        with create_session() as session:
+            instances = session.query(TaskInstance).filter(TaskInstance.run_id == ended.run_id).all()
+            tasks = {(ti.task_id, ti.rendered_map_index): str(ti.state) for ti in instances}
+            values = XComModel.get_many(run_id=ended.run_id, key="return_value", task_ids="peer.report")
+            reports = [XComModel.deserialize_value(x) for x in session.scalars(values).all()]
+        return Run(str(ended.state), tasks, {report["peer"]: report for report in reports})
+
+    return run

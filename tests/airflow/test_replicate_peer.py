@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, ParamValidationError
 
 from walferry.airflow import batch
 from walferry.airflow.hooks.spark import WalferrySubmitHook
@@ -16,10 +15,8 @@ from walferry.airflow.operators.ship_wals import STARTUP_S, ShipWalsOperator
 from walferry.summary import GroupSummary, Status
 from walferry.zk.errors import EnabledPeer, LeaseHeld
 
-from .conftest import REPO
+from .conftest import Run
 
-BUNDLE = "dags-folder"
-DEFAULTS = {"peer": "", "roll": True, "deadline": 1800}  # dag.test() keeps a run's parameters for the next
 ENABLED = EnabledPeer("p", "it is ENABLED, so its RegionServers ship it themselves", "Disable it")
 DONE = GroupSummary(group="g1", server="s1", status=Status.DONE, shippedOps=7)
 
@@ -64,29 +61,6 @@ class Cluster:
             raise AirflowException("spark-submit ended with 1")
 
 
-@dataclass
-class Run:
-    """How a run ended: its state, the tasks' states by task and label of the mapped instance, the reports by peer."""
-
-    state: str
-    tasks: dict[tuple[str, str | None], str]
-    reports: dict[str, dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def dag(airflow_db: None) -> Any:
-    from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
-
-    DagBundlesManager().sync_bundles_to_db()
-    bag = DagBag(str(REPO / "dags"), bundle_name=BUNDLE)
-    dag = bag.dags["replicate_peer"]
-    for task in dag.tasks:
-        (task.partial_kwargs if task.is_mapped else task.__dict__)["retry_delay"] = timedelta(seconds=0.1)
-    sync_bag_to_db(bag, BUNDLE, None)
-    return dag
-
-
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     cluster = Cluster()
@@ -107,21 +81,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
 
 
 @pytest.fixture
-def run(dag: Any, cluster: Cluster) -> Callable[..., Run]:
-    def run(**params: Any) -> Run:
-        from airflow.models.taskinstance import TaskInstance
-        from airflow.models.xcom import XComModel
-        from airflow.utils.session import create_session
-
-        ended = dag.test(run_conf={**DEFAULTS, **params})
-        with create_session() as session:
-            instances = session.query(TaskInstance).filter(TaskInstance.run_id == ended.run_id).all()
-            tasks = {(ti.task_id, ti.rendered_map_index): str(ti.state) for ti in instances}
-            values = XComModel.get_many(run_id=ended.run_id, key="return_value", task_ids="peer.report")
-            reports = [XComModel.deserialize_value(x) for x in session.scalars(values).all()]
-        return Run(str(ended.state), tasks, {report["peer"]: report for report in reports})
-
-    return run
+def run(replicate_peer: Callable[..., Run], cluster: Cluster) -> Callable[..., Run]:
+    return replicate_peer
 
 
 def test_each_managed_peer_has_a_branch_and_a_peer_in_a_wrong_state_stops_only_its_own(run, cluster):
@@ -202,8 +163,6 @@ def test_a_job_that_fails_again_is_in_the_report(run, cluster):
 @pytest.mark.parametrize(
     "params", [{"deadline": 0}, {"deadline": "soon"}, {"peer": "p-s1"}, {"roll": "maybe"}, {"source_conn_id": ""}], ids=str
 )
-def test_a_parameter_that_cannot_be_is_refused(dag, params):
-    from airflow.sdk.exceptions import ParamValidationError
-
+def test_a_parameter_that_cannot_be_is_refused(run, params):
     with pytest.raises((ParamValidationError, ValueError)):
-        dag.test(run_conf=params)
+        run(**params)

@@ -42,6 +42,11 @@ def test_a_job_that_did_not_succeed_is_a_failure_whatever_its_summaries_say(stat
     assert reasons == [f"ship is {state}: see the log of the Spark job there"]
 
 
+def test_a_job_that_failed_because_of_a_group_is_told_by_the_group_s_reason_only():
+    failed = GroupSummary(group="g1", status=Status.FAILED, error="table t does not exist there")
+    assert report.failures(PLAN, {**DONE, "ship": "failed"}, [], [failed]) == ["g1: failed: table t does not exist there"]
+
+
 def test_a_group_that_was_still_running_when_the_job_ended_is_a_failure():
     assert report.failures(PLAN, DONE, [], [GroupSummary(group="g1", server="s1")]) == ["s1 g1: it ended without a result"]
 
@@ -52,7 +57,7 @@ def test_a_job_without_summaries_is_a_failure():
 
 def test_a_problem_of_the_plan_is_told_once_only():
     plan = {**PLAN, "problems": [{"server": "s1", "queue": "p", "group": "g1", "problem": "position cannot be read"}]}
-    assert report.failures(plan, DONE, [], []) == ["s1 p g1: position cannot be read", "the Spark job left no summary"]
+    assert report.failures(plan, DONE, [], []) == ["the Spark job left no summary", "s1 p g1: position cannot be read"]
     failed = GroupSummary(group="g1", server="s1", queue_id="p", status=Status.FAILED, error="position cannot be read")
     assert report.failures(plan, DONE, [], [failed]) == ["s1 p g1: failed: position cannot be read"]
 

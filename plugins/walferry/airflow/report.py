@@ -41,15 +41,15 @@ def failures(
     reasons = [*problems]
     if states["roll"] != "success" and not problems:
         reasons.append(f"roll is {states['roll']}: see its log")
-    reasons += [f"{_place(s)}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in summaries if s.failed]
-    reasons += [f"{_place(s)}: it ended without a result" for s in summaries if s.status == "running"]
-    told = {s.group for s in summaries}
-    reasons += [f"{p['server']} {p['queue']} {p['group']}: {p['problem']}" for p in plan["problems"] if p["group"] not in told]
-    if plan["groups"] and states["ship"] != "success":
+    of_groups = [f"{_place(s)}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in summaries if s.failed]
+    of_groups += [f"{_place(s)}: it ended without a result" for s in summaries if s.status == "running"]
+    if plan["groups"] and states["ship"] != "success" and not of_groups:  # a job in which a group failed has failed
         reasons.append(f"ship is {states['ship']}: see the log of the Spark job there")
     elif plan["groups"] and not summaries:
         reasons.append("the Spark job left no summary")
-    return reasons
+    told = {s.group for s in summaries}
+    of_groups += [f"{p['server']} {p['queue']} {p['group']}: {p['problem']}" for p in plan["problems"] if p["group"] not in told]
+    return reasons + of_groups
 
 
 def as_dict(
