@@ -9,6 +9,7 @@ import pytest
 
 from embedded.client import GLOBAL, JavaClient, PeerDescription
 from embedded.processes import wait_until
+from embedded.standalone import StandaloneCluster
 from embedded.wire import put
 from tests.cluster.walferry_runs import ship, source_of
 from walferry.__main__ import main
@@ -18,7 +19,7 @@ from walferry.rpc import master
 from walferry.rpc.errors import RemoteError
 from walferry.source import SourceCluster
 from walferry.zk.cluster import master as active_master
-from walferry.zk.errors import CustomEndpointPeer, MissingPeer, SerialPeer, UnmanagedPeer
+from walferry.zk.errors import CustomEndpointPeer, MissingPeer, SerialPeer, StorageError, UnmanagedPeer
 from walferry.zk.peers import DISABLED, ENABLED, read_peer
 from walferry.zk.queues import read_queues
 
@@ -306,6 +307,16 @@ def test_the_first_peer_of_a_cluster_can_be_created_and_removed(standalone_pair,
         peer = admin.create(name, standalone_pair.source.address.cluster_key)
         assert read_peer(admin.zk, admin.nodes, name) == peer
         admin.remove(name, drop_backlog=True)
+
+
+def test_a_cluster_that_keeps_its_peers_in_the_file_system_is_refused_and_left_as_it_was(
+    cluster_folder, clusters, java_client, unique
+):
+    in_files = {"hbase.replication.peer.storage.impl": "filesystem"}
+    with StandaloneCluster(cluster_folder / unique("files"), in_files, name="files") as cluster:
+        with peer_admin(source_of(cluster.address)) as admin, pytest.raises(StorageError, match="are kept elsewhere"):
+            admin.create("p1", clusters.key)
+        assert java_client(cluster.address).list_peers() == []
 
 
 @pytest.fixture
