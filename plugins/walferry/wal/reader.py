@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from walferry.wal.errors import WalCorruptError, WalError, WalOverrunError, WalPositionError, WalTruncatedError
-from walferry.wal.header import MAX_HEADER_BYTES, TAIL_BYTES, is_partial_trailer, parse_header, trailer_start
+from walferry.wal.header import EMPTY_TRAILER, MAX_HEADER_BYTES, TAIL_BYTES, is_partial_trailer, parse_header, trailer_start
 from walferry.wal.scan import MAX_ENTRY_BYTES, MAX_KEY_BYTES, Bytes, EntryIndex, Ints, Scan, scan_entries
 
 WINDOW_BYTES = 8 << 20
@@ -90,7 +90,7 @@ def _windows(
             yield Window(buf, pos, scan.index)
         base, pos, length = pos, pos + scan.consumed, window_bytes
         at_end = base + len(buf) == end
-        if pos == end or (at_end and end == file.size and is_partial_trailer(buf[scan.consumed :].tobytes())):
+        if pos == end or (end == file.size and _is_partial_trailer(file, path, pos)):
             return
         if scan.problem is None and not at_end:
             if not scan.consumed:  # not even one entry: a larger window
@@ -109,6 +109,11 @@ def _entries_end(file: RandomAccess) -> int:
     tail = file.read_at(max(0, file.size - TAIL_BYTES), min(file.size, TAIL_BYTES))
     start = trailer_start(bytes(tail), file.size)
     return file.size if start is None else start
+
+
+def _is_partial_trailer(file: RandomAccess, path: str, offset: int) -> bool:
+    rest = file.size - offset
+    return rest < len(EMPTY_TRAILER) and is_partial_trailer(_read(file, path, offset, rest).tobytes())
 
 
 def _read(file: RandomAccess, path: str, offset: int, length: int) -> Bytes:

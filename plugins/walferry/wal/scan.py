@@ -16,7 +16,7 @@ In a kernel a negative "next position" is one of INCOMPLETE (more bytes needed) 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,20 +201,27 @@ def read_uint16(buf: Bytes, pos: int) -> int:
 
 
 @inlined
+def mix(value: Any, word: Any) -> Any:
+    """One more uint64 in a uint64 hash."""
+    value = (value ^ word) * np.uint64(0xC6A4A7935BD1E995)  # MurmurHash2's multiplier
+    return value ^ value >> np.uint64(32)  # or the last bytes would never reach the lower bits
+
+
+@inlined
 def hash_bytes(buf: Bytes, start: int, length: int) -> int:
-    """A 64-bit hash of `buf[start:start + length]`, as an int64: FNV-1a, but over words of 8 bytes."""
-    value = np.uint64(0xCBF29CE484222325)
+    """A 64-bit hash of `buf[start:start + length]`, its bits as an int64; all its bits are fit for a modulus."""
+    value = np.uint64(length)
     pos, end, word_bytes = np.uint64(start), np.uint64(start + length), np.uint64(8)
     while pos + word_bytes <= end:
         word = np.uint64(0)
-        for i in range(np.uint64(8)):
+        for i in range(np.uint64(8)):  # becomes one load
             word |= np.uint64(buf[pos + i]) << (i * word_bytes)
-        value = (value ^ word) * np.uint64(0x100000001B3)
+        value = mix(value, word)
         pos += word_bytes
     while pos < end:
-        value = (value ^ np.uint64(buf[pos])) * np.uint64(0x100000001B3)
+        value = mix(value, np.uint64(buf[pos]))
         pos += np.uint64(1)
-    return int(np.int64(value ^ value >> np.uint64(32)))
+    return int(np.int64(mix(value, np.uint64(0))))
 
 
 @inlined
@@ -263,6 +270,9 @@ def walk_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     if key_len < MIN_KEY or val_len < 0 or kv_len > MAX_ENTRY_BYTES or tags_part < 0 or tags_part > 2 + 0xFFFF:
         return pos, BAD_CELL_LENGTHS
     after = pos + 4 + kv_len
+    tags = after - tags_part
+    if tags_part > 0 and (tags_part < 2 or (tags <= end - 2 and read_uint16(buf, tags) != tags_part - 2)):
+        return pos, BAD_TAGS
     if after > end:
         return after, INCOMPLETE
     key = pos + CELL_LENGTHS
@@ -275,8 +285,6 @@ def walk_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     cell_type = buf[np.uint64(key + key_len - 1)]
     if cell_type > 14 or not VALID_TYPES >> cell_type & 1:
         return key + key_len - 1, BAD_CELL_TYPE
-    if tags_part > 0 and (tags_part < 2 or read_uint16(buf, after - tags_part) != tags_part - 2):
-        return after - tags_part, BAD_TAGS
     return after, 0
 
 
