@@ -9,7 +9,7 @@ from types import TracebackType
 from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
 from embedded.processes import ClusterError, JavaProcess, free_port, start_java, wait_until
 
-START_TIMEOUT_S = 180
+START_TIMEOUT_S = 300
 
 
 class StandaloneCluster:

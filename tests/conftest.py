@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from embedded.client import ClientJvm, JavaClient
+from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters
 from embedded.hbase import ClusterAddress
 from embedded.standalone import StandaloneCluster
 
@@ -19,6 +20,11 @@ from embedded.standalone import StandaloneCluster
 class StandalonePair(NamedTuple):
     source: StandaloneCluster
     slave: StandaloneCluster
+
+
+class DistributedPair(NamedTuple):
+    source: DistributedCluster
+    slave: DistributedCluster
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +58,14 @@ def standalone_pair(cluster_folder: Path) -> Iterator[StandalonePair]:
     finally:
         for cluster in pair:
             cluster.kill()
+
+
+@pytest.fixture(scope="session")
+def distributed_pair(cluster_folder: Path) -> Iterator[DistributedPair]:
+    """Two clusters of two RegionServers each on one HDFS. A test that kills RegionServers starts others in their place."""
+    clusters = DistributedClusters(cluster_folder / "distributed", {"source": ClusterOptions(), "slave": ClusterOptions()})
+    with clusters:
+        yield DistributedPair(clusters["source"], clusters["slave"])
 
 
 @pytest.fixture

@@ -1,0 +1,213 @@
+"""Clusters as they run in production, on this machine: one HDFS, and for each cluster ZooKeeper, a master and RegionServers,
+all as processes of their own that can be stopped, killed and added.
+
+    with DistributedClusters(folder, {"source": ClusterOptions(), "slave": ClusterOptions(regionserver_heap="3g")}) as clusters:
+        clusters["source"].kill_regionserver(0)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
+from embedded.hdfs import SMALL_JVM, Hdfs
+from embedded.processes import ClusterError, JavaProcess, free_port, start_java, wait_until
+
+START_TIMEOUT_S = 480
+STOP_TIMEOUT_S = 90
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """`conf` adds to or overrides hbase-site.xml; heaps are -Xmx values."""
+
+    conf: Mapping[str, str] = field(default_factory=dict)
+    regionservers: int = 2
+    regionserver_heap: str = "768m"
+    master_heap: str = "512m"
+
+
+@dataclass(frozen=True)
+class RegionServer:
+    """One running RegionServer."""
+
+    process: JavaProcess
+
+    @property
+    def is_serving(self) -> bool:
+        return _serving_as(self.process) is not None
+
+    @property
+    def server_name(self) -> str:
+        """`host,port,startcode`, as in ZooKeeper."""
+        name = _serving_as(self.process)
+        if name is None:
+            raise ClusterError(f"{self.process.name} has not reported to its master yet; {self.process.tail()}")
+        return name
+
+
+class DistributedCluster:
+    """ZooKeeper, a master and RegionServers on `hdfs`; made by DistributedClusters."""
+
+    def __init__(self, name: str, folder: Path, hdfs: Hdfs, options: ClusterOptions) -> None:
+        self.name = name
+        self.regionservers: list[RegionServer] = []
+        self.options = options
+        self._folder = folder
+        self._hdfs = hdfs
+        self._port = free_port()
+        self._started = 0
+        self.zookeeper: JavaProcess | None = None
+        self.master: JavaProcess | None = None
+
+    @property
+    def address(self) -> ClusterAddress:
+        """Known before the start."""
+        return ClusterAddress(
+            quorum=f"localhost:{self._port}",
+            znode_parent=ZNODE_PARENT,
+            wal_root=f"{self._hdfs.url}/{self.name}",
+            hbase_site=self._folder / "conf" / "hbase-site.xml",
+        )
+
+    def launch_zookeeper(self) -> None:
+        write_site(self.address.hbase_site, self._settings())
+        self.zookeeper = self._launch("zookeeper", "zookeeper.HQuorumPeer", [], "256m", SMALL_JVM)
+
+    def launch_servers(self) -> None:
+        """Master and RegionServers; HDFS and ZooKeeper run already."""
+        self.master = self._launch("master", "master.HMaster", ["start"], self.options.master_heap, ("-XX:+UseSerialGC",))
+        for _ in range(self.options.regionservers):
+            self._launch_regionserver()
+
+    def await_ready(self) -> None:
+        """Wait until the master has assigned the system tables and all RegionServers have reported to it."""
+        master = self.master
+        if master is None:
+            raise ClusterError(f"cluster {self.name} has not been started")
+        wait_until(
+            lambda: "Master has completed initialization" in master.log_text() and all(s.is_serving for s in self.regionservers),
+            f"cluster {self.name} serves",
+            processes=[master, *(server.process for server in self.regionservers)],
+            timeout=START_TIMEOUT_S,
+        )
+
+    def start_regionserver(self) -> RegionServer:
+        """Add a RegionServer (a new one each time, with its own port); returns when it serves."""
+        server = self._launch_regionserver()
+        self._await_serving([server])
+        return server
+
+    def kill_regionserver(self, index: int = 0) -> RegionServer:
+        """kill -9 of one of `regionservers`, which it leaves; returns it."""
+        server = self.regionservers.pop(index)
+        server.process.kill()
+        return server
+
+    def stop_regionserver(self, index: int = 0) -> RegionServer:
+        """Shut one down in order: its regions are closed and its WALs get their trailer."""
+        server = self.regionservers.pop(index)
+        server.process.stop(STOP_TIMEOUT_S)
+        return server
+
+    def kill_all_regionservers(self) -> None:
+        """The cluster is down for its clients from one moment to the next; ZooKeeper and master stay."""
+        while self.regionservers:
+            self.kill_regionserver()
+
+    def start_all_regionservers(self) -> None:
+        """As many as the cluster is meant to have, after they were killed or stopped."""
+        servers = [self._launch_regionserver() for _ in range(self.options.regionservers - len(self.regionservers))]
+        self._await_serving(servers)
+
+    def kill(self) -> None:
+        for process in [*(server.process for server in self.regionservers), self.master, self.zookeeper]:
+            if process is not None:
+                process.kill()
+
+    def _launch_regionserver(self) -> RegionServer:
+        self._started += 1
+        process = self._launch(
+            f"regionserver{self._started}", "regionserver.HRegionServer", ["start"], self.options.regionserver_heap, ()
+        )
+        server = RegionServer(process)
+        self.regionservers.append(server)
+        return server
+
+    def _await_serving(self, servers: list[RegionServer]) -> None:
+        wait_until(
+            lambda: all(server.is_serving for server in servers),
+            f"RegionServers of {self.name} report to their master",
+            processes=[server.process for server in servers],
+            timeout=START_TIMEOUT_S,
+        )
+
+    def _launch(self, name: str, main: str, args: list[str], heap: str, options: tuple[str, ...]) -> JavaProcess:
+        return start_java(
+            name,
+            f"org.apache.hadoop.hbase.{main}",
+            args,
+            folder=self._folder,
+            classpath=[self.address.hbase_site.parent],
+            heap=heap,
+            options=options,
+        )
+
+    def _settings(self) -> dict[str, str]:
+        return {
+            **LOCAL_ONLY,
+            **SMALL,
+            **self._hdfs.client_settings(),
+            **zookeeper_settings(self._port),
+            "hbase.cluster.distributed": "true",
+            "hbase.rootdir": self.address.wal_root,
+            "hbase.tmp.dir": str(self._folder / "tmp"),
+            "hbase.zookeeper.property.dataDir": str(self._folder / "zookeeper"),
+            "zookeeper.session.timeout": "6000",
+            **self.options.conf,
+        }
+
+
+class DistributedClusters:
+    """Clusters by name on one HDFS, all under `folder` (created; not removed at the end)."""
+
+    def __init__(self, folder: Path, clusters: Mapping[str, ClusterOptions], *, datanodes: int = 1) -> None:
+        self.hdfs = Hdfs(folder / "hdfs", datanodes=datanodes)
+        self._clusters = {name: DistributedCluster(name, folder / name, self.hdfs, options) for name, options in clusters.items()}
+
+    def __getitem__(self, name: str) -> DistributedCluster:
+        return self._clusters[name]
+
+    def start(self) -> None:
+        for cluster in self._clusters.values():
+            cluster.launch_zookeeper()
+        self.hdfs.start()
+        for cluster in self._clusters.values():
+            cluster.launch_servers()
+        for cluster in self._clusters.values():
+            cluster.await_ready()
+
+    def kill(self) -> None:
+        for cluster in self._clusters.values():
+            cluster.kill()
+        self.hdfs.kill()
+
+    def __enter__(self) -> DistributedClusters:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+
+
+def _serving_as(process: JavaProcess) -> str | None:
+    found = re.search(r"Serving as ([^,\s]+,\d+,\d+)", process.log_text())
+    return found.group(1) if found else None

@@ -1,0 +1,82 @@
+"""One real HDFS: a NameNode and DataNodes as processes of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from embedded.hbase import write_site
+from embedded.processes import JavaProcess, free_port, start_java, wait_until
+
+START_TIMEOUT_S = 300
+SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+class Hdfs:
+    """A file system under `folder`; `url` is known before the start."""
+
+    def __init__(self, folder: Path, *, datanodes: int = 1, heap: str = "384m") -> None:
+        self.url = f"hdfs://localhost:{free_port()}"
+        self.processes: list[JavaProcess] = []
+        self._folder = folder
+        self._datanodes = datanodes
+        self._heap = heap
+
+    def client_settings(self) -> dict[str, str]:
+        """What a client of this file system sets."""
+        return {"fs.defaultFS": self.url, "dfs.replication": str(min(self._datanodes, 2))}
+
+    def start(self) -> None:
+        """Format and start; returns when the NameNode takes writes and all DataNodes have registered."""
+        conf = self._write_conf("namenode", {"dfs.namenode.name.dir": f"file://{self._folder}/name"})
+        form = self._launch("format", "namenode.NameNode", ["-format", "-nonInteractive"], conf)
+        wait_until(lambda: not form.alive, "the NameNode is formatted", processes=[], timeout=START_TIMEOUT_S)
+        namenode = self._launch("namenode", "namenode.NameNode", [], conf)
+        self.processes = [namenode]
+        for i in range(self._datanodes):
+            conf = self._write_conf(f"datanode{i}", {"dfs.datanode.data.dir": f"file://{self._folder}/data{i}"})
+            self.processes.append(self._launch(f"datanode{i}", "datanode.DataNode", [], conf))
+        wait_until(
+            lambda: "Leaving safe mode" in namenode.log_text() and all(map(_has_registered, self.processes[1:])),
+            "HDFS serves",
+            processes=self.processes,
+            timeout=START_TIMEOUT_S,
+        )
+
+    def kill(self) -> None:
+        for process in self.processes:
+            process.kill()
+
+    def _launch(self, name: str, main: str, args: list[str], conf: Path) -> JavaProcess:
+        return start_java(
+            name,
+            f"org.apache.hadoop.hdfs.server.{main}",
+            args,
+            folder=self._folder,
+            classpath=[conf],
+            heap=self._heap,
+            options=SMALL_JVM,
+        )
+
+    def _write_conf(self, name: str, settings: dict[str, str]) -> Path:
+        conf = self._folder / "conf" / name
+        # The daemons look for their web pages on the class path and do not start without.
+        for page in ("hdfs", "datanode"):
+            web = conf / "webapps" / page / "WEB-INF" / "web.xml"
+            web.parent.mkdir(parents=True, exist_ok=True)
+            web.write_text("<web-app/>\n")
+        write_site(conf / "core-site.xml", {"hadoop.tmp.dir": f"{self._folder}/tmp", **self.client_settings()})
+        local_only = {
+            "dfs.namenode.http-address": "127.0.0.1:0",
+            "dfs.datanode.hostname": "localhost",
+            "dfs.datanode.address": "127.0.0.1:0",
+            "dfs.datanode.http.address": "127.0.0.1:0",
+            "dfs.datanode.ipc.address": "127.0.0.1:0",
+            # A disk that is nearly full would make the NameNode read-only.
+            "dfs.namenode.resource.du.reserved": "0",
+        }
+        write_site(conf / "hdfs-site.xml", {**local_only, **settings})
+        return conf
+
+
+def _has_registered(datanode: JavaProcess) -> bool:
+    return "successfully registered with NN" in datanode.log_text()

@@ -1,0 +1,64 @@
+"""RegionServers of the distributed clusters come and go as a test asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from embedded import wire
+from embedded.client import GLOBAL, even_splits
+
+
+@pytest.fixture
+def source(distributed_pair, java_client):
+    return java_client(distributed_pair.source.address)
+
+
+def test_the_cluster_runs_on_hdfs_with_two_regionservers(distributed_pair, source):
+    cluster = distributed_pair.source
+
+    assert cluster.address.wal_root.startswith("hdfs://localhost:")
+    assert source.region_servers() == sorted(server.server_name for server in cluster.regionservers)
+    assert len(cluster.regionservers) == 2
+
+
+def test_what_a_killed_regionserver_had_acknowledged_is_still_there(distributed_pair, source, unique):
+    cluster, name = distributed_pair.source, unique("t")
+    source.create_table(name, {"g": GLOBAL}, even_splits(4))
+    source.put_many(name, 1000, ["g:a"])
+
+    killed = cluster.kill_regionserver(0)
+    added = cluster.start_regionserver()
+
+    assert not killed.process.alive
+    assert source.count_rows(name) == 1000
+    source.put_many(name, 1000, ["g:a"], first=1000)
+    assert source.count_rows(name) == 2000
+    assert added.server_name in source.region_servers()
+    assert killed.server_name not in source.region_servers()
+
+
+def test_a_region_moves_to_the_server_named(distributed_pair, source, unique):
+    name = unique("t")
+    source.create_table(name, {"g": GLOBAL})
+    source.write(name, [wire.put("r", {"g:a": b"v"})])
+    (region,) = source.regions(name)
+    (elsewhere,) = [server for server in source.region_servers() if server != region.server]
+
+    source.move_region(region.encoded_name, elsewhere)
+
+    assert [r.server for r in source.regions(name)] == [elsewhere]
+    assert source.count_rows(name) == 1
+
+
+def test_a_cluster_whose_regionservers_all_died_comes_back_with_its_data(distributed_pair, java_client, unique):
+    cluster, name = distributed_pair.slave, unique("t")
+    slave = java_client(cluster.address)
+    slave.create_table(name, {"g": GLOBAL})
+    slave.write(name, [wire.put("r", {"g:a": b"v"})])
+
+    cluster.kill_all_regionservers()
+    assert cluster.regionservers == []
+    cluster.start_all_regionservers()
+
+    assert len(cluster.regionservers) == 2
+    assert slave.count_rows(name) == 1
