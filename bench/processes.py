@@ -1,0 +1,69 @@
+"""What processes have used: CPU seconds of running servers, CPU seconds and peak memory of a job with all its children."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import psutil
+
+POLL_S = 0.1
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """User and system time of these processes so far."""
+    total = 0.0
+    for pid in pids:
+        times = psutil.Process(pid).cpu_times()
+        total += times.user + times.system
+    return total
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Of a process tree: CPU seconds, and the largest sum of resident memory seen (polled, so short peaks may be missed)."""
+
+    cpu_seconds: float
+    peak_bytes: int
+    peak_python_bytes: int  # of its largest Python process
+
+
+class TreeUsage:
+    """Watches a process and its descendants from its start to its end; `stop()` gives what they used."""
+
+    def __init__(self, pid: int) -> None:
+        self._root = psutil.Process(pid)
+        self._cpu: dict[int, float] = {}
+        self._peak = 0
+        self._peak_python = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> Usage:
+        self._ended.set()
+        self._thread.join()
+        return Usage(sum(self._cpu.values()), self._peak, self._peak_python)
+
+    def _watch(self) -> None:
+        while not self._ended.wait(POLL_S):
+            resident = 0
+            for process in self._tree():
+                try:
+                    times, memory = process.cpu_times(), process.memory_info().rss
+                    self._cpu[process.pid] = times.user + times.system
+                    resident += memory
+                    if "python" in process.name():
+                        self._peak_python = max(self._peak_python, memory)
+                except psutil.Error:
+                    continue
+            self._peak = max(self._peak, resident)
+
+    def _tree(self) -> list[psutil.Process]:
+        try:
+            return [self._root, *self._root.children(recursive=True)]
+        except psutil.Error:
+            return []
+
+
