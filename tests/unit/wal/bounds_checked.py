@@ -1,0 +1,45 @@
+"""Run with NUMBA_BOUNDSCHECK=1: hostile bytes through every kernel, in buffers without a spare byte. Ends with IndexError if
+a kernel reaches outside of its buffer."""
+
+import random
+
+import numpy as np
+
+from tests.unit.wal.test_reader import SAMPLE_BYTES, SAMPLE_STARTS
+from walferry.wal.arrow import decode_window
+from walferry.wal.errors import WalError
+from walferry.wal.reader import Window
+from walferry.wal.scan import scan_entries, scan_into
+
+
+def index_and_decode(data: bytes) -> None:
+    buf = np.frombuffer(data, np.uint8)
+    window = Window(buf, 0, scan_entries(buf, 0, len(buf)).index)
+    try:
+        for batch in decode_window(window, "wal"):
+            batch.validate(full=True)
+    except WalError:
+        return
+
+
+def main() -> None:
+    try:
+        scan_into(np.zeros(1, np.uint8), 2, np.zeros((0, 1), np.int64), np.array([0, 1, 0, 0, 0]))
+    except IndexError:
+        pass
+    else:
+        raise SystemExit("kernels are not bounds-checked: set NUMBA_BOUNDSCHECK=1, and NUMBA_CACHE_DIR to an empty folder")
+    rng = random.Random(1)
+    entries = SAMPLE_BYTES[SAMPLE_STARTS[0] : SAMPLE_STARTS[-1]]
+    for length in range(len(entries)):
+        index_and_decode(entries[:length])
+    for _ in range(5_000):
+        broken = bytearray(entries)
+        for _ in range(rng.randint(1, 3)):
+            broken[rng.randrange(len(broken))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+        index_and_decode(bytes(broken[: rng.randint(1, len(broken))]))
+    print("within bounds")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""Kernels never read outside of their buffer, whatever is in it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_no_kernel_reaches_outside_of_its_buffer(tmp_path: Path) -> None:
+    env = os.environ | {
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_CACHE_DIR": str(tmp_path),  # or the kernels compiled without checks would be taken
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.unit.wal.bounds_checked"], env=env, capture_output=True, text=True, timeout=500, check=False
+    )
+    assert (run.returncode, run.stdout) == (0, "within bounds\n"), run.stderr
