@@ -4,7 +4,8 @@ numba keeps compiled code by the path of its source. Spark puts an archive in a 
 imported from within it would be compiled again by every job, and every job would leave another copy in numba's cache. Unpacked
 into a folder named after its content it is compiled once on each machine.
 
-The folder is below $WALFERRY_CACHE, else ~/.cache/walferry; where that cannot be written, a temporary one for this process only.
+The folder is below $WALFERRY_CACHE, else $XDG_CACHE_HOME/walferry, else ~/.cache/walferry; where that cannot be written, a
+temporary one for this process only.
 """
 
 from __future__ import annotations
@@ -23,23 +24,22 @@ PREFIX = "lib/"
 
 def unpacked(archive: Path) -> Path:
     """The folder with the archive's library, which others may be unpacking at the same time."""
-    for parent in _candidates():
-        target = parent / "lib" / archive.stem
-        if target.is_dir():
-            return target
-        try:
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return _unpack(archive, target)
-        except OSError:
-            continue
-    target = Path(tempfile.mkdtemp(prefix="walferry-"))
-    atexit.register(shutil.rmtree, target, ignore_errors=True)
-    return _unpack(archive, target / archive.stem)
+    target = cache_folder() / "lib" / archive.stem
+    if target.is_dir():
+        return target
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return _unpack(archive, target)
+    except OSError:
+        folder = Path(tempfile.mkdtemp(prefix="walferry-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return _unpack(archive, folder / archive.stem)
 
 
-def _candidates() -> list[Path]:
-    cache = os.environ.get("WALFERRY_CACHE")
-    return [Path(cache)] if cache else [Path("~/.cache/walferry").expanduser()]
+def cache_folder() -> Path:
+    """Where this machine keeps archives and what is unpacked of them."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(os.environ.get("WALFERRY_CACHE") or Path(home, "walferry"))
 
 
 def _unpack(archive: Path, target: Path) -> Path:

@@ -32,7 +32,6 @@ ENVIRON = {
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME}/airflow.db",
-    "AIRFLOW__WALFERRY__CACHE": str(HOME / "cache"),
     "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
 }
 os.environ.update(ENVIRON)

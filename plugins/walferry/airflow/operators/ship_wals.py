@@ -14,9 +14,11 @@ from airflow.sdk.exceptions import AirflowSkipException
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.archive import build_archive
+from walferry.archive_entry import cache_folder
 from walferry.source import DEFAULT_CONN_ID
 
-CONFIG_SECTION = "walferry"  # of airflow.cfg, so AIRFLOW__WALFERRY__SPARK_JOBS and AIRFLOW__WALFERRY__CACHE in the environment
+# Where the repo's spark_jobs lie if not beside its plugins: section [walferry] of airflow.cfg, or AIRFLOW__WALFERRY__SPARK_JOBS.
+CONFIG = ("walferry", "spark_jobs")
 SPARK_JOBS = Path(__file__).resolve().parents[4] / "spark_jobs"
 STARTUP_S = 120  # what a job may take beside its deadline: Spark's start, the last answers of the slave, the summaries
 
@@ -58,7 +60,7 @@ class ShipWalsOperator(SparkSubmitOperator):
         source = HBaseSourceHook(self.source_conn_id).get_conn()
         self.name = f"walferry {self.peer}"
         self.application = str(_spark_jobs() / "ship_wals.py")
-        self.py_files = str(build_archive(_cache() / "archives"))
+        self.py_files = str(build_archive(cache_folder() / "archives"))
         self.application_args = [
             *("--source", source.to_json(), "--peer", self.peer),
             *("--run-id", self.plan["run_id"], "--deadline", str(int(self.deadline))),
@@ -76,8 +78,4 @@ class ShipWalsOperator(SparkSubmitOperator):
 
 
 def _spark_jobs() -> Path:
-    return Path(conf.get(CONFIG_SECTION, "spark_jobs", fallback=str(SPARK_JOBS)))
-
-
-def _cache() -> Path:
-    return Path(conf.get(CONFIG_SECTION, "cache", fallback="~/.cache/walferry")).expanduser()
+    return Path(conf.get(*CONFIG, fallback=str(SPARK_JOBS)))
