@@ -2,8 +2,10 @@
 
 import os
 import stat
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from airflow.sdk.exceptions import AirflowException
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.source import SourceCluster, SourceError
+
+from .conftest import REPO
 
 SOURCE = SourceCluster(quorum="zk1:2182,zk2:2182", wal_root="hdfs://nn:8020/hbase", znode_parent="/hbase-secure")
 
@@ -134,6 +138,30 @@ def test_a_killed_task_ends_spark_submit_tidily_if_it_can_and_in_any_case(monkey
     assert hook._submit_sp.returncode == (143 if on_term else -9)
     assert (tmp_path / "out").read_text() == ("cleaned up\n" if on_term else "")
     assert failed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+def test_spark_submit_ends_with_a_task_that_is_killed_without_notice(tmp_path):
+    _script(tmp_path / "spark-submit", f"trap 'touch {tmp_path}/ended; exit' TERM; echo $$; while true; do sleep 0.1; done")
+    environ = {
+        **os.environ,
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "PYTHONPATH": str(REPO / "plugins"),
+        "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local"}',
+    }
+    code = (
+        "from walferry.airflow.hooks.spark import WalferrySubmitHook as Hook\n"
+        "hook = Hook(conf={}, conn_id='spark_default')\n"
+        "hook._process_spark_submit_log = lambda lines: [print(line, flush=True) for line in lines]\n"
+        "hook.submit('job.py')"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], env=environ, stdout=subprocess.PIPE, text=True) as task:
+        pid = next(int(line) for line in task.stdout if line.strip().isdigit())
+        task.kill()
+    give_up = time.monotonic() + 30
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < give_up:
+        time.sleep(0.1)
+    assert (tmp_path / "ended").exists()
 
 
 def _script(path: Path, body: str) -> None:

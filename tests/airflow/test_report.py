@@ -48,7 +48,8 @@ def test_a_job_that_failed_because_of_a_group_is_told_by_the_group_s_reason_only
 
 
 def test_a_group_that_was_still_running_when_the_job_ended_is_a_failure():
-    assert report.failures(PLAN, DONE, [], [GroupSummary(group="g1", server="s1")]) == ["s1 g1: it ended without a result"]
+    running = GroupSummary(group="g1", server="s1")
+    assert report.failures(PLAN, DONE, [], [running]) == ["s1 g1: the Spark job ended in the middle of it"]
 
 
 def test_a_job_without_summaries_is_a_failure():

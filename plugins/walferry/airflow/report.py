@@ -42,7 +42,7 @@ def failures(
     if states["roll"] != "success" and not problems:
         reasons.append(f"roll is {states['roll']}: see its log")
     of_groups = [f"{_place(s)}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in summaries if s.failed]
-    of_groups += [f"{_place(s)}: it ended without a result" for s in summaries if s.status == "running"]
+    of_groups += [f"{_place(s)}: the Spark job ended in the middle of it" for s in summaries if s.status == "running"]
     if plan["groups"] and states["ship"] != "success" and not of_groups:  # a job in which a group failed has failed
         reasons.append(f"ship is {states['ship']}: see the log of the Spark job there")
     elif plan["groups"] and not summaries:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +20,8 @@ TERMINATION_S = 3.0  # Airflow kills a task 5 s after it asked it to end
 QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
 # One process for one batch: nothing of it listens on the network, and no port is looked for.
 LOCAL = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_PR_SET_PDEATHSIG = 1
 
 
 class WalferrySubmitHook(SparkSubmitHook):
@@ -36,6 +40,13 @@ class WalferrySubmitHook(SparkSubmitHook):
             return super().get_connection(conn_id)
         except AirflowNotFoundException:
             return Connection(conn_id=conn_id, conn_type="spark", host=LOCAL_MASTER)
+
+    def submit(self, application: str = "", **kwargs: Any) -> str | None:
+        """Run spark-submit to its end. On Linux it also ends with this process if that is killed without any notice.
+
+        Otherwise the job would go on by itself, and the task's next try would find all queues held by it.
+        """
+        return super().submit(application, preexec_fn=_end_with_parent, **kwargs)
 
     def on_kill(self) -> None:
         """End spark-submit, letting it remove its temporary files if it does so in time."""
@@ -61,3 +72,8 @@ class WalferrySubmitHook(SparkSubmitHook):
         if shutil.which(binary) is None and beside_python.exists():
             return [str(beside_python)]
         return [binary]
+
+
+def _end_with_parent() -> None:
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
