@@ -26,7 +26,7 @@ def test_a_server_that_accepts_and_says_nothing_is_named() -> None:
 
 def test_a_call_ends_when_the_ensemble_goes_away_and_works_when_it_is_back(tmp_path: Path) -> None:
     with ZooKeeperServer(tmp_path) as server:
-        zk = connect(server.quorum, call_timeout=3)
+        zk = connect(server.quorum, call_timeout=5)
         zk.create("/a", b"1")
         server.stop()
         with pytest.raises(ConnectError, match=server.quorum):

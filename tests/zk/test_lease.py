@@ -6,6 +6,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
+from walferry.zk.client import retried
 from walferry.zk.errors import EnabledPeer, LastWal, LeaseHeld, LeaseLost, MissingPeer, PositionError, WalGone
 from walferry.zk.lease import Lease, acquire
 from walferry.zk.queues import find_wal
@@ -115,19 +116,26 @@ def test_a_holder_whose_session_ended_can_move_and_delete_nothing(
     assert hbase.everything() == before
 
 
+@pytest.mark.parametrize(
+    ("next_holder", "reason"),
+    [(False, "its holder znode is gone"), (True, "run-2 has it since")],
+    ids=["nobody after it", "the next has it"],
+)
 def test_the_fence_holds_even_if_the_client_never_heard_of_its_session_s_end(
-    zk: KazooClient, new_client: NewClient, hbase: HBaseZNodes
+    zk: KazooClient, new_client: NewClient, hbase: HBaseZNodes, next_holder: bool, reason: str
 ) -> None:
     hbase.add_wal(SERVER, "p", wal(1))
     lease = take(zk, hbase)
     zk.state_listeners.clear()
     expire(zk)
-    take(new_client(), hbase, holder="run-2")
+    if next_holder:
+        take(new_client(), hbase, holder="run-2")
     before = hbase.everything()
-    zk.retry(zk.exists, "/")  # a new session by now
+    retried(zk, zk.exists, "/")  # the client has a new session by now
     assert not lease.lost.is_set()
-    with pytest.raises(LeaseLost, match="run-2"):
+    with pytest.raises(LeaseLost, match=reason):
         lease.register_position(wal(1), 200)
+    assert lease.lost.is_set()
     assert hbase.everything() == before
 
 
@@ -136,7 +144,7 @@ def test_a_lost_lease_stays_lost_when_its_own_client_acquires_a_new_one(zk: Kazo
     old = take(zk, hbase)
     zk.state_listeners.clear()
     expire(zk)
-    zk.retry(zk.exists, "/")
+    retried(zk, zk.exists, "/")
     new = take(zk, hbase)
     with pytest.raises(LeaseLost):
         old.register_position(wal(1), 200)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import (
+    ConnectionClosedError,
     ConnectionLoss,
     NoNodeError,
     OperationTimeoutError,
@@ -28,7 +29,8 @@ from walferry.zk.errors import ConnectError
 log = logging.getLogger(__name__)
 
 SESSION_TIMEOUT_S = 20.0
-CONNECT_TIMEOUT_S = 15.0
+CONNECT_TIMEOUT_S = 30.0
+TCP_TIMEOUT_S = 4.0  # for each server: the next one is tried while the first is unreachable
 CALL_TIMEOUT_S = 30.0
 PIPELINED_READS = 256
 
@@ -51,6 +53,9 @@ class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def async_result(self) -> _BoundedResult:
         return _BoundedResult(self)
+
+    def create_connection(self, *args: Any, timeout: float, **kwargs: Any) -> Any:
+        return super().create_connection(*args, timeout=min(timeout, TCP_TIMEOUT_S), **kwargs)
 
 
 def connect(
@@ -103,7 +108,7 @@ def retried(zk: KazooClient, call: Callable[P, T], *args: P.args, **kwargs: P.kw
     """A call that may be repeated, tried again when the connection is lost. Raises ConnectError in the end."""
     try:
         result: T = zk.retry(call, *args, **kwargs)
-    except (*OUTCOME_UNKNOWN, RetryFailedError) as error:
+    except (*OUTCOME_UNKNOWN, RetryFailedError, ConnectionClosedError) as error:
         raise ConnectError(f"ZooKeeper at {hosts(zk)} does not answer ({type(error).__name__})") from error
     return result
 

@@ -68,6 +68,11 @@ class Fence:
             self._zk.remove_listener(self._on_state)
             raise
 
+    def check(self) -> None:
+        """Raises LeaseLost if this client knows already that it may not write."""
+        if self.lost.is_set():
+            raise self._lost()
+
     def write(self, operations: Callable[[TransactionRequest], None]) -> Outcome:
         """One multi behind the fences, repeated while nobody can tell whether it was done: the operations must bear that.
 

@@ -75,6 +75,7 @@ class Lease:
         self._check_group(wal)
         value = encode_position(offset)
         with self._lock:
+            self._fence.check()
             for _ in range(TRIES):
                 seen = self._seen.get(wal) or self._look_up(wal)
                 if offset <= seen.position:
@@ -94,6 +95,7 @@ class Lease:
         self._check_group(wal)
         maybe_ours = False
         with self._lock:
+            self._fence.check()
             for _ in range(TRIES):
                 path = self._path_of(wal)
                 if path is None:
@@ -119,6 +121,7 @@ class Lease:
         if parent.rpartition("/")[0] != self._nodes.queues or parse_queue_id(name).peer_id != self.peer_id:
             raise ValueError(f"{queue_path} is no queue of peer {self.peer_id} under {self._nodes.queues}")
         with self._lock:
+            self._fence.check()
             return not self._is_live(f"{queue_path}/") and self._remove_if_empty(queue_path)
 
     def release(self) -> None:

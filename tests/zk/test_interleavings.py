@@ -1,0 +1,202 @@
+"""Any interleaving of two shippers, HBase's own doings and lost sessions keeps every WAL, every position and one holder.
+
+The steps are single operations in an order that Hypothesis chooses; the model remembers what each acknowledged edit allowed.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
+from walferry.zk.client import connect, disconnect
+from walferry.zk.errors import LastWal, LeaseHeld, LeaseLost, WalGone
+from walferry.zk.lease import Lease, acquire
+from walferry.zk.queue_ids import parse_queue_id
+from walferry.zk.values import decode_position
+
+SERVERS = (SERVER, DEAD, OTHER)
+SHIPPERS = st.integers(0, 1)
+WAL_LENGTH = 1000
+
+
+class Shipping(RuleBasedStateMachine):
+    """One peer, the WAL group of the server DEAD, which may die at any time, and two shippers."""
+
+    quorum = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hbase_client = connect(self.quorum)
+        self.hbase = HBaseZNodes.new(self.hbase_client)
+        self.hbase.add_peer("p")
+        self.hbase.start_server(DEAD)
+        self.hbase.start_server(OTHER)
+        self.clients: list[KazooClient] = [connect(self.quorum, session_timeout=4) for _ in range(2)]
+        self.leases: list[list[Lease]] = [[], []]  # all that each shipper ever had, the newest last
+        self.valid: list[bool] = [False, False]  # whether its newest lease is still in force
+        self.created: list[str] = []
+        self.finished: set[str] = set()  # whose removal was allowed
+        self.low: dict[str, int] = {}  # the largest position that a holder registered
+        self.alive = True
+        self.at = (DEAD, "p")  # where the queue is
+        self.roll()
+
+    def teardown(self) -> None:
+        for client in (*self.clients, self.hbase_client):
+            disconnect(client)
+
+    @precondition(lambda self: self.alive and len(self.created) < 6)
+    @rule()
+    def roll(self) -> None:
+        """The server queues a new WAL before it uses it."""
+        name = wal(len(self.created) + 1, DEAD)
+        self.hbase.add_wal(DEAD, "p", name)
+        self.created.append(name)
+        self.low[name] = 0
+
+    @precondition(lambda self: self.alive)
+    @rule()
+    def die(self) -> None:
+        self.hbase.stop_server(DEAD)
+        self.alive = False
+
+    @precondition(lambda self: not self.alive)
+    @rule(by=st.sampled_from(SERVERS))
+    def claim(self, by: str) -> None:
+        """HBase moves the queue to another server; it may go on from there when that one dies too."""
+        server, queue_id = self.at
+        if by in (server, DEAD) or by in parse_queue_id(queue_id).dead_servers:
+            return
+        new_id = self.hbase.claim(server, queue_id, by=by)
+        if new_id is not None:
+            self.at = (by, new_id)
+
+    @rule(shipper=SHIPPERS)
+    def lose_session(self, shipper: int) -> None:
+        expire(self.clients[shipper])
+        self.valid[shipper] = False
+
+    @rule(shipper=SHIPPERS)
+    def restart(self, shipper: int) -> None:
+        """The shipper's process is killed and started anew."""
+        disconnect(self.clients[shipper])
+        self.clients[shipper] = connect(self.quorum, session_timeout=4)
+        self.valid[shipper] = False
+
+    @rule(shipper=SHIPPERS)
+    def take(self, shipper: int) -> None:
+        held = any(self.valid)
+        group = wal(0, DEAD).rpartition(".")[0]
+        try:
+            lease = acquire(self.clients[shipper], self.hbase.nodes, "p", group, f"shipper {shipper}", root=self.hbase.root)
+        except LeaseHeld:
+            assert held
+            return
+        assert not held
+        self.leases[shipper].append(lease)
+        self.valid[shipper] = True
+
+    @precondition(lambda self: any(self.leases))
+    @rule(shipper=SHIPPERS, which=st.integers(0, 5), file=st.integers(0, 5), offset=st.integers(1, WAL_LENGTH))
+    def register(self, shipper: int, which: int, file: int, offset: int) -> None:
+        name = self.created[file % len(self.created)]
+        self._write(shipper, which, lambda lease: self._register(lease, name, offset))
+
+    @precondition(lambda self: any(self.leases))
+    @rule(shipper=SHIPPERS, which=st.integers(0, 5), file=st.integers(0, 5))
+    def finish(self, shipper: int, which: int, file: int) -> None:
+        name = self.created[file % len(self.created)]
+        self._write(shipper, which, lambda lease: self._finish(lease, name))
+
+    @precondition(lambda self: any(self.leases))
+    @rule(shipper=SHIPPERS, which=st.integers(0, 5))
+    def release(self, shipper: int, which: int) -> None:
+        leases = self.leases[shipper]
+        if leases:
+            lease = leases[which % len(leases)]
+            lease.release()
+            if lease is leases[-1]:
+                self.valid[shipper] = False
+
+    def _write(self, shipper: int, which: int, write: Callable[[Lease], None]) -> None:
+        """By the shipper's newest lease, or by one of the old ones it may still believe in."""
+        leases = self.leases[shipper]
+        if not leases:
+            return
+        lease = leases[-1 - which % len(leases)]
+        in_force = self.valid[shipper] and lease is leases[-1]
+        before = self._queued()
+        try:
+            write(lease)
+        except LeaseLost:
+            assert not in_force
+            assert self._queued() == before
+        else:
+            # Who has lost the lease and does not know it may find out that there is nothing to do.
+            assert in_force or self._queued() == before
+
+    def _register(self, lease: Lease, name: str, offset: int) -> None:
+        try:
+            lease.register_position(name, offset)
+        except WalGone:
+            assert name in self.finished
+        else:
+            self.low[name] = max(self.low[name], offset)
+
+    def _finish(self, lease: Lease, name: str) -> None:
+        newest_of_a_live_server = self.alive and name == self.created[-1]
+        try:
+            removed = lease.remove_wal(name)
+        except LastWal:
+            assert self.alive
+            assert not [other for other in self._names() if self.created.index(other) > self.created.index(name)]
+        else:
+            assert not newest_of_a_live_server
+            assert removed == (name not in self.finished)
+            self.finished.add(name)
+
+    def _queued(self) -> dict[str, int]:
+        return {path: decode_position(self.hbase.zk.get(path)[0], path) for path in self.hbase.queued("p")}
+
+    def _names(self) -> list[str]:
+        return [path.rpartition("/")[2] for path in self._queued()]
+
+    @invariant()
+    def every_unfinished_wal_is_queued_once_at_its_position(self) -> None:
+        queued = self._queued()
+        found = {path.rpartition("/")[2]: position for path, position in queued.items()}
+        assert len(found) == len(queued)
+        assert found == {name: self.low[name] for name in self.created if name not in self.finished}
+
+    @invariant()
+    def one_holder_at_most(self) -> None:
+        assert self.valid.count(True) <= 1
+
+    @invariant()
+    def the_queue_is_gone_only_with_its_last_wal(self) -> None:
+        server, queue_id = self.at
+        there = self.hbase.zk.exists(self.hbase.nodes.queue(server, queue_id)) is not None
+        assert there == (self.alive or self.finished != set(self.created))
+
+    @invariant()
+    def nothing_but_queues_lies_under_the_queues_znode(self) -> None:
+        assert set(self.hbase.zk.get_children(self.hbase.nodes.queues)) <= set(SERVERS)
+
+
+@pytest.mark.timeout(900)
+def test_no_interleaving_loses_a_wal_moves_a_position_back_or_has_two_holders(zookeeper: ZooKeeperServer) -> None:
+    machine = type("Machine", (Shipping,), {"quorum": zookeeper.quorum})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+        ),
+    )
