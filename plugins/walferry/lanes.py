@@ -171,8 +171,9 @@ class Lanes:
             ticket, shipment = item
             try:
                 ship(shipment)
-            except BaseException as e:  # the lane's thread ends here; the group decides what becomes of the rest
+            except BaseException as e:  # nothing behind this shipment can be registered: the other lanes and the reader end too
                 self._on_failure(e)
+                self.stop()
                 return
             self._acknowledged.close(ticket)
             self._budget.give_back(shipment.size)

@@ -24,7 +24,7 @@ from walferry.counters import Counters
 from walferry.filters import FilterRules, filter_window, uuid_field
 from walferry.lanes import LaneLimits, Lanes, Stopped
 from walferry.plan import Candidate, GroupCandidates, candidates
-from walferry.sinks.replicate import ShippingStopped
+from walferry.sinks.replicate import ShippingStopped, SlaveUnreachable
 from walferry.slave import Slave
 from walferry.source import SourceCluster
 from walferry.storage import WalLocation, WalStore
@@ -199,10 +199,11 @@ class _GroupShipping:
         self._register()
 
     def _on_lane_failure(self, error: BaseException) -> None:
-        """A lane has given up: nothing behind its shipment can be registered, so the others stop too."""
-        if not isinstance(error, ShippingStopped):
+        """A lane has given up, and with it the group; not for an error if it had nothing left but no more time to send it."""
+        if isinstance(error, SlaveUnreachable) and not error.tries:
+            self._late = True
+        elif not isinstance(error, ShippingStopped):
             self._error = self._error or error
-        self._stop.set()
 
     def _read_all(self, lanes: Lanes, rules: FilterRules) -> None:
         """The reader: all WALs in a row. A WAL that cannot be read ends it; what was read before is still shipped."""

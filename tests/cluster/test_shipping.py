@@ -2,37 +2,158 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from embedded.client import GLOBAL, LOCAL
-from tests.cluster.walferry_runs import plan, ship, source_of
+from embedded.wire import put
+from tests.cluster.walferry_runs import Shipping, plan, positions, roll, ship, ship_one
+from walferry.lanes import LaneLimits
+from walferry.storage import WalLocation, WalStore
 from walferry.summary import Status
+from walferry.wal.names import parse_wal_name
+
+WAIT_S = 60
 
 
-@pytest.fixture
-def pair(standalone_pair, java_client):
-    return standalone_pair, java_client(standalone_pair.source.address), java_client(standalone_pair.slave.address)
+def eventually(done: Callable[[], bool], what: str) -> None:
+    give_up = time.monotonic() + WAIT_S
+    while not done():
+        assert time.monotonic() < give_up, f"not within {WAIT_S} s: {what}"
+        time.sleep(0.1)
 
 
-@pytest.fixture
-def table(pair, unique):
-    """A table with one GLOBAL and one LOCAL family on both sides."""
-    _, source, slave = pair
-    name = unique("t")
-    for client in (source, slave):
-        client.create_table(name, {"f": GLOBAL, "l": LOCAL})
-    return name
+def located(sides, wal: str) -> WalLocation | None:
+    return WalStore(sides.at.wal_root).locate(parse_wal_name(wal))
 
 
-def test_global_families_arrive_and_local_ones_do_not(pair, table, managed_peer):
-    clusters, source, slave = pair
-    peer = managed_peer(clusters.source.address, clusters.slave.address)
-    source.put_many(table, 2000, ["f:a", "f:b", "l:c"], batch=50)
-    (summary,) = ship(source_of(clusters.source.address), peer)
+def archive(sides, wals: list[str]) -> None:
+    """Let HBase move these WALs to oldWALs: all edits in them are flushed, and a newer WAL is begun."""
+    for table in {entry.table for wal in wals for entry in sides.source.read_wal(located(sides, wal).url)}:
+        if sides.source.table_exists(table):
+            sides.source.flush(table)
+
+    def archived() -> bool:
+        sides.source.roll_wals()
+        return all((at := located(sides, wal)) and at.archived for wal in wals)
+
+    eventually(archived, f"{wals} are archived")
+
+
+def test_global_families_arrive_and_local_ones_do_not(sides, both, peer):
+    table = both()
+    sides.source.put_many(table, 2000, ["f:a", "f:b", "l:c"], batch=50)
+    summary = ship_one(sides.at, peer)
     assert summary.status is Status.DONE, summary.error
     assert summary.shippedOps == 2000
     assert summary.shippedCells == 4000
     assert summary.cellsFiltered == 2000
-    assert source.compare(table, slave, families=["f"]).same
-    assert slave.scan_all(table, ["l"]) == []
-    assert not plan(source_of(clusters.source.address), peer).to_ship
+    assert sides.source.compare(table, sides.slave, families=["f"]).same
+    assert sides.slave.scan_all(table, ["l"]) == []
+    assert not plan(sides.at, peer).to_ship
+
+
+def test_a_second_batch_ships_only_what_is_new(sides, both, peer):
+    table = both()
+    sides.source.write(table, [put("r1", {"f:a": b"1"})])
+    assert ship_one(sides.at, peer).shippedCells == 1
+    sides.source.write(table, [put("r2", {"f:a": b"2"})])
+    assert ship_one(sides.at, peer, run_id="second").shippedCells == 1
+    assert sides.source.compare(table, sides.slave).same
+
+
+def test_the_wal_that_is_being_written_stays_queued(sides, both, peer):
+    table = both()
+    sides.source.write(table, [put("r1", {"f:a": b"1"})])
+    ship(sides.at, peer)
+    (newest,) = positions(sides.at, peer)
+    sides.source.write(table, [put("r2", {"f:a": b"2"})])
+    assert ship(sides.at, peer, roll_first=False) == []
+    assert positions(sides.at, peer) == {newest: 0}
+
+
+def test_a_wal_that_was_archived_after_the_plan_is_found(sides, both, peer):
+    table = both()
+    sides.source.put_many(table, 500, ["f:a"])
+    roll(sides.at, peer)
+    (group,) = plan(sides.at, peer).groups
+    names = [wal.name for wal in group.wals]
+    assert not any(located(sides, name).archived for name in names)
+    archive(sides, names)
+    summary = ship_one(sides.at, peer, roll_first=False, groups=[group.group])
+    assert (summary.status, summary.shippedCells) == (Status.DONE, 500), summary.error
+    assert sides.source.compare(table, sides.slave).same
+
+
+def test_a_wal_that_is_archived_between_finding_and_opening_is_found_again(sides, both, peer, monkeypatch):
+    table = both()
+    sides.source.put_many(table, 500, ["f:a"])
+    roll(sides.at, peer)
+    (group,) = plan(sides.at, peer).groups
+    names = [wal.name for wal in group.wals]
+    vanished = []
+    open_ = WalStore.open
+
+    def open_after_archiving(store: WalStore, location: WalLocation):
+        if not vanished:
+            archive(sides, names)
+            vanished.append(location.url)
+        return open_(store, location)
+
+    monkeypatch.setattr(WalStore, "open", open_after_archiving)
+    summary = ship_one(sides.at, peer, roll_first=False, groups=[group.group])
+    assert (summary.status, summary.shippedCells) == (Status.DONE, 500), summary.error
+    assert not Path(vanished[0].removeprefix("file:")).exists()
+    assert sides.source.compare(table, sides.slave).same
+
+
+def test_a_wal_that_is_archived_while_it_is_read_is_read_to_its_end(sides, both, proxied, proxied_peer):
+    table = both()
+    sides.source.put_many(table, 12_000, ["f:a"], value_bytes=1000)  # more than the reader takes at once
+    roll(sides.at, proxied_peer)
+    names = [wal.name for group in plan(sides.at, proxied_peer).groups for wal in group.wals]
+    proxied.sink.answers.hold()
+    small = LaneLimits(shipment_bytes=64 << 10, buffer_bytes=256 << 10)
+    with Shipping(sides.at, proxied_peer, roll_first=False, limits=small) as shipping:
+        eventually(lambda: proxied.sink.requests.passed > 64 << 10, "a first shipment is on its way")
+        archive(sides, names)
+        proxied.sink.answers.let_go()
+        summary = shipping.summary()
+    assert (summary.status, summary.shippedCells) == (Status.DONE, 12_000), summary.error
+    assert sides.source.compare(table, sides.slave).same
+
+
+def test_the_log_cleaner_takes_shipped_wals_and_none_that_is_queued(sides, both, peer):
+    table = both()
+    sides.source.write(table, [put("r1", {"f:a": b"1"})])
+    roll(sides.at, peer)
+    first = [wal.name for group in plan(sides.at, peer).groups for wal in group.wals]
+    archive(sides, first)
+    time.sleep(6)  # two rounds of the cleaner, and more than its TTL
+    assert all(located(sides, wal) for wal in first)
+    assert ship_one(sides.at, peer).status is Status.DONE
+    queued = positions(sides.at, peer)
+    assert not queued.keys() & set(first)
+    eventually(lambda: not any(located(sides, wal) for wal in first), f"{first} are deleted")
+    assert all(located(sides, wal) for wal in queued)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_a_run_whose_time_is_over_leaves_the_rest_queued(sides, both, proxied, proxied_peer, lanes):
+    """A slave that takes all it gets, only not fast enough: no failure."""
+    table = both()
+    sides.source.put_many(table, 40_000, ["f:a"])
+    roll(sides.at, proxied_peer)
+    (wal,) = [wal for group in plan(sides.at, proxied_peer).groups for wal in group.wals if wal.bytes_left]
+    proxied.sink.requests.speed = (1 << 20) / lanes
+    small = LaneLimits(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
+    summary = ship_one(sides.at, proxied_peer, roll_first=False, limits=small, lanes=lanes, deadline=3)
+    proxied.sink.requests.speed = math.inf
+    assert summary.status is Status.DEADLINE, summary.error
+    assert 0 < positions(sides.at, proxied_peer)[wal.name] < wal.bytes_left
+    rest = ship_one(sides.at, proxied_peer, run_id="rest")
+    assert rest.status is Status.DONE, rest.error
+    assert sides.source.compare(table, sides.slave).same

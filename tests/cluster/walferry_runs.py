@@ -1,11 +1,16 @@
-"""Batches of the library on real clusters, in this process: roll, plan, ship each group."""
+"""Batches of the library on real clusters, in this process: roll, plan, ship each group; and what the queues hold."""
 
 from __future__ import annotations
 
+import math
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
+from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
+from embedded.wire import Cell
 from walferry.airflow import batch
 from walferry.lanes import LaneLimits
 from walferry.plan import PeerPlan, plan_peer
@@ -13,8 +18,10 @@ from walferry.shipping import GroupJob, ship_group
 from walferry.source import SourceCluster
 from walferry.storage import WalStore
 from walferry.summary import GroupSummary
+from walferry.wal.names import parse_wal_name
 from walferry.zk.client import connected
 from walferry.zk.layout import ZNodes
+from walferry.zk.queues import Queue, read_queues
 
 
 def source_of(address: ClusterAddress) -> SourceCluster:
@@ -26,14 +33,18 @@ def plan(source: SourceCluster, peer_id: str) -> PeerPlan:
         return plan_peer(zk, ZNodes(source.znode_parent), WalStore(source.wal_root), peer_id)
 
 
+def roll(source: SourceCluster, peer_id: str) -> None:
+    rolled = batch.roll(source, peer_id)
+    assert not rolled.failures
+
+
 def ship(
-    source: SourceCluster, peer_id: str, *, roll: bool = True, deadline: float = 120.0, run_id: str = "test",
-    limits: LaneLimits | None = None, lanes: int = 2, groups: list[str] | None = None,
+    source: SourceCluster, peer_id: str, *, deadline: float = 120.0, run_id: str = "test", limits: LaneLimits | None = None,
+    lanes: int = 2, groups: list[str] | None = None, roll_first: bool = True,
 ) -> list[GroupSummary]:  # fmt: skip
-    """One batch of a peer: the summaries of its groups."""
-    if roll:
-        rolled = batch.roll(source, peer_id)
-        assert not rolled.failures
+    """One batch of a peer: the summaries of its groups, or of those named."""
+    if roll_first:
+        roll(source, peer_id)
     names = [g.group for g in plan(source, peer_id).groups] if groups is None else groups
     jobs = [
         GroupJob(
@@ -44,3 +55,111 @@ def ship(
     ]  # fmt: skip
     with ThreadPoolExecutor(max(1, len(jobs))) as pool:
         return list(pool.map(ship_group, jobs))
+
+
+def ship_one(source: SourceCluster, peer_id: str, **options: object) -> GroupSummary:
+    """One batch of a peer that has one group."""
+    (summary,) = ship(source, peer_id, **options)  # type: ignore[arg-type]
+    return summary
+
+
+class Shipping:
+    """`ship_one` at work while the test does something else. A context manager that waits for its end."""
+
+    def __init__(self, source: SourceCluster, peer_id: str, **options: object) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._summary: Future[GroupSummary] = self._pool.submit(ship_one, source, peer_id, **options)
+
+    @property
+    def running(self) -> bool:
+        return not self._summary.done()
+
+    def summary(self, timeout: float = 300) -> GroupSummary:
+        return self._summary.result(timeout)
+
+    def __enter__(self) -> Shipping:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+
+def queues(source: SourceCluster, peer_id: str) -> list[Queue]:
+    with connected(source.quorum) as zk:
+        return read_queues(zk, ZNodes(source.znode_parent), peer_id)
+
+
+def positions(source: SourceCluster, peer_id: str) -> dict[str, int]:
+    """WAL name → registered position, of all WALs that are queued for the peer."""
+    return {wal.name.text: wal.position for queue in queues(source, peer_id) for wal in queue.wals}
+
+
+def await_progress(source: SourceCluster, peer_id: str, before: Mapping[str, int], timeout: float = 120) -> None:
+    """Wait until a position has moved on or a WAL has left the queue since `before`."""
+    give_up = time.monotonic() + timeout
+    with connected(source.quorum) as zk:
+        while True:
+            found = read_queues(zk, ZNodes(source.znode_parent), peer_id)
+            now = {wal.name.text: wal.position for queue in found for wal in queue.wals}
+            if any(now.get(name, -1) != position for name, position in before.items()):
+                return
+            assert time.monotonic() < give_up, f"nothing of {before} has moved within {timeout} s"
+            time.sleep(0.02)
+
+
+@dataclass(frozen=True)
+class _ReadWal:
+    """The GLOBAL cells of one WAL, entry by entry with the offset after it, as HBase's own reader found them."""
+
+    entries: tuple[tuple[int, str, tuple[Cell, ...]], ...]
+
+    def between(self, first: int, last: float) -> list[tuple[str, Cell]]:
+        """Table and cell of what lies behind offset `first` and before `last`."""
+        return [(table, cell) for end, table, cells in self.entries if first < end <= last for cell in cells]
+
+
+class WalTruth:
+    """What HBase's own reader finds in a peer's WALs, against what the slave has: for tables that are only put to."""
+
+    def __init__(self, source: SourceCluster, peer_id: str, source_client: JavaClient, slave_client: JavaClient) -> None:
+        self._source = source
+        self._peer_id = peer_id
+        self._client = source_client
+        self._slave = slave_client
+        self._wals: dict[str, _ReadWal] = {}
+        self._proven: dict[str, float] = {}  # how far each WAL was registered at the last check
+
+    def read_closed(self) -> int:
+        """Read the closed WALs that were queued since the last time; how many these were. Call it before they are shipped."""
+        store = WalStore(self._source.wal_root)
+        new = [wal for group in plan(self._source, self._peer_id).groups for wal in group.wals if wal.name not in self._wals]
+        for wal in new:
+            location = store.locate(parse_wal_name(wal.name))
+            assert location, wal.name
+            self._wals[wal.name] = _ReadWal(
+                tuple((e.end, e.table, _global_cells(e.scopes, e.cells)) for e in self._client.read_wal(location.url))
+            )
+        return len(new)
+
+    def check(self) -> int:
+        """No position is beyond what the slave has. Returns how many cells lie before the positions for the first time."""
+        now = positions(self._source, self._peer_id)
+        required: list[tuple[str, Cell]] = []
+        for name, wal in self._wals.items():
+            position = now.get(name, math.inf)  # a WAL that left the queue is registered as a whole
+            required += wal.between(int(self._proven.get(name, 0)), position) if self._proven.get(name) != math.inf else []
+            self._proven[name] = position
+        for table in sorted({table for table, _ in required}):
+            there = set(self._slave.scan_all(table))
+            missing = [cell for at, cell in required if at == table and cell not in there]
+            assert not missing, f"{len(missing)} cells of {table} lie before a registered position, but the slave has them not"
+        return len(required)
+
+    @property
+    def in_mid_shipment(self) -> bool:
+        """Whether the positions last checked lie between the start and the end of the WALs."""
+        return any(self._proven.values()) and any(position != math.inf for position in self._proven.values())
+
+
+def _global_cells(scopes: Mapping[bytes, int], cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    return tuple(cell for cell in cells if scopes.get(cell.family) == GLOBAL)

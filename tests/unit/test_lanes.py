@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import uuid
 from collections import defaultdict
@@ -126,7 +127,10 @@ def test_an_entry_larger_than_the_buffer_is_let_through_alone():
 
 
 def test_a_failing_lane_leaves_the_position_before_its_shipment():
+    all_handed_out = threading.Event()
+
     def ship(shipment: Shipment) -> None:
+        assert all_handed_out.wait(TIMEOUT)
         request = pb.ReplicateWALEntryRequest.FromString(shipment.entries[0].tobytes())
         if request.entry[0].key.log_sequence_number == 3:
             raise ValueError("no such table")
@@ -135,9 +139,33 @@ def test_a_failing_lane_leaves_the_position_before_its_shipment():
     w = window(6, 1)
     run.dispatch(w)
     run.lanes.finish()
+    all_handed_out.set()
     assert run.lanes.join(TIMEOUT)
     assert [str(e) for e in run.failures] == ["no such table"]
     assert run.acknowledged.safe() == WalOffset(0, int(w.positions[3]))
+
+
+def test_a_failing_lane_wakes_a_waiting_reader_and_ends_the_other_lanes():
+    gate = threading.Event()
+
+    def ship(_: Shipment) -> None:
+        assert gate.wait(TIMEOUT)
+        raise ValueError("no such table")
+
+    run = Run(ship, 2, LaneLimits(shipment_bytes=1000, buffer_bytes=3000))
+
+    def read() -> None:
+        with contextlib.suppress(Stopped):
+            run.dispatch(window(2000, 4))
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(0.3)
+    assert reader.is_alive()
+    gate.set()
+    reader.join(TIMEOUT)
+    assert not reader.is_alive()
+    assert run.lanes.join(TIMEOUT)
 
 
 def test_stopping_wakes_a_waiting_reader_and_ends_the_lanes():

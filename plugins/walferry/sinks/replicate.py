@@ -96,6 +96,7 @@ class Shipper:
     def ship(self, shipment: Shipment, deadline: float) -> ServerName:
         """Send until a server acknowledges; returns which one did. `deadline` is on the clock, time.monotonic by default.
 
+        A first try that begins before the deadline has its whole time: a slave that is only slow is not unreachable.
         Raises SlaveUnreachable at the deadline, ShippingStopped, RequestTooLarge, and a RemoteError that says itself that
         a retry is of no use, such as TableNotFound. A shipment that was not acknowledged may have been applied all the same.
         """
@@ -110,7 +111,7 @@ class Shipper:
                     raise SlaveUnreachable(self._slave, tries, last_error)
                 tries += 1
                 try:
-                    return self._try(shipment, min(left, call_timeout))
+                    return self._try(shipment, call_timeout if tries == 1 else min(left, call_timeout))
                 except (NoSinks, ConnectionFailed, RpcTimeout, RemoteError) as e:
                     if isinstance(e, RemoteError) and e.do_not_retry:
                         raise

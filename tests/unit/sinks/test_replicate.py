@@ -195,6 +195,15 @@ def test_a_deadline_that_has_passed_already_is_said_so():
         shipper(name(server), time=Time()).ship(Shipment(), deadline=1000)
 
 
+def test_a_first_try_that_begins_before_the_deadline_has_its_whole_time():
+    with FakeServer() as server:
+        ship = shipper(name(server), time=Time(), call_timeout_s=60)
+        assert ship.ship(Shipment(), deadline=1000.001) == name(server)
+        ship.close()
+    (request,) = server.requests
+    assert request.header.timeout == 60_000
+
+
 def test_no_sleep_goes_beyond_the_deadline():
     time = Time()
     with pytest.raises(SlaveUnreachable):

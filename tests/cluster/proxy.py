@@ -1,0 +1,175 @@
+"""Networks that fail on demand: TCP proxies before a real slave or a real ZooKeeper."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from embedded.hbase import ClusterAddress
+from walferry.wal.names import ServerName
+from walferry.zk.client import connected
+from walferry.zk.cluster import live_servers
+from walferry.zk.layout import ZNodes
+
+CHUNK = 32 << 10
+
+
+class Flow:
+    """One direction of a proxy: bytes pass at `speed` a second until `hold`, or until `hold_after` so many more of them."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._allowed: int | None = None  # None: any number
+        self.passed = 0
+        self.speed = math.inf
+
+    def hold(self) -> None:
+        self.hold_after(0)
+
+    def hold_after(self, size: int) -> None:
+        with self._changed:
+            self._allowed = size
+
+    def let_go(self) -> None:
+        with self._changed:
+            self._allowed = None
+            self._changed.notify_all()
+
+    def await_held(self, timeout: float = 60) -> None:
+        """Wait until everything that was allowed has passed."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._allowed == 0, timeout), f"{self._allowed} bytes have still not come"
+
+    def pass_on(self, data: bytes, to: socket.socket) -> None:
+        while data:
+            with self._changed:
+                self._changed.wait_for(lambda: self._allowed != 0)
+                part = data if self._allowed is None else data[: self._allowed]
+                if self._allowed is not None:
+                    self._allowed -= len(part)
+                self.passed += len(part)
+                self._changed.notify_all()
+            time.sleep(len(part) / self.speed)
+            to.sendall(part)
+            data = data[len(part) :]
+
+
+class TcpProxy:
+    """Listens on a port of its own and passes everything to `target`. A context manager."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self._target = target
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] = set()
+        self._listener: socket.socket | None = None
+        self.requests = Flow()
+        self.answers = Flow()
+        self.port = 0
+        self.mend()
+
+    def cut(self) -> None:
+        """Break all connections and refuse new ones."""
+        with self._lock:
+            listener, self._listener = self._listener, None
+            for sock in [*self._open, *([listener] if listener else [])]:
+                _end(sock)
+            self._open.clear()
+
+    def mend(self) -> None:
+        """Accept connections, on the same port as ever."""
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", self.port))
+        listener.listen()
+        self.port = listener.getsockname()[1]
+        with self._lock:
+            self._listener = listener
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+
+    def __enter__(self) -> TcpProxy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cut()
+        self.requests.let_go()
+        self.answers.let_go()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # it was closed
+            while True:
+                client = listener.accept()[0]
+                try:
+                    server = socket.create_connection(self._target, timeout=10)
+                except OSError:
+                    _end(client)
+                    continue
+                server.settimeout(None)
+                with self._lock:
+                    if self._listener is not listener:
+                        _end(client)
+                        _end(server)
+                        return
+                    self._open |= {client, server}
+                for here, there, flow in ((client, server, self.requests), (server, client, self.answers)):
+                    threading.Thread(target=self._pump, args=(here, there, flow), daemon=True).start()
+
+    def _pump(self, here: socket.socket, there: socket.socket, flow: Flow) -> None:
+        with contextlib.suppress(OSError):
+            while data := here.recv(CHUNK):
+                flow.pass_on(data, there)
+        with self._lock:
+            self._open -= {here, there}
+        _end(here)
+        _end(there)
+
+
+@dataclass(frozen=True)
+class ProxiedSlave:
+    """A slave whose ZooKeeper and one RegionServer are reached through proxies: what its cluster key leads to."""
+
+    cluster_key: str
+    zookeeper: TcpProxy
+    sink: TcpProxy
+
+    def cut(self) -> None:
+        self.zookeeper.cut()
+        self.sink.cut()
+
+    def mend(self) -> None:
+        self.zookeeper.mend()
+        self.sink.mend()
+
+
+@contextlib.contextmanager
+def proxied_zookeeper(quorum: str) -> Iterator[TcpProxy]:
+    """A proxy before the one ZooKeeper server "host:port"."""
+    host, _, port = quorum.partition(":")
+    with TcpProxy((host, int(port))) as proxy:
+        yield proxy
+
+
+@contextlib.contextmanager
+def proxied_slave(slave: ClusterAddress) -> Iterator[ProxiedSlave]:
+    """The slave once more under a znode of its own, where its (first) RegionServer has the address of a proxy."""
+    nodes, proxied = ZNodes(slave.znode_parent), ZNodes(f"/proxied{secrets.token_hex(4)}")
+    with connected(slave.quorum) as zk, proxied_zookeeper(slave.quorum) as zookeeper:
+        server = min(live_servers(zk, nodes))
+        with TcpProxy((server.host, server.port)) as sink:
+            zk.create(proxied.hbaseid, zk.get(nodes.hbaseid)[0], makepath=True)
+            zk.create(f"{proxied.rs}/{ServerName('localhost', sink.port, server.start_code)}", makepath=True)
+            try:
+                yield ProxiedSlave(f"localhost:{zookeeper.port}:{proxied.base}", zookeeper, sink)
+            finally:
+                zk.delete(proxied.base, recursive=True)
+
+
+def _end(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+    sock.close()
