@@ -1,45 +1,5 @@
-"""A real ZooKeeper server for the whole session, and for each test a cluster's znodes of its own in it."""
+"""Fixtures of the tests against a real ZooKeeper."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from tests.zk.fixtures import hbase, new_client, zk, zookeeper
 
-import pytest
-from kazoo.client import KazooClient
-
-from embedded.zookeeper import ZooKeeperServer
-from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.zk.client import connect, disconnect
-
-SESSION_TIMEOUT_S = 4.0
-
-
-@pytest.fixture(scope="session")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer(Path(tmp_path_factory.mktemp("zookeeper"))) as server:
-        yield server
-
-
-@pytest.fixture
-def new_client(zookeeper: ZooKeeperServer) -> Iterator[Callable[[], KazooClient]]:
-    clients: list[KazooClient] = []
-
-    def start() -> KazooClient:
-        clients.append(connect(zookeeper.quorum, session_timeout=SESSION_TIMEOUT_S, call_timeout=20))
-        return clients[-1]
-
-    yield start
-    for client in clients:
-        disconnect(client)
-
-
-@pytest.fixture
-def zk(new_client: Callable[[], KazooClient]) -> KazooClient:
-    return new_client()
-
-
-@pytest.fixture
-def hbase(new_client: Callable[[], KazooClient]) -> HBaseZNodes:
-    """A cluster as HBase writes it, with a managed peer `p` and a live server, by a client of its own."""
-    cluster = HBaseZNodes.new(new_client())
-    cluster.add_peer("p")
-    return cluster
+__all__ = ["hbase", "new_client", "zk", "zookeeper"]

@@ -5,7 +5,7 @@ from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.zk import queues
-from walferry.zk.client import retried
+from walferry.zk.client import Watch
 from walferry.zk.errors import PositionError, StorageError
 from walferry.zk.layout import ZNodes
 from walferry.zk.queues import find_wal, groups, read_queues
@@ -77,9 +77,10 @@ def test_a_queue_that_moves_while_it_is_read_is_read_once(
     hbase.add_wal(DEAD, "p", wal(1, DEAD), position=100)
     hbase.zk.ensure_path(hbase.nodes.server_queues(OTHER))
     claims = [(DEAD, "p")]
+    real = queues.children
 
-    def claim_after_reading(client: KazooClient, path: str) -> list[str] | None:
-        names = sorted(retried(client, client.get_children, path)) if client.exists(path) else None
+    def claim_after_reading(client: KazooClient, path: str, watch: Watch | None = None) -> list[str] | None:
+        names = real(client, path, watch)
         if claims and path == hbase.nodes.queue(*claims[0]):
             hbase.claim(*claims.pop(), by=OTHER)
         return names
@@ -99,8 +100,8 @@ def test_a_wal_that_moves_behind_the_search_is_found(
     hbase.zk.ensure_path(hbase.nodes.server_queues(SERVER))
     real = queues.children
 
-    def claim_after_searching(client: KazooClient, path: str) -> list[str] | None:
-        names = real(client, path)
+    def claim_after_searching(client: KazooClient, path: str, watch: Watch | None = None) -> list[str] | None:
+        names = real(client, path, watch)
         if path == hbase.nodes.server_queues(SERVER):
             hbase.claim(OTHER, "p", by=SERVER)
         return names

@@ -21,7 +21,7 @@ from kazoo.exceptions import (
     WriterNotClosedException,
 )
 from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialThreadingHandler
-from kazoo.protocol.states import ZnodeStat
+from kazoo.protocol.states import WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry, RetryFailedError
 
 from walferry.zk.errors import ConnectError
@@ -37,6 +37,7 @@ PIPELINED_READS = 256
 # The request may or may not have been carried out, or may be so later, when this session reconnects.
 OUTCOME_UNKNOWN = (ConnectionLoss, OperationTimeoutError, KazooTimeoutError)
 
+Watch = Callable[[WatchedEvent], None]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -133,10 +134,13 @@ def read(zk: KazooClient, path: str) -> ZNode | None:
         return None
 
 
-def children(zk: KazooClient, path: str) -> list[str] | None:
-    """The names of the znode's children, sorted, or None if there is no such znode."""
+def children(zk: KazooClient, path: str, watch: Watch | None = None) -> list[str] | None:
+    """The names of the znode's children, sorted, or None if there is no such znode.
+
+    `watch` is called once, in a thread of the client, when the children change or the connection is lost.
+    """
     try:
-        return sorted(retried(zk, zk.get_children, path))
+        return sorted(retried(zk, zk.get_children, path, watch=watch))
     except NoNodeError:
         return None
 

@@ -5,7 +5,7 @@ import uuid
 from kazoo.client import KazooClient
 
 from walferry.wal.names import ServerName
-from walferry.zk.client import children, hosts, read
+from walferry.zk.client import Watch, children, hosts, read
 from walferry.zk.errors import ClusterError, StorageError, ZNodeValueError
 from walferry.zk.layout import ZNodes
 from walferry.zk.values import decode_cluster_id, decode_master
@@ -22,9 +22,12 @@ def cluster_id(zk: KazooClient, nodes: ZNodes) -> uuid.UUID:
     return decode_cluster_id(found.value, nodes.hbaseid)
 
 
-def live_servers(zk: KazooClient, nodes: ZNodes) -> frozenset[ServerName]:
-    """The RegionServers that hold a session now; empty when all of them are down. Raises ClusterError, ZNodeValueError."""
-    names = children(zk, nodes.rs)
+def live_servers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> frozenset[ServerName]:
+    """The RegionServers that hold a session now; empty when all of them are down. Raises ClusterError, ZNodeValueError.
+
+    `watch` is called once when one comes or goes.
+    """
+    names = children(zk, nodes.rs, watch)
     if names is None:
         raise ClusterError(f"{nodes.rs} is not there on {hosts(zk)}: check quorum and znode_parent (zookeeper.znode.parent)")
     try:

@@ -66,6 +66,10 @@ class CustomEndpointPeer(PeerError):
     """The peer's edits go somewhere else than into an HBase cluster's ordinary sink."""
 
 
+class QueuesMoving(ZkError):
+    """HBase kept moving queues while they were read."""
+
+
 class WalGone(ZkError):
     """A WAL is queued nowhere for its peer any more."""
 

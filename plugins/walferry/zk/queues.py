@@ -14,9 +14,9 @@ from typing import TypeVar
 from kazoo.client import KazooClient
 
 from walferry.wal.names import WalName, parse_wal_name
-from walferry.zk.client import children, read, read_all
+from walferry.zk.client import Watch, children, read, read_all
 from walferry.zk.cluster import check_storage, live_servers
-from walferry.zk.errors import PositionError, ZkError
+from walferry.zk.errors import PositionError, QueuesMoving
 from walferry.zk.layout import ZNodes
 from walferry.zk.queue_ids import QueueId, parse_queue_id
 from walferry.zk.values import decode_position
@@ -55,9 +55,9 @@ class Queue:
 
 
 def read_queues(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[Queue]:
-    """All queues of a peer, each WAL once, as they lay at one moment. Raises StorageError, ZkError when they never hold still."""
+    """All queues of a peer, each WAL once, as they lay at one moment. Raises StorageError, QueuesMoving."""
     check_storage(zk, nodes)
-    found = _consistent(zk, nodes, lambda: _queues_and_values(zk, nodes, peer_id))
+    found = consistent(zk, nodes, lambda: _queues_and_values(zk, nodes, peer_id))
     # After the queues: a server that has just started is in both, one that has just died in neither.
     live = {str(server) for server in live_servers(zk, nodes)}
     return [_queue(server, queue_id, path, values, server in live) for server, queue_id, path, values in found]
@@ -72,7 +72,7 @@ def groups(queue: Queue) -> dict[str, tuple[QueuedWal, ...]]:
 
 
 def find_wal(zk: KazooClient, nodes: ZNodes, peer_id: str, wal: str) -> str | None:
-    """The znode of a queued WAL, whichever queue of the peer it is in by now; None if it is in none. Raises ZkError."""
+    """The znode of a queued WAL, whichever queue of the peer it is in by now; None if it is in none. Raises QueuesMoving."""
 
     def look() -> str | None:
         for path in queue_paths(zk, nodes, peer_id):
@@ -80,19 +80,20 @@ def find_wal(zk: KazooClient, nodes: ZNodes, peer_id: str, wal: str) -> str | No
                 return path
         return None
 
-    path = _consistent(zk, nodes, look, enough=lambda found: found is not None)
+    path = consistent(zk, nodes, look, enough=lambda found: found is not None)
     return None if path is None else f"{path}/{wal}"
 
 
 def queue_paths(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[str]:
     """The znodes of the peer's queues, at all servers, in no consistent moment. Queues with unreadable names are not listed."""
-    return [path for _, _, path in _peer_queues(zk, nodes, peer_id)]
+    return [path for _, _, path in peer_queues(zk, nodes, peer_id)]
 
 
-def _peer_queues(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[tuple[str, QueueId, str]]:
+def peer_queues(zk: KazooClient, nodes: ZNodes, peer_id: str, watch: Watch | None = None) -> list[tuple[str, QueueId, str]]:
+    """As `queue_paths`, with server and id; `watch` is called once when a queue comes or goes."""
     queues = []
-    for server in children(zk, nodes.queues) or ():
-        for name in children(zk, nodes.server_queues(server)) or ():
+    for server in children(zk, nodes.queues, watch) or ():
+        for name in children(zk, nodes.server_queues(server), watch) or ():
             try:
                 queue_id = parse_queue_id(name)
             except ValueError:
@@ -104,7 +105,7 @@ def _peer_queues(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[tuple[str
 
 def _queues_and_values(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[tuple[str, QueueId, str, dict[str, bytes]]]:
     found = []
-    for server, queue_id, path in _peer_queues(zk, nodes, peer_id):
+    for server, queue_id, path in peer_queues(zk, nodes, peer_id):
         names = children(zk, path)
         if names is None:
             continue
@@ -132,7 +133,8 @@ def _position(value: bytes, znode: str) -> int | PositionError:
         return problem
 
 
-def _consistent(zk: KazooClient, nodes: ZNodes, look: Callable[[], T], enough: Callable[[T], bool] = lambda found: False) -> T:
+def consistent(zk: KazooClient, nodes: ZNodes, look: Callable[[], T], enough: Callable[[T], bool] = lambda found: False) -> T:
+    """What `look` finds when no queue moved meanwhile, or when it is `enough`. Raises QueuesMoving."""
     before = _cversion(zk, nodes)
     for _ in range(CONSISTENT_READ_TRIES):
         found = look()
@@ -140,7 +142,7 @@ def _consistent(zk: KazooClient, nodes: ZNodes, look: Callable[[], T], enough: C
         if after == before or enough(found):
             return found
         before = after
-    raise ZkError(f"the queues under {nodes.queues} kept moving through {CONSISTENT_READ_TRIES} readings; try again later")
+    raise QueuesMoving(f"the queues under {nodes.queues} kept moving through {CONSISTENT_READ_TRIES} readings; try again later")
 
 
 def _cversion(zk: KazooClient, nodes: ZNodes) -> int | None:

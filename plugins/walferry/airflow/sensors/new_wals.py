@@ -1,0 +1,81 @@
+"""A sensor for closed WALs that are new in a managed peer's queues."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, Context
+from airflow.sdk.exceptions import AirflowFailException
+
+from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.triggers.new_wals import NewWalsTrigger, payload
+from walferry.source import DEFAULT_CONN_ID, SourceCluster, SourceError
+from walferry.zk.client import connected
+from walferry.zk.errors import ClusterError, PeerError
+from walferry.zk.layout import OwnZNodes, ZNodes
+from walferry.zk.new_wals import commit, find_new
+
+
+class NewWalsSensor(BaseSensorOperator):
+    """Waits until closed WALs are queued for `peer` that this sensor has not seen yet, in the triggerer, without polling.
+
+    What it has seen is kept in ZooKeeper under `key`, by default `dag_id.task_id`, and moves on when the task succeeds: a crash
+    before that announces the same WALs again. Two runs of a DAG that wait at once get different WALs.
+
+    Returns {"peer", "wals": how many, "newest": {group: timestamp in ms}}. A peer that must not be shipped fails it at once.
+    """
+
+    template_fields: Sequence[str] = ("peer", "key", "source_conn_id")
+
+    def __init__(self, *, peer: str, key: str | None = None, source_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.peer = peer
+        self.key = key
+        self.source_conn_id = source_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Look once, and leave the waiting to the trigger."""
+        source = self._source()
+        own = _own(source)
+        try:
+            with connected(source.quorum) as zk:
+                found = find_new(zk, own, self.peer, self._key(context))
+                if found is not None and commit(zk, own, self.peer, self._key(context), found.newest):
+                    return payload(self.peer, found)
+        except (PeerError, ClusterError) as error:
+            raise AirflowFailException(str(error)) from error
+        return self._wait(context, until=time.time() + self.timeout)
+
+    def execute_complete(self, context: Context, event: dict[str, Any], until: float) -> dict[str, Any]:
+        """Take what the trigger found, or wait on, until the time `until`, if another run has taken it."""
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        source = self._source()
+        with connected(source.quorum) as zk:
+            if commit(zk, _own(source), self.peer, self._key(context), event["newest"]):
+                return event
+        self.log.info("another run took these WALs; waiting for the next")
+        return self._wait(context, until)
+
+    def _wait(self, context: Context, until: float) -> dict[str, Any]:
+        self.defer(
+            trigger=NewWalsTrigger(self.peer, self._key(context), self.source_conn_id),
+            method_name="execute_complete",
+            kwargs={"until": until},
+            timeout=max(0.0, until - time.time()),
+        )
+
+    def _key(self, context: Context) -> str:
+        return self.key or f"{context['ti'].dag_id}.{context['ti'].task_id}"
+
+    def _source(self) -> SourceCluster:
+        try:
+            return HBaseSourceHook(self.source_conn_id).get_conn()
+        except SourceError as error:
+            raise AirflowFailException(str(error)) from error
+
+
+def _own(source: SourceCluster) -> OwnZNodes:
+    return OwnZNodes(source.root, ZNodes(source.znode_parent))

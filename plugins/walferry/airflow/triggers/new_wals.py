@@ -1,0 +1,164 @@
+"""Triggers that fire when closed WALs are queued for a managed peer.
+
+Two uses, and so two classes: `NewWalsTrigger` waits once, for the sensor, which moves the mark itself when it resumes;
+`NewWalsEventTrigger` fires again and again, for an asset's watcher:
+
+    Asset("hbase-backlog", watchers=[AssetWatcher(name="peer-1", trigger=NewWalsEventTrigger(peer="1", key="replicate_peer"))])
+
+In both a WAL that was announced before a crash, but not dealt with, is announced again; one that was dealt with is not. What is
+serialized names the connection; addresses and credentials stay in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Sequence
+from typing import Any
+
+from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
+from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
+
+from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.source import DEFAULT_CONN_ID, SourceError
+from walferry.zk.errors import ZkError
+from walferry.zk.new_wals import NewWals
+from walferry.zk.new_wals_stream import NewWalsStream
+
+log = logging.getLogger(__name__)
+
+CLASSPATH = "walferry.airflow.triggers.new_wals"
+REFUSED_RETRY_S = 60.0  # until an asset's watcher looks again at a peer that must not be shipped
+
+
+class NewWalsTrigger(BaseTrigger):
+    """Fires once, with what `payload` or `refusal` makes."""
+
+    def __init__(self, peer: str, key: str, source_conn_id: str = DEFAULT_CONN_ID) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.peer = peer
+        self.key = key
+        self.source_conn_id = source_conn_id
+        self._stream: NewWalsStream | None = None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Class path and arguments."""
+        return f"{CLASSPATH}.{type(self).__name__}", {"peer": self.peer, "key": self.key, "source_conn_id": self.source_conn_id}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Wait for closed WALs beyond the mark; yields one event."""
+        try:
+            self._stream = await open_stream(self.source_conn_id, self.peer, self.key)
+            event = payload(self.peer, await self._stream.next())
+        except (ZkError, SourceError) as error:
+            event = refusal(self.peer, error)
+        yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+
+    async def cleanup(self) -> None:
+        """End the ZooKeeper session."""
+        if self._stream is not None:
+            await self._stream.close()
+
+
+class NewWalsEventTrigger(BaseEventTrigger):
+    """Fires whenever closed WALs beyond the mark are queued; `key` should name the asset or DAG that it is for."""
+
+    def __init__(self, peer: str, key: str, source_conn_id: str = DEFAULT_CONN_ID) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.peer = peer
+        self.key = key
+        self.source_conn_id = source_conn_id
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Class path and arguments."""
+        return f"{CLASSPATH}.{type(self).__name__}", {"peer": self.peer, "key": self.key, "source_conn_id": self.source_conn_id}
+
+    def shared_stream_key(self) -> Hashable:
+        """One stream for each mark: the triggerer moves the mark on when the events are in Airflow's database."""
+        return (CLASSPATH, self.source_conn_id, self.peer, self.key)
+
+    @classmethod
+    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> NewWalsProducer:
+        """The stream's other end."""
+        return NewWalsProducer(**kwargs)
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[dict[str, Any]]) -> AsyncIterator[TriggerEvent]:
+        """Every announcement is an event."""
+        async for event in shared_stream:
+            yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """The same without a shared stream: the mark moves when the next event is asked for."""
+        producer = NewWalsProducer(self.peer, self.key, self.source_conn_id)
+        try:
+            async for event, found in producer.open_stream():
+                yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+                await producer.commit(found)
+        finally:
+            await producer.aclose()
+
+
+class NewWalsProducer(SharedStreamProducer):
+    """Announces new WALs of one peer, and moves the mark over what has been persisted."""
+
+    def __init__(self, peer: str, key: str, source_conn_id: str = DEFAULT_CONN_ID) -> None:
+        self._peer = peer
+        self._key = key
+        self._source_conn_id = source_conn_id
+        self._stream: NewWalsStream | None = None
+        self._announced: dict[str, int] = {}  # by group, beyond the mark
+
+    async def open_stream(self) -> AsyncGenerator[tuple[dict[str, Any], NewWals], None]:
+        """Yields announcements with what `advance` needs of them, for ever. Raises SourceError."""
+        self._stream = await open_stream(self._source_conn_id, self._peer, self._key)
+        while True:
+            try:
+                found = await self._stream.next(dict(self._announced))
+            except ZkError as error:
+                log.warning("not watching for now: %s", error)
+                await asyncio.sleep(REFUSED_RETRY_S)
+                continue
+            self._announced.update(found.newest)
+            yield payload(self._peer, found), found
+
+    async def advance(self, batch: Sequence[AdvanceItem]) -> None:
+        """Move the mark over what Airflow has stored; what it has not is announced again."""
+        for item in batch:
+            if item.outcome.acked:
+                await self.commit(item.broker_payload)
+            else:
+                self._forget(item.broker_payload)
+
+    async def commit(self, found: NewWals) -> None:
+        """Move the mark over `found`."""
+        if self._stream is not None:
+            await self._stream.commit(found.newest)
+            self._forget(found)
+
+    async def aclose(self) -> None:
+        """End the ZooKeeper session."""
+        if self._stream is not None:
+            await self._stream.close()
+
+    def _forget(self, found: NewWals) -> None:
+        for group, timestamp in found.newest.items():
+            if self._announced.get(group, -1) <= timestamp:
+                self._announced.pop(group, None)
+        if self._stream is not None:
+            self._stream.look_again()
+
+
+async def open_stream(source_conn_id: str, peer: str, key: str) -> NewWalsStream:
+    """The stream of a connection's cluster. Raises SourceError."""
+    source = await asyncio.to_thread(HBaseSourceHook(source_conn_id).get_conn)
+    return NewWalsStream(source, peer, key)
+
+
+def payload(peer: str, found: NewWals) -> dict[str, Any]:
+    """What is announced: the peer, how many closed WALs are new, and the newest of each group that has any (milliseconds)."""
+    return {"peer": peer, "wals": found.count, "newest": dict(found.newest)}
+
+
+def refusal(peer: str, error: Exception) -> dict[str, Any]:
+    """Why there is nothing to wait for."""
+    return {"peer": peer, "error": str(error)}
