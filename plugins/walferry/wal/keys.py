@@ -43,14 +43,20 @@ def parse_keys(buf: Bytes, entries: EntryIndex) -> Keys:
     """The keys of entries that `scan_entries` found in `buf`, up to a malformed cluster id or a name that is not UTF-8."""
     first = np.zeros(len(entries) + 1, dtype=np.int64)
     np.cumsum(entries.cluster_id_count, out=first[1:])
-    halves = np.zeros((int(first[-1]), 2), dtype=np.uint64)
-    bad_id = cluster_ids_into(buf, entries.key_start, entries.key_end, first, halves)
+    halves = np.empty((int(first[-1]), 2), dtype=np.uint64)
+    bad_id = cluster_ids_into(buf, entries.key_start, entries.key_end, first, halves) if len(halves) else len(entries)
     bad_name = _first_bad_name(buf, entries)
     count = min(bad_id, bad_name)
     wrong = "" if count == len(entries) else BAD_ID if count == bad_id else BAD_NAME
-    distinct, which = np.unique(halves[: first[count]], axis=0, return_inverse=True)
+    return Keys(count, _cluster_ids(first[: count + 1], halves[: first[count]]), wrong)
+
+
+def _cluster_ids(first: Ints, halves: NDArray[np.uint64]) -> ClusterIds:
+    if not len(halves):  # as nearly always: only what came by replication has ids
+        return ClusterIds(first, np.empty(0, dtype=np.int64), ())
+    distinct, which = np.unique(halves, axis=0, return_inverse=True)
     ids = tuple(UUID(int=int(most) << 64 | int(least)) for least, most in distinct)
-    return Keys(count, ClusterIds(first[: count + 1], which.reshape(-1).astype(np.int64), ids), wrong)
+    return ClusterIds(first, which.reshape(-1).astype(np.int64), ids)
 
 
 def _first_bad_name(buf: Bytes, entries: EntryIndex) -> int:

@@ -6,7 +6,7 @@ The caller opens files and says where they lie; nothing here knows of file syste
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, Protocol
 
 import numpy as np
@@ -49,6 +49,12 @@ class Window:
     def next_positions(self) -> Ints:
         """File offset just after each entry: the position to register once the entry has been dealt with."""
         return self.index.cells_end + self.base
+
+    def until(self, offset: int) -> Window:
+        """The entries that end at or before an offset of the file; maybe none."""
+        count = int(np.searchsorted(self.next_positions, offset, side="right"))
+        index = EntryIndex(*(getattr(self.index, f.name)[:count] for f in fields(EntryIndex)))
+        return Window(self.buf, self.base, index)
 
 
 def read_windows(

@@ -194,6 +194,12 @@ def read_int32(buf: Bytes, pos: int) -> int:
 
 
 @inlined
+def read_uint8(buf: Bytes, pos: int) -> int:
+    """The byte at `pos` as a signed integer of 64 bits; the caller has checked that it is there."""
+    return int(buf[np.uint64(pos)] & 0xFF)
+
+
+@inlined
 def read_uint16(buf: Bytes, pos: int) -> int:
     """The big-endian uint16 at `pos`; the caller has checked that it is there."""
     p = np.uint64(pos)
@@ -279,10 +285,10 @@ def walk_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     row_len = read_uint16(buf, key)
     if row_len > key_len - MIN_KEY:
         return key, BAD_CELL_KEY
-    fam_len = buf[np.uint64(key + 2 + row_len)]
+    fam_len = read_uint8(buf, key + 2 + row_len)
     if fam_len > MAX_FAMILY or fam_len > key_len - MIN_KEY - row_len:
         return key + 2 + row_len, BAD_CELL_KEY
-    cell_type = buf[np.uint64(key + key_len - 1)]
+    cell_type = read_uint8(buf, key + key_len - 1)
     if cell_type > 14 or not VALID_TYPES >> cell_type & 1:
         return key + key_len - 1, BAD_CELL_TYPE
     return after, 0

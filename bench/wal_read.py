@@ -1,0 +1,176 @@
+"""Reading a WAL: ours beside HBase's own reader, on the same file in the page cache, one thread each, in turns.
+
+    PYTHONPATH=plugins python -m bench.wal_read          WALFERRY_BENCH_WAL_MB (256), WALFERRY_BENCH_WAL_ROUNDS (7)
+
+ HBase's reader   iterates entries and cells and drops them; a warm JVM
+ scan             finds all entries and walks their cells, over the mapped file
+ read and scan    the same through `read_windows`, as shipping does: the file is copied into windows
+ decode           to Arrow record batches, one row a cell, everything copied into columns
+
+The files are written by HBase's own writer: 100-byte values, 8 regions, and either two cells an entry (single puts of two
+columns) or 400 (batches). The scan is to reach 5 GB/s, and decoding to be faster than HBase's reader.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from embedded.jars import hbase_classpath
+from embedded.java import find_java, jvm_options
+from walferry.storage import open_wal
+from walferry.wal.arrow import read_batches
+from walferry.wal.header import TAIL_BYTES, parse_header, trailer_start
+from walferry.wal.reader import read_windows
+from walferry.wal.scan import scan_entries
+
+MEGABYTES = int(os.environ.get("WALFERRY_BENCH_WAL_MB", "256"))
+ROUNDS = int(os.environ.get("WALFERRY_BENCH_WAL_ROUNDS", "7"))
+WARM_UP = 4  # reads by which a JVM has compiled what matters
+WINDOW = 8 << 20
+SHAPES = {"2 cells an entry": 2, "400 cells an entry": 400}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One pass over the file, by one thread."""
+
+    seconds: float
+    cpu_seconds: float
+    entries: int | None  # None if only cells are handed out
+    cells: int
+
+
+class HBaseReader:
+    """The JVM behind WalReadBench.java."""
+
+    def __enter__(self) -> Self:
+        command = [find_java(), *jvm_options(), "-Xmx1g", "-cp", os.pathsep.join(map(str, hbase_classpath()))]
+        command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", Path(__file__).with_name("WalReadBench.java")]
+        self._jvm = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        assert self._jvm.stdin is not None
+        self._jvm.stdin.close()
+        self._jvm.wait(timeout=60)
+
+    def write(self, path: Path, size: int, cells_an_entry: int) -> None:
+        self._ask(f"write {path} {size} {cells_an_entry}")
+
+    def read(self, path: Path) -> Run:
+        nanoseconds, cpu_nanoseconds, entries, cells = map(int, self._ask(f"read {path}").split())
+        return Run(nanoseconds / 1e9, cpu_nanoseconds / 1e9, entries, cells)
+
+    def _ask(self, line: str) -> str:
+        assert self._jvm.stdin is not None
+        assert self._jvm.stdout is not None
+        self._jvm.stdin.write(line + "\n")
+        self._jvm.stdin.flush()
+        answer = self._jvm.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"HBase's reader ended with code {self._jvm.wait(timeout=60)}; its error is above")
+        return answer
+
+
+class Timer:
+    """Wall-clock and CPU seconds of the calling thread since it was made."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.thread_time()
+
+    def stop(self, entries: int | None, cells: int) -> Run:
+        return Run(time.perf_counter() - self._wall, time.thread_time() - self._cpu, entries, cells)
+
+
+def scan(path: Path) -> Run:
+    """Scan the mapped file, window by window; the mapping itself is not counted."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ) as mapped:
+        buf = np.frombuffer(mapped, dtype=np.uint8)
+        pos = parse_header(bytes(mapped[:1000]), str(path)).first_entry
+        end = trailer_start(mapped[-TAIL_BYTES:], len(mapped))
+        assert end is not None
+        entries = cells = 0
+        timer = Timer()
+        while pos < end:
+            found = scan_entries(buf, pos, min(end, pos + WINDOW))
+            entries += len(found.index)
+            cells += int(found.index.cell_count.sum())
+            pos = found.consumed
+        run = timer.stop(entries, cells)
+        del buf, found  # or the file could not be unmapped
+        return run
+
+
+def read_and_scan(path: Path) -> Run:
+    entries = cells = 0
+    timer = Timer()
+    with open_wal(f"file://{path}") as file:
+        for window in read_windows(file, str(path), 0, window_bytes=WINDOW, partial_tail="error"):
+            entries += len(window.index)
+            cells += int(window.index.cell_count.sum())
+    return timer.stop(entries, cells)
+
+
+def decode(path: Path) -> Run:
+    cells = 0
+    timer = Timer()
+    with open_wal(f"file://{path}") as file:
+        for batch in read_batches(file, str(path)):
+            cells += batch.num_rows
+    return timer.stop(None, cells)
+
+
+def measure(hbase: HBaseReader, path: Path, shape: str) -> None:
+    size = path.stat().st_size / 1e6
+    for _ in range(WARM_UP):
+        expected = hbase.read(path)
+    print(f"\n{shape}: {size:.0f} MB, {expected.entries:,} entries, {expected.cells:,} cells; MB/s, round by round")
+    ways: dict[str, Callable[[Path], Run]] = {
+        "HBase's reader": hbase.read,
+        "scan": scan,
+        "read and scan": read_and_scan,
+        "decode": decode,
+    }
+    runs: dict[str, list[Run]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            run = way(path)
+            if run.cells != expected.cells or run.entries not in (None, expected.entries):
+                raise RuntimeError(f"{name} found {run.entries} entries and {run.cells} cells")
+            runs[name].append(run)
+    for name, found in runs.items():
+        wall, cpu = [size / run.seconds for run in found], [size / run.cpu_seconds for run in found]
+        rounds = " ".join(f"{speed:6.0f}" for speed in wall)
+        figures = f"median {statistics.median(wall):6.0f}  best {max(wall):6.0f}  per CPU-second {statistics.median(cpu):6.0f}"
+        print(f"  {name:15} {rounds}   {figures}")
+    pairs = list(zip(runs["HBase's reader"], runs["decode"], strict=True))
+    wall_ratio = statistics.median(theirs.seconds / ours.seconds for theirs, ours in pairs)
+    cpu_ratio = statistics.median(theirs.cpu_seconds / ours.cpu_seconds for theirs, ours in pairs)
+    print(f"  decode / HBase's reader, median of the rounds: {wall_ratio:.2f} (in CPU time {cpu_ratio:.2f})")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="walferry-bench-") as folder, HBaseReader() as hbase:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # ours has one core; the JVM has been started and may use all
+        for shape, cells_an_entry in SHAPES.items():
+            path = Path(folder) / f"bench%2C16020%2C1.{cells_an_entry}"
+            hbase.write(path, MEGABYTES * 1_000_000, cells_an_entry)
+            measure(hbase, path, shape)
+            path.unlink()
+
+
+if __name__ == "__main__":
+    main()
