@@ -30,7 +30,7 @@ jars: venv
 lint: venv
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
-	$(VENV)/bin/mypy embedded
+	$(VENV)/bin/mypy embedded demo
 
 test: jars
 	$(PYTHON) -m pytest -m 'not soak'

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 
 from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
-from embedded.hdfs import SMALL_JVM, Hdfs
-from embedded.processes import ClusterError, JavaProcess, free_port, start_java, wait_until
+from embedded.hdfs import Hdfs
+from embedded.processes import SMALL_JVM, ClusterError, JavaProcess, free_port, start_java, wait_until
 
 START_TIMEOUT_S = 480
 STOP_TIMEOUT_S = 90
@@ -80,7 +80,7 @@ class DistributedCluster:
 
     def launch_servers(self) -> None:
         """Master and RegionServers; HDFS and ZooKeeper run already."""
-        self.master = self._launch("master", "master.HMaster", ["start"], self.options.master_heap, ("-XX:+UseSerialGC",))
+        self.master = self._launch("master", "master.HMaster", ["start"], self.options.master_heap, SMALL_JVM)
         for _ in range(self.options.regionservers):
             self._launch_regionserver()
 

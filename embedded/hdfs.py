@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from embedded.hbase import write_site
-from embedded.processes import JavaProcess, free_port, start_java, wait_until
+from embedded.processes import SMALL_JVM, JavaProcess, free_port, start_java, wait_until
 
 START_TIMEOUT_S = 300
-SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class Hdfs:

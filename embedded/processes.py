@@ -16,6 +16,8 @@ from embedded.jars import hbase_classpath, py4j_jar
 from embedded.java import find_java, helper_classes, jvm_options
 
 LOG_TAIL_LINES = 40
+# For processes that do little: less memory, and less time spent compiling.
+SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class ClusterError(RuntimeError):

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
-from embedded.processes import ClusterError, JavaProcess, free_port, start_java, wait_until
+from embedded.processes import SMALL_JVM, ClusterError, JavaProcess, free_port, start_java, wait_until
 
 START_TIMEOUT_S = 300
 
@@ -54,7 +54,7 @@ class StandaloneCluster:
             folder=self.folder,
             classpath=[self.address.hbase_site.parent],
             heap=self._heap,
-            options=["-XX:+UseSerialGC"],
+            options=SMALL_JVM,
         )
 
     def await_ready(self) -> None:

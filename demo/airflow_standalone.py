@@ -1,0 +1,169 @@
+"""Airflow standalone on this repo's dags and plugins, with a home of its own, and the few calls of its API the demo makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from embedded.processes import free_port
+
+REPO = Path(__file__).resolve().parents[1]
+START_TIMEOUT_S = 300
+RUN_TIMEOUT_S = 600
+CALL_TIMEOUT_S = 30
+LOG_TAIL_LINES = 60
+TRIES = 5
+ENDED = ("success", "failed")
+
+
+class AirflowError(RuntimeError):
+    """Airflow did not start, or a run did not end."""
+
+
+class Airflow:
+    """Airflow under `home`; it ends with this process. `connections` are environment variables AIRFLOW_CONN_…"""
+
+    def __init__(self, home: Path, connections: Mapping[str, str]) -> None:
+        self.url = f"http://localhost:{free_port()}"
+        self._home = home
+        self._log = home / "airflow.log"
+        self._environment = {**os.environ, **_settings(home, self.url), **connections}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._client = httpx.Client(base_url=self.url, timeout=CALL_TIMEOUT_S)
+
+    def launch(self) -> None:
+        """Start without waiting."""
+        self._home.mkdir(parents=True, exist_ok=True)
+        with self._log.open("wb") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "embedded.hold", str(Path(sys.executable).with_name("airflow")), "standalone"],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=REPO,
+                env=self._environment,
+            )
+
+    def await_dag(self, dag_id: str) -> None:
+        """Wait until scheduler, DAG processor and API work and know the DAG."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not (self._is_healthy() and self._logged_in() and self._get(f"/api/v2/dags/{dag_id}") is not None):
+            if self._process is None or self._process.poll() is not None:
+                raise AirflowError(f"Airflow ended while starting; {self.log_tail()}")
+            if time.monotonic() > deadline:
+                raise AirflowError(f"Airflow does not know DAG {dag_id} after {START_TIMEOUT_S} s; {self.log_tail()}")
+            time.sleep(0.5)
+
+    def unpause(self, dag_id: str) -> None:
+        """Let the scheduler run it: what was triggered, and what its schedule says."""
+        self._call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
+        """Have the scheduler run the DAG; returns the run's id."""
+        run = self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": dict(conf)})
+        return str(run["dag_run_id"])
+
+    def await_runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """Wait until no run is queued or running; returns all, which are `success` or `failed` then."""
+        deadline = time.monotonic() + RUN_TIMEOUT_S
+        while time.monotonic() < deadline:
+            runs = self.runs(dag_id)
+            if all(run["state"] in ENDED for run in runs):
+                return runs
+            time.sleep(0.5)
+        raise AirflowError(f"runs of {dag_id} did not end within {RUN_TIMEOUT_S} s; {self.log_tail()}")
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """All runs, the oldest first: those of the schedule too."""
+        answer = self._get(f"/api/v2/dags/{dag_id}/dagRuns?order_by=run_after&limit=100") or {"dag_runs": []}
+        return list(answer["dag_runs"])
+
+    def returned(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> Any:
+        """What a mapped task returned; None if it did not."""
+        place = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
+        answer = self._get(f"{place}?map_index={map_index}&deserialize=true")
+        return None if answer is None else answer["value"]
+
+    @property
+    def password(self) -> str:
+        """Of user `admin`; Airflow makes one at its first start."""
+        text: str = json.loads((self._home / "passwords.json").read_text())["admin"]
+        return text
+
+    def stop(self) -> None:
+        """End all of Airflow's processes."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait(60)
+
+    def log_tail(self) -> str:
+        """The end of the log, for an error message."""
+        lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
+        return "\n".join([f"the end of {self._log}:", *lines[-LOG_TAIL_LINES:]])
+
+    def _is_healthy(self) -> bool:
+        try:
+            health = self._client.get("/api/v2/monitor/health").json()
+        except (httpx.HTTPError, ValueError):
+            return False
+        return all(health.get(part, {}).get("status") == "healthy" for part in ("scheduler", "dag_processor"))
+
+    def _logged_in(self) -> bool:
+        if "Authorization" not in self._client.headers:
+            token = self._call("POST", "/auth/token", {"username": "admin", "password": self.password})["access_token"]
+            self._client.headers["Authorization"] = f"Bearer {token}"
+        return True
+
+    def _get(self, path: str) -> dict[str, Any] | None:
+        """The answer; None if there is no such thing. Tried again on a busy machine: reading twice does no harm."""
+        for left in reversed(range(TRIES)):
+            try:
+                answer = self._client.get(path)
+                if answer.status_code == httpx.codes.NOT_FOUND:
+                    return None
+                answer.raise_for_status()
+                value: dict[str, Any] = answer.json()
+                return value
+            except httpx.HTTPError as error:
+                if left == 0:
+                    raise AirflowError(f"GET {path}: {error}; {self.log_tail()}") from error
+                time.sleep(1)
+        raise AssertionError("unreachable")
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            answer = self._client.request(method, path, json=body)
+            answer.raise_for_status()
+        except httpx.HTTPError as error:
+            raise AirflowError(f"{method} {path}: {error}; {self.log_tail()}") from error
+        value: dict[str, Any] = answer.json()
+        return value
+
+
+def _settings(home: Path, url: str) -> dict[str, str]:
+    port = url.rsplit(":", 1)[1]
+    return {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(REPO / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPO / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": port,
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
+        # The commands that `airflow standalone` starts are looked for on PATH.
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+    }

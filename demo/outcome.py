@@ -1,0 +1,59 @@
+"""Comparing both sides with HBase's own client, and the tables that the demo prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from embedded.client import GLOBAL, JavaClient
+
+COLUMNS = {  # HBase's metric: what the demo calls it
+    "logEditsRead": "entries read",
+    "logEditsFiltered": "entries filtered",
+    "shippedOps": "mutations shipped",
+    "shippedCells": "cells shipped",
+    "shippedBytes": "bytes shipped",
+    "shippedBatches": "requests",
+    "completedLogs": "WALs done",
+}
+
+
+def compare(source: JavaClient, slave: JavaClient, tables: Mapping[str, Mapping[str, int]]) -> tuple[bool, list[str]]:
+    """Whether GLOBAL families are the same cell by cell and LOCAL ones empty on the slave; and that as a table."""
+    holds = True
+    rows = [("table", "family", "scope", "cells in source", "cells in slave", "outcome")]
+    examples: list[str] = []
+    for table, scopes in tables.items():
+        for family, scope in scopes.items():
+            found = source.compare(table, slave, families=[family])
+            as_wanted = found.same and found.left > 0 if scope == GLOBAL else found.right == 0 and found.left > 0
+            wanted = "same, cell by cell" if scope == GLOBAL else "not replicated"
+            outcome = wanted if as_wanted else f"WRONG: {found.different} cells differ"
+            rows.append((table, family, "GLOBAL" if scope == GLOBAL else "LOCAL", f"{found.left:,}", f"{found.right:,}", outcome))
+            if not as_wanted:
+                holds = False
+                examples += [f"  {table}: {example}" for example in found.examples[:5]]
+    return holds, [*text_table(rows, right=(3, 4)), *examples]
+
+
+def shipped(reports: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """The reports of batches, (run, report) each, as a table of what was shipped and what was filtered."""
+    rows: list[tuple[str, ...]] = [("run", *COLUMNS.values())]
+    reasons: list[str] = []
+    for run, report in reports:
+        totals = report["totals"]
+        rows.append((run, *(f"{totals[metric]:,}" for metric in COLUMNS)))
+        reasons += [f"  filtered in {run}, {reason}: {count:,}" for reason, count in sorted(totals["filteredByReason"].items())]
+        reasons += [f"  FAILED in {run}: {reason}" for reason in report["failures"]]
+    return [*text_table(rows, right=range(1, len(rows[0]))), *reasons]
+
+
+def text_table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> list[str]:
+    """Rows, the first of which is the head, as lines; columns numbered in `right` are aligned to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    to_right = set(right)
+    lines = [
+        "  ".join(c.rjust(w) if i in to_right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+        for row in rows
+    ]
+    return [f"  {line}" for line in [lines[0], "-" * max(map(len, lines)), *lines[1:]]]

@@ -1,0 +1,76 @@
+"""`embedded.hold` leaves nothing of a program of many processes behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).parents[2]
+
+# A program with a child in a session of its own and an orphan: both write their pid and would sleep on.
+PROGRAM = """
+import os, subprocess, sys, time
+sleeper = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"]
+subprocess.Popen(sleeper, start_new_session=True)
+if os.fork() == 0:
+    subprocess.Popen(sleeper)
+    os._exit(0)
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def held():
+    command = [sys.executable, "-m", "embedded.hold", sys.executable, "-c", PROGRAM]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=REPO)
+    assert process.stdout is not None
+    yield process, [int(process.stdout.readline()) for _ in range(3)]
+    process.kill()
+    process.wait(30)
+
+
+def exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def all_gone(pids: list[int]) -> bool:
+    deadline = time.monotonic() + 60
+    while any(map(exists, pids)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return not any(map(exists, pids))
+
+
+def test_all_descendants_end_when_the_input_ends(held):
+    process, pids = held
+    assert all(map(exists, pids))
+
+    process.stdin.close()
+
+    assert process.wait(60) != 0
+    assert all_gone(pids)
+
+
+def test_all_descendants_end_at_sigterm(held):
+    process, pids = held
+
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(60) != 0
+    assert all_gone(pids)
+
+
+def test_the_exit_code_is_the_commands():
+    command = [sys.executable, "-m", "embedded.hold", sys.executable, "-c", "raise SystemExit(7)"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=REPO) as process:
+        assert process.wait(60) == 7
