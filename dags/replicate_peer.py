@@ -77,6 +77,7 @@ PEER_NAME = "{{ task.op_kwargs['peer'] }}"  # so pass it by name
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
+    description="Ship what is queued for the managed HBase replication peers of a cluster",
     params=PARAMS,
     default_args={
         "retries": 2,
