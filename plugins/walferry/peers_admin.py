@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from kazoo.client import KazooClient
 
-from walferry.plan import plan_peer
+from walferry.plan import PeerPlan, plan_peer
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import admin, master
 from walferry.rpc.connection import Connection
@@ -123,16 +123,15 @@ class PeerAdmin:
         if peer.config.get(HANDED_BACK_KEY) != new_id:
             raise Refused(f"peer {peer_id} has not been handed back to {new_id}: do that first, without --finish")
         self._check_successor(peer, new_id)
-        unshipped = self._unshipped(peer_id)  # what is shipped stays shipped, so this may be read first
+        plan = self._plan(peer_id)  # what is shipped stays shipped, so this may be read first
+        shipped = {wal.name for group in plan.groups for wal in group.wals if wal.finished}
         ours = read_queues(self.zk, self.nodes, peer_id)
         theirs = {wal.name.text for queue in read_queues(self.zk, self.nodes, new_id) for wal in queue.wals}
-        last = {wals[-1].name.text for queue in ours if queue.live for wals in groups(queue).values()}
-        waiting = sorted(({*unshipped} | last) - theirs)
+        waiting = {wal.name.text for queue in ours for wal in queue.wals} - theirs - shipped
         _refuse_odd_queues(ours)
         if waiting:
-            raise Refused(
-                f"{_listed(waiting, unshipped)} queued for {peer_id} alone. Let a batch ship it (roll first), then finish again"
-            )
+            alone = f"{_listed(sorted(waiting), _unshipped(plan))} queued for {peer_id} alone"
+            raise Refused(f"{alone}. Let a batch ship it (roll first), then finish again")
         self._remove(peer_id)
 
     def remove(self, peer_id: str, *, drop_backlog: bool = False) -> None:
@@ -248,17 +247,15 @@ class PeerAdmin:
         live = [queue for queue in read_queues(self.zk, self.nodes, peer_id) if queue.live]
         return {group: wals[-1].name.timestamp for queue in live for group, wals in groups(queue).items()}
 
-    def _unshipped(self, peer_id: str) -> dict[str, str]:
-        """Queued WALs that are not being written to and not known to be shipped whole, with what is wrong with their group."""
-        plan = plan_peer(self.zk, self.nodes, WalStore(self.source.wal_root), peer_id)
-        return {wal.name: group.problem or "" for group in plan.groups for wal in group.wals if not wal.finished}
+    def _plan(self, peer_id: str) -> PeerPlan:
+        return plan_peer(self.zk, self.nodes, WalStore(self.source.wal_root), peer_id)
 
     def _unshipped_when_closed(self, peer_id: str) -> dict[str, str]:
         found: dict[str, str] = {}
 
         def look() -> set[str]:
             found.clear()
-            found.update(self._unshipped(peer_id))
+            found.update(_unshipped(self._plan(peer_id)))
             return set(found)
 
         self._await_none(look, CLOSING_S)
@@ -329,6 +326,11 @@ def _shipped(peer: Peer) -> Peer:
     """What decides which edits go where."""
     kept = {key: value for key, value in peer.config.items() if not key.startswith(OWN_KEYS)}
     return replace(peer, id="", state="", config=kept)
+
+
+def _unshipped(plan: PeerPlan) -> dict[str, str]:
+    """Planned WALs that are not known to be shipped whole, with what is wrong with their group."""
+    return {wal.name: group.problem or "" for group in plan.groups for wal in group.wals if not wal.finished}
 
 
 def _refuse_odd_queues(queues: Sequence[Queue]) -> None:

@@ -1,0 +1,57 @@
+"""Handing a peer back after a RegionServer has died and HBase has claimed its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from embedded.client import GLOBAL, even_splits
+from embedded.processes import wait_until
+from tests.cluster.walferry_runs import ship, source_of
+from walferry.peers_admin import PeerAdmin, Refused, peer_admin
+from walferry.zk.queues import Queue, read_queues
+
+ROWS = 2000
+CLAIM_TIMEOUT_S = 240  # HBase waits 30 to 60 s before it claims
+
+
+@pytest.fixture
+def admin(distributed_pair) -> Iterator[PeerAdmin]:
+    with peer_admin(source_of(distributed_pair.source.address)) as peers:
+        yield peers
+
+
+def recovered(admin: PeerAdmin, peer_id: str) -> list[Queue]:
+    return [queue for queue in read_queues(admin.zk, admin.nodes, peer_id) if queue.id.recovered]
+
+
+def test_a_peer_with_a_claimed_queue_is_handed_back_when_it_is_drained(admin, distributed_pair, java_client, unique):
+    source, slave = (java_client(cluster.address) for cluster in distributed_pair)
+    ours, new, table = unique("peer"), unique("peer"), unique("t")
+    for client in (source, slave):
+        client.create_table(table, {"f": GLOBAL}, even_splits(4))
+    admin.create(ours, slave.address.cluster_key)
+    source.put_many(table, ROWS, ["f:q"])
+    distributed_pair.source.start_regionserver()
+    distributed_pair.source.kill_regionserver(0)
+    wait_until(lambda: recovered(admin, ours) != [], "HBase claims the queue", processes=[], timeout=CLAIM_TIMEOUT_S)
+
+    with pytest.raises(Refused, match="not shipped whole"):
+        admin.remove(ours)
+    admin.begin_hand_back(ours, new)
+    source.put_many(table, ROWS, ["f:q"], first=ROWS)
+    with pytest.raises(Refused, match=f"queued for {ours} alone"):
+        admin.finish_hand_back(ours, new)
+    assert [summary.error for summary in ship(admin.source, ours) if summary.error] == []
+    assert recovered(admin, ours) == []
+
+    servers = source.region_servers()
+    admin.finish_hand_back(ours, new)
+    assert read_queues(admin.zk, admin.nodes, ours) == []
+    source.roll_wals()
+    source.put_many(table, ROWS, ["f:q"], first=2 * ROWS)
+    wait_until(lambda: slave.count_rows(table) == 3 * ROWS, "HBase has replicated the rest", processes=[], timeout=120)
+    assert source.compare(table, slave).same
+    assert source.region_servers() == servers  # none has aborted over a queue that was drained under its hands
+    source.remove_peer(new)
