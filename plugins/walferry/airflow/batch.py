@@ -73,7 +73,7 @@ def roll(source: SourceCluster, peer_id: str) -> Rolled:
     for server in sorted(set(failures) - alive):
         log.info("%s is gone, its WALs need no roll", server)
     failures = {server: why for server, why in sorted(failures.items()) if server in alive}
-    return Rolled(len(servers & {s for s in servers if str(s) in alive}) - len(failures), failures)
+    return Rolled(len(alive & {str(server) for server in servers}) - len(failures), failures)
 
 
 def refusal(source: SourceCluster, peer_id: str) -> str | None:
