@@ -48,8 +48,11 @@ class NewWalsSensor(BaseSensorOperator):
             raise AirflowFailException(str(error)) from error
         return self._wait(context, until=time.time() + self.timeout)
 
-    def execute_complete(self, context: Context, event: dict[str, Any], until: float) -> dict[str, Any]:
-        """Take what the trigger found, or wait on, until the time `until`, if another run has taken it."""
+    def execute_complete(self, context: Context, event: dict[str, Any], until: float | None = None) -> dict[str, Any]:
+        """Take what the trigger found, or wait on, until the time `until`, if another run has taken it.
+
+        `until` is lost in `dag.test()`, which resumes a task with the event only.
+        """
         if "error" in event:
             raise AirflowFailException(event["error"])
         source = self._source()
@@ -57,7 +60,7 @@ class NewWalsSensor(BaseSensorOperator):
             if commit(zk, _own(source), self.peer, self._key(context), event["newest"]):
                 return event
         self.log.info("another run took these WALs; waiting for the next")
-        return self._wait(context, until)
+        return self._wait(context, until or time.time() + self.timeout)
 
     def _wait(self, context: Context, until: float) -> dict[str, Any]:
         self.defer(

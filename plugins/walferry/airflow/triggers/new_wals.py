@@ -48,8 +48,8 @@ class NewWalsTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait for closed WALs beyond the mark; yields one event."""
         try:
-            self._stream = await open_stream(self.source_conn_id, self.peer, self.key)
-            event = payload(self.peer, await self._stream.next())
+            async with await open_stream(self.source_conn_id, self.peer, self.key) as self._stream:
+                event = payload(self.peer, await self._stream.next())
         except (ZkError, SourceError) as error:
             event = refusal(self.peer, error)
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
