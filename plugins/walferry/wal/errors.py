@@ -49,7 +49,7 @@ class WalTruncatedError(WalError):
 class WalUnsupportedError(WalError):
     """A sound WAL of a kind that cannot be read yet (compressed, encrypted, a codec of someone else's)."""
 
-    advice = "Such files have to be shipped by HBase itself, by enabling a plain peer for them"
+    advice = "HBase's own tools read such files: `hbase wal` prints them, WALPlayer applies them to a cluster"
 
 
 class WalPositionError(WalError):
