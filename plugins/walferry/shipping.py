@@ -21,7 +21,7 @@ from kazoo.client import KazooClient
 from walferry.acknowledged import Acknowledged, WalOffset
 from walferry.closedness import await_closed
 from walferry.counters import Counters
-from walferry.filters import FilterRules, filter_window, uuid_field
+from walferry.filters import FilterRules, Kept, filter_window, uuid_field
 from walferry.lanes import LaneLimits, Lanes, Stopped
 from walferry.plan import Candidate, GroupCandidates, candidates
 from walferry.sinks.replicate import ShippingStopped, SlaveUnreachable
@@ -29,8 +29,9 @@ from walferry.slave import Slave
 from walferry.source import SourceCluster
 from walferry.storage import WalLocation, WalStore
 from walferry.summary import GroupSummary, Status, read_group, write_group
+from walferry.wal.errors import WalCorruptError
 from walferry.wal.header import TAIL_BYTES, trailer_start
-from walferry.wal.reader import read_windows
+from walferry.wal.reader import Window, read_windows
 from walferry.zk.client import SESSION_TIMEOUT_S, connected
 from walferry.zk.cluster import cluster_id
 from walferry.zk.errors import LastWal, LeaseHeld, PeerError
@@ -251,12 +252,20 @@ class _GroupShipping:
             for window in windows:
                 if time.monotonic() > self._deadline:
                     return False
-                kept = filter_window(window, rules, location.url)
-                lanes.dispatch(window, kept, number)
-                self._counters.read(window, kept)
-                self._ends[number] = int(window.next_positions[-1])
-                self._acknowledged.read_to(WalOffset(number, self._ends[number]))
+                try:
+                    self._hand_out(window, number, filter_window(window, rules, location.url), lanes)
+                except WalCorruptError as e:  # in a key: the entries before it go on their way
+                    sound = window.until(e.offset)
+                    if len(sound.index):
+                        self._hand_out(sound, number, filter_window(sound, rules, location.url), lanes)
+                    raise
         return True
+
+    def _hand_out(self, window: Window, number: int, kept: Kept, lanes: Lanes) -> None:
+        lanes.dispatch(window, kept, number)
+        self._counters.read(window, kept)
+        self._ends[number] = int(window.next_positions[-1])
+        self._acknowledged.read_to(WalOffset(number, self._ends[number]))
 
     def _register(self) -> None:
         """Write down how far all lanes are acknowledged; take finished WALs out of the queue."""

@@ -90,8 +90,9 @@ def queues(source: SourceCluster, peer_id: str) -> list[Queue]:
 
 
 def positions(source: SourceCluster, peer_id: str) -> dict[str, int]:
-    """WAL name → registered position, of all WALs that are queued for the peer."""
-    return {wal.name.text: wal.position for queue in queues(source, peer_id) for wal in queue.wals}
+    """WAL name → registered position, of all WALs that are queued for the peer; those without a readable one are left out."""
+    wals = [wal for queue in queues(source, peer_id) for wal in queue.wals]
+    return {wal.name.text: wal.position for wal in wals if isinstance(wal.position_or_problem, int)}
 
 
 def await_progress(source: SourceCluster, peer_id: str, before: Mapping[str, int], timeout: float = 120) -> None:

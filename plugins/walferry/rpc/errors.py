@@ -25,6 +25,7 @@ from walferry.protos.hbase_pb2 import ExceptionResponse
 
 MAX_MESSAGE_CHARS = 1000
 MAX_TRACE_CHARS = 16_000
+MISSING_ADVICE = "Create it there as it is in the source, or leave it out of the peer; until then its WAL group waits"
 
 
 class RpcError(Exception):
@@ -116,7 +117,7 @@ class TableNotFound(RemoteError):
         return _table_in(self.message)
 
     def __str__(self) -> str:
-        return f"{self.server}: table {self.table or self.message} does not exist there"
+        return f"{self.server}: table {self.table or self.message} does not exist there. {MISSING_ADVICE}"
 
 
 class ColumnFamilyNotFound(RemoteError):
@@ -135,7 +136,7 @@ class ColumnFamilyNotFound(RemoteError):
     def __str__(self) -> str:
         if self.family is None:
             return super().__str__()
-        return f"{self.server}: column family {self.family} of table {self.table} does not exist there"
+        return f"{self.server}: column family {self.family} of table {self.table} does not exist there. {MISSING_ADVICE}"
 
 
 class AccessDenied(RemoteError):
@@ -200,9 +201,10 @@ _BY_CLASS: dict[str, type[RemoteError]] = {
     "PleaseHoldException": ServerNotReady,
     "CallDroppedException": ServerOverloaded,
     "CallQueueTooBigException": CallQueueTooBig,
+    "IllegalArgumentException": RemoteError,  # e.g. what cannot be a table's name
 }
 # A sink writes through a client of its own, which wraps these in exceptions that look as if a retry could help.
-_CAUSES_THAT_DECIDE = re.compile(r"\b(TableNotFoundException|NoSuchColumnFamilyException)\b: ?(.*)")
+_CAUSES_THAT_DECIDE = re.compile(r"\b(TableNotFoundException|NoSuchColumnFamilyException|IllegalArgumentException)\b: ?(.*)")
 _FAMILY = re.compile(r"Column family (\S+) does not exist in region .*? in table '([^']+)'")
 _TABLE_PATTERNS = (
     re.compile(r"[Tt]able '?([^\s',]+)'? (?:was not found|does not exist)"),

@@ -24,7 +24,7 @@ from kazoo.protocol.states import KazooState
 from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, commit, hosts, read, retried
 from walferry.zk.errors import ConnectError, EnabledPeer, LeaseHeld, LeaseLost, MissingPeer, PeerError, ZkError
 from walferry.zk.layout import OwnZNodes, ZNodes
-from walferry.zk.peers import DISABLED
+from walferry.zk.peers import DISABLED, ENABLED_ADVICE
 from walferry.zk.values import decode_state
 
 ACQUIRE_TRIES = 50  # each time somebody else has acquired and released in between
@@ -171,7 +171,7 @@ def _disabled_version(zk: KazooClient, nodes: ZNodes, peer_id: str) -> int:
         raise MissingPeer(peer_id, f"there is no {path}", "It was removed, or was never added")
     state = decode_state(znode.value, path)
     if state != DISABLED:
-        raise EnabledPeer(peer_id, f"it is {state}, so its RegionServers ship it themselves", "Disable it")
+        raise EnabledPeer(peer_id, f"it is {state}, so its RegionServers ship it themselves", ENABLED_ADVICE)
     return int(znode.stat.version)
 
 

@@ -27,6 +27,9 @@ from walferry.zk.values import decode_peer, decode_state
 MANAGED_KEY = "walferry.managed"
 ENABLED = "ENABLED"
 DISABLED = "DISABLED"
+ENABLED_ADVICE = (
+    "Disable it; if Walferry has shipped it before, restart the RegionServers too: their sources name WALs that are gone"
+)
 # Endpoints that put whole entries into the other cluster's sinks, which is what Walferry does.
 INTER_CLUSTER_ENDPOINTS = ("", "org.apache.hadoop.hbase.replication.regionserver.HBaseInterClusterReplicationEndpoint")
 _ZNODE_PARENT = re.compile(r"/.*[^/]")
@@ -145,7 +148,7 @@ def check_shippable(peer: Peer) -> None:
         raise EnabledPeer(
             peer.id,
             f"it is {peer.state}, so its RegionServers ship it themselves",
-            "Disable it; if Walferry has shipped it before, restart the RegionServers too: their sources name WALs that are gone",
+            ENABLED_ADVICE,
         )
     if peer.serial:
         raise SerialPeer(

@@ -58,6 +58,14 @@ def test_a_missing_column_family_is_named_with_its_table():
     assert "column family nofam of table ns:t1 does not exist there" in str(found)
 
 
+def test_what_cannot_be_a_table_s_name_is_not_tried_again():
+    found = error("java.io.IOException", "java.io.IOException: Illegal character code:65533, <?> at 0" + FRAMES + (
+        "\nCaused by: java.lang.IllegalArgumentException: Illegal character code:65533, <?> at 0" + FRAMES
+    ))  # fmt: skip
+    assert found.do_not_retry
+    assert "Illegal character code:65533" in str(found)
+
+
 @pytest.mark.parametrize(
     ("class_name", "kind"),
     [

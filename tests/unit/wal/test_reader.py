@@ -94,6 +94,20 @@ def test_an_entry_of_several_megabytes_is_read_through_small_windows() -> None:
     assert read(encode_wal(written), window_bytes=64 << 10).entries == list(map(encode_entry, written))
 
 
+def test_a_window_up_to_an_offset_has_the_entries_that_end_there_or_before() -> None:
+    data = encode_wal(SAMPLE)
+    (window,) = read_windows(MemoryFile(data), "f", 0, partial_tail="error")
+    ends = window.next_positions.tolist()
+    assert [len(window.until(offset).index) for offset in (0, ends[0] - 1, ends[0], ends[2] + 1, ends[-1])] == [
+        0,
+        0,
+        1,
+        3,
+        len(ends),
+    ]
+    assert window.until(ends[1]).next_positions.tolist() == ends[:2]
+
+
 def test_a_wal_without_entries_is_no_error() -> None:
     assert read(encode_wal([])) == Read([], [], [])
     assert read(encode_wal([], trailer=b"")) == Read([], [], [])
