@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,35 +12,44 @@ import pytest
 from embedded import wire
 from embedded.client import GLOBAL, LOCAL, JavaClient
 from embedded.hbase import ClusterAddress
+from embedded.standalone import StandaloneCluster
 from walferry.storage import open_wal
 from walferry.wal.arrow import read_batches
 from walferry.wal.errors import WalPositionError
 from walferry.wal.header import TAIL_BYTES, trailer_start
-from walferry.wal.names import WalName, parse_wal_name
+from walferry.wal.names import parse_wal_name
 from walferry.wal.reader import read_windows
 
 BIG_VALUE = bytes(range(256)) * 20_480  # 5 MiB
 ALL_BYTES = bytes(range(256))
-CLOSE_TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
-def client(standalone_pair: Any, java_client: Callable[[ClusterAddress], JavaClient]) -> JavaClient:
-    return java_client(standalone_pair.source.address)
+def cluster(cluster_folder: Path) -> Iterator[StandaloneCluster]:
+    """A cluster of this module's own: only the stop of a server closes hbase:meta's WAL."""
+    with StandaloneCluster(cluster_folder / "decoded", name="decoded") as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
-def wals(client: JavaClient) -> list[str]:
-    """URLs of closed WALs that hold all kinds of edits in several tables and families, and of hbase:meta's."""
-    root = Path(client.address.wal_root.removeprefix("file://"))
-    client.roll_wals()
-    before = newest_of_groups(root)
+def client(cluster: StandaloneCluster, java_client: Callable[[ClusterAddress], JavaClient]) -> JavaClient:
+    return java_client(cluster.address)
+
+
+@pytest.fixture(scope="module")
+def wals(cluster: StandaloneCluster, client: JavaClient) -> list[str]:
+    """URLs of closed WALs that hold all kinds of edits in several tables and families, and hbase:meta's."""
     write_all_kinds(client)
     client.roll_wals()
-    after = newest_of_groups(root)
-    names = [n.text for n, _ in wal_files(root) if n.group in before and before[n.group] <= n.timestamp < after[n.group]]
-    assert any(name.endswith(".meta") for name in names)
-    return [closed_wal(root, name) for name in names]
+    client.write("decoded", [wire.put("after the roll", {"f:q": b"value"})])
+    cluster.stop()
+    root = Path(cluster.address.wal_root.removeprefix("file://"))
+    urls = [f"file://{path}" for path in [*root.glob("WALs/*/*"), *root.glob("oldWALs/*")] if not path.name.startswith(".")]
+    names = [parse_wal_name(url.rpartition("/")[2]) for url in urls]
+    assert any(name.is_meta for name in names)
+    assert len(names) > 2
+    assert all(is_closed(url) for url in urls)
+    return urls
 
 
 def write_all_kinds(client: JavaClient) -> None:
@@ -73,32 +81,9 @@ def write_all_kinds(client: JavaClient) -> None:
     client.flush("decoding:other")  # markers
 
 
-def wal_files(root: Path) -> Iterator[tuple[WalName, Path]]:
-    for path in [*root.glob("WALs/*/*"), *root.glob("oldWALs/*")]:
-        if not path.name.startswith("."):
-            yield parse_wal_name(path.name), path
-
-
-def newest_of_groups(root: Path) -> dict[str, int]:
-    newest: dict[str, int] = {}
-    for name, _ in wal_files(root):
-        newest[name.group] = max(name.timestamp, newest.get(name.group, 0))
-    return newest
-
-
-def closed_wal(root: Path, name: str) -> str:
-    """URL of the WAL, wherever it lies, as soon as it has its trailer."""
-    deadline = time.monotonic() + CLOSE_TIMEOUT_S
-    while time.monotonic() < deadline:
-        for found, path in wal_files(root):
-            if found.text == name:
-                url = f"file://{path}"
-                with open_wal(url) as file:
-                    tail = bytes(file.read_at(max(0, file.size - TAIL_BYTES), TAIL_BYTES))
-                    if trailer_start(tail, file.size) is not None:
-                        return url
-        time.sleep(0.1)
-    raise AssertionError(f"{name} has no trailer after {CLOSE_TIMEOUT_S} s")
+def is_closed(url: str) -> bool:
+    with open_wal(url) as file:
+        return trailer_start(bytes(file.read_at(max(0, file.size - TAIL_BYTES), TAIL_BYTES)), file.size) is not None
 
 
 def decode(url: str, **options: Any) -> list[dict[str, Any]]:
