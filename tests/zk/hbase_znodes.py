@@ -8,6 +8,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from walferry.protos import hbase_pb2 as pb
+from walferry.zk.client import hosts
 from walferry.zk.layout import ZNodes
 from walferry.zk.queue_ids import parse_queue_id
 from walferry.zk.values import PBUF, encode_position
@@ -127,7 +128,7 @@ class HBaseZNodes:
 
 def expire(client: KazooClient) -> None:
     """End the client's session at the server, as its timeout would; the client finds out when it comes back."""
-    same = KazooClient(client.hosts and ",".join(f"{host}:{port}" for host, port in client.hosts), client_id=client.client_id)
-    same.start(10)
+    same = KazooClient(hosts(client), client_id=client.client_id)
+    same.start(30)
     same.stop()
     same.close()

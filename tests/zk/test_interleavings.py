@@ -190,12 +190,21 @@ class Shipping(RuleBasedStateMachine):
 
 @pytest.mark.timeout(900)
 def test_no_interleaving_loses_a_wal_moves_a_position_back_or_has_two_holders(zookeeper: ZooKeeperServer) -> None:
+    run_shippings(zookeeper, examples=25, steps=40)
+
+
+@pytest.mark.soak
+def test_no_interleaving_of_very_many_does(zookeeper: ZooKeeperServer) -> None:
+    run_shippings(zookeeper, examples=600, steps=60)
+
+
+def run_shippings(zookeeper: ZooKeeperServer, examples: int, steps: int) -> None:
     machine = type("Machine", (Shipping,), {"quorum": zookeeper.quorum})
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=40,
-            stateful_step_count=40,
+            max_examples=examples,
+            stateful_step_count=steps,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
         ),

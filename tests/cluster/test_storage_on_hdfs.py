@@ -1,0 +1,142 @@
+"""Finding, opening and waiting for WALs on a real HDFS."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hdfs_native import Client
+
+from embedded.hdfs import Hdfs
+from walferry import closedness as module
+from walferry import storage
+from walferry.closedness import Closed, Open, WalNotClosed, await_closed, closedness
+from walferry.storage import StoreError, WalLocation, WalStore
+from walferry.wal.header import EMPTY_TRAILER
+from walferry.wal.names import WalName, parse_wal_name
+
+SERVER = "rs-1.example.org,16020,1700000000001"
+ENTRIES = b"PWAL" + os.urandom(3_000_000)
+
+
+@pytest.fixture(scope="module")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    hdfs = Hdfs(Path(tmp_path_factory.mktemp("hdfs")))
+    try:
+        hdfs.start()
+        yield hdfs
+    finally:
+        hdfs.kill()
+
+
+@pytest.fixture
+def client(hdfs: Hdfs) -> Client:
+    client = Client(hdfs.url)
+    client.delete("/hbase", True)
+    for folder in (f"WALs/{SERVER}", f"WALs/{SERVER}-splitting", "oldWALs"):
+        client.mkdirs(f"/hbase/{folder}", create_parent=True)
+    return client
+
+
+@pytest.fixture
+def store(hdfs: Hdfs) -> WalStore:
+    return WalStore(f"{hdfs.url}/hbase")
+
+
+@pytest.fixture
+def wal() -> WalName:
+    return parse_wal_name("rs-1.example.org%2C16020%2C1700000000001.1700000000123")
+
+
+def located(store: WalStore, wal: WalName) -> WalLocation:
+    found = store.locate(wal)
+    assert found is not None
+    return found
+
+
+def test_a_closed_wal_is_found_and_read(client: Client, store: WalStore, wal: WalName) -> None:
+    with client.create(f"/hbase/WALs/{SERVER}/{wal}") as file:
+        file.write(ENTRIES + EMPTY_TRAILER)
+    location = await_closed(store, wal)
+    assert location == WalLocation(f"{store.root}/WALs/{SERVER}/{wal}", len(ENTRIES + EMPTY_TRAILER), archived=False)
+    assert closedness(store, location) == Closed(len(ENTRIES))
+    with store.open(location) as opened:
+        assert opened.read_at(0, len(ENTRIES)) == ENTRIES
+        assert opened.read_at(1_234_567, 1000) == ENTRIES[1_234_567:1_235_567]
+        assert opened.read_at(len(ENTRIES), 1000) == EMPTY_TRAILER
+
+
+def test_a_wal_can_be_read_on_while_it_is_archived(client: Client, store: WalStore, wal: WalName) -> None:
+    with client.create(f"/hbase/WALs/{SERVER}/{wal}") as file:
+        file.write(ENTRIES + EMPTY_TRAILER)
+    location = located(store, wal)
+    with store.open(location) as opened:
+        client.rename(f"/hbase/WALs/{SERVER}/{wal}", f"/hbase/oldWALs/{wal}")
+        assert opened.read_at(1_000_000, 1000) == ENTRIES[1_000_000:1_001_000]
+    with pytest.raises(FileNotFoundError, match=str(wal)):
+        store.open(location)
+    assert located(store, wal).archived
+
+
+def test_the_stale_length_of_an_open_file_is_not_taken_for_its_end(
+    client: Client, store: WalStore, wal: WalName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its writer has written all of it and goes on; the NameNode knows of nothing."""
+    monkeypatch.setattr(module, "POLL_S", 0.05)
+    file = client.create(f"/hbase/WALs/{SERVER}/{wal}")
+    file.write(ENTRIES)
+    assert located(store, wal).size < len(ENTRIES)
+    assert isinstance(closedness(store, located(store, wal)), Open)
+    with pytest.raises(WalNotClosed, match="no trailer"):
+        await_closed(store, wal, timeout_s=0.3)
+    file.write(EMPTY_TRAILER)
+    file.close()
+    assert await_closed(store, wal).size == len(ENTRIES + EMPTY_TRAILER)
+
+
+def test_an_archived_file_whose_writer_never_closed_it_is_read_at_its_recovered_length(
+    client: Client, store: WalStore, wal: WalName
+) -> None:
+    """What HDFS knows of it at first is the length at the last hsync, or nothing."""
+    file = client.create(f"/hbase/oldWALs/{wal}")
+    file.write(ENTRIES[:1_000_000])
+    file.hsync()
+    file.write(ENTRIES[1_000_000:2_000_000])
+    stale = located(store, wal).size
+    location = await_closed(store, wal, timeout_s=60)
+    assert location.size >= max(stale, 1_000_000)
+    with store.open(location) as opened:
+        assert opened.size == location.size
+        assert opened.read_at(0, opened.size) == ENTRIES[: location.size]
+
+    def write_on() -> None:
+        file.write(ENTRIES)
+        file.close()
+
+    with pytest.raises(RuntimeError):
+        write_on()
+
+
+def test_a_name_node_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, wal: WalName) -> None:
+    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_S", 2)
+    with pytest.raises(StoreError, match=r"^hdfs://localhost:1/hbase/WALs/.* no answer within 2 s\. Check wal_root"):
+        WalStore("hdfs://localhost:1/hbase").locate(wal)
+
+
+def test_a_name_node_that_stops_answering_is_given_up(
+    hdfs: Hdfs, client: Client, store: WalStore, wal: WalName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with client.create(f"/hbase/oldWALs/{wal}") as file:
+        file.write(ENTRIES)
+    assert located(store, wal).archived
+    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_S", 1)
+    namenode = hdfs.processes[0].popen
+    namenode.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(StoreError, match="no answer within 1 s"):
+            store.locate(wal)
+    finally:
+        namenode.send_signal(signal.SIGCONT)
+    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_S", 60)
+    assert located(store, wal).archived
