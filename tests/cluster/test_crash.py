@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from embedded.spark import submit
+from tests.cluster.proxy import Flow
 from tests.cluster.walferry_runs import WalTruth, plan, roll
 
 SPEED = 3 << 20  # bytes a second, so that a job ships for some time
@@ -26,6 +27,15 @@ def kill_tree(pid: int) -> int:
         except psutil.NoSuchProcess:
             continue
     return len(tree)
+
+
+def settled(flow: Flow) -> int:
+    """Bytes that have passed once what a killed job had sent has passed too."""
+    passed = -1
+    while passed != flow.passed:
+        passed = flow.passed
+        time.sleep(0.5)
+    return passed
 
 
 @pytest.mark.timeout(0)
@@ -45,15 +55,16 @@ def test_a_job_killed_again_and_again_loses_nothing_and_no_position_runs_ahead(
                 roll(sides.at, proxied_peer)
                 assert truth.read_closed()
             proxied.sink.requests.speed = SPEED
-            passed = proxied.sink.requests.passed
+            passed = settled(proxied.sink.requests)
             job = submit(sides.at, proxied_peer, "crash", out=log)
             give_up = time.monotonic() + PATIENCE
             while proxied.sink.requests.passed < passed + (64 << 10):
                 assert job.poll() is None, f"ended with {job.returncode}: {(tmp_path / 'job.log').read_text()[-2000:]}"
                 assert time.monotonic() < give_up
                 time.sleep(0.01)
-            delay = random.uniform(0, 3)
+            delay = random.uniform(0, 4)
             time.sleep(delay)
+            assert job.poll() is None
             processes = kill_tree(job.pid)
             job.wait()
             proven = truth.check()
