@@ -41,6 +41,7 @@ test-unit: venv
 demo: jars
 	@$(PYTHON) -m demo
 
+bench: export PYTHONPATH := $(CURDIR)/plugins
 bench: jars
 	$(PYTHON) -m bench.wal_read
 	$(PYTHON) -m bench.replication
