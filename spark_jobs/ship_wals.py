@@ -33,7 +33,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--lanes", type=int, default=2, help="connections a WAL group sends on (default 2)")
     parser.add_argument("--sink-ratio", type=float, default=0.1, help="share of the slave's RegionServers to use (default 0.1)")
     args = parser.parse_args(argv)
-    if args.deadline <= 0:
+    if not args.deadline > 0:
         parser.error(f"--deadline is {args.deadline:g}; it must be more than 0 seconds")
     if not 1 <= args.lanes <= 64:
         parser.error(f"--lanes is {args.lanes}; it must be 1 to 64")
@@ -43,8 +43,21 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Plan, ship each group in a task of its own, print the outcome."""
+    """Ship; what the job refuses to begin with, or cannot, is said in a line."""
     args = parse_args()
+    from walferry.source import SourceError
+    from walferry.storage import StoreError
+    from walferry.zk.errors import ZkError
+
+    try:
+        return _run(args)
+    except (SourceError, StoreError, ZkError) as e:
+        print(f"nothing is shipped: {e}", file=sys.stderr)
+        return 1
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Plan, ship each group in a task of its own, print the outcome."""
     from walferry.plan import plan_peer
     from walferry.shipping import GroupJob, ship_group
     from walferry.source import SourceCluster

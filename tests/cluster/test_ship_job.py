@@ -1,60 +1,99 @@
-"""The Spark job as spark-submit runs it."""
+"""The Spark job as it is submitted: what it ships, prints, keeps and returns."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
+from dataclasses import asdict
 
 import pytest
 
-from embedded.spark import submit
-from tests.cluster.walferry_runs import plan, roll
-from walferry.summary import Status, read_run
+from embedded.spark import JOB
+from embedded.wire import put
+from tests.cluster.dead_queues import DeadQueue
+from tests.cluster.spark_runs import run
+from tests.cluster.walferry_runs import positions, roll
+from walferry.summary import GroupSummary, Status, read_run
 from walferry.zk.client import connected
 
 
-@pytest.fixture
-def job(sides, tmp_path):
-    """`job(peer, run id)` → exit code and output of the job."""
-
-    def run(peer_id: str, run_id: str = "run", **options: object) -> tuple[int, str]:
-        log = tmp_path / "job.log"
-        with log.open("wb") as out:
-            code = submit(sides.at, peer_id, run_id, out=out, **options).wait(300)
-        return code, log.read_text()
-
-    return run
+@pytest.fixture(scope="module")
+def parse_args():
+    spec = importlib.util.spec_from_file_location("ship_wals", JOB)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.parse_args
 
 
-def test_it_ships_and_its_summaries_come_back_through_zookeeper(sides, both, peer, job):
-    table = both()
-    sides.source.put_many(table, 1000, ["f:a", "l:b"])
-    roll(sides.at, peer)
-    code, output = job(peer, "manual__2026-01-01T00:00:00+00:00")
-    assert code == 0, output
+def kept(sides, peer: str, run_id: str) -> list[GroupSummary]:
     with connected(sides.at.quorum) as zk:
-        (kept,) = read_run(zk, sides.at, peer, "manual__2026-01-01T00:00:00+00:00")
-    assert (kept.status, kept.shippedOps, kept.shippedCells, kept.cellsFiltered) == (Status.DONE, 1000, 1000, 1000)
-    (printed,) = [json.loads(line) for line in output.splitlines() if line.startswith("[{")]
-    assert printed[0]["shippedOps"] == 1000
+        return read_run(zk, sides.at, peer, run_id)
+
+
+def test_a_job_ships_each_group_prints_what_it_did_and_keeps_it_in_zookeeper(sides, both, peer, tmp_path):
+    table = both()
+    sides.source.put_many(table, 2000, ["f:a", "l:b"], batch=100)
+    roll(sides.at, peer)
+    done = run(sides.at, peer, "run 1/é", tmp_path)
+    assert done.code == 0, done.output
     assert sides.source.compare(table, sides.slave, families=["f"]).same
-    assert not plan(sides.at, peer).to_ship
+    assert sides.slave.scan_all(table, ["l"]) == []
+
+    (summary,) = kept(sides, peer, "run 1/é")
+    assert (summary.status, summary.shippedCells, summary.cellsFiltered) == (Status.DONE, 2000, 2000)
+    assert f"{summary.group}: done, shipped {summary.completedLogs} WALs, 2000 operations" in done.output
+    assert json.loads(done.output.splitlines()[-1]) == [asdict(summary)]
+
+    again = run(sides.at, peer, "run2", tmp_path)
+    assert again.code == 0, again.output
+    assert f"peer {peer}: no closed WALs are queued" in again.output
+    assert kept(sides, peer, "run2") == []
 
 
-def test_a_peer_that_is_not_there_ends_it_with_the_reason(job):
-    code, output = job("nosuchpeer")
-    assert code != 0
-    assert "peer nosuchpeer: there is no" in output
+def test_a_group_that_fails_makes_the_job_fail_after_the_others_are_shipped(sides, both, peer, tmp_path):
+    table = both()
+    sides.source.write(table, [put("row", {"f:a": b"v"})])
+    roll(sides.at, peer)
+    lost = DeadQueue(sides.at, sides.source, peer)
+    missing = lost.add(None)
+    done = run(sides.at, peer, "run", tmp_path)
+    assert done.code == 1, done.output
+    assert f"{lost.group}: failed, shipped 0 WALs" in done.output
+    assert f"{lost.group}: WAL {missing.name} is queued, but there is no such file" in done.output
+    assert {s.group: s.status for s in kept(sides, peer, "run")}[lost.group] is Status.FAILED
+    assert sides.source.compare(table, sides.slave).same
+    assert lost.positions() == {missing.name: 0}
+
+
+def test_a_peer_that_must_not_be_shipped_ends_the_job_with_the_reason_alone(sides, unique, tmp_path):
+    peer = unique("peer")
+    sides.source.add_peer(peer, sides.slave.address.cluster_key, enabled=False)
+    try:
+        before = positions(sides.at, peer)
+        done = run(sides.at, peer, "run", tmp_path)
+        assert done.code == 1
+        assert f"peer {peer}: its configuration has no walferry.managed=true" in done.output
+        assert "Traceback" not in done.output
+        assert positions(sides.at, peer) == before
+        assert kept(sides, peer, "run") == []
+    finally:
+        sides.source.remove_peer(peer)
 
 
 @pytest.mark.parametrize(
-    ("args", "reason"),
+    ("args", "complaint"),
     [
-        (("--lanes", "0"), "--lanes is 0; it must be 1 to 64"),
-        (("--sink-ratio", "2"), "--sink-ratio is 2; it must be over 0 and at most 1"),
-        (("--deadline", "-1"), "--deadline is -1; it must be more than 0 seconds"),
+        ("--run-id r", "the following arguments are required: --source, --peer"),
+        ("--source {} --peer p --run-id r --deadline 0", "--deadline is 0; it must be more than 0 seconds"),
+        ("--source {} --peer p --run-id r --deadline nan", "--deadline is nan; it must be more than 0 seconds"),
+        ("--source {} --peer p --run-id r --deadline soon", "--deadline: invalid float value: 'soon'"),
+        ("--source {} --peer p --run-id r --lanes 65", "--lanes is 65; it must be 1 to 64"),
+        ("--source {} --peer p --run-id r --sink-ratio 0", "--sink-ratio is 0; it must be over 0"),
+        ("--source {} --peer p --run-id r --sink-ratio nan", "--sink-ratio is nan; it must be over 0"),
     ],
 )
-def test_arguments_are_checked(peer, job, args, reason):
-    code, output = job(peer, args=args)
-    assert code != 0
-    assert reason in output
+def test_wrong_arguments_are_refused_with_what_they_must_be(parse_args, capsys, args, complaint):
+    with pytest.raises(SystemExit) as exited:
+        parse_args(args.split())
+    assert exited.value.code == 2
+    assert complaint in capsys.readouterr().err

@@ -1,0 +1,74 @@
+"""The Spark job in processes of its own: run to its end, or killed with all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from embedded.spark import submit
+from walferry.source import SourceCluster
+
+WAIT_S = 300
+
+
+@dataclass(frozen=True)
+class Finished:
+    code: int
+    output: str
+
+
+class Job:
+    """A submitted Spark job; its output goes to a file below `folder`. A context manager that leaves no process behind."""
+
+    def __init__(self, source: SourceCluster, peer_id: str, run_id: str, folder: Path, **options: object) -> None:
+        self._log = folder / f"{time.monotonic_ns()}.log"
+        with self._log.open("wb") as out:
+            self._process = submit(source, peer_id, run_id, out=out, **options)  # type: ignore[arg-type]
+
+    @property
+    def output(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def finish(self) -> Finished:
+        return Finished(self._process.wait(WAIT_S), self.output)
+
+    def kill(self) -> None:
+        """kill -9 for everything of the job at once: spark-submit, JVM, driver, and the Python workers' own process groups."""
+        while processes := _session(self._process.pid):
+            for pid in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(0.05)
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+def run(source: SourceCluster, peer_id: str, run_id: str, folder: Path, **options: object) -> Finished:
+    """The job from its start to its end."""
+    with Job(source, peer_id, run_id, folder, **options) as job:
+        return job.finish()
+
+
+def _session(leader: int) -> list[int]:
+    """The living processes of a session."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+            if int(session) == leader and state != "Z":
+                found.append(int(stat.parent.name))
+    return found
