@@ -1,20 +1,23 @@
 """numba's njit with the settings that all kernels share, and with the function's own type for mypy.
 
-    compiled   the plain case
-    unmanaged  for kernels that allocate no array: without numba's reference counts, which makes them five times as fast
-               where kernels call each other in a loop
-    inlined    as unmanaged, for kernels that only other kernels call: their code becomes part of the caller's
+    unmanaged  for kernels that Python calls
+    inlined    for kernels that only other kernels call: their code becomes part of the caller's
 
-All release the GIL; what Python calls is cached on disk, since every Spark worker needs it. Indexing with an unsigned integer
-spares the check for negative ones and lets bytes be read as words.
+Kernels release the GIL. They may not allocate arrays: in return they do without numba's reference counts, which makes kernels
+that call each other in a loop five times as fast. Indexing with an unsigned integer spares the check for negative ones and lets
+bytes be read as words.
 
-numba keys a cached kernel on the source of its own module only: after a change to a kernel that another module calls, remove
-the `__pycache__` folders, or the other module goes on with the old one.
+What Python calls is cached on disk, since every Spark worker needs it. numba would take a cached kernel for good as long as the
+kernel's own module is unchanged, even if one that it calls has changed elsewhere; so the sources of this package, where such
+kernels are, become part of the cached name.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable
+from importlib import resources
 from typing import Any, TypeVar, cast
 
 from numba import njit
@@ -22,14 +25,14 @@ from numba import njit
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
-def compiled(kernel: Kernel) -> Kernel:
-    """`kernel` compiled to machine code, at its first call with a set of argument types."""
-    return _cached(kernel, {"nogil": True})
-
-
 def unmanaged(kernel: Kernel) -> Kernel:
-    """As `compiled`, for a kernel that allocates no array; numba refuses others."""
-    return _cached(kernel, {"nogil": True, "_nrt": False})
+    """`kernel` compiled to machine code, at its first call with a set of argument types."""
+    kernel.__qualname__ += f"_{_sources_digest()}"
+    options: dict[str, Any] = {"nogil": True, "_nrt": False}
+    try:
+        return cast(Kernel, njit(cache=True, **options)(kernel))
+    except RuntimeError:  # neither the code's folder nor the user's cache folder can be written: compile in each process
+        return cast(Kernel, njit(**options)(kernel))
 
 
 def inlined(kernel: Kernel) -> Kernel:
@@ -37,8 +40,10 @@ def inlined(kernel: Kernel) -> Kernel:
     return cast(Kernel, njit(nogil=True, _nrt=False, forceinline=True)(kernel))  # type: ignore[call-overload]
 
 
-def _cached(kernel: Kernel, options: dict[str, Any]) -> Kernel:
-    try:
-        return cast(Kernel, njit(cache=True, **options)(kernel))
-    except RuntimeError:  # neither the code's folder nor the user's cache folder can be written: compile in each process
-        return cast(Kernel, njit(**options)(kernel))
+@functools.cache
+def _sources_digest() -> str:
+    sources = [file for file in resources.files("walferry.wal").iterdir() if file.name.endswith(".py")]
+    digest = hashlib.sha256()
+    for source in sorted(sources, key=lambda file: file.name):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:12]
