@@ -1,14 +1,17 @@
 """An HBase 2.x cluster as ZooKeeper sees it: every write here does what HBase's own code does, with its prefixes and multis."""
 
+import contextlib
 import os
+import socket
 import struct
+import time
 import uuid
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.protocol.serialization import Connect
 
 from walferry.protos import hbase_pb2 as pb
-from walferry.zk.client import hosts
 from walferry.zk.layout import ZNodes
 from walferry.zk.queue_ids import parse_queue_id
 from walferry.zk.values import PBUF, encode_position
@@ -16,6 +19,7 @@ from walferry.zk.values import PBUF, encode_position
 SERVER = "rs-1.example.org,16020,1700000000001"
 DEAD = "rs-2.example.org,16020,1700000000002"
 OTHER = "rs-3.example.org,16020,1700000000003"
+CLOSE_SESSION = -11  # ZooDefs.OpCode.closeSession
 
 
 def wal(timestamp: int, server: str = SERVER, provider: str = "") -> str:
@@ -128,7 +132,34 @@ class HBaseZNodes:
 
 def expire(client: KazooClient) -> None:
     """End the client's session at the server, as its timeout would; the client finds out when it comes back."""
-    same = KazooClient(hosts(client), client_id=client.client_id)
-    same.start(30)
-    same.stop()
-    same.close()
+    for _ in range(600):
+        if client.client_id is not None:
+            break
+        time.sleep(0.05)
+    assert client.client_id is not None, "the client has no session that could be ended"
+    session, password = client.client_id
+    ((host, port),) = client.hosts
+    # The server hangs up on a session that has ended already.
+    with contextlib.suppress(ConnectionError), socket.create_connection((host, int(port)), timeout=30) as connection:
+        connect = Connect(0, 0, 10_000, session, password, False).serialize()
+        connection.sendall(struct.pack(">i", len(connect)) + connect)
+        _frame(connection)
+        close = struct.pack(">ii", 1, CLOSE_SESSION)
+        connection.sendall(struct.pack(">i", len(close)) + close)
+        _frame(connection)
+
+
+def _frame(connection: socket.socket) -> None:
+    """Read one answer."""
+    (length,) = struct.unpack(">i", _exactly(connection, 4))
+    _exactly(connection, length)
+
+
+def _exactly(connection: socket.socket, length: int) -> bytes:
+    data = b""
+    while len(data) < length:
+        more = connection.recv(length - len(data))
+        if not more:
+            raise ConnectionError("closed by the server")
+        data += more
+    return data
