@@ -53,10 +53,11 @@ def source_conn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Run:
-    """How a run ended: its state, the tasks' states by task and label of the mapped instance, the reports by peer."""
+    """How a run ended: its state, the tasks' states and tries by task and label of the mapped instance, the reports by peer."""
 
     state: str
     tasks: dict[tuple[str, str | None], str]
+    tries: dict[tuple[str, str | None], int]
     reports: dict[str, dict[str, Any]]
 
 
@@ -88,8 +89,9 @@ def replicate_peer(dags: dict[str, Any]) -> Callable[..., Run]:
         with create_session() as session:
             instances = session.query(TaskInstance).filter(TaskInstance.run_id == ended.run_id).all()
             tasks = {(ti.task_id, ti.rendered_map_index): str(ti.state) for ti in instances}
+            tries = {(ti.task_id, ti.rendered_map_index): ti.try_number for ti in instances}
             values = XComModel.get_many(run_id=ended.run_id, key="return_value", task_ids="peer.report")
             reports = [XComModel.deserialize_value(x) for x in session.scalars(values).all()]
-        return Run(str(ended.state), tasks, {report["peer"]: report for report in reports})
+        return Run(str(ended.state), tasks, tries, {report["peer"]: report for report in reports})
 
     return run

@@ -153,6 +153,22 @@ def test_a_job_that_failed_is_submitted_once_more_under_the_same_run_id(run, clu
     assert len(set(run_ids)) == 1
 
 
+def test_a_job_in_which_a_queue_failed_is_left_to_the_next_batch(run, cluster):
+    cluster.summaries = [DONE, GroupSummary(group="g2", server="s2", status=Status.FAILED, error="table t does not exist")]
+    cluster.job_fails = 1
+    ended = run()
+    assert ended.state == "failed"
+    assert ended.reports["p"]["failures"] == ["s2 g2: failed: table t does not exist"]
+    assert len(cluster.commands) == 1
+
+
+def test_a_job_that_was_killed_is_submitted_again_although_a_queue_had_failed(run, cluster):
+    cluster.summaries = [GroupSummary(group="g1"), GroupSummary(group="g2", status=Status.FAILED, error="table t does not exist")]
+    cluster.job_fails = 1
+    run()
+    assert len(cluster.commands) == 2
+
+
 def test_a_job_that_fails_again_is_in_the_report(run, cluster):
     cluster.job_fails = 2
     ended = run()

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from embedded.client import GLOBAL, LOCAL, JavaClient
+from embedded.processes import free_port
 
 from .conftest import Run
 
@@ -67,12 +74,50 @@ def test_what_clients_wrote_arrives_and_an_idle_batch_starts_no_job(
     assert source.compare(table, slave, families=["f"]).same
 
 
+@pytest.fixture
+def spark_cluster(tmp_path) -> Iterator[int]:
+    """A Spark master and one worker on this machine; the master's port."""
+    port = free_port()
+    spark_class = Path(sys.executable).with_name("spark-class")
+    here = ["--host", "127.0.0.1", "--webui-port", "0"]
+    master = ["master.Master", *here, "--port", str(port)]
+    worker = ["worker.Worker", f"spark://127.0.0.1:{port}", *here, "--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path)]
+    environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "256m"}
+    log = tmp_path / "log"
+    with log.open("w") as out, ExitStack() as started:
+        for name, *words in (master, worker):
+            command = [spark_class, f"org.apache.spark.deploy.{name}", *words]
+            process = started.enter_context(subprocess.Popen(command, env=environ, stdout=out, stderr=out))
+            started.callback(process.kill)
+        give_up = time.monotonic() + 90
+        while "Registering worker" not in log.read_text():
+            assert time.monotonic() < give_up, log.read_text()
+            time.sleep(0.2)
+        yield port
+
+
+def test_a_spark_cluster_s_workers_ship_when_the_connection_names_its_master(
+    replicate_peer, source, slave, peer, table, spark_cluster, monkeypatch
+):
+    connection = f'{{"conn_type": "spark", "host": "spark://127.0.0.1", "port": {spark_cluster}}}'
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", connection)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    source.put_many(table, 100, ["f:a", "l:b"])
+    ended = replicate_peer(peer=peer, deadline=120)
+    assert ended.state == "success", ended.reports
+    assert ended.reports[peer]["totals"]["shippedOps"] == 100
+    assert source.compare(table, slave, families=["f"]).same
+
+
 def test_a_table_that_the_slave_lacks_fails_the_run_and_the_next_one_ships_it(replicate_peer, source, slave, peer, table):
     slave.drop_table(table)
     source.put_many(table, 10, ["f:a"])
     failed = replicate_peer(peer=peer, deadline=60)
     assert failed.state == "failed"
-    assert any(f"table {table} does not exist" in reason for reason in failed.reports[peer]["failures"])
+    (reason,) = failed.reports[peer]["failures"]
+    assert f"table {table} does not exist" in reason
+    assert failed.tries["peer.ship", peer] == 1  # trying again at once would not make the table
     slave.create_table(table, {"f": GLOBAL, "l": LOCAL})
     assert replicate_peer(peer=peer, deadline=60).state == "success"
     assert source.compare(table, slave, families=["f"]).same

@@ -9,13 +9,13 @@ from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context, conf
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.archive import build_archive
 from walferry.archive_entry import cache_folder
-from walferry.source import DEFAULT_CONN_ID
+from walferry.source import DEFAULT_CONN_ID, SourceCluster
 
 # Where the repo's spark_jobs lie if not beside its plugins: section [walferry] of airflow.cfg, or AIRFLOW__WALFERRY__SPARK_JOBS.
 CONFIG = ("walferry", "spark_jobs")
@@ -27,7 +27,8 @@ class ShipWalsOperator(SparkSubmitOperator):
     """Submits spark_jobs/ship_wals.py for `peer`, or skips itself if `plan` has nothing to ship.
 
     Spark itself is set up through the connection `conn_id`, spark-defaults.conf, or `conf`.
-    A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper.
+    A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. One that came to its
+    end is not: what failed in it, say because the slave was down until the deadline, is for the next batch.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "peer", "plan", "deadline", "source_conn_id")
@@ -65,7 +66,13 @@ class ShipWalsOperator(SparkSubmitOperator):
             *("--source", source.to_json(), "--peer", self.peer),
             *("--run-id", self.plan["run_id"], "--deadline", str(int(self.deadline))),
         ]
-        super().execute(context)
+        try:
+            super().execute(context)
+        except AirflowException as e:
+            failed = _failed_groups(source, self.peer, self.plan["run_id"])
+            if not failed:
+                raise  # it was killed or could not start: try again
+            raise AirflowFailException(f"peer {self.peer}: {failed} WAL groups were not shipped, see the report") from e
 
     def _get_hook(self) -> WalferrySubmitHook:
         return WalferrySubmitHook(
@@ -75,6 +82,19 @@ class ShipWalsOperator(SparkSubmitOperator):
             py_files=self.py_files,
             application_args=self.application_args,
         )
+
+
+def _failed_groups(source: SourceCluster, peer: str, run_id: str) -> int:
+    """How many groups failed, if the job has come to an end with all of them; else 0."""
+    from walferry.airflow import batch
+    from walferry.summary import Status
+    from walferry.zk.errors import ZkError
+
+    try:
+        summaries = batch.summaries(source, peer, run_id)
+    except ZkError:
+        return 0
+    return 0 if any(s.status is Status.RUNNING for s in summaries) else sum(s.failed for s in summaries)
 
 
 def _spark_jobs() -> Path:
