@@ -1,10 +1,16 @@
 """Real HBase clusters on this machine, for tests, demo and benchmark.
 
+standalone.py   HBase in one JVM with its own ZooKeeper, on local files
+distributed.py  HDFS, ZooKeeper, masters and RegionServers as processes of their own
+hdfs.py         the HDFS below the distributed clusters
+hbase.py        what all clusters share: addresses, settings, hbase-site.xml
+zookeeper.py    a ZooKeeper without HBase
+spark.py        the Spark job without Airflow
+client.py       HBase's own Java client, driven from Python
+wire.py         mutations and cells, as they go to the Java client and come back
 jars.py         HBase's jars from Maven Central, cached
 java.py         finding Java, compiling the helpers under java/
-processes.py    child processes that end with their parent
-hbase.py        what all clusters share: addresses, settings, hbase-site.xml
-standalone.py   one JVM with its own ZooKeeper, on local files
-distributed.py  HDFS, ZooKeeper, masters and RegionServers as processes of their own
-client.py       HBase's own Java client, driven from Python
+cache.py        folders that are filled once, whole or not at all
+processes.py    JVMs that end with their parent, and bounded waits
+hold.py         ends a program of many processes with its parent
 """
