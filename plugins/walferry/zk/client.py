@@ -28,6 +28,10 @@ from walferry.zk.errors import ConnectError
 
 log = logging.getLogger(__name__)
 
+# kazoo warns about once a second while an ensemble is away; who calls says it once.
+_kazoo_log = logging.getLogger("walferry.zk.kazoo")
+_kazoo_log.setLevel(logging.ERROR)
+
 SESSION_TIMEOUT_S = 20.0
 CONNECT_TIMEOUT_S = 30.0
 TCP_TIMEOUT_S = 4.0  # for each server: the next one is tried while the first is unreachable
@@ -73,6 +77,7 @@ def connect(
         hosts=quorum,
         timeout=session_timeout,
         handler=_BoundedHandler(call_timeout),
+        logger=_kazoo_log,
         connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0),
         command_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0, deadline=call_timeout),
     )
