@@ -34,7 +34,10 @@ MAX_KEY_BYTES: Final = 16 << 20
 CELL_LENGTHS: Final = 12  # kvLen, keyLen, valLen
 MIN_KEY: Final = 12  # rowLen, famLen, timestamp, type
 MIN_CELL: Final = CELL_LENGTHS + MIN_KEY
+MAX_ROW: Final = 0x7FFF
 MAX_FAMILY: Final = 127
+MAX_TAGS: Final = 0x7FFF
+MIN_TAG: Final = 3  # its length, and its type, which the length counts
 VALID_TYPES: Final = 1 << 4 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 14  # Put, Delete, DeleteFamilyVersion, DeleteColumn, DeleteFamily
 
 # What can be wrong. 0 is nothing.
@@ -47,6 +50,7 @@ BAD_CELL_KEY: Final = 6
 BAD_CELL_TYPE: Final = 7
 BAD_TAGS: Final = 8
 ENTRY_TOO_LONG: Final = 9
+BAD_TIMESTAMP: Final = 10
 PROBLEMS: Final = {
     BAD_KEY_LENGTH: f"the length of a WALKey is not between 1 and {MAX_KEY_BYTES}",
     BAD_KEY_FIELD: "a field of the WALKey is malformed or leaves the WALKey",
@@ -55,8 +59,9 @@ PROBLEMS: Final = {
     BAD_CELL_LENGTHS: "the lengths of a cell, its key and its value contradict each other",
     BAD_CELL_KEY: "row and family are longer than the cell's key",
     BAD_CELL_TYPE: "the cell's type is none of HBase's",
-    BAD_TAGS: "the length of the cell's tags contradicts the cell's length",
+    BAD_TAGS: "the lengths of the cell's tags contradict each other or the cell's length",
     ENTRY_TOO_LONG: f"the entry has more than {MAX_ENTRY_BYTES} bytes",
+    BAD_TIMESTAMP: "the cell's timestamp is negative",
 }
 
 # Rows of the table that the kernel fills, one column an entry.
@@ -267,13 +272,28 @@ def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
 
 
 @inlined
+def tags_fit(buf: Bytes, pos: int, end: int) -> bool:
+    """Whether `buf[pos:end]` is a series of whole tags."""
+    while end - pos >= MIN_TAG:
+        length = read_uint16(buf, pos)
+        if length < 1 or length > end - pos - 2:
+            return False
+        pos += 2 + length
+    return pos == end
+
+
+@inlined
 def walk_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
-    """(position after the cell at `pos`, 0), or (offset, what is wrong there), or (least end of range needed, INCOMPLETE)."""
+    """(position after the cell at `pos`, 0), or (offset, what is wrong there), or (least end of range needed, INCOMPLETE).
+
+    Whatever HBase's own reader refuses (KeyValueUtil.checkKeyValueBytes) is wrong: a sink checks nothing, and once such a cell is
+    in a slave's WAL, its RegionServers can neither replicate nor recover it.
+    """
     if end - pos < CELL_LENGTHS:
         return pos + MIN_CELL, INCOMPLETE
     kv_len, key_len, val_len = read_int32(buf, pos), read_int32(buf, pos + 4), read_int32(buf, pos + 8)
     tags_part = kv_len - 8 - key_len - val_len  # 0, or 2 + tagsLen
-    if key_len < MIN_KEY or val_len < 0 or kv_len > MAX_ENTRY_BYTES or tags_part < 0 or tags_part > 2 + 0xFFFF:
+    if key_len < MIN_KEY or val_len < 0 or kv_len > MAX_ENTRY_BYTES or tags_part < 0 or tags_part > 2 + MAX_TAGS:
         return pos, BAD_CELL_LENGTHS
     after = pos + 4 + kv_len
     tags = after - tags_part
@@ -283,7 +303,7 @@ def walk_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
         return after, INCOMPLETE
     key = pos + CELL_LENGTHS
     row_len = read_uint16(buf, key)
-    if row_len > key_len - MIN_KEY:
+    if row_len > key_len - MIN_KEY or row_len > MAX_ROW:
         return key, BAD_CELL_KEY
     fam_len = read_uint8(buf, key + 2 + row_len)
     if fam_len > MAX_FAMILY or fam_len > key_len - MIN_KEY - row_len:
@@ -291,6 +311,10 @@ def walk_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     cell_type = read_uint8(buf, key + key_len - 1)
     if cell_type > 14 or not VALID_TYPES >> cell_type & 1:
         return key + key_len - 1, BAD_CELL_TYPE
+    if read_uint8(buf, key + key_len - 9) > 0x7F:
+        return key + key_len - 9, BAD_TIMESTAMP
+    if tags_part > 2 and not tags_fit(buf, tags + 2, after):
+        return tags, BAD_TAGS
     return after, 0
 
 

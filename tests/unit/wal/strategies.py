@@ -22,7 +22,6 @@ from tests.unit.wal.encoder import (
 )
 from walferry.protos.hbase_pb2 import FamilyScope, ScopeType, WALKey
 
-INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 UINT64 = st.integers(0, (1 << 64) - 1)
 TYPE_NAMES = {PUT: "Put", DELETE: "Delete", 10: "DeleteFamilyVersion", 12: "DeleteColumn", 14: "DeleteFamily"}
 TYPES = (PUT, DELETE, DELETE_FAMILY_VERSION, DELETE_COLUMN, DELETE_FAMILY)
@@ -33,7 +32,7 @@ cells = st.builds(
     row=st.binary(min_size=1, max_size=40),
     family=st.binary(max_size=127),
     qualifier=st.binary(max_size=40),
-    timestamp=INT64,
+    timestamp=st.integers(0, (1 << 63) - 1),
     type=st.sampled_from(TYPES),
     value=st.binary(max_size=300),
     tags=tags,

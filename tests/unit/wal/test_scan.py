@@ -135,6 +135,12 @@ def with_cell(offset: int, replacement: bytes, cell: Cell = PUT_CELL) -> bytes:
         (with_cell(28, b"\5"), s.BAD_CELL_TYPE),
         (with_cell(28, b"\xff"), s.BAD_CELL_TYPE),
         (with_cell(34, b"\0\x0a", TAGGED), s.BAD_TAGS),
+        (with_cell(36, b"\0\0", TAGGED), s.BAD_TAGS),
+        (with_cell(36, b"\0\x08", TAGGED), s.BAD_TAGS),
+        (with_cell(36, b"\0\x0a", TAGGED), s.BAD_TAGS),
+        (with_cell(20, b"\x80"), s.BAD_TIMESTAMP),
+        (encode_entry(entry(Cell(b"r" * 0x8000, b"f", b"q", 1, PUT, b""))), s.BAD_CELL_KEY),
+        (encode_entry(entry(Cell(b"r", b"f", b"q", 1, PUT, b"", encode_tags([(8, b"v" * 0x7FFD)])))), s.BAD_CELL_LENGTHS),
     ],
 )
 def test_what_cannot_be_a_wal_s_is_a_problem_and_what_comes_before_is_found(data: bytes, code: int) -> None:
