@@ -175,9 +175,9 @@ class Lanes:
                 self._on_failure(e)
                 self.stop()
                 return
+            self._on_acknowledged(shipment)  # first: what may be registered has been counted
             self._acknowledged.close(ticket)
             self._budget.give_back(shipment.size)
-            self._on_acknowledged(shipment)
 
 
 def _parts(chosen: Ints, size: Ints, limits: LaneLimits) -> Iterator[Ints]:

@@ -270,6 +270,8 @@ class _GroupShipping:
     def _register(self) -> None:
         """Write down how far all lanes are acknowledged; take finished WALs out of the queue."""
         safe = self._acknowledged.safe()
+        if safe != self._registered:
+            self._publish()  # first: what is registered is not shipped again, so no later attempt of the run would count it
         while self._removed < safe.wal:
             self._finish_wal(self._removed)
             self._removed += 1
