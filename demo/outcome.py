@@ -44,6 +44,8 @@ def shipped(reports: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
         totals = report["totals"]
         rows.append((run, *(f"{totals[metric]:,}" for metric in COLUMNS)))
         reasons += [f"  filtered in {run}, {reason}: {count:,}" for reason, count in sorted(totals["filteredByReason"].items())]
+        if totals["cellsFiltered"]:
+            reasons.append(f"  filtered in {run}, cells of entries that were shipped in part: {totals['cellsFiltered']:,}")
         reasons += [f"  FAILED in {run}: {reason}" for reason in report["failures"]]
     return [*text_table(rows, right=range(1, len(rows[0]))), *reasons]
 

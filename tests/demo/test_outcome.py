@@ -61,9 +61,13 @@ def test_nothing_on_both_sides_does_not_hold(both):
 
 def test_a_batch_that_failed_is_told_with_its_reason():
     totals = dict.fromkeys(outcome.COLUMNS, 1234)
-    report = {"totals": {**totals, "filteredByReason": {"not_global": 7}}, "failures": ["the slave is gone"]}
+    report = {"totals": {**totals, "cellsFiltered": 7, "filteredByReason": {"not_global": 7}}, "failures": ["the slave is gone"]}
 
     lines = outcome.shipped([("manual", report)])
 
     assert lines[2].split() == ["manual", *["1,234"] * 7]
-    assert lines[3:] == ["  filtered in manual, not_global: 7", "  FAILED in manual: the slave is gone"]
+    assert lines[3:] == [
+        "  filtered in manual, not_global: 7",
+        "  filtered in manual, cells of entries that were shipped in part: 7",
+        "  FAILED in manual: the slave is gone",
+    ]

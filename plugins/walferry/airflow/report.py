@@ -21,7 +21,16 @@ COLUMNS = (
     "sizeOfLogQueue",
     "ageOfLastShippedOp",
 )
-TOTALS = ("shippedBatches", "failedBatches", "shippedOps", "shippedCells", "shippedBytes", "logEditsRead", "logReadInBytes")
+TOTALS = (
+    "shippedBatches",
+    "failedBatches",
+    "shippedOps",
+    "shippedCells",
+    "shippedBytes",
+    "logEditsRead",
+    "logReadInBytes",
+    "cellsFiltered",
+)
 TOTALS_OF_QUEUES = ("completedLogs", "uncleanlyClosedLogs", "sizeOfLogQueue", "bytesToShip", "bytesDone")
 MAX_GROUPS = 100  # in XCom and in the table; failed ones first
 MAX_REASON_CHARS = 500
@@ -85,6 +94,8 @@ def as_text(peer_id: str, plan: Mapping[str, Any] | None, reasons: Sequence[str]
             lines.append(f"({len(summaries) - len(shown)} more groups, all in the line of totals)")
         filtered = totals["filteredByReason"]
         lines += [f"logEditsFiltered {reason}: {count:,}" for reason, count in sorted(filtered.items())]
+        if totals["cellsFiltered"]:
+            lines.append(f"cellsFiltered, of edits that were shipped in part: {totals['cellsFiltered']:,}")
     lines += [f"FAILED {reason}" for reason in reasons]
     return "\n".join(lines)
 
