@@ -92,18 +92,20 @@ def rows_up_to(count: int) -> list[str]:
     return [f"row{i:04}" for i in range(count)]
 
 
-def lengths(recording: Recording) -> dict[str, int]:
-    """Offset of a byte of each length in the put number BROKEN."""
+def telling_bytes(recording: Recording) -> dict[str, int]:
+    """Offset of a byte of each length in the put number BROKEN, and of what else HBase's own reader would stop at."""
     index = scan_entries(np.frombuffer(recording.content, np.uint8), begin(recording), recording.puts[BROKEN].end).index
     cell = int(index.cells_start[0])
     return {
-        "key": begin(recording),
-        "key's field": int(index.key_start[0]) + 1,
-        "cell": cell + 3,
-        "cell's key": cell + 6,
-        "value": cell + 8,
-        "row": cell + 12,
-        "family": cell + 14 + len("row0000"),
+        "length of the key": begin(recording),
+        "length of the key's first field": int(index.key_start[0]) + 1,
+        "length of the cell": cell + 3,
+        "length of the cell's key": cell + 6,
+        "length of the value": cell + 8,
+        "length of the row": cell + 12,
+        "length of the family": cell + 14 + len("row0000"),
+        "sign of the timestamp": cell + 14 + len("row0000") + 1 + len("fq"),
+        "type": cell + 14 + len("row0000") + 1 + len("fq") + 8,
     }
 
 
@@ -116,13 +118,13 @@ def flipped(content: bytes, offset: int) -> bytes:
     return content[:offset] + bytes([content[offset] ^ 0xFF]) + content[offset + 1 :]
 
 
-def test_a_flipped_length_stops_the_position_at_its_entry(sides, peer, recording, another_queue, ship_beside, show):
-    flips = lengths(recording)
+def test_a_flipped_byte_stops_the_position_at_its_entry(sides, peer, recording, another_queue, ship_beside, show):
+    flips = telling_bytes(recording)
     queues = [another_queue() for _ in flips]
     wals = [queue.add(flipped(recording.content, at)) for queue, at in zip(queues, flips.values(), strict=True)]
     summaries = ship_beside(*queues)
     for what, queue, wal, summary in zip(flips, queues, wals, summaries, strict=True):
-        text = show(f"flipped length of a {what}", summary.error)
+        text = show(f"flipped {what}", summary.error)
         assert f"file://{wal} at byte " in text
         assert f"in the entry that begins at byte {begin(recording)}" in text
         assert queue.positions() == {wal.name: begin(recording)}
