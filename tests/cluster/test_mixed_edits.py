@@ -1,4 +1,8 @@
-"""A hundred thousand edits of all kinds arrive as they were made, from two real HDFS-backed servers on to two others."""
+"""A hundred thousand edits of all kinds arrive as they were made, from two real HDFS-backed servers on to two others.
+
+Two things that HBase does when it rewrites files make any two replicas differ, and are kept out: a put that is older than a
+delete is hidden until a major compaction drops the delete; a deleted version brings back an older one unless that was dropped.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +49,6 @@ def edits(count: int, chance: random.Random) -> Iterator[Mutation]:
             yield wire.delete_family(row, chance.choice("fgl"))
         elif kind < 0.95:
             yield wire.delete_family_version(row, chance.choice("fg"), chance.randrange(1, 1000))
-        elif kind < 0.97:
-            yield wire.put(row, {column: b"old"}, timestamp=chance.randrange(1, 1000))
         else:
             yield wire.delete_row(row)
 
@@ -58,8 +60,9 @@ def test_edits_of_all_kinds_arrive_and_nothing_of_local_families(distributed_pai
     print(f"seed {seed}")
     chance = random.Random(seed)
     for client in (source, slave):
-        client.create_table(table, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, SPLITS, versions=3)
-    peer, at = managed_peer(distributed_pair.source.address, distributed_pair.slave.address), source_of(distributed_pair.source.address)
+        client.create_table(table, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, SPLITS, versions=10_000)
+    peer = managed_peer(distributed_pair.source.address, distributed_pair.slave.address)
+    at = source_of(distributed_pair.source.address)
     shipped = 0
     for round_ in range(ROUNDS):
         source.write(table, edits(EDITS // ROUNDS, chance))
