@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from walferry.sinks.manager import SinkManager
 from walferry.sinks.replicate import Shipper, SlaveUnreachable
 from walferry.wal.names import ServerName
-from walferry.zk.client import connect, disconnect
+from walferry.zk.client import CONNECT_TIMEOUT_S, connect, disconnect
 from walferry.zk.cluster import cluster_id, live_servers
 from walferry.zk.errors import ConnectError
 from walferry.zk.layout import ZNodes
@@ -23,6 +23,7 @@ from walferry.zk.peers import ClusterKey
 log = logging.getLogger(__name__)
 
 CONNECT_SLEEP_S = 2.0
+SHORTEST_TRY_S = 2.0
 
 
 class Slave:
@@ -45,8 +46,9 @@ class Slave:
         tries = 0
         while True:
             tries += 1
+            left = self._deadline - time.monotonic()
             try:
-                self._zk = connect(self._key.connect_string)
+                self._zk = connect(self._key.connect_string, timeout=min(CONNECT_TIMEOUT_S, max(left, SHORTEST_TRY_S)))
                 break
             except ConnectError as e:
                 left = self._deadline - time.monotonic()

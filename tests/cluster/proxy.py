@@ -137,14 +137,6 @@ class ProxiedSlave:
     zookeeper: TcpProxy
     sink: TcpProxy
 
-    def cut(self) -> None:
-        self.zookeeper.cut()
-        self.sink.cut()
-
-    def mend(self) -> None:
-        self.zookeeper.mend()
-        self.sink.mend()
-
 
 @contextlib.contextmanager
 def proxied_zookeeper(quorum: str) -> Iterator[TcpProxy]:

@@ -1,80 +1,93 @@
-"""The Spark job is killed while it ships, again and again: nothing is lost, and no position is ever ahead of the slave."""
+"""The Spark job killed without warning, again and again: no edit is lost, and no position ever passes what the slave has."""
 
 from __future__ import annotations
 
-import math
 import random
 import time
 
-import psutil
 import pytest
 
-from embedded.spark import submit
-from tests.cluster.proxy import Flow
-from tests.cluster.walferry_runs import WalTruth, plan, roll
+from embedded.wire import delete_row, put
+from tests.cluster.spark_runs import Job, run
+from tests.cluster.walferry_runs import WalTruth, await_progress, plan, positions, roll
+from walferry.summary import Status, read_run
+from walferry.zk.client import connected
 
-SPEED = 3 << 20  # bytes a second, so that a job ships for some time
-PATIENCE = 120
-
-
-def kill_tree(pid: int) -> int:
-    """kill -9 of a process and all its descendants at once; how many these were."""
-    root = psutil.Process(pid)
-    tree = [root, *root.children(recursive=True)]
-    for process in tree:
-        try:
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue
-    return len(tree)
+ROWS = 12_000  # of 1 kB: about a second's shipping
+TABLES_AHEAD = 3  # this many are queued when a job begins
+RUN_ID = "the same for all attempts"
 
 
-def settled(flow: Flow) -> int:
-    """Bytes that have passed once what a killed job had sent has passed too."""
-    passed = -1
-    while passed != flow.passed:
-        passed = flow.passed
-        time.sleep(0.5)
-    return passed
+class Backlog:
+    """Tables that are written and rolled, each into a WAL of its own, as long as jobs are killed."""
+
+    def __init__(self, sides, both, peer: str) -> None:
+        self._sides = sides
+        self._both = both
+        self._peer = peer
+        self.tables: list[str] = []
+        self.truth = WalTruth(sides.at, peer, sides.source, sides.slave)
+
+    def refill(self) -> None:
+        while sum(w.bytes_left for g in plan(self._sides.at, self._peer).groups for w in g.wals) < TABLES_AHEAD * ROWS * 1000:
+            table = self._both()
+            self._sides.source.put_many(table, ROWS, ["f:a"], value_bytes=1000, batch=20)
+            self._sides.source.put_many(table, 200, ["l:b"], batch=20)
+            self.tables.append(table)
+            roll(self._sides.at, self._peer)
+        self.truth.read_closed()
 
 
-@pytest.mark.timeout(0)
-@pytest.mark.parametrize(("kills", "rows"), [(2, 30_000), pytest.param(20, 120_000, marks=pytest.mark.soak)])
-def test_a_job_killed_again_and_again_loses_nothing_and_no_position_runs_ahead(
-    sides, both, proxied, proxied_peer, tmp_path, kills, rows
-):
-    table = both()
-    truth = WalTruth(sides.at, proxied_peer, sides.source, sides.slave)
-    written, midway = 0, 0
-    with (tmp_path / "job.log").open("wb") as log:
-        for kill in range(kills):
-            if not plan(sides.at, proxied_peer).to_ship:
-                proxied.sink.requests.speed = math.inf
-                sides.source.put_many(table, rows, ["f:a", "l:b"], first=written, value_bytes=500, batch=20)
-                written += rows
-                roll(sides.at, proxied_peer)
-                assert truth.read_closed()
-            proxied.sink.requests.speed = SPEED
-            passed = settled(proxied.sink.requests)
-            job = submit(sides.at, proxied_peer, "crash", out=log)
-            give_up = time.monotonic() + PATIENCE
-            while proxied.sink.requests.passed < passed + (64 << 10):
-                assert job.poll() is None, f"ended with {job.returncode}: {(tmp_path / 'job.log').read_text()[-2000:]}"
-                assert time.monotonic() < give_up
-                time.sleep(0.01)
-            delay = random.uniform(0, 4)
-            time.sleep(delay)
-            assert job.poll() is None
-            processes = kill_tree(job.pid)
-            job.wait()
-            proven = truth.check()
-            midway += truth.in_mid_shipment
-            print(f"kill {kill + 1} of {processes} processes after {delay:.2f} s: {proven} more cells proven")
-        proxied.sink.requests.speed = math.inf
-        assert submit(sides.at, proxied_peer, "crash", out=log).wait(300) == 0, (tmp_path / "job.log").read_text()[-2000:]
-    truth.check()
-    assert midway >= kills // 2
-    assert not plan(sides.at, proxied_peer).to_ship
-    assert sides.source.compare(table, sides.slave, families=["f"]).same
-    assert sides.slave.count_rows(table) == written
-    assert sides.slave.scan_all(table, ["l"]) == []
+def kill_again_and_again(sides, backlog: Backlog, peer: str, folder, kills: int) -> int:
+    """Start and kill `kills` jobs at random moments, checking after each; how many were killed in mid-shipment."""
+    rng = random.Random()
+    in_mid_shipment = 0
+    for attempt in range(kills):
+        backlog.refill()
+        before = positions(sides.at, peer)
+        with Job(sides.at, peer, RUN_ID, folder) as job:
+            if attempt % 4 == 3:
+                time.sleep(rng.uniform(0, 30))  # any time, from before its start
+            else:
+                await_progress(sides.at, peer, before)
+                time.sleep(rng.uniform(0, 2))
+            alive = job.running
+            job.kill()
+        newly_registered = backlog.truth.check()
+        in_mid_shipment += alive and newly_registered > 0 and backlog.truth.unfinished
+        print(f"attempt {attempt}: {'killed' if alive else 'had ended'}, {newly_registered} more cells registered")
+    return in_mid_shipment
+
+
+def finish(sides, backlog: Backlog, peer: str, folder) -> None:
+    """The attempt that is let alone ships the rest; both sides are equal."""
+    done = run(sides.at, peer, RUN_ID, folder)
+    assert done.code == 0, done.output
+    backlog.truth.check()
+    assert not backlog.truth.unfinished
+    for table in backlog.tables:
+        assert sides.source.compare(table, sides.slave, families=["f"]).same
+        assert sides.slave.count_rows(table) == ROWS
+        assert sides.slave.scan_all(table, ["l"]) == []
+    with connected(sides.at.quorum) as zk:
+        (summary,) = read_run(zk, sides.at, peer, RUN_ID)
+    assert summary.status is Status.DONE
+    assert summary.shippedCells >= ROWS * len(backlog.tables)  # at least once
+
+
+def test_jobs_killed_in_mid_shipment_lose_nothing(sides, both, peer, tmp_path):
+    backlog = Backlog(sides, both, peer)
+    assert kill_again_and_again(sides, backlog, peer, tmp_path, kills=2) >= 1
+    finish(sides, backlog, peer, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_twenty_jobs_killed_in_a_row_lose_nothing(sides, both, peer, tmp_path):
+    backlog = Backlog(sides, both, peer)
+    mixed = both()
+    sides.source.write(mixed, [put(f"r{i % 500}", {"f:a": b"%d" % i, "l:b": b"x"}) for i in range(2000)], one_by_one=True)
+    sides.source.write(mixed, [delete_row(f"r{i}") for i in range(0, 500, 3)], one_by_one=True)
+    assert kill_again_and_again(sides, backlog, peer, tmp_path, kills=20) >= 10
+    finish(sides, backlog, peer, tmp_path)
+    assert sides.source.compare(mixed, sides.slave, families=["f"]).same

@@ -1,42 +1,72 @@
-"""Two runs at once for one peer: one ships, the other says who holds the queue."""
+"""Two runs of one peer at once: one ships, the other says who holds the queue."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.cluster.walferry_runs import Shipping, plan, roll, ship_one
-from walferry import shipping
-from walferry.summary import Status
+from tests.cluster.spark_runs import Job, run
+from tests.cluster.test_shipping import eventually
+from tests.cluster.walferry_runs import Shipping, positions, roll, ship_one
+from walferry.lanes import LaneLimits
+from walferry.summary import Status, read_run
+from walferry.zk.client import connected
+
+ROWS = 4000
+SMALL = LaneLimits(shipment_bytes=64 << 10)
 
 
-@pytest.fixture(autouse=True)
-def _short_patience(monkeypatch):
-    monkeypatch.setattr(shipping, "SESSION_TIMEOUT_S", 1.0)  # how long a killed holder's session is waited for
-
-
-def test_the_second_run_names_the_first(sides, both, proxied, proxied_peer):
-    table = both()
-    sides.source.put_many(table, 3000, ["f:a"])
+@pytest.fixture
+def table(sides, both, proxied_peer) -> str:
+    name = both()
+    sides.source.put_many(name, ROWS, ["f:a"], batch=100)
     roll(sides.at, proxied_peer)
-    (group,) = plan(sides.at, proxied_peer).groups
+    return name
+
+
+def test_one_ships_and_the_other_names_the_holder(sides, table, proxied, proxied_peer):
     proxied.sink.answers.hold()
-    with Shipping(sides.at, proxied_peer, roll_first=False, run_id="first") as first:
-        while not proxied.sink.requests.passed:
-            assert first.running
-        second = ship_one(sides.at, proxied_peer, roll_first=False, run_id="second", groups=[group.group])
+    with Shipping(sides.at, proxied_peer, roll_first=False, run_id="first", limits=SMALL) as first:
+        eventually(lambda: proxied.sink.requests.passed > 0, "the first run's shipment is on its way")
+        second = ship_one(sides.at, proxied_peer, roll_first=False, run_id="second", deadline=1)
+        assert second.status is Status.HELD
+        assert second.failed
+        assert f"of peer {proxied_peer} is held by run first since 2" in (second.error or "")
+        print(f"held: {second.error}")
+        assert second.shippedBatches == 0
         proxied.sink.answers.let_go()
         assert first.summary().status is Status.DONE, first.summary().error
-    assert second.status is Status.HELD
-    assert second.failed
-    assert f"WAL group {group.group} of peer {proxied_peer} is held by run first since" in second.error
-    assert second.shippedBatches == 0
+    assert sides.source.compare(table, sides.slave).same
+    with connected(sides.at.quorum) as zk:
+        kept = [read_run(zk, sides.at, proxied_peer, run_id)[0] for run_id in ("first", "second")]
+    assert [summary.status for summary in kept] == [Status.DONE, Status.HELD]
+
+
+def test_a_run_that_comes_while_another_ends_ships_what_is_left(sides, table, proxied, proxied_peer):
+    proxied.sink.answers.hold()
+    with Shipping(sides.at, proxied_peer, roll_first=False, run_id="first", limits=SMALL) as first:
+        eventually(lambda: proxied.sink.requests.passed > 0, "the first run's shipment is on its way")
+        groups = [first_group(sides, proxied_peer)]
+        with Shipping(sides.at, proxied_peer, roll_first=False, run_id="second", groups=groups) as second:
+            proxied.sink.answers.let_go()
+            assert first.summary().status is Status.DONE
+            assert second.summary().status is Status.DONE, second.summary().error
+    assert first.summary().shippedCells + second.summary().shippedCells == ROWS
     assert sides.source.compare(table, sides.slave).same
 
 
-def test_the_next_run_finds_the_queue_free(sides, both, peer):
-    table = both()
-    for run in ("first", "second"):
-        sides.source.put_many(table, 100, ["f:a"], first=len(run) * 1000)
-        summary = ship_one(sides.at, peer, run_id=run)
-        assert summary.status is Status.DONE, summary.error
+def first_group(sides, peer: str) -> str:
+    return next(iter(positions(sides.at, peer))).rpartition(".")[0]
+
+
+@pytest.mark.soak
+def test_of_two_jobs_one_ships_and_the_other_fails_naming_it(sides, table, proxied, proxied_peer, tmp_path):
+    proxied.sink.answers.hold()
+    with Job(sides.at, proxied_peer, "first", tmp_path) as first:
+        eventually(lambda: proxied.sink.requests.passed > 0, "the first run's shipment is on its way")
+        second = run(sides.at, proxied_peer, "second", tmp_path, deadline=20)
+        assert second.code == 1, second.output
+        assert "is held by run first on " in second.output
+        proxied.sink.answers.let_go()
+        done = first.finish()
+    assert done.code == 0, done.output
     assert sides.source.compare(table, sides.slave).same

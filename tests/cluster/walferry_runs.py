@@ -157,9 +157,9 @@ class WalTruth:
         return len(required)
 
     @property
-    def in_mid_shipment(self) -> bool:
-        """Whether the positions last checked lie between the start and the end of the WALs."""
-        return any(self._proven.values()) and any(position != math.inf for position in self._proven.values())
+    def unfinished(self) -> bool:
+        """Whether at the last check a closed WAL was not shipped to its end."""
+        return any(position != math.inf for position in self._proven.values())
 
 
 def _global_cells(scopes: Mapping[bytes, int], cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
