@@ -126,21 +126,6 @@ def test_a_wal_that_is_archived_while_it_is_read_is_read_to_its_end(sides, both,
     assert sides.source.compare(table, sides.slave).same
 
 
-def test_the_log_cleaner_takes_shipped_wals_and_none_that_is_queued(sides, both, peer):
-    table = both()
-    sides.source.write(table, [put("r1", {"f:a": b"1"})])
-    roll(sides.at, peer)
-    first = [wal.name for group in plan(sides.at, peer).groups for wal in group.wals]
-    archive(sides, first)
-    time.sleep(6)  # two rounds of the cleaner, and more than its TTL
-    assert all(located(sides, wal) for wal in first)
-    assert ship_one(sides.at, peer).status is Status.DONE
-    queued = positions(sides.at, peer)
-    assert not queued.keys() & set(first)
-    eventually(lambda: not any(located(sides, wal) for wal in first), f"{first} are deleted")
-    assert all(located(sides, wal) for wal in queued)
-
-
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_a_run_whose_time_is_over_leaves_the_rest_queued(sides, both, proxied, proxied_peer, lanes):
     """A slave that takes all it gets, only not fast enough: no failure."""
