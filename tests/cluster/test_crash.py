@@ -86,6 +86,7 @@ def test_jobs_killed_in_mid_shipment_lose_nothing(sides, both, peer, tmp_path):
 def test_twenty_jobs_killed_in_a_row_lose_nothing(sides, both, peer, tmp_path):
     backlog = Backlog(sides, both, peer)
     mixed = both()
+    backlog.truth.changing.add(mixed)
     sides.source.write(mixed, [put(f"r{i % 500}", {"f:a": b"%d" % i, "l:b": b"x"}) for i in range(2000)], one_by_one=True)
     sides.source.write(mixed, [delete_row(f"r{i}") for i in range(0, 500, 3)], one_by_one=True)
     assert kill_again_and_again(sides, backlog, peer, tmp_path, kills=20) >= 10
