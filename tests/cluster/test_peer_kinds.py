@@ -1,0 +1,188 @@
+"""Peers that replicate in a ring, and peers that take a part: as HBase's own suites have them.
+
+Mirrors TestMasterReplication (cyclic, looped), TestPerTableCFReplication, TestNamespaceReplication and TestReplicationWithTags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from uuid import UUID
+
+import pytest
+
+from embedded.client import GLOBAL, LOCAL
+from embedded.wire import delete_column, delete_row, put
+from tests.cluster.walferry_runs import plan, roll, ship_one, source_of
+from walferry.protos import hbase_pb2 as pb
+from walferry.rpc import master
+from walferry.summary import GroupSummary, Status
+from walferry.zk.client import connected
+from walferry.zk.cluster import cluster_id
+from walferry.zk.cluster import master as active_master
+from walferry.zk.layout import ZNodes
+
+
+def batch(at, peer: str, run_id: str) -> GroupSummary:
+    summary = ship_one(at, peer, run_id=run_id)
+    assert summary.status is Status.DONE, summary.error
+    return summary
+
+
+@pytest.fixture
+def peer_like(sides, unique) -> Iterator[Callable[[pb.ReplicationPeer], str]]:
+    """`peer_like(config)` → id of a managed peer that leads to the slave, configured through the master's own call."""
+    added = []
+
+    def add(config: pb.ReplicationPeer) -> str:
+        peer = unique("peer")
+        config.clusterkey = sides.slave.address.cluster_key
+        config.configuration.add(name="walferry.managed", value="true")
+        sides.source.roll_wals()
+        with connected(sides.at.quorum) as zk, master.connect(active_master(zk, ZNodes())) as connection:
+            master.add_peer(connection, peer, config, enabled=False)
+        added.append(peer)
+        return peer
+
+    yield add
+    for peer in added:
+        sides.source.remove_peer(peer)
+
+
+def table_of(name: str, *families: str) -> pb.TableCF:
+    namespace, _, qualifier = name.rpartition(":")
+    families_ = [family.encode() for family in families]
+    return pb.TableCF(
+        table_name=pb.TableName(namespace=(namespace or "default").encode(), qualifier=qualifier.encode()), families=families_
+    )
+
+
+def columns_at(client, table: str) -> set[str]:
+    return {f"{cell.family.decode()}:{cell.qualifier.decode()}" for cell in client.scan_all(table)}
+
+
+def test_two_clusters_that_replicate_to_each_other_get_each_edit_once(sides, both, peer, managed_peer):
+    there = source_of(sides.slave.address)
+    sides.slave.roll_wals()
+    back = managed_peer(sides.slave.address, sides.source.address)
+    table = both({"f": GLOBAL})
+    with connected(sides.at.quorum) as zk:
+        source_id = cluster_id(zk, ZNodes())
+
+    sides.source.write(table, [put(f"here{i}", {"f:q": b"1"}) for i in range(20)], one_by_one=True)
+    sides.slave.write(table, [put(f"there{i}", {"f:q": b"2"}) for i in range(30)], one_by_one=True)
+    sides.source.write(table, [delete_row("here3"), put("both", {"f:q": b"3"}, timestamp=5)], one_by_one=True)
+    sides.slave.write(table, [delete_row("there7"), put("both", {"f:r": b"4"}, timestamp=5)], one_by_one=True)
+
+    out = batch(sides.at, peer, "out")
+    assert (out.shippedOps, out.logEditsFiltered.get("from_slave", 0)) == (22, 0)
+    roll(there, back)
+    assert cluster_ids_by_row(sides.slave, there, back, table) == {
+        b"here": {(source_id,)},
+        b"there": {()},
+        b"both": {(), (source_id,)},
+    }
+    home = batch(there, back, "home")
+    assert home.shippedOps == 32
+    assert home.logEditsFiltered["from_slave"] > 0  # what came from here: it is not sent back
+    again = batch(sides.at, peer, "again")
+    assert again.shippedOps == 0
+    assert again.logEditsFiltered["from_slave"] > 0
+    assert batch(there, back, "and again").shippedOps == 0
+    assert sides.source.compare(table, sides.slave).same
+    assert sides.source.count_rows(table) == 20 + 30 - 2 + 1
+
+
+def cluster_ids_by_row(client, at, peer: str, table: str) -> dict[bytes, set[tuple[UUID, ...]]]:
+    """Which clusters the entries of a table have seen already, as HBase's own reader finds them in the WALs queued for a peer."""
+    found: dict[bytes, set[tuple[UUID, ...]]] = {}
+    for wal in [wal for group in plan(at, peer).groups for wal in group.wals]:
+        for entry in client.read_wal(wal.url):
+            if entry.table == table and entry.scopes:
+                for row in {cell.row.rstrip(b"0123456789") for cell in entry.cells}:
+                    found.setdefault(row, set()).add(entry.cluster_ids)
+    return found
+
+
+def test_a_delete_goes_back_to_where_its_put_came_from_and_no_further(sides, both, peer, managed_peer):
+    there = source_of(sides.slave.address)
+    back = managed_peer(sides.slave.address, sides.source.address)
+    table = both({"f": GLOBAL})
+    sides.source.write(table, [put("row", {"f:q": b"1"}, timestamp=1)])
+    assert batch(sides.at, peer, "1").shippedOps == 1
+    sides.slave.write(table, [delete_column("row", "f:q", timestamp=1)])
+    assert batch(there, back, "2").shippedOps == 1
+    assert sides.source.scan_all(table) == []
+    assert batch(sides.at, peer, "3").shippedOps == 0
+    assert sides.slave.scan_all(table) == []
+
+
+def test_a_peer_of_tables_and_families_takes_these_alone(sides, both, peer_like):
+    whole, part, none = (both({"f": GLOBAL, "g": GLOBAL, "l": LOCAL}) for _ in range(3))
+    config = pb.ReplicationPeer(replicate_all=False)
+    config.table_cfs.append(table_of(whole))
+    config.table_cfs.append(table_of(part, "f", "l"))
+    peer = peer_like(config)
+    for table in (whole, part, none):
+        sides.source.write(table, [put("row", {"f:q": b"1", "g:q": b"2", "l:q": b"3"}), put("g only", {"g:q": b"4"})])
+    summary = batch(sides.at, peer, "run")
+    assert columns_at(sides.slave, whole) == {"f:q", "g:q"}
+    assert columns_at(sides.slave, part) == {"f:q"}
+    assert columns_at(sides.slave, none) == set()
+    assert summary.logEditsFiltered["not_in_peer"] >= 1
+    assert not plan(sides.at, peer).to_ship
+
+
+def test_a_peer_that_leaves_out_tables_and_families_takes_the_rest(sides, both, peer_like):
+    whole, part, none = (both({"f": GLOBAL, "g": GLOBAL, "l": LOCAL}) for _ in range(3))
+    config = pb.ReplicationPeer(replicate_all=True)
+    config.exclude_table_cfs.append(table_of(none))
+    config.exclude_table_cfs.append(table_of(part, "g"))
+    peer = peer_like(config)
+    for table in (whole, part, none):
+        sides.source.write(table, [put("row", {"f:q": b"1", "g:q": b"2", "l:q": b"3"})])
+    batch(sides.at, peer, "run")
+    assert columns_at(sides.slave, whole) == {"f:q", "g:q"}
+    assert columns_at(sides.slave, part) == {"f:q"}
+    assert columns_at(sides.slave, none) == set()
+
+
+@pytest.mark.parametrize("choice", ["takes", "leaves out"])
+def test_a_peer_of_namespaces(sides, unique, peer_like, choice):
+    ours, other = unique("ns"), unique("ns")
+    tables = {name: f"{name}:t" for name in (ours, other)} | {"default": unique("t")}
+    for client in (sides.source, sides.slave):
+        for namespace in (ours, other):
+            client.create_namespace(namespace)
+        for table in tables.values():
+            client.create_table(table, {"f": GLOBAL})
+    names = [ours.encode()]
+    peer = peer_like(
+        pb.ReplicationPeer(replicate_all=False, namespaces=names)
+        if choice == "takes"
+        else pb.ReplicationPeer(replicate_all=True, exclude_namespaces=names)
+    )
+    for table in tables.values():
+        sides.source.write(table, [put("row", {"f:q": b"1"})])
+    batch(sides.at, peer, "run")
+    arrived = {name for name, table in tables.items() if sides.slave.count_rows(table)}
+    assert arrived == ({ours} if choice == "takes" else {other, "default"})
+
+
+def test_tags_and_times_to_live_arrive_with_their_cells(sides, both, peer):
+    table = both({"f": GLOBAL})
+    sides.source.write(
+        table,
+        [
+            put("tagged", {"f:a": b"v"}, tags=[(100, b"one"), (101, b"")]),
+            put("lives", {"f:a": b"v"}, ttl_ms=86_400_000),
+            put("both", {"f:a": b"", "f:b": b"w"}, ttl_ms=86_400_000, tags=[(100, b"x" * 1000)]),
+        ],
+    )
+    batch(sides.at, peer, "run")
+    compared = sides.source.compare(table, sides.slave)
+    assert (compared.same, compared.left) == (True, 4), compared.examples
+    assert {cell.row: len(cell.tags) for cell in sides.slave.scan_all(table)} == {
+        b"tagged": 2 + 1 + 3 + 2 + 1,
+        b"lives": 2 + 1 + 8,
+        b"both": 2 + 1 + 8 + 2 + 1 + 1000,
+    }
