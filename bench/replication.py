@@ -29,7 +29,6 @@ from walferry.plan import plan_peer
 from walferry.source import SourceCluster
 from walferry.storage import WalStore
 from walferry.zk.client import connected
-from walferry.zk.layout import ZNodes
 
 ROWS = int(os.environ.get("WALFERRY_BENCH_ROWS", "1000000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_ROUNDS", "3"))
@@ -103,7 +102,7 @@ class Bench:
     def drained(self, peer_id: str) -> bool:
         """Whether all closed WALs of the peer are shipped."""
         with connected(self.source.quorum) as zk:
-            return not plan_peer(zk, ZNodes(self.source.znode_parent), WalStore(self.source.wal_root), peer_id).to_ship
+            return not plan_peer(zk, self.source.nodes, WalStore(self.source.wal_root), peer_id).to_ship
 
     def by_hbase(self, rows: int, size: int) -> Drain:
         """Enable the plain peer until it has nothing left."""

@@ -64,12 +64,11 @@ def _run(args: argparse.Namespace) -> int:
     from walferry.storage import WalStore
     from walferry.summary import Status, begin_run
     from walferry.zk.client import connected
-    from walferry.zk.layout import ZNodes
     from walferry.zk.peers import check_shippable, read_peer
 
     deadline = time.time() + args.deadline
     source = SourceCluster.from_json(args.source)
-    nodes = ZNodes(source.znode_parent)
+    nodes = source.nodes
     with connected(source.quorum) as zk:
         check_shippable(read_peer(zk, nodes, args.peer))
         plan = plan_peer(zk, nodes, WalStore(source.wal_root), args.peer)

@@ -282,7 +282,7 @@ class PeerAdmin:
 def peer_admin(source: SourceCluster) -> Iterator[PeerAdmin]:
     """A PeerAdmin with a ZooKeeper session of its own. Raises ConnectError."""
     with connected(source.quorum) as zk:
-        yield PeerAdmin(source, zk, ZNodes(source.znode_parent))
+        yield PeerAdmin(source, zk, source.nodes)
 
 
 def parse_table_cfs(text: str) -> tuple[str, tuple[str, ...]]:

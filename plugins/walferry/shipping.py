@@ -75,7 +75,7 @@ def ship_group(job: GroupJob) -> GroupSummary:
 
 
 def _ship_group(job: GroupJob, zk: KazooClient) -> GroupSummary:
-    nodes = ZNodes(job.source.znode_parent)
+    nodes = job.source.nodes
     before = read_group(zk, job.source, job.peer_id, job.run_id, job.group)
     counters = Counters(before or GroupSummary(group=job.group))
     lease = None

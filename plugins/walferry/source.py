@@ -4,7 +4,8 @@ A flat plugins folder cannot register a connection type, so the connection is a 
 
     host          ZooKeeper quorum, hosts split by commas, each with or without a port of its own
     port          ZooKeeper client port of the hosts that name none (default 2181)
-    extra         {"znode_parent": "/hbase", "wal_root": "hdfs://nn:8020/hbase", "walferry_root": "/walferry", "user": "hbase"}
+    extra         {"znode_parent": "/hbase", "wal_root": "hdfs://nn:8020/hbase", "walferry_root": "/walferry", "user": "hbase",
+                   "queue_layout": "2.x"}
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from walferry.zk.layout import QueueLayout, ZNodes
+
 DEFAULT_CONN_ID = "hbase_source"
 DEFAULT_ZK_PORT = 2181
-KNOWN_EXTRAS = ("znode_parent", "wal_root", "walferry_root", "user")
+KNOWN_EXTRAS = ("znode_parent", "wal_root", "walferry_root", "user", "queue_layout")
 _HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
 _ZNODE = re.compile(r"^(/[^/\s\x00]+)+$")
 
@@ -37,6 +40,12 @@ class SourceCluster:
     znode_parent: str = "/hbase"
     root: str = "/walferry"  # our own root in ZooKeeper: leases, progress, marks
     user: str | None = None  # effective user of RPCs; None: the process's own
+    queue_layout: str = QueueLayout.HBASE2
+
+    @property
+    def nodes(self) -> ZNodes:
+        """The cluster's paths in ZooKeeper."""
+        return ZNodes(self.znode_parent, QueueLayout(self.queue_layout))
 
     def to_json(self) -> str:
         """This cluster as one line of JSON, read back by `from_json`."""
@@ -66,6 +75,7 @@ class SourceCluster:
             znode_parent=_znode(where, "znode_parent", extra.get("znode_parent", "/hbase")),
             root=_znode(where, "walferry_root", extra.get("walferry_root", "/walferry")),
             user=_user(where, extra.get("user")),
+            queue_layout=_queue_layout(where, extra.get("queue_layout", QueueLayout.HBASE2)),
         )
 
     @classmethod
@@ -128,6 +138,13 @@ def _user(where: str, user: Any) -> str | None:
     if user is not None and (not isinstance(user, str) or not user):
         raise SourceError(f"{where}: extra's user is {user!r}; it must be the user name that RPCs carry, or be left out")
     return user
+
+
+def _queue_layout(where: str, layout: Any) -> str:
+    if layout not in list(QueueLayout):
+        known = ", ".join(repr(str(each)) for each in QueueLayout)
+        raise SourceError(f"{where}: extra's queue_layout is {layout!r}; it must be one of {known}")
+    return str(layout)
 
 
 def _from_json(text: str, conn_id: str) -> tuple[str | None, int | None, Mapping[str, Any]]:

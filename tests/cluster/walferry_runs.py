@@ -20,7 +20,6 @@ from walferry.storage import WalStore
 from walferry.summary import GroupSummary
 from walferry.wal.names import parse_wal_name
 from walferry.zk.client import connected
-from walferry.zk.layout import ZNodes
 from walferry.zk.queues import Queue, read_queues
 
 
@@ -30,7 +29,7 @@ def source_of(address: ClusterAddress) -> SourceCluster:
 
 def plan(source: SourceCluster, peer_id: str) -> PeerPlan:
     with connected(source.quorum) as zk:
-        return plan_peer(zk, ZNodes(source.znode_parent), WalStore(source.wal_root), peer_id)
+        return plan_peer(zk, source.nodes, WalStore(source.wal_root), peer_id)
 
 
 def roll(source: SourceCluster, peer_id: str) -> None:
@@ -86,7 +85,7 @@ class Shipping:
 
 def queues(source: SourceCluster, peer_id: str) -> list[Queue]:
     with connected(source.quorum) as zk:
-        return read_queues(zk, ZNodes(source.znode_parent), peer_id)
+        return read_queues(zk, source.nodes, peer_id)
 
 
 def positions(source: SourceCluster, peer_id: str) -> dict[str, int]:
@@ -100,7 +99,7 @@ def await_progress(source: SourceCluster, peer_id: str, before: Mapping[str, int
     give_up = time.monotonic() + timeout
     with connected(source.quorum) as zk:
         while True:
-            found = read_queues(zk, ZNodes(source.znode_parent), peer_id)
+            found = read_queues(zk, source.nodes, peer_id)
             now = {wal.name.text: wal.position for queue in found for wal in queue.wals}
             if any(now.get(name, -1) != position for name, position in before.items()):
                 return

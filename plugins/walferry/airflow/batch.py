@@ -50,7 +50,7 @@ class Rolled:
 def managed_peers(source: SourceCluster) -> list[str]:
     """Ids of the peers that are Walferry's, sorted; a peer that cannot be read is logged and left out."""
     with connected(source.quorum) as zk:
-        listing = read_peers(zk, ZNodes(source.znode_parent))
+        listing = read_peers(zk, source.nodes)
     for problem in listing.problems:
         log.error("left out: %s", problem)
     return sorted(peer.id for peer in listing.peers if peer.managed)
@@ -61,7 +61,7 @@ def roll(source: SourceCluster, peer_id: str) -> Rolled:
 
     A server that dies meanwhile is no failure: its WALs need no roll any more.
     """
-    nodes = ZNodes(source.znode_parent)
+    nodes = source.nodes
     with connected(source.quorum) as zk:
         check_shippable(read_peer(zk, nodes, peer_id))
         servers = live_servers(zk, nodes)
@@ -80,7 +80,7 @@ def refusal(source: SourceCluster, peer_id: str) -> str | None:
     """Why this peer must not be shipped as it is now; None if it may be. Raises ZkError."""
     try:
         with connected(source.quorum) as zk:
-            check_shippable(read_peer(zk, ZNodes(source.znode_parent), peer_id))
+            check_shippable(read_peer(zk, source.nodes, peer_id))
     except PeerError as e:
         return str(e)
     return None
@@ -91,7 +91,7 @@ def plan(source: SourceCluster, peer_id: str, run_id: str) -> dict[str, Any]:
 
     `groups` counts the WAL groups that need a job. Those that do not are done with here: an idle server's WALs have no entries.
     """
-    nodes = ZNodes(source.znode_parent)
+    nodes = source.nodes
     with connected(source.quorum) as zk:
         check_shippable(read_peer(zk, nodes, peer_id))
         found = plan_peer(zk, nodes, WalStore(source.wal_root), peer_id)

@@ -1,7 +1,23 @@
-"""Where HBase 2.x keeps things in ZooKeeper, and where Walferry keeps its own."""
+"""Where HBase keeps things in ZooKeeper, and where Walferry keeps its own."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from urllib.parse import quote
+
+LOCK = "lock"
+
+
+class QueueLayout(StrEnum):
+    """How a cluster keeps its queues, and so how they are claimed.
+
+    HBASE2          rs/<server>/<queue>/<wal>               a queue is moved by one multi, there is no lock (1.x with multi, 2.x)
+    CLASSIC         rs/<server>/<queue>/<wal>               copied, then deleted, under rs/<server>/lock (0.98 to 1.x without)
+    CLASSIC_PEERS   rs/<server>/peers/<queue>/<wal>         the same, of the oldest releases
+    """
+
+    HBASE2 = "2.x"
+    CLASSIC = "classic"
+    CLASSIC_PEERS = "classic-peers"
 
 
 @dataclass(frozen=True)
@@ -9,6 +25,7 @@ class ZNodes:
     """Paths below one cluster's `zookeeper.znode.parent`, with HBase's default names (ZNodePaths.java)."""
 
     base: str = "/hbase"
+    layout: QueueLayout = QueueLayout.HBASE2
 
     @property
     def hbaseid(self) -> str:
@@ -38,14 +55,37 @@ class ZNodes:
         """Parent of one znode per server that has queues; its cversion is HBase's optimistic lock on where WALs are queued."""
         return f"{self.base}/replication/rs"
 
-    def server_queues(self, server: str) -> str:
+    @property
+    def locked(self) -> bool:
+        """Whether who claims a server's queues makes the znode `lock` in it. In 2.x that name would be taken for a queue."""
+        return self.layout is not QueueLayout.HBASE2
+
+    def queue_server(self, server: str) -> str:
+        """The znode that holds all of a server's queues, and the lock."""
         return f"{self.queues}/{server}"
 
+    def lock(self, server: str) -> str:
+        return f"{self.queues}/{server}/{LOCK}"
+
+    def server_queues(self, server: str) -> str:
+        """Parent of a server's queues."""
+        level = "/peers" if self.layout is QueueLayout.CLASSIC_PEERS else ""
+        return f"{self.queues}/{server}{level}"
+
+    def is_queue(self, name: str) -> bool:
+        """Whether a child of `server_queues` is a queue."""
+        return not (self.locked and name == LOCK)
+
     def queue(self, server: str, queue_id: str) -> str:
-        return f"{self.queues}/{server}/{queue_id}"
+        return f"{self.server_queues(server)}/{queue_id}"
 
     def wal(self, server: str, queue_id: str, wal: str) -> str:
-        return f"{self.queues}/{server}/{queue_id}/{wal}"
+        return f"{self.server_queues(server)}/{queue_id}/{wal}"
+
+    def place(self, queue: str) -> tuple[str, str]:
+        """Server and queue id of a queue's znode: the inverse of `queue`."""
+        parts = queue.removeprefix(f"{self.queues}/").split("/")
+        return parts[0], parts[-1]
 
 
 def quoted(name: str) -> str:
@@ -63,6 +103,10 @@ class OwnZNodes:
 
     def lease(self, peer_id: str, group: str) -> str:
         return f"{self.root}/leases/{quoted(self.cluster.base)}/{quoted(peer_id)}/{quoted(group)}"
+
+    def claim(self, server: str) -> str:
+        """Who claims a dead server's queues."""
+        return f"{self.root}/claims/{quoted(self.cluster.base)}/{quoted(server)}"
 
     def mark(self, peer_id: str, key: str) -> str:
         return f"{self.root}/marks/{quoted(self.cluster.base)}/{quoted(peer_id)}/{quoted(key)}"

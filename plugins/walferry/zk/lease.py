@@ -117,8 +117,8 @@ class Lease:
 
         Raises ValueError for a path that is no queue of this peer.
         """
-        parent, _, name = queue_path.rpartition("/")
-        if parent.rpartition("/")[0] != self._nodes.queues or parse_queue_id(name).peer_id != self.peer_id:
+        server, name = self._nodes.place(queue_path)
+        if self._nodes.queue(server, name) != queue_path or parse_queue_id(name).peer_id != self.peer_id:
             raise ValueError(f"{queue_path} is no queue of peer {self.peer_id} under {self._nodes.queues}")
         with self._lock:
             self._fence.check()
@@ -165,7 +165,7 @@ class Lease:
 
     def _is_live(self, wal_path: str) -> bool:
         """Whether a running server adds WALs to this WAL's queue. A server that is gone never comes back under its name."""
-        server, queue_id = wal_path.split("/")[-3:-1]
+        server, queue_id = self._nodes.place(wal_path.rpartition("/")[0])
         return not parse_queue_id(queue_id).recovered and server in map(str, live_servers(self._zk, self._nodes))
 
     def _newer_wal(self, path: str) -> str:

@@ -17,7 +17,7 @@ from kazoo.protocol.states import KazooState, WatchedEvent
 from walferry.source import SourceCluster
 from walferry.zk.client import connect, disconnect
 from walferry.zk.errors import ConnectError, QueuesMoving
-from walferry.zk.layout import OwnZNodes, ZNodes
+from walferry.zk.layout import OwnZNodes
 from walferry.zk.new_wals import NewWals, Timestamps, commit, find_new
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class NewWalsStream:
         self.peer_id = peer_id
         self.key = key
         self._quorum = source.quorum
-        self._own = OwnZNodes(source.root, ZNodes(source.znode_parent))
+        self._own = OwnZNodes(source.root, source.nodes)
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()

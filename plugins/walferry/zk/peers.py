@@ -172,7 +172,8 @@ def _peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -> 
             config={pair.name: pair.value for pair in message.configuration},
             endpoint_impl=message.replicationEndpointImpl,
             serial=message.serial,
-            replicate_all=message.replicate_all if message.HasField("replicate_all") else True,
+            # Releases before 1.4 do not write it: there a peer with tables or namespaces is meant for these only.
+            replicate_all=_replicates_all(message),
             namespaces=frozenset(name.decode() for name in message.namespaces),
             table_cfs=_table_cfs(message.table_cfs),
             exclude_namespaces=frozenset(name.decode() for name in message.exclude_namespaces),
@@ -180,6 +181,11 @@ def _peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -> 
         )
     except UnicodeDecodeError as error:
         raise ZNodeValueError(znode, f"a table, family or namespace is not UTF-8 ({error})", "Correct the peer") from error
+
+
+def _replicates_all(message: pb.ReplicationPeer) -> bool:
+    """Releases before 1.4 do not write it: there a peer that names tables or namespaces is meant for these only."""
+    return message.replicate_all if message.HasField("replicate_all") else not (message.table_cfs or message.namespaces)
 
 
 def _table_cfs(entries: Iterable[pb.TableCF]) -> Mapping[str, tuple[str, ...]] | None:

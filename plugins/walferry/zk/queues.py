@@ -94,6 +94,8 @@ def peer_queues(zk: KazooClient, nodes: ZNodes, peer_id: str, watch: Watch | Non
     queues = []
     for server in children(zk, nodes.queues, watch) or ():
         for name in children(zk, nodes.server_queues(server), watch) or ():
+            if not nodes.is_queue(name):
+                continue
             try:
                 queue_id = parse_queue_id(name)
             except ValueError:

@@ -14,7 +14,7 @@ from walferry.airflow.triggers.new_wals import NewWalsTrigger, payload
 from walferry.source import DEFAULT_CONN_ID, SourceCluster, SourceError
 from walferry.zk.client import connected
 from walferry.zk.errors import ClusterError, PeerError
-from walferry.zk.layout import OwnZNodes, ZNodes
+from walferry.zk.layout import OwnZNodes
 from walferry.zk.new_wals import commit, find_new
 
 
@@ -81,4 +81,4 @@ class NewWalsSensor(BaseSensorOperator):
 
 
 def _own(source: SourceCluster) -> OwnZNodes:
-    return OwnZNodes(source.root, ZNodes(source.znode_parent))
+    return OwnZNodes(source.root, source.nodes)
