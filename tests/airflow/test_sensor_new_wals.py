@@ -22,7 +22,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.zk.fixtures import hbase, new_client, zk, zookeeper
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, expire, wal
 from walferry.airflow.triggers.new_wals import NewWalsEventTrigger, NewWalsTrigger
-from walferry.zk import new_wals_stream
+from walferry.zk import watcher
 from walferry.zk.client import retried
 from walferry.zk.layout import OwnZNodes
 from walferry.zk.new_wals import find_new
@@ -63,7 +63,7 @@ by_asset()
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(new_wals_stream, "SETTLE_S", 0.05)
+    monkeypatch.setattr(watcher, "SETTLE_S", 0.05)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from walferry.source import SourceCluster
-from walferry.zk import new_wals_stream as module
+from walferry.zk import watcher as module
 from walferry.zk.client import connect, disconnect
 from walferry.zk.errors import EnabledPeer, MissingPeer
 from walferry.zk.new_wals import NewWals
