@@ -68,6 +68,36 @@ class Comparison:
         return self.different == 0
 
 
+@dataclass(frozen=True)
+class LoadStatus:
+    """Of a WriteLoad: puts acknowledged, puts the client gave up with the first errors, and the longest put."""
+
+    acknowledged: int
+    failed: int
+    longest_ms: int
+    errors: tuple[str, ...]
+
+
+class WriteLoad:
+    """Threads of the client's JVM that put all along; see java/WriteLoad.java. `stop` waits for the puts under way."""
+
+    def __init__(self, load: Any) -> None:
+        self._load = load
+
+    def status(self) -> LoadStatus:
+        found = json.loads(_call(self._load.statusJson))
+        return LoadStatus(found["acknowledged"], found["failed"], found["longest_ms"], tuple(found["errors"]))
+
+    def stop(self) -> LoadStatus:
+        _call(self._load.stop)
+        return self.status()
+
+    def missing(self, other: JavaClient, table: str) -> tuple[int, tuple[str, ...]]:
+        """How many acknowledged puts another cluster's table has not, and the first of them."""
+        found = json.loads(_call(self._load.missingJson, other._client, table))
+        return found["missing"], tuple(found["examples"])
+
+
 class ClientJvm:
     """One JVM with HBase's client for any number of clusters, under `folder`. Ends with this process."""
 
@@ -200,6 +230,10 @@ class JavaClient:
     ) -> None:
         """Rows number `first` … `first + rows - 1`, made in Java; keys of 16 hexadecimal digits (`even_splits`)."""
         _call(self._java.BulkWriter.putMany, self._client, table, first, rows, list(columns), value_bytes, batch, threads)
+
+    def start_load(self, table: str, *, threads: int = 4, value_bytes: int = 200, pause_ms: int = 5) -> WriteLoad:
+        """Begin to put to family f of a table, one row a call, until `stop`; puts outlive the death of a RegionServer."""
+        return WriteLoad(_call(self._java.WriteLoad, self._client, table, threads, value_bytes, pause_ms))
 
     def scan_all(self, table: str, families: Sequence[str] = (), *, raw: bool = False) -> list[Cell]:
         """Every version of every cell, in HBase's order; `raw` also what is deleted, and the delete markers.

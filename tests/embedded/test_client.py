@@ -205,3 +205,21 @@ class TestWalFiles:
 
     def test_iterating_is_timed(self, client, wal):
         assert len(client.seconds_to_iterate_wal(f"file://{wal}", 3)) == 3
+
+
+def test_a_load_writes_until_it_is_stopped_and_tells_what_another_table_lacks(client, other, unique):
+    name = unique("t")
+    for side in (client, other):
+        side.create_table(name, {"f": GLOBAL}, even_splits(2))
+    load = client.start_load(name, threads=2, pause_ms=1)
+    while load.status().acknowledged < 100:
+        assert load.status().failed == 0
+    done = load.stop()
+    assert done.failed == 0
+    assert client.count_rows(name) > done.acknowledged // 2  # every second put goes to a row of its own
+    assert load.status() == done
+
+    assert load.missing(client, name) == (0, ())
+    missing, examples = load.missing(other, name)
+    assert missing == done.acknowledged
+    assert len(examples) == 20
