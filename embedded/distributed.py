@@ -15,20 +15,30 @@ from types import TracebackType
 
 from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
 from embedded.hdfs import Hdfs
+from embedded.jars import HBASE_2, JarSet
 from embedded.processes import SMALL_JVM, ClusterError, JavaProcess, free_port, start_java, wait_until
 
 START_TIMEOUT_S = 480
 STOP_TIMEOUT_S = 90
+LOG4J = """\
+log4j.rootLogger=INFO, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{HH:mm:ss.SSS} [%t] %p %c{2} - %m%n
+log4j.logger.org.apache.zookeeper=WARN
+"""
 
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """`conf` adds to or overrides hbase-site.xml; heaps are -Xmx values."""
+    """`conf` adds to or overrides hbase-site.xml; heaps are -Xmx values; `jars` say which release it is (embedded.classic)."""
 
     conf: Mapping[str, str] = field(default_factory=dict)
     regionservers: int = 2
     regionserver_heap: str = "768m"
     master_heap: str = "512m"
+    regionserver_jvm: tuple[str, ...] = ()
+    jars: JarSet = HBASE_2
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,9 @@ class DistributedCluster:
 
     def launch_zookeeper(self) -> None:
         write_site(self.address.hbase_site, self._settings())
+        if self.options.jars is not HBASE_2:
+            # These log by log4j, which is silent without it.
+            self.address.hbase_site.with_name("log4j.properties").write_text(LOG4J)
         self.zookeeper = self._launch("zookeeper", "zookeeper.HQuorumPeer", [], "256m", SMALL_JVM)
 
     def launch_servers(self) -> None:
@@ -132,7 +145,11 @@ class DistributedCluster:
     def _launch_regionserver(self) -> RegionServer:
         self._started += 1
         process = self._launch(
-            f"regionserver{self._started}", "regionserver.HRegionServer", ["start"], self.options.regionserver_heap, ()
+            f"regionserver{self._started}",
+            "regionserver.HRegionServer",
+            ["start"],
+            self.options.regionserver_heap,
+            self.options.regionserver_jvm,
         )
         server = RegionServer(process)
         self.regionservers.append(server)
@@ -155,6 +172,7 @@ class DistributedCluster:
             classpath=[self.address.hbase_site.parent],
             heap=heap,
             options=options,
+            jars=self.options.jars,
         )
 
     def _settings(self) -> dict[str, str]:

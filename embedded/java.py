@@ -49,7 +49,7 @@ def find_java() -> Path:
 
 
 def jvm_options() -> list[str]:
-    """The parts of the JDK that HBase 2.x and Hadoop 3.3 reach into by reflection."""
+    """The parts of the JDK that HBase and Hadoop reach into by reflection."""
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in JVM_OPENED]
     exported = [f"--add-exports={package}=ALL-UNNAMED" for package in JVM_EXPORTED]
     return opened + exported
@@ -57,7 +57,15 @@ def jvm_options() -> list[str]:
 
 def helper_classes(classpath: list[Path]) -> Path:
     """Folder with the compiled classes of `java/`; compiled at the first use after a source changed."""
-    sources = sorted(SOURCES.glob("*.java"))
+    return _compiled(sorted(SOURCES.glob("*.java")), classpath)
+
+
+def launcher_classes() -> Path:
+    """Folder with the compiled Launcher alone, which needs nothing but Java: for a JVM with another release of HBase."""
+    return _compiled([SOURCES / "Launcher.java"], [])
+
+
+def _compiled(sources: list[Path], classpath: list[Path]) -> Path:
     digest = hashlib.sha256()
     for source in sources:
         digest.update(source.read_bytes())
@@ -70,7 +78,9 @@ def helper_classes(classpath: list[Path]) -> Path:
             raise JavaMissingError(
                 f"javac is missing: {find_java()} is a runtime only; install the JDK or point JAVA_HOME at one"
             )
-        command = [str(javac), "-nowarn", "-proc:none", "-d", str(folder), "-cp", os.pathsep.join(map(str, classpath))]
+        command = [str(javac), "-nowarn", "-proc:none", "-d", str(folder)]
+        if classpath:
+            command += ["-cp", os.pathsep.join(map(str, classpath))]
         done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, timeout=300, check=False)
         if done.returncode != 0:
             raise JavaMissingError(f"javac failed on {SOURCES}:\n{done.stdout}{done.stderr}")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedded.jars import hbase_classpath, py4j_jar
-from embedded.java import find_java, helper_classes, jvm_options
+from embedded.jars import HBASE_2, JarSet, hbase_classpath, py4j_jar
+from embedded.java import find_java, helper_classes, jvm_options, launcher_classes
 
 LOG_TAIL_LINES = 40
 # For processes that do little: less memory, and less time spent compiling.
@@ -76,12 +76,14 @@ def start_java(
     heap: str = "512m",
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    jars: JarSet = HBASE_2,
 ) -> JavaProcess:
-    """Start `main_class` with HBase's jars behind `classpath`; everything it prints goes to `<folder>/<name>.log`.
+    """Start `main_class` with HBase's `jars` behind `classpath`; everything it prints goes to `<folder>/<name>.log`.
 
     `heap` is -Xmx ("512m", "3g"), `options` go to the JVM, `environment` is added to ours. The working directory is `folder`.
     """
-    jars = hbase_classpath()
+    hbase = hbase_classpath(jars)
+    helpers = helper_classes([*hbase, py4j_jar()]) if jars is HBASE_2 else launcher_classes()
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
     command = [
@@ -96,7 +98,7 @@ def start_java(
         *options,
         "-cp",
         # The folder instead of each jar: the command line stays readable in `ps`.
-        os.pathsep.join([*map(str, classpath), str(helper_classes([*jars, py4j_jar()])), f"{jars[0].parent}/*"]),
+        os.pathsep.join([*map(str, classpath), str(helpers), f"{hbase[0].parent}/*"]),
         "walferry.embedded.Launcher",
         main_class,
         *args,

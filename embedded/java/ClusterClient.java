@@ -10,10 +10,12 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -21,6 +23,7 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hbase.Cell;
+import org.apache.hadoop.hbase.ClusterMetrics;
 import org.apache.hadoop.hbase.HBaseConfiguration;
 import org.apache.hadoop.hbase.HRegionLocation;
 import org.apache.hadoop.hbase.NamespaceDescriptor;
@@ -131,8 +134,13 @@ public final class ClusterClient implements AutoCloseable {
 
   public String[] regionServers() throws IOException {
     try (Admin admin = connection.getAdmin()) {
-      return admin.getRegionServers().stream().map(ServerName::toString).sorted().toArray(String[]::new);
+      return liveServers(admin).stream().map(ServerName::toString).sorted().toArray(String[]::new);
     }
+  }
+
+  /** As Admin.getRegionServers, by way of what HBase 1's masters can tell too. */
+  private static Set<ServerName> liveServers(Admin admin) throws IOException {
+    return admin.getClusterMetrics(EnumSet.of(ClusterMetrics.Option.LIVE_SERVERS)).getLiveServerMetrics().keySet();
   }
 
   /**
@@ -142,7 +150,7 @@ public final class ClusterClient implements AutoCloseable {
    */
   public void rollWals() throws IOException, InterruptedException {
     try (Admin admin = connection.getAdmin()) {
-      for (ServerName server : admin.getRegionServers()) {
+      for (ServerName server : liveServers(admin)) {
         Map<String, Long> before = newestWals(server);
         admin.rollWALWriter(server);
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(ROLL_TIMEOUT_S);

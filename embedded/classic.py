@@ -1,0 +1,96 @@
+"""HBase 1.7.2, whose RegionServers claim a dead server's queues themselves, under a `lock` znode in the dead server's own: the
+classic layout. ZooKeeper is of that time too (3.4.10), HDFS and the Java client are those of the other clusters.
+
+What embedded.client can do with it: create tables, write, scan, count, compare, list servers and regions, move regions, roll WALs
+and read them. What asks for a table's state fails (`drop_table`, `empty_table`, `table_exists`, `flush`): HBase 1
+keeps it elsewhere. Peers are made in ZooKeeper alone in HBase 1: its own tools write the znodes, and so do the functions here.
+
+    with DistributedClusters(folder, {"source": classic_options()}) as clusters:
+        add_managed_peer(clusters["source"].address, "2", slave.address.cluster_key)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from kazoo.client import KazooClient
+
+from embedded.distributed import ClusterOptions
+from embedded.hbase import ClusterAddress
+from embedded.jars import HBASE_1
+from embedded.processes import SMALL_JVM, ClusterError
+
+ZK_TIMEOUT_S = 30
+PBUF = b"PBUF"
+DISABLED = PBUF + b"\x08\x01"
+
+CLASSIC = {
+    "hbase.replication": "true",
+    "hbase.zookeeper.useMulti": "false",  # with it, queues are moved by one multi and without a lock
+    "hbase.regionserver.hostname": "localhost",
+}
+
+
+def classic_options(
+    conf: Mapping[str, str] | None = None, *, regionservers: int = 3, failover_sleep_ms: int = 1000
+) -> ClusterOptions:
+    """A small cluster of the classic layout.
+
+    `failover_sleep_ms` (replication.sleep.before.failover) is what a RegionServer waits, once or twice this long, before it goes
+    for a dead server's queues, and again after each queue that it got.
+    """
+    return ClusterOptions(
+        conf={**CLASSIC, "replication.sleep.before.failover": str(failover_sleep_ms), **(conf or {})},
+        regionservers=regionservers,
+        regionserver_heap="320m",
+        master_heap="320m",
+        regionserver_jvm=SMALL_JVM,
+        jars=HBASE_1,
+    )
+
+
+def add_managed_peer(address: ClusterAddress, peer_id: str, cluster_key: str) -> None:
+    """A peer as Walferry wants it: DISABLED, marked `walferry.managed=true`. RegionServers take it up within moments.
+
+    As ReplicationPeersZKImpl.addPeer and disablePeer of HBase 1, whose master has no call for it: a peer there is a znode and its
+    child `peer-state`. Both at once, because a RegionServer that sees a peer without a state makes it ENABLED.
+    """
+    peer = f"{address.znode_parent}/replication/peers/{peer_id}"
+    with _zookeeper(address) as zk:
+        transaction = zk.transaction()
+        transaction.create(peer, _peer_value(cluster_key, {"walferry.managed": "true"}))
+        transaction.create(f"{peer}/peer-state", DISABLED)
+        for result in transaction.commit():
+            if isinstance(result, Exception):
+                raise ClusterError(f"peer {peer_id} was not added: {result!r}")
+
+
+def remove_peer(address: ClusterAddress, peer_id: str) -> None:
+    """As ReplicationPeersZKImpl.removePeer; the RegionServers then delete their queues of it."""
+    with _zookeeper(address) as zk:
+        zk.delete(f"{address.znode_parent}/replication/peers/{peer_id}", recursive=True)
+
+
+@contextmanager
+def _zookeeper(address: ClusterAddress) -> Iterator[KazooClient]:
+    zk = KazooClient(hosts=address.quorum)
+    try:
+        zk.start(timeout=ZK_TIMEOUT_S)
+        yield zk
+    finally:
+        zk.stop()
+        zk.close()
+
+
+def _peer_value(cluster_key: str, configuration: Mapping[str, str]) -> bytes:
+    """PBUF ReplicationPeer{1 clusterkey, 4 repeated NameStringPair{1 name, 2 value}}."""
+    pairs = [_field(4, _field(1, name.encode()) + _field(2, value.encode())) for name, value in configuration.items()]
+    return PBUF + _field(1, cluster_key.encode()) + b"".join(pairs)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A length-delimited field of protobuf; all of these are short."""
+    if len(content) > 127:
+        raise ValueError(f"{len(content)} bytes are more than one byte of length can tell: {content!r}")
+    return bytes([number << 3 | 2, len(content)]) + content
