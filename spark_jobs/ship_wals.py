@@ -28,6 +28,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Ship what a managed HBase replication peer has queued.")
     parser.add_argument("--source", required=True, help="the source cluster, as walferry.source.SourceCluster.to_json writes it")
     parser.add_argument("--peer", required=True, help="id of the managed peer")
+    parser.add_argument("--group", action="append", dest="groups", help="a WAL group to ship; repeat it for more (default all)")
     parser.add_argument("--run-id", required=True, help="under which name the summary is kept; a retry has the same")
     parser.add_argument("--deadline", type=float, default=3600.0, help="seconds after which nothing more is read (default 3600)")
     parser.add_argument("--lanes", type=int, default=2, help="connections a WAL group sends on (default 2)")
@@ -71,10 +72,10 @@ def _run(args: argparse.Namespace) -> int:
     nodes = source.nodes
     with connected(source.quorum) as zk:
         check_shippable(read_peer(zk, nodes, args.peer))
-        plan = plan_peer(zk, nodes, WalStore(source.wal_root), args.peer)
+        plan = plan_peer(zk, nodes, WalStore(source.wal_root), args.peer, args.groups)
         begin_run(zk, source, args.peer, args.run_id)
     if not plan.groups:
-        print(f"peer {args.peer}: no closed WALs are queued")
+        print(f"peer {args.peer}: no closed WALs are queued" + (f" in {', '.join(args.groups)}" if args.groups else ""))
         return 0
 
     def ship(group: str) -> GroupSummary:

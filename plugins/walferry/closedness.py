@@ -1,7 +1,8 @@
 """Whether a WAL's file is complete: only then its end is the end of its edits.
 
-A WAL is closed when it has a trailer, or when HBase has archived it and its length is final. A live server closes a WAL a moment
-after it has queued the next one, and a dead server's WALs are archived once HBase has recovered them, so waiting a little helps.
+A WAL is closed when it has a trailer, or when HBase has fenced its writer off and its length is final: it has archived the file,
+or renamed the dead server's folder to split its WALs. A live server closes a WAL a moment after it has queued the next one, and a
+dead server's folder is renamed once the master has seen its death, so waiting a little helps.
 The newest WAL of a live server's group is still written to: do not ask about it.
 
 Never is the length of an open file taken for its end: what HDFS tells outsiders of a file that is being written is stale.
@@ -62,11 +63,11 @@ def closedness(store: WalStore, location: WalLocation) -> Closed | Open:
         end = trailer_start(_tail(file), file.size)
     if end is not None:
         return Closed(end)
-    if not location.archived:
-        return Open("it has no trailer, and HBase has not archived it")
+    if not location.fenced:
+        return Open("it has no trailer, and HBase has neither archived it nor begun to split it")
     if store.has_no_writer(location):
         return Closed(None)
-    return Open("HBase has archived it, but it has no trailer and HDFS is still recovering its length")
+    return Open("HBase has fenced its writer off, but it has no trailer and HDFS is still recovering its length")
 
 
 def await_closed(

@@ -6,7 +6,7 @@ get no new WALs, so all of theirs are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient
@@ -107,9 +107,15 @@ def candidates(queues: Sequence[Queue]) -> list[GroupCandidates]:
     return sorted(found.values(), key=lambda g: g.group)
 
 
-def plan_peer(zk: KazooClient, nodes: ZNodes, store: WalStore, peer_id: str) -> PeerPlan:
-    """Read the peer's queues and positions once, and find the files. Groups without a candidate are left out."""
-    return PeerPlan(peer_id, tuple(_plan(store, g) for g in candidates(read_queues(zk, nodes, peer_id)) if g.wals))
+def plan_peer(
+    zk: KazooClient, nodes: ZNodes, store: WalStore, peer_id: str, groups: Collection[str] | None = None
+) -> PeerPlan:
+    """Read the peer's queues and positions once, and find the files of all its WAL groups, or of those named.
+
+    Groups without a candidate are left out.
+    """
+    found = [g for g in candidates(read_queues(zk, nodes, peer_id)) if g.wals and (groups is None or g.group in groups)]
+    return PeerPlan(peer_id, tuple(_plan(store, g) for g in found))
 
 
 def sweep(zk: KazooClient, nodes: ZNodes, root: str, plan: PeerPlan, holder: str) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 from kazoo.client import KazooClient
 
 from walferry.acknowledged import Acknowledged, WalOffset
-from walferry.closedness import await_closed
+from walferry.closedness import CLOSE_TIMEOUT_S, await_closed
 from walferry.counters import Counters
 from walferry.filters import FilterRules, Kept, filter_window, uuid_field
 from walferry.lanes import LaneLimits, Lanes, Stopped
@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 TICK_SECONDS = 0.1
 REGISTER_SECONDS = 0.5  # between two registrations of the position
 PUBLISH_SECONDS = 2.0  # between two summaries
+SPLIT_TIMEOUT_S = 300.0  # until the master, which may have much to do after a crash, has fenced a dead server off its WALs
 RELOCATIONS = 5  # times that a WAL may move while it is being opened and read
 JOIN_SECONDS = 10.0  # for threads that were told to stop
 
@@ -229,7 +230,7 @@ class _GroupShipping:
         position = wal.queued.position
         self._acknowledged.read_to(WalOffset(number, position))
         for relocation in range(RELOCATIONS + 1):
-            location = await_closed(self._store, wal.queued.name, wal.dead_servers)
+            location = await_closed(self._store, wal.queued.name, wal.dead_servers, timeout_s=self._close_timeout(wal))
             try:
                 return self._read_file(number, wal, location, position, lanes, rules)
             except FileNotFoundError:
@@ -238,6 +239,10 @@ class _GroupShipping:
                 position = self._ends.get(number, position)
                 log.info("%s has moved; looking for it again", location.url)
         raise AssertionError("the loop returns or raises")
+
+    def _close_timeout(self, wal: Candidate) -> float:
+        left = self._deadline - time.monotonic()
+        return CLOSE_TIMEOUT_S if wal.live else max(CLOSE_TIMEOUT_S, min(SPLIT_TIMEOUT_S, left))
 
     def _read_file(
         self, number: int, wal: Candidate, location: WalLocation, position: int, lanes: Lanes, rules: FilterRules

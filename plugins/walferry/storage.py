@@ -29,6 +29,7 @@ import fsspec
 from walferry.wal.names import WalName
 
 OLD_WALS = "oldWALs"
+SPLITTING = "-splitting"
 HDFS_SCHEMES = ("hdfs", "viewfs")
 REMOTE_TIMEOUT_S = 120.0  # for one request; longer than a NameNode's failover takes
 _ADVICE = "Check wal_root and the file system's settings (HADOOP_CONF_DIR)"
@@ -66,6 +67,12 @@ class WalLocation:
     url: str
     size: int  # bytes; of a file on HDFS that is still written to, less than there is
     archived: bool  # lies in oldWALs: HBase is done with it
+    splitting: bool = False  # lies in the folder of a dead server that the master has renamed to recover its WALs
+
+    @property
+    def fenced(self) -> bool:
+        """Whether no server can write to it any more."""
+        return self.archived or self.splitting
 
 
 def open_wal(url: str) -> OpenWal:
@@ -86,7 +93,8 @@ class WalStore:
         """
         for url in self.places(wal, dead_servers):
             try:
-                return WalLocation(url, _size(url), archived=url.startswith(f"{self.root}/{OLD_WALS}/"))
+                archived = url.startswith(f"{self.root}/{OLD_WALS}/")
+                return WalLocation(url, _size(url), archived, splitting=url.rpartition("/")[0].endswith(SPLITTING))
             except FileNotFoundError:
                 continue
         return None
@@ -96,7 +104,7 @@ class WalStore:
         servers = list(dict.fromkeys([*([str(wal.server)] if wal.server else []), *dead_servers]))
         return [
             *(f"{self.root}/WALs/{server}/{wal.text}" for server in servers),
-            *(f"{self.root}/WALs/{server}-splitting/{wal.text}" for server in servers),
+            *(f"{self.root}/WALs/{server}{SPLITTING}/{wal.text}" for server in servers),
             f"{self.root}/{OLD_WALS}/{wal.text}",
             *(f"{self.root}/{OLD_WALS}/{server}/{wal.text}" for server in servers),
         ]
@@ -106,14 +114,14 @@ class WalStore:
         return open_wal(location.url)
 
     def has_no_writer(self, location: WalLocation) -> bool:
-        """Whether the length of a file that HBase has archived is final.
+        """Whether the length of a file to which no server writes any more is final.
 
         On HDFS a file has a writer until it is closed, and until then the length that others see is stale. There this asks the
         NameNode to close the file, as HBase itself does before it reads a WAL that was not closed cleanly; it may take some
         seconds, so ask again. Raises FileNotFoundError, StoreError.
         """
-        if not location.archived:
-            raise ValueError(f"{location.url} is not archived: it may have a writer that must not be disturbed")
+        if not location.fenced:
+            raise ValueError(f"{location.url} is neither archived nor being split: its writer must not be disturbed")
         if _scheme(location.url) not in HDFS_SCHEMES:
             return True
 

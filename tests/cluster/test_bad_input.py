@@ -186,7 +186,7 @@ def test_a_wal_without_a_trailer_that_is_not_archived_is_waited_for_and_then_nam
     wal = Path(group.wals[0].url.removeprefix("file://"))
     content = wal.read_bytes()
     wal.write_bytes(content[:-8])
-    monkeypatch.setattr(shipping, "await_closed", functools.partial(await_closed, timeout_s=0.5))
+    monkeypatch.setattr(shipping, "await_closed", lambda *wal, timeout_s: await_closed(*wal, timeout_s=0.5))
     summary = ship_one(sides.at, peer, roll_first=False)
     assert summary.status is Status.FAILED
     assert f"file://{wal} is not closed" in show("WAL not closed", summary.error)

@@ -39,21 +39,23 @@ def test_a_file_with_a_trailer_is_closed_and_ends_there(root: Path, store: WalSt
     assert closedness(store, located(store)) == Closed(end=len(ENTRIES))
 
 
-@pytest.mark.parametrize("folder", [f"WALs/{SERVER}", f"WALs/{SERVER}-splitting"])
+@pytest.mark.parametrize("folder", ["oldWALs", f"WALs/{SERVER}-splitting"])
 @pytest.mark.parametrize("data", [b"", b"PWAL", ENTRIES, ENTRIES + EMPTY_TRAILER[:-1]], ids=["empty", "magic", "entries", "part"])
-def test_a_file_without_a_whole_trailer_is_open_until_it_is_archived(
+def test_a_file_without_a_whole_trailer_is_open_until_its_writer_is_fenced_off(
     root: Path, store: WalStore, folder: str, data: bytes
 ) -> None:
-    (root / folder / WAL.text).write_bytes(data)
+    written = root / f"WALs/{SERVER}/{WAL}"
+    written.write_bytes(data)
     assert isinstance(closedness(store, located(store)), Open)
-    (root / folder / WAL.text).rename(root / "oldWALs" / WAL.text)
+    written.rename(root / folder / WAL.text)
     assert closedness(store, located(store)) == Closed(end=None)
 
 
-def test_an_archived_file_is_open_while_hdfs_recovers_its_length(
-    root: Path, store: WalStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("folder", ["oldWALs", f"WALs/{SERVER}-splitting"])
+def test_a_fenced_file_is_open_while_hdfs_recovers_its_length(
+    root: Path, store: WalStore, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
-    (root / f"oldWALs/{WAL}").write_bytes(ENTRIES)
+    (root / folder / WAL.text).write_bytes(ENTRIES)
     monkeypatch.setattr(WalStore, "has_no_writer", lambda *_: False)
     assert isinstance(closedness(store, located(store)), Open)
 

@@ -20,7 +20,8 @@ def test_defaults_are_those_of_hbase():
 
 
 def test_it_survives_the_way_to_a_spark_job():
-    source = SourceCluster.from_connection("zk1", 2181, {**EXTRA, "znode_parent": "/hbase-secure", "user": "etl", "queue_layout": "classic"})
+    extra = {**EXTRA, "znode_parent": "/hbase-secure", "user": "etl", "queue_layout": "classic"}
+    source = SourceCluster.from_connection("zk1", 2181, extra)
     assert SourceCluster.from_json(source.to_json()) == source
     assert SourceCluster.from_json(source.to_json()).nodes == ZNodes("/hbase-secure", QueueLayout.CLASSIC)
 
@@ -38,7 +39,7 @@ def test_it_survives_the_way_to_a_spark_job():
         ("zk1", 2181, {**EXTRA, "znode_parent": "hbase"}, "znode_parent is 'hbase'"),
         ("zk1", 2181, {**EXTRA, "walferry_root": "/"}, "walferry_root is '/'"),
         ("zk1", 2181, {**EXTRA, "user": ""}, "user is ''"),
-        ("zk1", 2181, {**EXTRA, "queue_layout": "3.x"}, "queue_layout is '3.x'; it must be one of '2.x', 'classic', 'classic-peers'"),
+        ("zk1", 2181, {**EXTRA, "queue_layout": "3.x"}, "queue_layout is '3.x'; it must be one of '2.x', 'classic'"),
         ("zk1", 2181, {**EXTRA, "znode_root": "/hbase"}, "extra has znode_root"),
     ],
 )

@@ -50,7 +50,8 @@ def put(store: WalStore, folder: str, data: bytes = BYTES) -> str:
 )
 def test_a_wal_is_found_in_every_folder_hbase_may_have_it_in(store: WalStore, folder: str, archived: bool) -> None:
     url = put(store, folder)
-    assert store.locate(WAL, [CLAIMER]) == WalLocation(url, len(BYTES), archived)
+    splitting = folder.endswith("-splitting")
+    assert store.locate(WAL, [CLAIMER]) == WalLocation(url, len(BYTES), archived, splitting)
 
 
 def test_a_wal_that_is_nowhere_is_none(store: WalStore) -> None:
@@ -165,5 +166,5 @@ def test_a_file_system_that_cannot_be_reached_is_named(root: str) -> None:
 
 def test_a_file_that_may_be_written_to_is_not_disturbed(store: WalStore) -> None:
     url = put(store, f"WALs/{SERVER}")
-    with pytest.raises(ValueError, match="not archived"):
+    with pytest.raises(ValueError, match="neither archived nor being split"):
         store.has_no_writer(WalLocation(url, 1, archived=False))

@@ -44,12 +44,16 @@ class HBaseZNodes:
     def new(cls, zk: KazooClient) -> "HBaseZNodes":
         """A fresh cluster under a parent of its own, with one live server."""
         cluster = cls(zk, ZNodes(f"/hbase-{uuid.uuid4().hex[:8]}"))
-        for path in (cluster.nodes.rs, cluster.nodes.peers, cluster.nodes.queues):
-            zk.ensure_path(path)
-        cluster_id = pb.ClusterId(cluster_id=str(uuid.uuid4()))
-        zk.create(cluster.nodes.hbaseid, prefixed(PBUF + cluster_id.SerializeToString()))
-        cluster.start_server(SERVER)
+        cluster.create()
         return cluster
+
+    def create(self) -> None:
+        """The cluster's znodes, with one live server."""
+        for path in (self.nodes.rs, self.nodes.peers, self.nodes.queues):
+            self.zk.ensure_path(path)
+        cluster_id = pb.ClusterId(cluster_id=str(uuid.uuid4()))
+        self.zk.create(self.nodes.hbaseid, prefixed(PBUF + cluster_id.SerializeToString()))
+        self.start_server(SERVER)
 
     @property
     def root(self) -> str:
@@ -109,8 +113,8 @@ class HBaseZNodes:
         return [
             f"{queue}/{name}"
             for server in sorted(self.zk.get_children(self.nodes.queues))
-            for queue_id in sorted(self.zk.get_children(self.nodes.server_queues(server)))
-            if parse_queue_id(queue_id).peer_id == peer_id
+            for queue_id in sorted(self._children(self.nodes.server_queues(server)))
+            if self.nodes.is_queue(queue_id) and parse_queue_id(queue_id).peer_id == peer_id
             for queue in [self.nodes.queue(server, queue_id)]
             for name in sorted(self.zk.get_children(queue))
         ]
@@ -124,6 +128,12 @@ class HBaseZNodes:
             found[path] = self.zk.get(path)[0]
             pending += [f"{path}/{name}" for name in self.zk.get_children(path)]
         return found
+
+    def _children(self, path: str) -> list[str]:
+        try:
+            return list(self.zk.get_children(path))
+        except NoNodeError:
+            return []
 
     @staticmethod
     def _state(state: str) -> bytes:

@@ -14,14 +14,17 @@ def test_a_peer_s_configuration_is_read(zk: KazooClient, hbase: HBaseZNodes) -> 
         pb.TableCF(table_name=pb.TableName(namespace=b"default", qualifier=b"t"), families=[b"f", b"g"]),
         pb.TableCF(table_name=pb.TableName(namespace=b"ns", qualifier=b"u")),
     ]
-    hbase.add_peer("full", table_cfs=tables, namespaces=[b"ns2"], serial=True, replicationEndpointImpl="org.example.E", replicate_all=False)
+    endpoint = "org.example.E"
+    hbase.add_peer(
+        "full", table_cfs=tables, namespaces=[b"ns2"], serial=True, replicationEndpointImpl=endpoint, replicate_all=False
+    )
     peer = read_peer(zk, hbase.nodes, "full")
     assert peer.managed
     assert peer.state == "DISABLED"
     assert peer.slave.connect_string == "127.0.0.1:2181"
     assert peer.table_cfs == {"t": ("f", "g"), "ns:u": ()}
     assert peer.namespaces == {"ns2"}
-    assert (peer.serial, peer.replicate_all, peer.endpoint_impl) == (True, False, "org.example.E")
+    assert (peer.serial, peer.replicate_all, peer.endpoint_impl) == (True, False, endpoint)
 
 
 def test_a_plain_peer_replicates_all_and_is_not_managed(zk: KazooClient, hbase: HBaseZNodes) -> None:
@@ -31,7 +34,8 @@ def test_a_plain_peer_replicates_all_and_is_not_managed(zk: KazooClient, hbase: 
 
 
 def test_a_peer_of_an_old_release_that_names_tables_is_for_these_only(zk: KazooClient, hbase: HBaseZNodes) -> None:
-    hbase.add_peer("old", replicate_all=None, table_cfs=[pb.TableCF(table_name=pb.TableName(namespace=b"default", qualifier=b"t"))])
+    table = pb.TableCF(table_name=pb.TableName(namespace=b"default", qualifier=b"t"))
+    hbase.add_peer("old", replicate_all=None, table_cfs=[table])
     hbase.add_peer("old2", replicate_all=None)
     assert not read_peer(zk, hbase.nodes, "old").replicate_all
     assert read_peer(zk, hbase.nodes, "old2").replicate_all

@@ -92,6 +92,14 @@ class ClusterId(_message.Message):
     cluster_id: str
     def __init__(self, cluster_id: _Optional[str] = ...) -> None: ...
 
+class RegionServerInfo(_message.Message):
+    __slots__ = ("infoPort", "version_info")
+    INFOPORT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_INFO_FIELD_NUMBER: _ClassVar[int]
+    infoPort: int
+    version_info: VersionInfo
+    def __init__(self, infoPort: _Optional[int] = ..., version_info: _Optional[_Union[VersionInfo, _Mapping]] = ...) -> None: ...
+
 class Master(_message.Message):
     __slots__ = ("master", "rpc_version", "info_port")
     MASTER_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +109,12 @@ class Master(_message.Message):
     rpc_version: int
     info_port: int
     def __init__(self, master: _Optional[_Union[ServerName, _Mapping]] = ..., rpc_version: _Optional[int] = ..., info_port: _Optional[int] = ...) -> None: ...
+
+class ReplicationLock(_message.Message):
+    __slots__ = ("lock_owner",)
+    LOCK_OWNER_FIELD_NUMBER: _ClassVar[int]
+    lock_owner: str
+    def __init__(self, lock_owner: _Optional[str] = ...) -> None: ...
 
 class WALHeader(_message.Message):
     __slots__ = ("has_compression", "encryption_key", "has_tag_compression", "writer_cls_name", "cell_codec_cls_name", "has_value_compression", "value_compression_algorithm")

@@ -112,3 +112,42 @@ class LeaseLost(ZkError):
         super().__init__(f"the lease on WAL group {group} of peer {peer_id} is lost: {reason}. A new run acquires a new one")
         self.peer_id = peer_id
         self.group = group
+
+
+class LiveServer(ZkError):
+    """The server whose queues were to be claimed is alive."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(f"{server} is alive: its queues are its own. Only a dead server's queues are claimed")
+        self.server = server
+
+
+class ClaimHeld(ZkError):
+    """Somebody else claims this server's queues."""
+
+    def __init__(self, server: str, holder: str, since: str) -> None:
+        super().__init__(
+            f"the queues of {server} are being claimed by {holder} since {since}. Wait for it to end; if it has died, its claim "
+            "is free as soon as its ZooKeeper session has ended"
+        )
+        self.server = server
+        self.holder = holder
+
+
+class ClaimLost(ZkError):
+    """This claimer's session or claim is gone: it may move nothing any more."""
+
+    def __init__(self, server: str, reason: str) -> None:
+        super().__init__(f"the claim on the queues of {server} is lost: {reason}. A new try goes on where this one stopped")
+        self.server = server
+
+
+class NoTarget(ZkError):
+    """There is no live server that could hold claimed queues."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(
+            f"the queues of {server} cannot be claimed: in this layout a live RegionServer holds claimed queues, and none is "
+            "live. They can be drained where they are, or claimed when a RegionServer is up"
+        )
+        self.server = server

@@ -1,5 +1,9 @@
 """What the holder of a WAL group may do to its queues: move positions forward, and take finished WALs out.
 
+The lease is a hold (zk/hold.py) at <root>/leases/<cluster>/<peer>/<group>. Each write also depends on the peer's state being
+the DISABLED that was seen at first, so a peer that is enabled under our hands ends the writes too. The lease's znode is never
+deleted: a new one would count from 0 again and let an old holder pass.
+
 Below /hbase only positions of queued WALs are set, and only finished WALs and emptied queues of dead servers are deleted; nothing
 is created there. HBase may move a queue between any two of our calls: a WAL that is not where it was is looked for in all queues
 of its peer.
@@ -15,9 +19,10 @@ from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 from walferry.wal.names import parse_wal_name
 from walferry.zk.client import children, read
 from walferry.zk.cluster import live_servers
-from walferry.zk.errors import LastWal, WalGone, ZkError
-from walferry.zk.fence import Fence
-from walferry.zk.layout import ZNodes
+from walferry.zk.errors import LastWal, LeaseHeld, LeaseLost, WalGone, ZkError
+from walferry.zk.hold import Guard, Hold, Outcome
+from walferry.zk.layout import OwnZNodes, ZNodes
+from walferry.zk.peers import disabled_guard
 from walferry.zk.queue_ids import parse_queue_id
 from walferry.zk.queues import find_wal
 from walferry.zk.values import decode_position, encode_position
@@ -31,9 +36,15 @@ def acquire(zk: KazooClient, nodes: ZNodes, peer_id: str, group: str, holder: st
 
     Raises LeaseHeld naming the present holder, EnabledPeer, MissingPeer, ConnectError.
     """
-    fence = Fence(zk, nodes, peer_id, group, root)
-    fence.acquire(holder)
-    return Lease(zk, nodes, peer_id, group, fence)
+    guard = disabled_guard(zk, nodes, peer_id)
+    hold = Hold(
+        zk,
+        OwnZNodes(root, nodes).lease(peer_id, group),
+        lambda who, since: LeaseHeld(peer_id, group, who, since),
+        lambda why: LeaseLost(peer_id, group, why),
+    )
+    hold.acquire(holder)
+    return Lease(zk, nodes, peer_id, group, hold, guard)
 
 
 @dataclass(frozen=True)
@@ -52,19 +63,20 @@ class Lease:
     meantime, and ConnectError when ZooKeeper stays away.
     """
 
-    def __init__(self, zk: KazooClient, nodes: ZNodes, peer_id: str, group: str, fence: Fence) -> None:
+    def __init__(self, zk: KazooClient, nodes: ZNodes, peer_id: str, group: str, hold: Hold, guard: Guard) -> None:
         self.peer_id = peer_id
         self.group = group
         self._zk = zk
         self._nodes = nodes
-        self._fence = fence
+        self._hold = hold
+        self._guard = guard
         self._lock = threading.Lock()
         self._seen: dict[str, _Queued] = {}
 
     @property
     def lost(self) -> threading.Event:
         """Set as soon as this client knows that the lease is gone; shipping on would be work for nothing."""
-        return self._fence.lost
+        return self._hold.lost
 
     def register_position(self, wal: str, offset: int) -> None:
         """Let the WAL's position be `offset`, a byte offset just after an entry, wherever the WAL is queued now.
@@ -75,7 +87,7 @@ class Lease:
         self._check_group(wal)
         value = encode_position(offset)
         with self._lock:
-            self._fence.check()
+            self._hold.check()
             for _ in range(TRIES):
                 seen = self._seen.get(wal) or self._look_up(wal)
                 if offset <= seen.position:
@@ -95,13 +107,13 @@ class Lease:
         self._check_group(wal)
         maybe_ours = False
         with self._lock:
-            self._fence.check()
+            self._hold.check()
             for _ in range(TRIES):
                 path = self._path_of(wal)
                 if path is None:
                     return maybe_ours
                 newer = self._newer_wal(path) if self._is_live(path) else None
-                outcome = self._fence.write(_deletion(path, newer))
+                outcome = self._write(_deletion(path, newer))
                 maybe_ours |= outcome.maybe_before
                 self._seen.pop(wal, None)
                 if outcome.refusal is None:
@@ -121,13 +133,13 @@ class Lease:
         if self._nodes.queue(server, name) != queue_path or parse_queue_id(name).peer_id != self.peer_id:
             raise ValueError(f"{queue_path} is no queue of peer {self.peer_id} under {self._nodes.queues}")
         with self._lock:
-            self._fence.check()
+            self._hold.check()
             return not self._is_live(f"{queue_path}/") and self._remove_if_empty(queue_path)
 
     def release(self) -> None:
         """Give the lease up, so that the next holder need not wait for the session's end; harmless when it is lost already."""
         with self._lock:
-            self._fence.release()
+            self._hold.release()
 
     def __enter__(self) -> "Lease":
         return self
@@ -157,8 +169,11 @@ class Lease:
             return seen.path
         return find_wal(self._zk, self._nodes, self.peer_id, wal)
 
+    def _write(self, operations: Callable[[TransactionRequest], None]) -> Outcome:
+        return self._hold.write(operations, [self._guard])
+
     def _set(self, seen: _Queued, value: bytes) -> bool:
-        refusal = self._fence.write(lambda multi: multi.set_data(seen.path, value, seen.version)).refusal
+        refusal = self._write(lambda multi: multi.set_data(seen.path, value, seen.version)).refusal
         if refusal is None or isinstance(refusal.error, (NoNodeError, BadVersionError)):
             return refusal is None
         raise refusal.error
@@ -184,7 +199,7 @@ class Lease:
     def _remove_if_empty(self, queue: str) -> bool:
         if children(self._zk, queue):
             return False
-        refusal = self._fence.write(lambda multi: multi.delete(queue)).refusal
+        refusal = self._write(lambda multi: multi.delete(queue)).refusal
         if refusal is None or isinstance(refusal.error, (NoNodeError, NotEmptyError)):
             return refusal is None or isinstance(refusal.error, NoNodeError)
         raise refusal.error

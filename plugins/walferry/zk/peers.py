@@ -20,6 +20,7 @@ from walferry.zk.errors import (
     ZkError,
     ZNodeValueError,
 )
+from walferry.zk.hold import Guard
 from walferry.zk.layout import ZNodes
 from walferry.zk.queue_ids import parse_queue_id
 from walferry.zk.values import decode_peer, decode_state
@@ -161,6 +162,38 @@ def check_shippable(peer: Peer) -> None:
             "Walferry ships into HBase clusters only: leave this peer to HBase",
         )
     _ = peer.slave
+
+
+def disabled_guard(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Guard:
+    """What lets writes pass only while the peer stays the DISABLED one that it is now.
+
+    Raises MissingPeer, EnabledPeer, ZNodeValueError.
+    """
+    version = _disabled_version(zk, nodes, peer_id)
+
+    def broken() -> PeerError:
+        try:
+            _disabled_version(zk, nodes, peer_id)
+        except PeerError as error:
+            return error
+        return EnabledPeer(
+            peer_id,
+            "its state was changed while it was being worked on, so RegionServers may have begun to ship it themselves",
+            "Leave it disabled and restart the RegionServers before shipping it again",
+        )
+
+    return Guard(nodes.peer_state(peer_id), version, broken)
+
+
+def _disabled_version(zk: KazooClient, nodes: ZNodes, peer_id: str) -> int:
+    path = nodes.peer_state(peer_id)
+    znode = read(zk, path)
+    if znode is None:
+        raise MissingPeer(peer_id, f"there is no {path}", "It was removed, or was never added")
+    state = decode_state(znode.value, path)
+    if state != DISABLED:
+        raise EnabledPeer(peer_id, f"it is {state}, so its RegionServers ship it themselves", ENABLED_ADVICE)
+    return int(znode.stat.version)
 
 
 def _peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -> Peer:

@@ -8,6 +8,8 @@
     peer     = "PBUF" ReplicationPeer | cluster key as text (written before 0.95)   (ReplicationPeerConfigUtil.parsePeerFrom)
     state    = "PBUF" ReplicationState
     master   = "PBUF" Master
+    server   = "PBUF" RegionServerInfo
+    lock     = "PBUF" ReplicationLock                        (ReplicationQueuesZKImpl.lockToByteArray, up to 1.x)
 
 HBase's own client puts the prefix before every value that is not empty; readers, HBase's too, do without it.
 """
@@ -115,3 +117,20 @@ def decode_cluster_id(value: bytes, znode: str) -> uuid.UUID:
 def decode_master(value: bytes, znode: str) -> pb.Master:
     """Who the active master is. Raises ZNodeValueError."""
     return _message(strip_client_prefix(value, znode), pb.Master, znode)
+
+
+def decode_server_version(value: bytes, znode: str) -> str | None:
+    """The HBase version of a live RegionServer, None where it does not tell. Raises ZNodeValueError."""
+    body = strip_client_prefix(value, znode)
+    info = _message(body, pb.RegionServerInfo, znode) if body else pb.RegionServerInfo()
+    return info.version_info.version or None
+
+
+def decode_lock(value: bytes, znode: str) -> str:
+    """Who owns the lock on a dead server's queues: with HBase the znode of its own queues. Raises ZNodeValueError."""
+    return _message(strip_client_prefix(value, znode), pb.ReplicationLock, znode).lock_owner
+
+
+def encode_lock(owner: str) -> bytes:
+    """What HBase 1.x writes into the lock, without its client's prefix."""
+    return PBUF + pb.ReplicationLock(lock_owner=owner).SerializeToString()

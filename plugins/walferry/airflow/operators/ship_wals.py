@@ -1,11 +1,11 @@
-"""The Spark job that ships one peer's backlog, as an operator."""
+"""The Spark job that ships one peer's backlog, or some of its WAL groups, as an operator."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context, conf
@@ -13,9 +13,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
+from walferry.airflow.progress import ProgressLog
 from walferry.archive import build_archive
 from walferry.archive_entry import cache_folder
 from walferry.source import DEFAULT_CONN_ID, SourceCluster
+
+if TYPE_CHECKING:
+    from walferry.summary import GroupSummary
 
 # Where the repo's spark_jobs lie if not beside its plugins: section [walferry] of airflow.cfg, or AIRFLOW__WALFERRY__SPARK_JOBS.
 CONFIG = ("walferry", "spark_jobs")
@@ -24,14 +28,20 @@ STARTUP_S = 120  # what a job may take beside its deadline: Spark's start, the l
 
 
 class ShipWalsOperator(SparkSubmitOperator):
-    """Submits spark_jobs/ship_wals.py for `peer`, or skips itself if `plan` has nothing to ship.
+    """Submits spark_jobs/ship_wals.py for `peer`, or skips itself if `plan` has nothing to ship. Tells how far the job is.
 
     Spark itself is set up through the connection `conn_id`, spark-defaults.conf, or `conf`.
     A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. One that came to its
     end is not: what failed in it, say because the slave was down until the deadline, is for the next batch.
+
+    With `groups` only these WAL groups are shipped, say those of a dead server's queue. No next batch comes for such a queue, so
+    there the task's retries also wait for another run that has it in hand.
     """
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "peer", "plan", "deadline", "source_conn_id")
+    template_fields: Sequence[str] = (
+        *SparkSubmitOperator.template_fields,
+        *("peer", "plan", "deadline", "groups", "source_conn_id"),
+    )
 
     def __init__(
         self,
@@ -39,6 +49,7 @@ class ShipWalsOperator(SparkSubmitOperator):
         peer: str,
         plan: Mapping[str, Any],  # what walferry.airflow.batch.plan returned
         deadline: int | str,  # seconds
+        groups: Sequence[str] | None = None,  # WAL groups; None: all of the peer's
         source_conn_id: str = DEFAULT_CONN_ID,
         conn_id: str = "spark_default",
         conf: dict[str, Any] | None = None,
@@ -48,6 +59,7 @@ class ShipWalsOperator(SparkSubmitOperator):
         self.peer = peer
         self.plan = plan
         self.deadline = deadline
+        self.groups = groups
         self.source_conn_id = source_conn_id
 
     def pre_execute(self, context: Context) -> None:
@@ -65,14 +77,18 @@ class ShipWalsOperator(SparkSubmitOperator):
         self.application_args = [
             *("--source", source.to_json(), "--peer", self.peer),
             *("--run-id", self.plan["run_id"], "--deadline", str(int(self.deadline))),
+            *(f"--group={group}" for group in self.groups or ()),
         ]
         try:
-            super().execute(context)
+            with ProgressLog(source, self.peer, self.plan, self.groups, self.log.info):
+                super().execute(context)
         except AirflowException as e:
-            failed = _failed_groups(source, self.peer, self.plan["run_id"])
+            failed = self._failed_groups(source)
             if not failed:
                 raise  # it was killed or could not start: try again
-            raise AirflowFailException(f"peer {self.peer}: {failed} WAL groups were not shipped, see the report") from e
+            if self.groups and all(s.status == "held" for s in failed):
+                raise AirflowException("; ".join(s.error or s.group for s in failed)) from e
+            raise AirflowFailException(f"peer {self.peer}: {len(failed)} WAL groups were not shipped, see the report") from e
 
     def _get_hook(self) -> WalferrySubmitHook:
         return WalferrySubmitHook(
@@ -83,18 +99,16 @@ class ShipWalsOperator(SparkSubmitOperator):
             application_args=self.application_args,
         )
 
+    def _failed_groups(self, source: SourceCluster) -> list[GroupSummary]:
+        """The groups that failed, if the job has come to an end with all of them; else none."""
+        from walferry.airflow import batch
+        from walferry.zk.errors import ZkError
 
-def _failed_groups(source: SourceCluster, peer: str, run_id: str) -> int:
-    """How many groups failed, if the job has come to an end with all of them; else 0."""
-    from walferry.airflow import batch
-    from walferry.summary import Status
-    from walferry.zk.errors import ZkError
-
-    try:
-        summaries = batch.summaries(source, peer, run_id)
-    except ZkError:
-        return 0
-    return 0 if any(s.status is Status.RUNNING for s in summaries) else sum(s.failed for s in summaries)
+        try:
+            summaries = batch.summaries(source, self.peer, self.plan["run_id"], self.groups)
+        except ZkError:
+            return []
+        return [] if any(s.status == "running" for s in summaries) else [s for s in summaries if s.failed]
 
 
 def _spark_jobs() -> Path:
