@@ -231,7 +231,7 @@ class JavaClient:
         """Rows number `first` … `first + rows - 1`, made in Java; keys of 16 hexadecimal digits (`even_splits`)."""
         _call(self._java.BulkWriter.putMany, self._client, table, first, rows, list(columns), value_bytes, batch, threads)
 
-    def start_load(self, table: str, *, threads: int = 4, value_bytes: int = 200, pause_ms: int = 5) -> WriteLoad:
+    def start_load(self, table: str, *, threads: int = 6, value_bytes: int = 200, pause_ms: int = 5) -> WriteLoad:
         """Begin to put to family f of a table, one row a call, until `stop`; puts outlive the death of a RegionServer."""
         return WriteLoad(_call(self._java.WriteLoad, self._client, table, threads, value_bytes, pause_ms))
 

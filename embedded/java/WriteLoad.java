@@ -26,11 +26,12 @@ import org.apache.hadoop.hbase.util.Bytes;
  *
  * <p>Each put has a cell of its own that nothing overwrites, whose qualifier and value name thread and number of the put, and one
  * that later puts of the same thread to the same row overwrite. Every second put goes to a fresh row, the others to one of a few.
+ * Each thread has its own part of the key space, so that only some of them wait for a server that died.
  */
 public final class WriteLoad {
   private static final byte[] FAMILY = Bytes.toBytes("f");
   private static final String OWN = "put";
-  private static final int COMMON_ROWS = 500;
+  private static final int COMMON_ROWS = 100; // of each thread
   private static final int MOST_EXAMPLES = 20;
 
   private final List<Writer> writers = new ArrayList<>();
@@ -45,7 +46,8 @@ public final class WriteLoad {
     conf.setInt("hbase.rpc.timeout", 10_000);
     connection = ConnectionFactory.createConnection(conf);
     for (int number = 0; number < threads; number++) {
-      Writer writer = new Writer(TableName.valueOf(table), number, valueBytes, pauseMs);
+      long width = Long.divideUnsigned(-1L, threads);
+      Writer writer = new Writer(TableName.valueOf(table), number, width, valueBytes, pauseMs);
       writers.add(writer);
       writer.setDaemon(true);
       writer.start();
@@ -124,21 +126,23 @@ public final class WriteLoad {
     final List<String> errors = new ArrayList<>();
     long longestMs;
     private final TableName table;
+    private final long width; // of its part of the key space
     private final int valueBytes;
     private final int pauseMs;
 
-    Writer(TableName table, int thread, int valueBytes, int pauseMs) {
+    Writer(TableName table, int thread, long width, int valueBytes, int pauseMs) {
       super("writer-" + thread);
       this.table = table;
       this.thread = thread;
+      this.width = width;
       this.valueBytes = valueBytes;
       this.pauseMs = pauseMs;
     }
 
     /** The row is the same each time it is asked for: only the numbers of puts have to be remembered. */
     byte[] row(int number) {
-      long fresh = ((long) (thread + 1) << 40) + number;
-      return BulkWriter.rowKey(number % 2 == 0 ? fresh : new Random(fresh).nextInt(COMMON_ROWS));
+      long spread = new Random(number % 2 == 0 ? number : -1 - new Random(number).nextInt(COMMON_ROWS)).nextLong();
+      return Bytes.toBytes(String.format("%016x", thread * width + Long.remainderUnsigned(spread, width)));
     }
 
     byte[] value(int number) {

@@ -1,0 +1,222 @@
+"""A source cluster under write load whose RegionServers are killed, and whose recovered queues are drained by the library."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kazoo.client import KazooClient
+
+from embedded.client import GLOBAL, JavaClient, WriteLoad, even_splits
+from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters, RegionServer
+from embedded.hbase import QUICK_LOG_CLEANER, ClusterAddress
+from tests.cluster.queue_watch import QueueWatch
+from tests.cluster.walferry_runs import await_progress, plan, positions, roll, ship, source_of
+from walferry.lanes import LaneLimits
+from walferry.source import SourceCluster
+from walferry.storage import WalStore
+from walferry.summary import GroupSummary, Status
+from walferry.wal.names import parse_wal_name
+from walferry.zk.claims import Claim, claim, clean_up
+from walferry.zk.client import connected
+from walferry.zk.cluster import live_servers
+from walferry.zk.dead_servers import RecoveredQueue, find_dead, recovered_queues
+
+LOAD, BULK = "load", "bulk"  # tables
+BULK_ROWS = 20_000  # of 1 kB, written before a kill so that the drain takes a while
+WAIT_S = 240
+REGIONS = 6
+SLOW = LaneLimits(shipment_bytes=64 << 10, buffer_bytes=256 << 10)  # so that a kill finds a drain under way
+# A session that outlives the pauses of a machine that is busy with other tests.
+SESSION = {"zookeeper.session.timeout": "10000"}
+
+
+@dataclass
+class Failover:
+    """The clusters, the load, and what is written down of a test."""
+
+    cluster: DistributedCluster
+    source: JavaClient
+    slave: JavaClient
+    at: SourceCluster
+    peer: str
+    zk: KazooClient
+    load: WriteLoad
+    watch: QueueWatch
+    folder: Path
+    dead: list[str] = field(default_factory=list)
+    moved: int = 0  # queues that we claimed
+    found: set[str] = field(default_factory=set)  # queues that our claims handed out, whoever had claimed them
+    completed: int = 0  # WALs that our shipping took out of queues
+    unclean: int = 0  # among them those without a trailer
+    bulk_rows: int = 0
+    replacements: list[Future[RegionServer]] = field(default_factory=list)
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8))
+
+    def write_bulk(self) -> None:
+        self.source.put_many(BULK, BULK_ROWS, ["f:q"], first=self.bulk_rows, value_bytes=1000, batch=50)
+        self.bulk_rows += BULK_ROWS
+
+    def victim(self) -> str:
+        """The server with the most regions of the bulk table: one with something to lose."""
+        regions = [region.server for region in self.source.regions(BULK)]
+        serving = [server.server_name for server in self.cluster.regionservers if server.is_serving]
+        return max(serving, key=regions.count)
+
+    def kill(self, server: str) -> None:
+        """kill -9; another server is started in its place, which takes a while."""
+        names = [each.server_name if each.is_serving else "" for each in self.cluster.regionservers]
+        self.cluster.kill_regionserver(names.index(server))
+        self.dead.append(server)
+        self.replacements.append(self.pool.submit(self.cluster.start_regionserver))
+
+    def await_replacements(self) -> None:
+        for server in self.replacements:
+            server.result(WAIT_S)
+        self.replacements.clear()
+        assert all(server.process.alive for server in self.cluster.regionservers)
+
+    def await_death(self, server: str) -> None:
+        """Until its ephemeral is gone."""
+        self.until(lambda: server not in map(str, live_servers(self.zk, self.at.nodes)), f"{server} is gone")
+
+    def await_hbase(self, server: str) -> RecoveredQueue:
+        """Until HBase has moved the queue of this dead server under a live one, which holds it then."""
+
+        def claimed() -> list[RecoveredQueue]:
+            alive = set(map(str, live_servers(self.zk, self.at.nodes)))
+            return [q for q in self.recovered() if q.server in alive and q.queue_id.endswith(f"-{server}")]
+
+        self.until(lambda: bool(claimed()), f"HBase has claimed the queue of {server}")
+        return claimed()[0]
+
+    def recovered(self) -> tuple[RecoveredQueue, ...]:
+        return recovered_queues(self.zk, self.at.nodes, self.peer)
+
+    def claim(self, server: str) -> Claim:
+        """Our claim; twice, as a task that is tried again does."""
+        assert server in {dead.name for dead in find_dead(self.zk, self.at.nodes)}
+        found = claim(self.zk, self.at, server, run_id=f"failover-{server}", holder="test")
+        again = claim(self.zk, self.at, server, run_id=f"failover-{server}", holder="test")
+        assert again.moved == 0
+        assert {q.ref for q in again.queues} == {q.ref for q in found.queues}
+        self.moved += found.moved
+        self.found |= {q.ref for q in found.queues}
+        return found
+
+    def drain(self, queues: Iterable[RecoveredQueue], *, slow: bool = False) -> None:
+        """Ship all groups of these queues; nothing of them is left then."""
+        groups = sorted({group for queue in queues for group in queue.groups})
+        self.ship(groups, limits=SLOW if slow else None, lanes=1 if slow else 2)
+        left = [q for q in self.recovered() if set(q.groups) & set(groups)]
+        assert left == []
+
+    def drain_killing(self, queues: Iterable[RecoveredQueue], next_victim: Callable[[], str]) -> str:
+        """`drain`, and in mid-shipment another server dies. Returns which."""
+        before = {wal: at for wal, at in positions(self.at, self.peer).items() if any(wal in q.wals for q in queues)}
+        draining = self.pool.submit(self.drain, queues, slow=True)
+        await_progress(self.at, self.peer, before)
+        server = next_victim()
+        under_way = not draining.done()
+        self.kill(server)
+        draining.result(WAIT_S)
+        print(f"killed {server} {'while its predecessor was drained' if under_way else 'after the drain had ended'}")
+        return server
+
+    def batch(self) -> None:
+        """An ordinary batch of the peer: live servers' rolled WALs too."""
+        roll(self.at, self.peer)
+        self.ship([group.group for group in plan(self.at, self.peer).groups])
+
+    def ship(self, groups: list[str], limits: LaneLimits | None = None, lanes: int = 2) -> list[GroupSummary]:
+        self.watch.shipping(groups)
+        run_id = f"run-{time.monotonic_ns()}"
+        summaries = ship(
+            self.at, self.peer, run_id=run_id, groups=groups, roll_first=False, limits=limits, lanes=lanes, deadline=WAIT_S
+        )
+        assert [s.error for s in summaries if s.status is not Status.DONE] == []
+        self.completed += sum(s.completedLogs for s in summaries)
+        self.unclean += sum(s.uncleanlyClosedLogs for s in summaries)
+        return summaries
+
+    def clean_up(self) -> None:
+        """Nothing of the dead is left under HBase's znodes but what HBase still works on."""
+        for server in self.dead:
+            clean_up(self.zk, self.at, server)
+        assert find_dead(self.zk, self.at.nodes) == ()
+
+    def finish(self) -> None:
+        """The load stops, all is shipped: the slave has every acknowledged put, and all that is in the source."""
+        self.await_replacements()
+        done = self.load.stop()
+        print(f"load: {done}")
+        assert done.failed == 0, done.errors
+        while plan(self.at, self.peer).to_ship:
+            self.batch()
+        self.batch()  # what was written after the last roll, if the loop found nothing to do
+        assert self.load.missing(self.slave, LOAD) == (0, ())
+        for table in (LOAD, BULK):
+            assert self.source.compare(table, self.slave).same
+        assert self.slave.count_rows(BULK) == self.bulk_rows
+        assert self.recovered() == ()
+
+    def check(self) -> None:
+        """What was seen all along: each WAL in one queue, none lost, no server aborted; then the cleaner takes the shipped."""
+        assert self.watch.wrong == []
+        assert self.watch.looks > 10
+        assert len(self.watch.seen - self.watch.queued) <= self.completed
+        logs = sorted(self.folder.rglob("regionserver*.log"))
+        assert len(logs) >= len(self.dead)
+        assert [log for log in logs if "ABORTING" in log.read_text(errors="replace")] == []
+        self.until(lambda: all(map(self.hbase_is_done_with, self.dead)), "the master has recovered the dead servers")
+        shipped = [parse_wal_name(wal) for wal in self.watch.seen - self.watch.queued]
+        of_the_dead = [wal for wal in shipped if str(wal.server) in self.dead]
+        assert of_the_dead
+        store = WalStore(self.at.wal_root)
+        self.until(lambda: not any(store.locate(wal) for wal in of_the_dead), "the log cleaner has taken the dead servers' WALs")
+        assert self.watch.wrong == []
+
+    def hbase_is_done_with(self, server: str) -> bool:
+        """Whether the master's procedure for a dead server has come to its end, its claim of the queues too."""
+        assert self.cluster.master is not None
+        ended = rf"Finished pid=\d+, state=SUCCESS[^;]*; ServerCrashProcedure {re.escape(server)}"
+        return re.search(ended, self.cluster.master.log_text()) is not None
+
+    def until(self, done: Callable[[], bool], what: str) -> None:
+        give_up = time.monotonic() + WAIT_S
+        while not done():
+            assert time.monotonic() < give_up, f"not within {WAIT_S} s: {what}"
+            time.sleep(0.05)
+
+
+@contextmanager
+def failover(
+    folder: Path, client_of: Callable[[ClusterAddress], JavaClient], *, regionservers: int, sleep_before_failover_ms: int
+) -> Iterator[Failover]:
+    """Clusters, a managed peer and the load, all at work. HBase claims a queue one to two times that sleep after it could."""
+    conf = {**QUICK_LOG_CLEANER, **SESSION, "replication.sleep.before.failover": str(sleep_before_failover_ms)}
+    options: Mapping[str, ClusterOptions] = {
+        "source": ClusterOptions(conf, regionservers=regionservers),
+        "slave": ClusterOptions(regionservers=1),
+    }
+    with DistributedClusters(folder, options) as clusters:
+        cluster = clusters["source"]
+        assert cluster.master is not None
+        assert "ReplicationLogCleaner" in cluster.master.log_text()
+        source, slave = client_of(cluster.address), client_of(clusters["slave"].address)
+        for client in (source, slave):
+            for table in (LOAD, BULK):
+                client.create_table(table, {"f": GLOBAL}, even_splits(REGIONS))
+        peer, at = "2", source_of(cluster.address)
+        source.add_managed_peer(peer, slave.address.cluster_key)
+        with connected(at.quorum) as zk, QueueWatch(at, peer) as watch:
+            load = source.start_load(LOAD)
+            try:
+                yield Failover(cluster, source, slave, at, peer, zk, load, watch, folder / "source")
+            finally:
+                load.stop()

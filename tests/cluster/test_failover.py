@@ -1,0 +1,150 @@
+"""RegionServers die under write load, again and again: every acknowledged write is in the slave, each WAL is in one queue."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.failover import Failover, failover
+from walferry.zk.queue_ids import parse_queue_id
+
+ROUNDS = 10
+AT_ONCE_MS, FEW_SECONDS_MS, LATE_MS = 100, 5000, 30_000  # after it has recovered a dead server's regions, HBase waits so long
+Start = Callable[[int, int], Failover]
+Round = Callable[[Failover], None]
+
+
+def hbase_claims_first(site: Failover) -> None:
+    """Our claim finds what HBase has moved under a live server."""
+    site.write_bulk()
+    victim = site.victim()
+    site.kill(victim)
+    site.await_death(victim)
+    site.await_hbase(victim)
+    site.drain(site.claim(victim).queues)
+
+
+def hbase_claims_and_its_claimer_dies_too(site: Failover) -> None:
+    """HBASE-2611: the server dies that was to recover a dead server's queue."""
+    site.write_bulk()
+    first = site.victim()
+    site.kill(first)
+    site.await_death(first)
+    second = site.await_hbase(first).server
+    site.kill(second)
+    site.await_death(second)
+    third = site.await_hbase(f"{first}-{second}").server
+    assert third not in (first, second)
+    queues = site.claim(second).queues
+    assert sorted(len(parse_queue_id(queue.queue_id).dead_servers) for queue in queues) == [1, 2]
+    site.drain(queues)
+
+
+def hbase_claims_and_its_claimer_dies_while_we_drain(site: Failover) -> None:
+    site.write_bulk()
+    first = site.victim()
+    site.kill(first)
+    site.await_death(first)
+    holder = site.await_hbase(first).server
+    second = site.drain_killing(site.claim(first).queues, lambda: holder)
+    site.await_death(second)
+    site.await_hbase(second)
+    site.drain(site.claim(second).queues)
+
+
+def we_claim_first(site: Failover) -> None:
+    site.write_bulk()
+    victim = site.victim()
+    site.kill(victim)
+    site.await_death(victim)
+    claimed = site.claim(victim)
+    assert claimed.moved == 1
+    site.drain(claimed.queues)
+
+
+def we_claim_and_another_dies_while_we_drain(site: Failover) -> None:
+    site.write_bulk()
+    first = site.victim()
+    site.kill(first)
+    site.await_death(first)
+    second = site.drain_killing(site.claim(first).queues, site.victim)
+    site.await_death(second)
+    site.drain(site.claim(second).queues)
+
+
+def we_claim_from_two_that_die_at_once(site: Failover) -> None:
+    site.write_bulk()
+    first = site.victim()
+    site.kill(first)
+    second = site.victim()
+    site.kill(second)
+    for server in (first, second):
+        site.await_death(server)
+    claims = list(site.pool.map(site.claim, (first, second)))
+    assert [claim.moved for claim in claims] == [1, 1]
+    site.drain(queue for claim in claims for queue in claim.queues)
+
+
+def both_claim(site: Failover) -> None:
+    """At the same time; whoever wins, we drain it where it is."""
+    site.write_bulk()
+    victim = site.victim()
+    site.kill(victim)
+    site.await_death(victim)
+    site.drain(site.claim(victim).queues)
+
+
+HBASE_FIRST = (hbase_claims_first, hbase_claims_and_its_claimer_dies_too, hbase_claims_and_its_claimer_dies_while_we_drain)
+WE_FIRST = (we_claim_first, we_claim_and_another_dies_while_we_drain, we_claim_from_two_that_die_at_once)
+
+
+@pytest.fixture
+def start(cluster_folder: Path, java_client, unique) -> Iterator[Start]:
+    """`start(regionservers, sleep before HBase claims)`."""
+    with contextlib.ExitStack() as stack:
+        folder = cluster_folder / unique("failover")
+        yield lambda servers, sleep_ms: stack.enter_context(
+            failover(folder, java_client, regionservers=servers, sleep_before_failover_ms=sleep_ms)
+        )
+
+
+def report(site: Failover) -> str:
+    return (
+        f"{len(site.dead)} dead, {len(site.found)} queues, {site.moved} moved by us; {site.completed} WALs shipped, "
+        f"{site.unclean} without a trailer; {site.watch.looks} looks, a WAL was pinned for {site.watch.longest_pinned_s:.0f} s; "
+        f"{site.load.status()}"
+    )
+
+
+def run(site: Failover, rounds: Iterable[Round]) -> None:
+    for number, round_ in enumerate(rounds):
+        round_(site)
+        site.await_replacements()
+        site.batch()
+        site.clean_up()
+        print(f"round {number}, {round_.__name__}: {report(site)}")
+        assert site.watch.wrong == []
+    site.finish()
+    site.check()
+
+
+def test_one_death_each_way_loses_nothing(start: Start) -> None:
+    run(start(2, FEW_SECONDS_MS), [we_claim_first, hbase_claims_first])
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(
+    ("sleep_ms", "kinds"),
+    [(AT_ONCE_MS, HBASE_FIRST), (LATE_MS, WE_FIRST), (0, [both_claim])],
+    ids=["hbase first", "we first", "race"],
+)
+def test_ten_rounds_of_deaths_lose_nothing(start: Start, sleep_ms: int, kinds: Sequence[Round]) -> None:
+    site = start(3, sleep_ms)
+    run(site, itertools.islice(itertools.cycle(kinds), ROUNDS))
+    if HBASE_FIRST[1] in kinds:
+        assert site.watch.longest_chain >= 2
