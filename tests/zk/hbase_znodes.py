@@ -113,7 +113,7 @@ class HBaseZNodes:
         return [
             f"{queue}/{name}"
             for server in sorted(self.zk.get_children(self.nodes.queues))
-            for queue_id in sorted(self._children(self.nodes.server_queues(server)))
+            for queue_id in sorted(self.children(self.nodes.server_queues(server)))
             if self.nodes.is_queue(queue_id) and parse_queue_id(queue_id).peer_id == peer_id
             for queue in [self.nodes.queue(server, queue_id)]
             for name in sorted(self.zk.get_children(queue))
@@ -129,9 +129,10 @@ class HBaseZNodes:
             pending += [f"{path}/{name}" for name in self.zk.get_children(path)]
         return found
 
-    def _children(self, path: str) -> list[str]:
+    def children(self, path: str, by: KazooClient | None = None) -> list[str]:
+        """As seen by the client `by`, or by this cluster's own."""
         try:
-            return list(self.zk.get_children(path))
+            return list((by or self.zk).get_children(path))
         except NoNodeError:
             return []
 

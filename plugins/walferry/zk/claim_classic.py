@@ -29,6 +29,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 from walferry.zk.claim_multi import (
     CHANGED,
     TRIES,
+    Claimer,
     WalNode,
     bump_cversion,
     chunked,
@@ -71,26 +72,19 @@ class _Transfer:
         return self.nodes.queue(self.to, str(parse_queue_id(queue_id).claimed_from(self.server)))
 
 
-def claim(
-    zk: KazooClient, nodes: ZNodes, hold: Hold, server: str, run_id: str, holder: str,
-    queues: Callable[[], Mapping[str, Guard]], to: str | None,
-) -> int:  # fmt: skip
+def claim(claimer: Claimer, queues: Callable[[], Mapping[str, Guard]], to: str | None) -> int:
     """Move the queues that `queues()` names once the lock is ours; how many. Raises as claims.claim."""
+    zk, nodes, server = claimer.zk, claimer.nodes, claimer.server
     _check_classic(zk, nodes)
     for _ in range(TARGETS):
-        target = to or _target(zk, nodes, server, read_record(zk, hold.path).get("to"))
-        hold.acquire(holder, run_id, to=target)
-        done = False
+        target = to or _target(zk, nodes, server, read_record(zk, claimer.path).get("to"))
         try:
-            moved = _claim(zk, nodes, hold, server, target, queues)
-            done = True
-            return moved
+            with claimer.holding(target) as hold:
+                return _claim(zk, nodes, hold, server, target, queues)
         except _TargetDied:
             if to is not None:
                 raise
             log.warning("%s died while it was getting the queues of %s; taking another server", target, server)
-        finally:
-            hold.release(forget=done)
     raise NoTarget(server)
 
 

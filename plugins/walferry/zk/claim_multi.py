@@ -13,13 +13,14 @@ of which moves some WALs as a whole.
 
 import logging
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
 from walferry.zk.client import ZNode, children, read, read_all
-from walferry.zk.errors import PeerError, QueuesMoving
+from walferry.zk.errors import ClaimHeld, ClaimLost, PeerError, QueuesMoving
 from walferry.zk.hold import Guard, Hold
 from walferry.zk.layout import ZNodes
 from walferry.zk.queue_ids import parse_queue_id
@@ -42,22 +43,44 @@ class WalNode:
     version: int
 
 
-def claim(
-    zk: KazooClient, nodes: ZNodes, hold: Hold, server: str, run_id: str, holder: str, queues: Mapping[str, Guard], to: str
-) -> int:
-    """Move the queues to `to`; how many. When nothing of ours is left, the claim is forgotten. Raises as claims.claim."""
-    hold.acquire(holder, run_id, to=to)
-    moved, done = 0, False
-    try:
+@dataclass(frozen=True)
+class Claimer:
+    """Who claims from which dead server, and where that is written down."""
+
+    zk: KazooClient
+    nodes: ZNodes
+    path: str
+    server: str
+    run_id: str
+    holder: str
+
+    @contextmanager
+    def holding(self, to: str) -> Iterator[Hold]:
+        """The right to move the server's queues to `to`; forgotten when the block ends without an error. Raises ClaimHeld."""
+        server = self.server
+        hold = Hold(
+            self.zk, self.path, lambda who, since: ClaimHeld(server, who, since), lambda why: ClaimLost(server, why)
+        )
+        hold.acquire(self.holder, self.run_id, to=to)
+        done = False
+        try:
+            yield hold
+            done = True
+        finally:
+            hold.release(forget=done)
+
+
+def claim(claimer: Claimer, queues: Mapping[str, Guard], to: str) -> int:
+    """Move the queues to `to`; how many. Raises as claims.claim."""
+    zk, nodes, server = claimer.zk, claimer.nodes, claimer.server
+    moved = 0
+    with claimer.holding(to) as hold:
         for queue_id, guard in queues.items():
             try:
                 moved += _move(zk, nodes, hold, guard, server, queue_id, to)
             except PeerError as error:
                 log.warning("%s is left: %s", nodes.queue(server, queue_id), error)
         delete_if_empty(hold, nodes.queue_server(server))
-        done = True
-    finally:
-        hold.release(forget=done)
     return moved
 
 

@@ -18,11 +18,12 @@ from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from walferry.source import SourceCluster
 from walferry.zk import claim_classic, claim_multi
+from walferry.zk.claim_multi import Claimer
 from walferry.zk.client import children, read, retried
 from walferry.zk.cluster import live_servers
 from walferry.zk.dead_servers import WALFERRY_SERVER, RecoveredQueue, recovered_queues, shippable_peers
-from walferry.zk.errors import ClaimHeld, ClaimLost, LiveServer, PeerError
-from walferry.zk.hold import Guard, Hold
+from walferry.zk.errors import LiveServer, PeerError
+from walferry.zk.hold import Guard
 from walferry.zk.layout import OwnZNodes, ZNodes
 from walferry.zk.peers import check_shippable, disabled_guard, read_peer
 from walferry.zk.queue_ids import parse_queue_id
@@ -56,13 +57,11 @@ def claim(zk: KazooClient, source: SourceCluster, server: str, run_id: str, hold
     mine, _ = _queues_under(zk, nodes, server, shippable)
     moved = 0
     if mine or read(zk, own.claim(server)) is not None:
-        hold = Hold(
-            zk, own.claim(server), lambda who, since: ClaimHeld(server, who, since), lambda why: ClaimLost(server, why)
-        )
+        claimer = Claimer(zk, nodes, own.claim(server), server, run_id, holder)
         if nodes.locked:
-            moved = claim_classic.claim(zk, nodes, hold, server, run_id, holder, lambda: _guarded(zk, nodes, server), to)
+            moved = claim_classic.claim(claimer, lambda: _guarded(zk, nodes, server), to)
         else:
-            moved = claim_multi.claim(zk, nodes, hold, server, run_id, holder, _guarded(zk, nodes, server), to or WALFERRY_SERVER)
+            moved = claim_multi.claim(claimer, _guarded(zk, nodes, server), to or WALFERRY_SERVER)
     queues = tuple(
         queue
         for queue in recovered_queues(zk, nodes)

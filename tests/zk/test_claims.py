@@ -1,0 +1,328 @@
+"""Claiming a dead server's queues, in each layout, on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.zk.claim_cluster import OLDER, ClaimCluster
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, prefixed, wal
+from walferry.protos import hbase_pb2 as pb
+from walferry.zk import claim_classic
+from walferry.zk.claims import Claim, claim, clean_up
+from walferry.zk.dead_servers import WALFERRY_SERVER, find_dead, unclaimed
+from walferry.zk.errors import ClaimHeld, ClusterError, LiveServer, NoTarget
+from walferry.zk.hold import Hold
+from walferry.zk.layout import QueueLayout
+from walferry.zk.values import PBUF, decode_lock, encode_lock, encode_position
+
+LAYOUTS = list(QueueLayout)
+CLASSIC = [QueueLayout.CLASSIC, QueueLayout.CLASSIC_PEERS]
+
+Cluster = Callable[[QueueLayout], ClaimCluster]
+
+
+@pytest.fixture
+def cluster(new_client: Callable[[], KazooClient]) -> Cluster:
+    return lambda layout: ClaimCluster(new_client(), layout)
+
+
+def claimed(zk: KazooClient, cluster: ClaimCluster, server: str = DEAD, to: str | None = None, run_id: str = "run") -> Claim:
+    return claim(zk, cluster.source, server, run_id, "run on a host", to)
+
+
+def once(cluster: ClaimCluster) -> dict[tuple[str, str], bytes]:
+    """The value of each queued WAL; no WAL is in two queues."""
+    queued = cluster.queued()
+    assert all(len(values) == 1 for values in queued.values()), queued
+    return {key: value for key, (value,) in queued.items()}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_queues_are_claimed_whole_with_their_positions_and_named_after_the_dead(
+    zk: KazooClient, cluster: Cluster, layout: QueueLayout
+) -> None:
+    at = cluster(layout)
+    before = once(at)
+    result = claimed(zk, at)
+    assert once(at) == before
+    assert not zk.exists(at.nodes.queue_server(DEAD))
+    assert not zk.exists(at.own.claim(DEAD))
+    (to,) = {queue.server for queue in result.queues}
+    assert to in ((SERVER, OTHER) if at.nodes.locked else (WALFERRY_SERVER,))
+    assert {queue.queue_id for queue in result.queues} == {f"p-{DEAD}", f"q-{DEAD}", f"p-{OLDER}-{DEAD}"}
+    assert {queue.dead_server for queue in result.queues} == {DEAD}
+    assert (result.moved, result.left) == (3, ())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_queues_of_peers_that_are_not_ours_to_ship_are_left_with_the_reason(
+    zk: KazooClient, cluster: Cluster, layout: QueueLayout
+) -> None:
+    at = cluster(layout)
+    at.hbase.add_peer("stranger", config={})
+    at.hbase.set_state("q", "ENABLED")
+    kept = [at.hbase.add_wal(DEAD, peer_id, wal(9, DEAD)) for peer_id in ("stranger", "gone")]
+    result = claimed(zk, at)
+    assert result.moved == 2
+    assert {queue.peer_id for queue in result.queues} == {"p"}
+    enabled, gone, stranger = sorted(result.left, key=lambda reason: reason.partition("peer ")[2].replace("q", "a", 1))
+    assert "it is ENABLED" in enabled
+    assert "peer gone: there is no" in gone
+    assert "no walferry.managed=true" in stranger
+    for path in (*kept, at.nodes.wal(DEAD, "q", wal(1, DEAD))):
+        assert zk.exists(path), path
+    assert zk.get_children(at.nodes.server_queues(DEAD)).count("lock") == 0
+    assert clean_up(zk, at.source, DEAD) == []
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_live_server_s_queues_are_its_own(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
+    at = cluster(layout)
+    before = at.tree()
+    for server in (SERVER, WALFERRY_SERVER):
+        with pytest.raises(LiveServer, match="is alive"):
+            claimed(zk, at, server)
+    assert at.tree() == before
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_server_without_queues_needs_no_claim(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
+    at = cluster(layout)
+    before = at.tree()
+    result = claimed(zk, at, "rs-9.example.org,16020,1")
+    assert (result.queues, result.moved, result.left) == ((), 0, ())
+    assert at.tree() == before
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_empty_queue_only_goes(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
+    at = cluster(layout)
+    at.hbase.add_peer("idle")
+    zk.ensure_path(at.nodes.queue(DEAD, "idle"))
+    assert "idle" not in {queue.peer_id for queue in claimed(zk, at).queues}
+    assert not zk.exists(at.nodes.queue_server(DEAD))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_queue_that_comes_through_two_servers_carries_both_names(
+    zk: KazooClient, cluster: Cluster, layout: QueueLayout
+) -> None:
+    at = cluster(layout)
+    before = once(at)
+    at.hbase.claim(DEAD, "p", by=OTHER)
+    at.hbase.stop_server(OTHER)
+    assert {dead.name for dead in find_dead(zk, at.nodes)} == {DEAD, OTHER}
+    assert set(unclaimed(zk, at.nodes)) == {DEAD, OTHER}
+    both = [claimed(zk, at, server) for server in (OTHER, DEAD)]
+    assert once(at) == before
+    assert f"p-{DEAD}-{OTHER}" in {queue.queue_id for queue in both[0].queues}
+    assert unclaimed(zk, at.nodes) == ()
+    assert {dead.name for dead in find_dead(zk, at.nodes)} == {DEAD, OTHER}  # claimed, but not drained yet
+
+
+@pytest.mark.parametrize("layout", [QueueLayout.HBASE2, QueueLayout.CLASSIC])
+@pytest.mark.timeout(300)
+def test_a_queue_that_no_multi_can_hold_is_moved_in_several(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
+    at = cluster(layout)
+    names = [wal(n, DEAD) for n in range(1000, 9000)]
+    path = at.nodes.queue(DEAD, "p")
+    pending = [zk.create_async(f"{path}/{name}", prefixed(encode_position(n + 1))) for n, name in enumerate(names)]
+    assert all(result.get() for result in pending)
+    assert sum(2 * len(f"{path}-{DEAD}/{name}") for name in names) > 2 * 1024 * 1024  # jute.maxbuffer is 1 MiB
+    before = once(at)
+    result = claimed(zk, at)
+    assert once(at) == before
+    assert max(len(queue.wals) for queue in result.queues) == len(names) + 4
+    assert not zk.exists(at.nodes.queue_server(DEAD))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.timeout(300)
+def test_a_log_cleaner_that_reads_all_the_while_never_misses_a_wal(
+    new_client: Callable[[], KazooClient], cluster: Cluster, layout: QueueLayout
+) -> None:
+    at, reader, zk = cluster(layout), new_client(), new_client()
+    expected = {name for _, name in once(at)}
+    seen: list[set[str]] = []
+    stop = threading.Event()
+
+    def clean() -> None:
+        while not stop.is_set():
+            seen.append(_all_wals(reader, at))
+
+    thread = threading.Thread(target=clean)
+    thread.start()
+    servers = [SERVER, OTHER]
+    try:
+        for n in range(20):  # the server that got the queues dies, and the next gets them
+            dead = DEAD if n == 0 else servers[n % 2]
+            to = servers[(n + 1) % 2]
+            if n:
+                at.hbase.stop_server(dead)
+            claimed(zk, at, dead, to)
+            if n:
+                at.hbase.start_server(dead)
+    finally:
+        stop.set()
+        thread.join()
+    assert len(seen) > 20
+    assert all(wals == expected for wals in seen)
+
+
+def _all_wals(zk: KazooClient, at: ClaimCluster) -> set[str]:
+    """ZKReplicationQueueStorage.getAllWALs, and getAllWALs of 1.x: again until the child version has not changed."""
+    while True:
+        before = zk.get(at.nodes.queues)[1].cversion
+        wals: set[str] = set()
+        for server in zk.get_children(at.nodes.queues):
+            for queue in at.hbase.children(at.nodes.server_queues(server)):
+                wals |= set(at.hbase.children(f"{at.nodes.server_queues(server)}/{queue}", zk))
+        if zk.get(at.nodes.queues)[1].cversion == before:
+            return wals
+
+
+@pytest.mark.parametrize("layout", CLASSIC)
+def test_a_lock_of_a_live_region_server_is_waited_for(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
+    at = cluster(layout)
+    at.hbase.zk.create(at.nodes.lock(DEAD), prefixed(encode_lock(at.nodes.queue_server(OTHER))))
+    timer = threading.Timer(0.5, lambda: at.hbase.zk.delete(at.nodes.lock(DEAD)))
+    timer.start()
+    assert claimed(zk, at).moved == 3
+    timer.join()
+
+
+@pytest.mark.parametrize("layout", CLASSIC)
+def test_a_lock_that_a_live_region_server_keeps_is_honoured_and_named(
+    zk: KazooClient, cluster: Cluster, layout: QueueLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim_classic, "LOCK_WAIT_S", 0.3)
+    at = cluster(layout)
+    lock = prefixed(encode_lock(at.nodes.queue_server(OTHER)))
+    at.hbase.zk.create(at.nodes.lock(DEAD), lock)
+    before = at.tree()
+    with pytest.raises(ClaimHeld, match=f"claimed by RegionServer {OTHER} since 2"):
+        claimed(zk, at)
+    after = at.tree()
+    assert after.pop(f"claim of {DEAD}") == b""  # without a holder; the next try takes it
+    assert after == before
+
+
+@pytest.mark.parametrize("layout", CLASSIC)
+def test_the_rest_of_a_claim_whose_claimer_died_is_not_missed(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
+    """HBASE-2611: OTHER had locked DEAD, copied one queue in part and another as a whole, and deleted a part of that one."""
+    at = cluster(layout)
+    before = once(at)
+    hbase = at.hbase
+    hbase.zk.create(at.nodes.lock(DEAD), prefixed(encode_lock(at.nodes.queue_server(OTHER))))
+    for queue_id, copied, deleted in (("p", 2, 0), ("q", 4, 2)):
+        names = sorted(hbase.zk.get_children(at.nodes.queue(DEAD, queue_id)))
+        for name in names[:copied]:
+            old, new = f"{at.nodes.queue(DEAD, queue_id)}/{name}", at.nodes.wal(OTHER, f"{queue_id}-{DEAD}", name)
+            hbase.zk.create(new, hbase.zk.get(old)[0], makepath=True)
+        for name in names[:deleted]:
+            hbase.zk.delete(f"{at.nodes.queue(DEAD, queue_id)}/{name}")
+    hbase.stop_server(OTHER)
+    claimed(zk, at, DEAD, SERVER)
+    assert once(at) == before
+    assert not zk.exists(at.nodes.queue_server(DEAD))
+    claimed(zk, at, OTHER, SERVER)
+    assert once(at) == before
+    assert {dead.name for dead in find_dead(zk, at.nodes)} == {DEAD, OTHER}
+    assert unclaimed(zk, at.nodes) == ()
+
+
+@pytest.mark.parametrize("layout", CLASSIC)
+def test_when_the_server_that_gets_the_queues_dies_another_one_gets_the_rest(
+    zk: KazooClient, cluster: Cluster, layout: QueueLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = cluster(layout)
+    before = once(at)
+    targets: list[str] = []
+    write = Hold.write
+
+    def dying(self: Hold, operations: object, guards: tuple[object, ...] = ()) -> object:
+        if len(guards) == 3 and len(targets) == 0:  # the second copy comes too late
+            outcome = write(self, operations, guards)  # type: ignore[arg-type]
+            targets.extend(name for name in (SERVER, OTHER) if f"p-{DEAD}" in at.hbase.children(at.nodes.server_queues(name)))
+            if targets:
+                at.hbase.stop_server(targets[0])
+            return outcome
+        return write(self, operations, guards)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Hold, "write", dying)
+    result = claimed(zk, at)
+    assert once(at) == before
+    assert not zk.exists(at.nodes.queue_server(DEAD))
+    (dead_target,) = targets
+    assert {queue.server for queue in result.queues} == {SERVER, OTHER} - {dead_target}
+    claimed(zk, at, dead_target)
+    assert once(at) == before
+
+
+@pytest.mark.parametrize("layout", CLASSIC)
+def test_a_position_that_is_registered_while_a_queue_is_copied_comes_along(
+    zk: KazooClient, cluster: Cluster, layout: QueueLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = cluster(layout)
+    delete = claim_classic._delete
+
+    def later(transfer: object, guard: object, queue_id: str) -> bool:
+        if queue_id == "p":
+            at.hbase.zk.set(at.nodes.wal(DEAD, "p", wal(1, DEAD)), prefixed(encode_position(4711)))
+        return delete(transfer, guard, queue_id)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(claim_classic, "_delete", later)
+    claimed(zk, at, to=OTHER)
+    assert once(at)["p", wal(1, DEAD)].endswith(encode_position(4711))
+
+
+@pytest.mark.parametrize("layout", CLASSIC)
+def test_without_a_live_server_nothing_can_be_claimed(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
+    at = cluster(layout)
+    before = at.tree()
+    for server in (SERVER, OTHER):
+        at.hbase.stop_server(server)
+    with pytest.raises(NoTarget, match="none is live"):
+        claimed(zk, at)
+    assert at.tree() == before
+
+
+@pytest.mark.parametrize("layout", CLASSIC)
+def test_no_lock_is_made_in_a_cluster_of_a_release_that_has_none(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
+    at = cluster(layout)
+    info = pb.RegionServerInfo(infoPort=-1)
+    for name in ("version", "url", "revision", "user", "date", "src_checksum"):
+        setattr(info.version_info, name, "2.6.1" if name == "version" else "x")
+    at.hbase.zk.set(f"{at.nodes.rs}/{OTHER}", PBUF + info.SerializeToString())
+    before = at.tree()
+    with pytest.raises(ClusterError, match=r"runs HBase 2\.6\.1.*queue_layout is classic.*set it to 2\.x"):
+        claimed(zk, at)
+    assert at.tree() == before
+
+
+def test_what_is_claimed_twice_in_different_ways_is_found_by_the_layout_s_own_name(zk: KazooClient, cluster: Cluster) -> None:
+    at = cluster(QueueLayout.CLASSIC)
+    with_lock = replace(at.source, queue_layout=QueueLayout.HBASE2)
+    zk.create(at.nodes.lock(DEAD), encode_lock("x"))
+    assert any("lock" in reason for reason in claim(zk, with_lock, DEAD, "run", "run").left)
+
+
+@pytest.mark.parametrize("layout", CLASSIC)
+def test_our_lock_names_the_claim(
+    zk: KazooClient, cluster: Cluster, layout: QueueLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = cluster(layout)
+    owners: list[str] = []
+
+    def look(*_: object) -> None:
+        owners.append(decode_lock(zk.get(at.nodes.lock(DEAD))[0], ""))
+
+    monkeypatch.setattr(claim_classic, "_copy", look)
+    monkeypatch.setattr(claim_classic, "_delete", lambda *_: False)
+    claimed(zk, at)
+    assert set(owners) == {at.own.claim(DEAD)}
