@@ -38,6 +38,10 @@ class Watcher:
         self._zk: KazooClient | None = None
         self._closed = False
 
+    async def connect(self) -> None:
+        """Begin the session now, where the first use would. Raises ConnectError if the ensemble does not answer."""
+        await self.call(lambda _: None)
+
     async def first(self, look: Look[T]) -> T:
         """What `look` finds; while that is None it is asked again after each change that its watches tell of.
 

@@ -1,0 +1,54 @@
+"""A sensor for RegionServers that have died and left queues of managed peers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, Context
+from airflow.sdk.exceptions import AirflowFailException
+
+from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.triggers.dead_servers import DeadServersTrigger, payload
+from walferry.source import DEFAULT_CONN_ID, SourceError
+from walferry.zk.client import connected
+from walferry.zk.dead_servers import find_dead
+from walferry.zk.errors import ClusterError
+
+
+class DeadServersSensor(BaseSensorOperator):
+    """Waits until a dead server's queues of managed peers are there to be drained, in the triggerer, without polling.
+
+    It goes by what there is, not by what it has seen die: servers that died while nobody watched are found too, and as long as
+    their queues are not drained every run of the sensor finds them at once. A lost session of its own is no death.
+
+    Returns {"servers": {name: [queue, …]}}, each queue as "server under which it lies/queue id".
+    """
+
+    template_fields: Sequence[str] = ("source_conn_id",)
+
+    def __init__(self, *, source_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.source_conn_id = source_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Look once, and leave the waiting to the trigger."""
+        try:
+            source = HBaseSourceHook(self.source_conn_id).get_conn()
+            with connected(source.quorum) as zk:
+                dead = find_dead(zk, source.nodes)
+        except (SourceError, ClusterError) as error:
+            raise AirflowFailException(str(error)) from error
+        if dead:
+            return payload(dead)
+        self.defer(
+            trigger=DeadServersTrigger(self.source_conn_id),
+            method_name="execute_complete",
+            timeout=self.timeout,
+        )
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Take what the trigger found."""
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        return event

@@ -1,0 +1,104 @@
+"""Triggers that fire when RegionServers have died and left queues of managed peers.
+
+Two uses, and so two classes: `DeadServersTrigger` waits once, for the sensor; `DeadServersEventTrigger` fires again and again,
+for an asset's watcher:
+
+    Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_source", trigger=DeadServersEventTrigger())])
+
+Nothing is remembered beyond the trigger's own life: what ZooKeeper says is left to do is announced, so a death that came while no
+triggerer ran is, too, and after a triggerer's restart what was announced before and is still undone. What is serialized names the
+connection; addresses and credentials stay in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
+
+from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.source import DEFAULT_CONN_ID, SourceError
+from walferry.zk.errors import ZkError
+
+if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
+    from walferry.zk.dead_servers import DeadServer
+    from walferry.zk.dead_servers_stream import DeadServersStream
+
+log = logging.getLogger(__name__)
+
+CLASSPATH = "walferry.airflow.triggers.dead_servers"
+RETRY_S = 60.0  # until an asset's watcher looks again at a connection or cluster that is not as it should be
+MAX_QUEUES = 20  # of a server in an event, which is kept in Airflow's database; who acts on it reads the queues afresh
+
+
+class DeadServersTrigger(BaseTrigger):
+    """Fires once, with what `payload` makes, or with {"error": why there is nothing to wait for}."""
+
+    def __init__(self, source_conn_id: str = DEFAULT_CONN_ID) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.source_conn_id = source_conn_id
+        self._stream: DeadServersStream | None = None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Class path and arguments."""
+        return f"{CLASSPATH}.{type(self).__name__}", {"source_conn_id": self.source_conn_id}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Wait for dead servers; yields one event."""
+        try:
+            async with await open_stream(self.source_conn_id) as self._stream:
+                event = payload(await self._stream.next())
+        except (ZkError, SourceError) as error:
+            event = {"error": str(error)}
+        yield TriggerEvent(event)  # type: ignore[no-untyped-call]
+
+    async def cleanup(self) -> None:
+        """End the ZooKeeper session."""
+        if self._stream is not None:
+            await self._stream.close()
+
+
+class DeadServersEventTrigger(BaseEventTrigger):
+    """Fires for servers that have newly died, for several at once if they died together."""
+
+    def __init__(self, source_conn_id: str = DEFAULT_CONN_ID) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.source_conn_id = source_conn_id
+        self._stream: DeadServersStream | None = None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Class path and arguments."""
+        return f"{CLASSPATH}.{type(self).__name__}", {"source_conn_id": self.source_conn_id}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yields an event for each swarm of deaths, for ever. A wrong connection may be put right meanwhile."""
+        while True:
+            try:
+                told = self._stream.told if self._stream is not None else frozenset()
+                async with await open_stream(self.source_conn_id, told) as self._stream:
+                    await self._stream.connect()
+                    while True:
+                        yield TriggerEvent(payload(await self._stream.next()))  # type: ignore[no-untyped-call]
+            except (ZkError, SourceError) as error:
+                log.warning("not watching for dead servers, looking again in %g s: %s", RETRY_S, error)
+                await asyncio.sleep(RETRY_S)
+
+    async def cleanup(self) -> None:
+        """End the ZooKeeper session."""
+        if self._stream is not None:
+            await self._stream.close()
+
+
+async def open_stream(source_conn_id: str, told: frozenset[str] = frozenset()) -> DeadServersStream:
+    """The stream of a connection's cluster. Raises SourceError."""
+    from walferry.zk.dead_servers_stream import DeadServersStream
+
+    return DeadServersStream(await asyncio.to_thread(HBaseSourceHook(source_conn_id).get_conn), told)
+
+
+def payload(dead: Iterable[DeadServer]) -> dict[str, Any]:
+    """What is announced: {"servers": {name: [queue, …]}}, each queue as "server/queue id" and only the first MAX_QUEUES."""
+    return {"servers": {server.name: [queue.ref for queue in server.queues[:MAX_QUEUES]] for server in dead}}
