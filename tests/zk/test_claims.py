@@ -14,6 +14,7 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, prefixed, wal
 from walferry.protos import hbase_pb2 as pb
 from walferry.zk import claim_classic
 from walferry.zk.claims import Claim, claim, clean_up
+from walferry.zk.client import Watch, children
 from walferry.zk.dead_servers import WALFERRY_SERVER, find_dead, unclaimed
 from walferry.zk.errors import ClaimHeld, ClusterError, LiveServer, NoTarget
 from walferry.zk.hold import Hold
@@ -234,6 +235,37 @@ def test_the_rest_of_a_claim_whose_claimer_died_is_not_missed(zk: KazooClient, c
     assert once(at) == before
     assert {dead.name for dead in find_dead(zk, at.nodes)} == {DEAD, OTHER}
     assert unclaimed(zk, at.nodes) == ()
+
+
+@pytest.mark.parametrize("layout", CLASSIC)
+def test_what_a_region_server_moves_on_while_we_look_for_it_is_not_copied(
+    zk: KazooClient, cluster: Cluster, layout: QueueLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OTHER died when it had copied a queue, and SERVER claims that copy. It copies and deletes, and leaves no child version."""
+    at = cluster(layout)
+    before = once(at)
+    first, second = at.nodes.queue(OTHER, f"p-{DEAD}"), at.nodes.queue(SERVER, f"p-{DEAD}-{OTHER}")
+    hbase = at.hbase.zk
+    hbase.ensure_path(at.nodes.server_queues(OTHER))
+
+    def copy(old: str, new: str) -> None:
+        hbase.create(new)
+        for name in hbase.get_children(old):
+            hbase.create(f"{new}/{name}", hbase.get(f"{old}/{name}")[0])
+
+    def moving(client: KazooClient, path: str, watch: Watch | None = None) -> list[str] | None:
+        if path == first and hbase.exists(first):
+            copy(first, second)
+            hbase.delete(first, recursive=True)
+        return children(client, path, watch)
+
+    copy(at.nodes.queue(DEAD, "p"), first)
+    at.hbase.stop_server(OTHER)
+    monkeypatch.setattr(claim_classic, "children", moving)
+    claimed(zk, at)
+    assert not hbase.exists(first)
+    assert once(at) == before
+    assert not zk.exists(at.nodes.queue_server(DEAD))
 
 
 @pytest.mark.parametrize("layout", CLASSIC)

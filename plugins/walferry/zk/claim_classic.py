@@ -249,7 +249,11 @@ def _position(value: bytes, znode: str) -> int:
 
 
 def _elsewhere(transfer: _Transfer, queue_id: str) -> dict[str, str]:
-    """The queues in which WALs of the queue's peer lie besides this one and our copy, by WAL."""
+    """The queues in which WALs of the queue's peer lie besides this one and our copy, by WAL.
+
+    A RegionServer that moves one of them on copies before it deletes, and changes no child version: who looks once may come to
+    either place when nothing is there. So this looks twice; what is gone since is refused when a write depends on it.
+    """
     zk, nodes = transfer.zk, transfer.nodes
     here = {nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)}
 
@@ -257,7 +261,7 @@ def _elsewhere(transfer: _Transfer, queue_id: str) -> dict[str, str]:
         paths = [path for _, _, path in peer_queues(zk, nodes, parse_queue_id(queue_id).peer_id) if path not in here]
         return {name: path for path in paths for name in children(zk, path) or ()}
 
-    return consistent(zk, nodes, look)
+    return consistent(zk, nodes, look) | consistent(zk, nodes, look)
 
 
 def _unlock(transfer: _Transfer) -> None:
