@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,11 @@ import pytest
 
 REPO = Path(__file__).resolve().parents[2]
 BUNDLE = "dags-folder"
-REPLICATE_PEER_DEFAULTS = {"peer": "", "roll": True, "deadline": 1800}  # dag.test() keeps a run's parameters for the next
+DEFAULTS = {  # dag.test() keeps a run's parameters for the next
+    "replicate_peer": {"peer": "", "roll": True, "deadline": 1800},
+    "regionserver_failover": {"server": "", "deadline": 120},
+    "drain_recovered_queue": {"peer": "", "queue": "", "dry_run": False, "delete_orphan": False, "deadline": 120},
+}
 
 assert "airflow" not in sys.modules, "airflow was imported before its environment was set: run tests/airflow in its own process"
 HOME = Path(tempfile.mkdtemp(prefix="walferry-airflow-"))
@@ -55,10 +60,16 @@ def source_conn(monkeypatch: pytest.MonkeyPatch) -> None:
 class Run:
     """How a run ended: its state, the tasks' states and tries by task and label of the mapped instance, the reports by peer."""
 
+    run_id: str
     state: str
     tasks: dict[tuple[str, str | None], str]
     tries: dict[tuple[str, str | None], int]
     reports: dict[str, dict[str, Any]]
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Of a run that is not split by peer."""
+        return self.reports[""]
 
 
 @pytest.fixture(scope="session")
@@ -76,22 +87,47 @@ def dags(airflow_db: None) -> dict[str, Any]:
     return dict(bag.dags)
 
 
+def load(path: Path, text: str) -> Any:
+    """Make a DAG file known to Airflow's database; the DAG, which is named as the file."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+
+    path.write_text(text)
+    DagBundlesManager().sync_bundles_to_db()
+    bag = DagBag(str(path.parent), bundle_name=BUNDLE)
+    assert not bag.import_errors
+    sync_bag_to_db(bag, BUNDLE, None)
+    return bag.dags[path.stem]
+
+
 @pytest.fixture
-def replicate_peer(dags: dict[str, Any]) -> Callable[..., Run]:
-    """`replicate_peer(peer="2", …)` runs that DAG to its end, in this process."""
+def run_dag(dags: dict[str, Any]) -> Callable[..., Run]:
+    """`run_dag("replicate_peer", peer="2", …)` runs that DAG to its end, in this process."""
 
-    def run(**params: Any) -> Run:
-        from airflow.models.taskinstance import TaskInstance
-        from airflow.models.xcom import XComModel
-        from airflow.utils.session import create_session
-
-        ended = dags["replicate_peer"].test(run_conf={**REPLICATE_PEER_DEFAULTS, **params})
-        with create_session() as session:
-            instances = session.query(TaskInstance).filter(TaskInstance.run_id == ended.run_id).all()
-            tasks = {(ti.task_id, ti.rendered_map_index): str(ti.state) for ti in instances}
-            tries = {(ti.task_id, ti.rendered_map_index): ti.try_number for ti in instances}
-            values = XComModel.get_many(run_id=ended.run_id, key="return_value", task_ids="peer.report")
-            reports = [XComModel.deserialize_value(x) for x in session.scalars(values).all()]
-        return Run(str(ended.state), tasks, tries, {report["peer"]: report for report in reports})
+    def run(dag_id: str, **params: Any) -> Run:
+        return end_of(dags[dag_id].test(run_conf={**DEFAULTS[dag_id], **params}).run_id)
 
     return run
+
+
+def end_of(run_id: str) -> Run:
+    """How a run ended, by Airflow's database."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        (run,) = session.query(DagRun).filter(DagRun.run_id == run_id).all()
+        instances = session.query(TaskInstance).filter(TaskInstance.run_id == run_id).all()
+        tasks = {(ti.task_id, ti.rendered_map_index): str(ti.state) for ti in instances}
+        tries = {(ti.task_id, ti.rendered_map_index): ti.try_number for ti in instances}
+        values = XComModel.get_many(run_id=run_id, key="return_value", task_ids=["peer.report", "report"])
+        reports = [XComModel.deserialize_value(x) for x in session.scalars(values).all()]
+    return Run(run_id, str(run.state), tasks, tries, {report.get("peer", ""): report for report in reports})
+
+
+@pytest.fixture
+def replicate_peer(run_dag: Callable[..., Run]) -> Callable[..., Run]:
+    """`replicate_peer(peer="2", …)` runs that DAG."""
+    return partial(run_dag, "replicate_peer")

@@ -66,7 +66,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     cluster = Cluster()
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
     monkeypatch.setattr(batch, "managed_peers", lambda source: cluster.managed)
-    monkeypatch.setattr(batch, "summaries", lambda source, peer, run_id: [] if peer in cluster.idle else cluster.summaries)
+    monkeypatch.setattr(batch, "summaries", lambda source, peer, *_: [] if peer in cluster.idle else cluster.summaries)
     for name in ("roll", "plan", "refusal"):
         monkeypatch.setattr(batch, name, getattr(cluster, name))
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))

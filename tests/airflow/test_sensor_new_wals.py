@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.dag_processing.bundles.manager import DagBundlesManager
-from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.trigger import Trigger
 from airflow.models.xcom import XComModel
@@ -27,7 +25,7 @@ from walferry.zk.client import retried
 from walferry.zk.layout import OwnZNodes
 from walferry.zk.new_wals import find_new
 
-from .conftest import BUNDLE
+from .conftest import load
 
 __all__ = ["hbase", "new_client", "zk", "zookeeper"]  # fixtures
 
@@ -81,16 +79,6 @@ def source(hbase: HBaseZNodes, zookeeper: ZooKeeperServer, monkeypatch: pytest.M
 def watched(airflow_db: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A DAG of one sensor, known to Airflow's database."""
     return load(tmp_path_factory.mktemp("dags") / "watched.py", DAG_FILE)
-
-
-def load(path: Path, text: str) -> Any:
-    """Make a DAG file known to Airflow's database; the DAG, which is named as the file."""
-    path.write_text(text)
-    DagBundlesManager().sync_bundles_to_db()
-    bag = DagBag(str(path.parent), bundle_name=BUNDLE)
-    assert not bag.import_errors
-    sync_bag_to_db(bag, BUNDLE, None)
-    return bag.dags[path.stem]
 
 
 def run(dag: Any, **params: str) -> tuple[str, Any]:

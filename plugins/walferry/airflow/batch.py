@@ -115,10 +115,10 @@ def figures(found: PeerPlan) -> dict[str, Any]:
     }
 
 
-def summaries(source: SourceCluster, peer_id: str, run_id: str) -> list[GroupSummary]:
-    """What the run's Spark job has written of each WAL group."""
+def summaries(source: SourceCluster, peer_id: str, run_id: str, groups: Collection[str] | None = None) -> list[GroupSummary]:
+    """What the run's Spark jobs have written of each WAL group, or of those named."""
     with connected(source.quorum) as zk:
-        return read_run(zk, source, peer_id, run_id)
+        return [s for s in read_run(zk, source, peer_id, run_id) if groups is None or s.group in groups]
 
 
 def _newest_wals(zk: KazooClient, nodes: ZNodes, peer_id: str) -> dict[tuple[str, str], int]:

@@ -71,7 +71,7 @@ def as_dict(
         "ok": not reasons,
         "failures": list(reasons[:MAX_GROUPS]),
         "planned": plan,
-        "totals": _totals(summaries),
+        "totals": totals_of(summaries),
         "groups": [{"group": s.group, "status": str(s.status), **{c: _value(s, c) for c in COLUMNS}} for s in shown],
         "groups_left_out": len(summaries) - len(shown),
     }
@@ -86,10 +86,10 @@ def as_text(peer_id: str, plan: Mapping[str, Any] | None, reasons: Sequence[str]
         lines.append(f"{plan['swept']} WALs without edits taken out of the queues.")
     if summaries:
         shown = _failed_first(summaries)
-        rows = [(s.group, str(s.status), *(_text(c, _value(s, c)) for c in COLUMNS), f"{s.seconds:.1f}") for s in shown]
-        totals = _totals(summaries)
-        last = ("all", "", *(_text(c, totals[c]) if c in totals else "" for c in COLUMNS), "")
-        lines += _table([("group", "status", *COLUMNS, "seconds"), *rows, last])
+        rows = [(s.group, str(s.status), *(as_cell(c, _value(s, c)) for c in COLUMNS), f"{s.seconds:.1f}") for s in shown]
+        totals = totals_of(summaries)
+        last = ("all", "", *(as_cell(c, totals[c]) if c in totals else "" for c in COLUMNS), "")
+        lines += table([("group", "status", *COLUMNS, "seconds"), *rows, last])
         if len(summaries) > len(shown):
             lines.append(f"({len(summaries) - len(shown)} more groups, all in the line of totals)")
         filtered = totals["filteredByReason"]
@@ -113,7 +113,8 @@ def _value(s: GroupSummary, column: str) -> int | None:
     return sum(value.values()) if isinstance(value, Mapping) else value
 
 
-def _totals(summaries: Sequence[GroupSummary]) -> dict[str, Any]:
+def totals_of(summaries: Sequence[GroupSummary]) -> dict[str, Any]:
+    """The sums over all groups, and the largest of their ages."""
     by_reason: Counter[str] = Counter()
     for s in summaries:
         by_reason.update(s.logEditsFiltered)
@@ -127,7 +128,8 @@ def _totals(summaries: Sequence[GroupSummary]) -> dict[str, Any]:
     }
 
 
-def _text(column: str, value: int | None) -> str:
+def as_cell(column: str, value: int | None) -> str:
+    """A figure as a table shows it."""
     if value is None:
         return "-"  # never shipped, which is not an age of 0
     if column == "ageOfLastShippedOp":
@@ -135,9 +137,10 @@ def _text(column: str, value: int | None) -> str:
     return f"{value:,}"
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+def table(rows: Sequence[Sequence[str]], texts: int = 2) -> list[str]:
+    """Lines of a table; the first row is its head, the last one its totals, the first `texts` columns are no figures."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    formats = [f"{{:<{w}}}" if i < 2 else f"{{:>{w}}}" for i, w in enumerate(widths)]
+    formats = [f"{{:<{w}}}" if i < texts else f"{{:>{w}}}" for i, w in enumerate(widths)]
     lines = ["  ".join(formats).format(*row) for row in rows]
     rule = "-" * len(lines[0])
     return [lines[0], rule, *lines[1:-1], rule, lines[-1]]

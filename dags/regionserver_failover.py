@@ -1,0 +1,61 @@
+"""A RegionServer has died: claim its replication queues, drain them, and tidy up.
+
+The asset's watcher sees a server leave ZooKeeper's `rs`, and finds those that died while nobody watched; each death, or swarm of
+deaths, begins a run, also while another one drains. Triggered by hand, a run recovers one server, or all that are dead now.
+
+Queues that HBase itself has claimed are drained where they lie. What fails stops no other queue, stays queued, and fails the run;
+the same run can be cleared, or another one triggered by hand, at any time.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context, task
+
+from walferry.airflow.recovery_tasks import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source
+from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger
+
+DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_source", trigger=DeadServersEventTrigger())])
+
+
+@dag(
+    schedule=[DEAD_SERVERS],
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=4,
+    description="Claim and drain the replication queues of RegionServers that have died",
+    params={
+        "source_conn_id": SOURCE,
+        "server": Param(
+            "",
+            type="string",
+            maxLength=300,
+            title="Dead server",
+            description="host,port,start code of one dead RegionServer; empty for all that are dead now.",
+        ),
+        "deadline": DEADLINE,
+    },
+    default_args=DEFAULT_ARGS,
+    doc_md=__doc__,
+    tags=["hbase", "replication"],
+)
+def regionserver_failover() -> None:
+    @task
+    def find() -> list[str]:
+        """The dead servers of this run: of its form, else of its events, else all."""
+        from walferry.airflow import recovery
+
+        context = get_current_context()
+        events = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
+        found = recovery.find(source(), context["params"]["server"], recovery.announced(events))
+        notes = [f"Server {server}: no queue of it is left, they were all handled before." for server in found.handled]
+        print("\n".join([f"Dead servers to recover: {', '.join(found.servers) or 'none'}.", *notes]))
+        context["ti"].xcom_push("notes", notes)
+        recovery.propose(source(), context["params"]["source_conn_id"])
+        return found.servers
+
+    recover("find", servers=find())
+
+
+regionserver_failover()

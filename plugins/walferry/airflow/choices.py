@@ -1,0 +1,61 @@
+"""The recovered queues that a form proposes.
+
+A DAG file is parsed all the time and must not contact ZooKeeper, so what the tasks saw last is kept in an Airflow Variable and
+read when the file is parsed: {connection: [queue, …]}. It is a proposal only, and may be old; what is typed in is checked by the
+run. A change makes a new version of the DAG, which is as rare as deaths of servers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from airflow.sdk import Variable
+
+VARIABLE = "walferry_recovered_queues"
+MAX_CONNECTIONS = 10
+MAX_QUEUES = 50  # of one connection
+MAX_CHARS = 500  # a longer one is not proposed
+
+log = logging.getLogger(__name__)
+
+
+def proposed() -> list[str]:
+    """What to propose as a queue, "server/queue id"; nothing if there is nothing, or nothing of use, to read."""
+    return sorted({queue for queues in _read().values() for queue in queues})
+
+
+def proposed_peers() -> list[str]:
+    """The peers of these queues."""
+    return sorted({queue.rpartition("/")[2].partition("-")[0] for queue in proposed()})
+
+
+def keep(source_conn_id: str, queues: Iterable[str]) -> None:
+    """Propose these queues of a connection's cluster from now on. What goes wrong with that is logged: no work depends on it."""
+    try:
+        known = _read()
+        now = [queue for queue in sorted(queues) if len(queue) <= MAX_CHARS][:MAX_QUEUES]
+        if known.get(source_conn_id, []) == now:
+            return
+        others = {conn_id: of_other for conn_id, of_other in known.items() if conn_id != source_conn_id}
+        value = {**dict(list(others.items())[: MAX_CONNECTIONS - 1]), **({source_conn_id: now} if now else {})}
+        Variable.set(VARIABLE, value, description="Recovered queues, as Walferry's forms propose them", serialize_json=True)
+    except Exception as error:
+        log.warning("the forms' proposals were not refreshed: %s: %s", type(error).__name__, error)
+
+
+def _read() -> dict[str, list[str]]:
+    """The variable, as far as it is what `keep` writes."""
+    try:
+        value: Any = Variable.get(VARIABLE, default=None, deserialize_json=True)
+    except Exception as error:
+        log.debug("no proposals: %s: %s", type(error).__name__, error)
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    return {
+        conn_id: [queue for queue in queues if isinstance(queue, str) and "/" in queue and len(queue) <= MAX_CHARS][:MAX_QUEUES]
+        for conn_id, queues in list(value.items())[:MAX_CONNECTIONS]
+        if isinstance(queues, list)
+    }

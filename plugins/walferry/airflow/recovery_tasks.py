@@ -1,0 +1,187 @@
+"""What the DAGs of recovery have in common: claim → plan → drain → clean up → report, and their parameters.
+
+    claim       mapped by server; a retry of the same run goes on with its claim, another run's claim is waited for
+    plan        the queues where they lie now; what has nothing to ship leaves them here
+    drain       mapped by queue: a Spark job each
+    clean_up    the znodes of the dead servers, once they are empty
+    report      ends as failed if a queue was not drained; the run does, too
+
+A failed server or queue stops no other. The only state is in ZooKeeper, so every task may be cleared, retried or killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import ExceptionRetryPolicy, Param, RetryAction, RetryRule, TriggerRule, get_current_context, task
+
+from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.operators.ship_wals import ShipWalsOperator
+from walferry.source import DEFAULT_CONN_ID
+
+if TYPE_CHECKING:
+    from walferry.source import SourceCluster
+
+
+class RecoveryFailed(Exception):
+    """Something of a recovery was left undone; the message says what, and why. Trying its report again would not help."""
+
+
+SOURCE = Param(
+    DEFAULT_CONN_ID,
+    type="string",
+    minLength=1,
+    title="Source cluster",
+    description="Airflow connection of the cluster whose replication queues are recovered.",
+)
+DEADLINE = Param(
+    3600,
+    type="integer",
+    minimum=10,
+    maximum=604800,
+    title="Deadline",
+    description="Seconds after which the Spark job of a queue stops reading and retrying. The rest stays queued; the run fails.",
+)
+# Trying again does not help against these.
+FINAL: list[type[BaseException] | str] = [
+    "walferry.source.SourceError",
+    "walferry.zk.errors.PeerError",
+    "walferry.zk.errors.StorageError",
+    "walferry.zk.errors.LiveServer",
+    "walferry.airflow.recovery_input.InputError",
+    RecoveryFailed,
+]
+DEFAULT_ARGS = {
+    "retries": 2,
+    "retry_delay": timedelta(seconds=10),
+    "execution_timeout": timedelta(minutes=30),
+    "retry_policy": ExceptionRetryPolicy(rules=[RetryRule(exception=FINAL, action=RetryAction.FAIL)]),
+}
+CLAIM_RETRIES = 6  # while another run claims the server: a claim takes seconds, a killed claimer's session 20 s to end
+HELD_RETRIES = 3  # of a drain; each waits some 25 s for another run to end its own
+
+
+def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> None:
+    """Wire the steps: claim what is left of `servers`, then drain `queues`, or else all that the claims have.
+
+    `first` is the task that chose these; it may leave lines for the report as its XCom `notes`, and `also` may return some.
+    """
+    planned = plan(servers, claim.expand(server=servers), queues)
+    drains = ShipWalsOperator.partial(
+        task_id="drain",
+        deadline="{{ params.deadline }}",
+        source_conn_id="{{ params.source_conn_id }}",
+        retries=HELD_RETRIES,
+        map_index_template="{{ task.plan['queue'] }}",
+        max_active_tis_per_dagrun=4,
+    ).expand_kwargs(planned)
+    cleaned = clean_up(servers)
+    drains >> cleaned >> report(first, also)
+
+
+@task(map_index_template="{{ task.op_kwargs['server'] }}", retries=CLAIM_RETRIES, retry_delay=timedelta(seconds=15))
+def claim(server: str) -> dict[str, Any]:
+    """Claim the server's queues; what this returns is recovery.claim's."""
+    from walferry.airflow import recovery
+    from walferry.zk.errors import ZkError
+
+    context = get_current_context()
+    try:
+        claimed = recovery.claim(source(), server, context["run_id"])
+    except ZkError as error:
+        context["ti"].xcom_push("problem", f"claim of {server}: {error}")
+        raise
+    print(f"{server}: {claimed['moved']} queues moved by this try, {len(claimed['queues'])} to drain.")
+    for queue in claimed["queues"]:
+        print(f"  {queue['server']}/{queue['queue']}: {queue['wals']} WALs")
+    for why in claimed["left"]:
+        print(f"  left to others: {why}")
+    return claimed
+
+
+# Also if a claim failed: the other servers' queues are drained all the same, and the report tells.
+@task(trigger_rule=TriggerRule.ALL_DONE)
+def plan(servers: Sequence[str] | None, claims: Any, queues: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """The arguments of the drains, queue by queue; the XCom `drains` has all queues, also those that need none."""
+    from walferry.airflow import recovery
+
+    context = get_current_context()
+    claimed = list(claims[:]) if claims else []  # by one request
+    run_id = f"{context['run_id']}.{context['ti'].try_number}"  # a cleared plan begins a new count
+    unclaimed = set(servers or ()) - {claim["server"] for claim in claimed}
+    wanted = queues if queues is not None else [queue for claim in claimed for queue in claim["queues"]]
+    drains = recovery.plan(source(), wanted, unclaimed, run_id)
+    for drain in drains:
+        figures = drain["plan"]
+        what = f"{figures['wals']} WALs, {figures['bytes']:,} bytes to ship" if figures else drain["problem"]
+        print(f"{drain['server']}/{drain['queue']}: {what}")
+    recovery.propose(source(), context["params"]["source_conn_id"])
+    context["ti"].xcom_push("drains", drains)
+    return [{name: drain[name] for name in ("peer", "plan", "groups")} for drain in recovery.to_ship(drains)]
+
+
+@task(trigger_rule=TriggerRule.ALL_DONE)
+def clean_up(servers: Sequence[str] | None) -> list[str]:
+    """Remove the znodes of dead servers that hold no queue any more."""
+    from walferry.airflow import recovery
+
+    drains = get_current_context()["ti"].xcom_pull(task_ids="plan", key="drains") or []
+    removed = recovery.clean_up(source(), sorted({*(servers or ()), *(drain["dead_server"] for drain in drains)}))
+    print(f"Removed: {', '.join(removed) or 'nothing'}.")
+    return removed
+
+
+@task(trigger_rule=TriggerRule.ALL_DONE)
+def report(first: str, also: Sequence[str] | None) -> None:
+    """Tell what was done and what is left, as text in the log and as XCom."""
+    from walferry.airflow import batch, recovery
+    from walferry.airflow.recovery_report import Drained, Recovery, as_dict, as_text
+
+    context = get_current_context()
+    ti = context["ti"]
+    states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id])[ti.run_id]
+    drains = ti.xcom_pull(task_ids="plan", key="drains") or []
+    index = {_ref(drain): i for i, drain in enumerate(recovery.to_ship(drains))}
+    drained = [
+        Drained(
+            drain,
+            states.get(f"drain_{index[_ref(drain)]}") if _ref(drain) in index else None,
+            batch.summaries(source(), drain["peer"], drain["plan"]["run_id"], drain["groups"]) if drain["plan"] else (),
+            left,
+        )
+        for drain, left in zip(drains, recovery.left(source(), drains), strict=True)
+    ]
+    told = [problem for problem in ti.xcom_pull(task_ids=["claim"], key="problem") or () if problem]
+    recovered = Recovery(
+        claims=[claim for claim in ti.xcom_pull(task_ids=["claim"]) or () if claim],
+        drained=drained,
+        notes=[*(ti.xcom_pull(task_ids=first, key="notes") or ()), *(also or ())],
+        problems=[*told, *_failed_steps(states, bool(told))],
+        removed=ti.xcom_pull(task_ids="clean_up") or (),
+    )
+    print(as_text(recovered))
+    ti.xcom_push("return_value", as_dict(recovered))
+    recovery.propose(source(), context["params"]["source_conn_id"])
+    if recovered.failures:
+        raise RecoveryFailed("; ".join(recovered.failures[:10]))
+
+
+def source() -> SourceCluster:
+    """The cluster that this run's parameter names. Raises SourceError."""
+    return HBaseSourceHook(get_current_context()["params"]["source_conn_id"]).get_conn()
+
+
+def _ref(drain: Mapping[str, Any]) -> tuple[str, str]:
+    return drain["server"], drain["queue"]
+
+
+def _failed_steps(states: Mapping[str, str | None], claims_told: bool) -> list[str]:
+    """The tasks that failed and have not told why themselves; a drain's failure is in what became of its queue."""
+    failed = [
+        name
+        for name, state in states.items()
+        if state == "failed" and not name.startswith("drain_") and not (claims_told and name.startswith("claim_"))
+    ]
+    return [f"{name} is failed: see its log" for name in sorted(failed)]
