@@ -78,10 +78,14 @@ class Hold:
         """
         self._zk.add_listener(self._on_state)
         try:
-            return self._acquire({"holder": holder, **({"run": run} if run else {}), **details}, run)
+            before = self._acquire({"holder": holder, **({"run": run} if run else {}), **details}, run)
         except BaseException:
             self._zk.remove_listener(self._on_state)
             raise
+        if self.lost.is_set():  # a session ended meanwhile; which one holds it is not known
+            self.release()
+            raise self._lost("the ZooKeeper session ended")
+        return before
 
     def check(self) -> None:
         """Raises `lost_error` if this client knows already that it may not write."""
@@ -130,15 +134,18 @@ class Hold:
         """
         self._zk.remove_listener(self._on_state)
 
-        def operations(multi: TransactionRequest) -> None:
+        def give_up() -> None:
+            multi = self._zk.transaction()
+            multi.check(self.path, self._version)
             multi.delete(f"{self.path}/holder")
             if forget:
                 multi.delete(self.path)
+            commit(multi)  # refused if it was done before, or somebody else has it already
 
         try:
-            self.write(operations)
-        except ZkError:
-            pass  # the session's end does it, or somebody else has it already
+            retried(self._zk, give_up)
+        except (ConnectError, SessionExpiredError):
+            pass  # the session's end does it
         finally:
             self._lost("it was released")
 

@@ -1,0 +1,80 @@
+"""Code that talks to ZooKeeper, in a thread that stops before each of its writes until it is told to go on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from tests.zk.claim_cluster import WRITES, Killed
+
+STEP_TIMEOUT_S = 60
+
+
+class Stepped:
+    """`work(zk)` at work. `error` is what ended it, if anything did."""
+
+    def __init__(self, zk: KazooClient, work: Callable[[KazooClient], object]) -> None:
+        self.error: BaseException | None = None
+        self.killed = False
+        self._zk = zk
+        self._changed = threading.Condition()
+        self._waiting = False  # before a write
+        self._go = False
+        self._done = False
+        self._call = zk._call
+        zk._call = self._gated
+        self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
+        self._thread.start()
+        self._await_stop()
+
+    @property
+    def running(self) -> bool:
+        return not self._done
+
+    def step(self) -> None:
+        """Let it do one write, and wait until it is before the next one, or has ended."""
+        with self._changed:
+            if self._done:
+                return
+            self._go, self._waiting = True, False
+            self._changed.notify_all()
+        self._await_stop()
+
+    def finish(self) -> None:
+        while self.running:
+            self.step()
+
+    def kill(self) -> None:
+        """The write that it is before, and all that would follow, do not happen."""
+        self.killed = True
+        self.finish()
+
+    def _run(self, work: Callable[[KazooClient], object]) -> None:
+        try:
+            work(self._zk)
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._zk._call = self._call
+            with self._changed:
+                self._done = True
+                self._changed.notify_all()
+
+    def _await_stop(self) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._done or self._waiting, STEP_TIMEOUT_S), "it neither ends nor writes"
+
+    def _gated(self, request: Any, result: Any) -> Any:
+        if not self.killed and isinstance(request, WRITES):
+            with self._changed:
+                self._waiting = True
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._go, STEP_TIMEOUT_S)
+                self._go = False
+        if self.killed:
+            result.set_exception(Killed())
+            return None
+        return self._call(request, result)
