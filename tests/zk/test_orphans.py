@@ -1,0 +1,53 @@
+"""Queues of peers that are gone are deleted only when they are asked for by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.zk.claim_cluster import ClaimCluster
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
+from walferry.zk.dead_servers import recovered_queues
+from walferry.zk.errors import PeerError, ZkError
+from walferry.zk.layout import QueueLayout
+from walferry.zk.orphans import delete_queue
+
+
+@pytest.fixture(params=list(QueueLayout))
+def at(request: pytest.FixtureRequest, new_client: Callable[[], KazooClient]) -> ClaimCluster:
+    """With queues of the peer `gone`: under a dead server, under a live one that claimed it, and a live one's own."""
+    cluster = ClaimCluster(new_client(), request.param)
+    for server, queue_id in ((DEAD, "gone"), (OTHER, f"gone-{DEAD}"), (SERVER, "gone")):
+        for n in (1, 2, 3):
+            cluster.hbase.add_wal(server, queue_id, wal(n, DEAD))
+    return cluster
+
+
+def test_they_are_found_with_the_others(zk: KazooClient, at: ClaimCluster) -> None:
+    assert {queue.ref for queue in recovered_queues(zk, at.nodes, "gone")} == {f"{DEAD}/gone", f"{OTHER}/gone-{DEAD}"}
+
+
+@pytest.mark.parametrize("ref", [f"{DEAD}/gone", f"{OTHER}/gone-{DEAD}"])
+def test_the_one_that_was_named_goes_and_nothing_else(zk: KazooClient, at: ClaimCluster, ref: str) -> None:
+    before = at.tree()
+    assert delete_queue(zk, at.source, ref, "an operator") == 3
+    server, queue_id = ref.split("/")
+    queue = at.nodes.queue(server, queue_id).removeprefix(at.nodes.queues)
+    assert at.tree() == {path: value for path, value in before.items() if path != queue and not path.startswith(f"{queue}/")}
+
+
+@pytest.mark.parametrize("ref", [f"{SERVER}/gone", f"{DEAD}/nobody", "gone", f"{DEAD}/gone/x", ""])
+def test_what_is_no_recovered_queue_is_named_with_those_that_are(zk: KazooClient, at: ClaimCluster, ref: str) -> None:
+    before = at.tree()
+    with pytest.raises(ZkError, match=f"{ref} is no recovered queue; there are: .*{DEAD}/gone"):
+        delete_queue(zk, at.source, ref, "an operator")
+    assert at.tree() == before
+
+
+def test_a_queue_of_a_peer_that_exists_is_not_deleted(zk: KazooClient, at: ClaimCluster) -> None:
+    before = at.tree()
+    with pytest.raises(PeerError, match="peer p: it exists"):
+        delete_queue(zk, at.source, f"{DEAD}/p", "an operator")
+    assert {path: value for path, value in at.tree().items() if not path.startswith("claim")} == before
