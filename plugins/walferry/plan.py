@@ -102,9 +102,24 @@ def candidates(queues: Sequence[Queue]) -> list[GroupCandidates]:
             mine = tuple(Candidate(w, queue.live, dead) for w in closed)
             before = found.get(group)
             if before:
-                mine = tuple(sorted((*before.wals, *mine), key=lambda c: c.queued.name.timestamp))
+                mine = _each_once((*before.wals, *mine))
             found[group] = GroupCandidates(group, queue.server, str(queue.id), mine, len(wals) + (before.queued if before else 0))
     return sorted(found.values(), key=lambda g: g.group)
+
+
+def _each_once(wals: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Oldest first. A WAL that is being copied to another queue in a classic layout counts where it has come farthest."""
+    best: dict[str, Candidate] = {}
+    for wal in wals:
+        other = best.get(wal.queued.name.text)
+        if other is None or _known_position(wal) > _known_position(other):
+            best[wal.queued.name.text] = wal
+    return tuple(sorted(best.values(), key=lambda c: c.queued.name.timestamp))
+
+
+def _known_position(wal: Candidate) -> int:
+    found = wal.queued.position_or_problem
+    return found if isinstance(found, int) else -1
 
 
 def plan_peer(
