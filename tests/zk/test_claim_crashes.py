@@ -21,6 +21,12 @@ from walferry.zk.values import strip_client_prefix
 
 LAYOUTS = list(QueueLayout)
 MULTIS = {"a queue a multi": claim_multi.MAX_MULTI_BYTES, "a WAL a multi": 1}
+# The two classic layouts differ in paths only.
+CASES = [
+    pytest.param(layout, multi, marks=[pytest.mark.soak] if (layout, multi) == (LAYOUTS[-1], "a WAL a multi") else [])
+    for layout in LAYOUTS
+    for multi in MULTIS
+]
 
 
 def claimed(zk: KazooClient, cluster: ClaimCluster, run_id: str = "run") -> Claim:
@@ -45,8 +51,7 @@ def _comparable(cluster: ClaimCluster) -> dict[str, bytes]:
     return {path: strip_client_prefix(value, path) for path, value in cluster.tree().items()}
 
 
-@pytest.mark.parametrize("multi", MULTIS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("layout", "multi"), CASES)
 @pytest.mark.parametrize("by", ["the same run", "another run"])
 @pytest.mark.timeout(600)
 def test_a_claim_killed_at_any_write_is_ended_by_the_next_try(
@@ -75,8 +80,7 @@ def test_a_claim_killed_at_any_write_is_ended_by_the_next_try(
     assert points > 2 * (4 if multi == "a queue a multi" else 12)
 
 
-@pytest.mark.parametrize("multi", MULTIS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("layout", "multi"), CASES)
 def test_another_run_is_refused_at_any_point_while_the_holder_lives(
     layout: QueueLayout, new_client: Callable[[], KazooClient], reference: tuple[int, dict[str, bytes]]
 ) -> None:
