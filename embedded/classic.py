@@ -29,6 +29,8 @@ CLASSIC = {
     "hbase.replication": "true",
     "hbase.zookeeper.useMulti": "false",  # with it, queues are moved by one multi and without a lock
     "hbase.regionserver.hostname": "localhost",
+    # By so much a session may outlive its timeout.
+    "hbase.zookeeper.property.tickTime": "1000",
 }
 
 
