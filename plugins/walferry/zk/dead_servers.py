@@ -16,7 +16,7 @@ from walferry.zk.errors import PeerError
 from walferry.zk.layout import ZNodes
 from walferry.zk.peers import check_shippable, read_peers
 from walferry.zk.queue_ids import QueueId, parse_queue_id
-from walferry.zk.queues import consistent
+from walferry.zk.queues import consistent, every_queue
 
 # Holds what was claimed in the 2.x layout. HBase takes it for a server name, and its log cleaner keeps what is queued there.
 WALFERRY_SERVER = "walferry,1,1"
@@ -112,17 +112,10 @@ def shippable_peers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) 
 
 def _all_queues(zk: KazooClient, nodes: ZNodes, watch: Watch | None) -> list[tuple[str, QueueId, tuple[str, ...]]]:
     found = []
-    for server in children(zk, nodes.queues, watch) or ():
-        for name in children(zk, nodes.server_queues(server), watch) or ():
-            if not nodes.is_queue(name):
-                continue
-            try:
-                queue_id = parse_queue_id(name)
-            except ValueError:
-                continue
-            wals = children(zk, nodes.queue(server, name))
-            if wals is not None:
-                found.append((server, queue_id, _by_age(wals)))
+    for server, queue_id, path in every_queue(zk, nodes, watch):
+        wals = children(zk, path)
+        if wals is not None:
+            found.append((server, queue_id, _by_age(wals)))
     return found
 
 

@@ -7,7 +7,7 @@ more than one queue reads that cversion before and after, and reads again when i
 twice, while it moves.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -91,7 +91,11 @@ def queue_paths(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[str]:
 
 def peer_queues(zk: KazooClient, nodes: ZNodes, peer_id: str, watch: Watch | None = None) -> list[tuple[str, QueueId, str]]:
     """As `queue_paths`, with server and id; `watch` is called once when a queue comes or goes."""
-    queues = []
+    return [queue for queue in every_queue(zk, nodes, watch) if queue[1].peer_id == peer_id]
+
+
+def every_queue(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> Iterator[tuple[str, QueueId, str]]:
+    """As `peer_queues`, of all peers."""
     for server in children(zk, nodes.queues, watch) or ():
         for name in children(zk, nodes.server_queues(server), watch) or ():
             if not nodes.is_queue(name):
@@ -100,9 +104,7 @@ def peer_queues(zk: KazooClient, nodes: ZNodes, peer_id: str, watch: Watch | Non
                 queue_id = parse_queue_id(name)
             except ValueError:
                 continue
-            if queue_id.peer_id == peer_id:
-                queues.append((server, queue_id, nodes.queue(server, name)))
-    return queues
+            yield server, queue_id, nodes.queue(server, name)
 
 
 def _queues_and_values(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[tuple[str, QueueId, str, dict[str, bytes]]]:
