@@ -133,11 +133,11 @@ def preview(queue: Mapping[str, Any], groups: Iterable[GroupPlan]) -> list[str]:
     for wal in wals:
         what = "nothing to ship, leaves the queue" if wal.finished else f"{wal.bytes_left:,} bytes left"
         if wal.size is None:
-            lines.append(f"  {wal.name}: no file")
+            lines.append(f"  {wal.name}: of unknown size")
         else:
             lines.append(f"  {wal.name}: {wal.size:,} bytes, shipped to {wal.position:,}, {what} ({wal.url})")
     lines += [f"  PROBLEM {group.problem}" for group in groups if group.problem]
-    lines.append(f"  would be deleted as shipped: {count(len(wals), 'WAL')} of the queue, then the queue itself; no file is")
+    lines.append(f"  deleted in ZooKeeper as they are shipped: {count(len(wals), 'WAL')}, then the queue; no file is deleted")
     return lines
 
 

@@ -107,7 +107,7 @@ def test_a_preview_has_each_wal_with_size_position_and_problem():
     assert lines[1:5] == [
         "  w.1: 300 bytes, shipped to 300, nothing to ship, leaves the queue (file:///o/w.1)",
         "  w.2: 1,085 bytes, shipped to 85, 1,000 bytes left (file:///o/w.2)",
-        "  w.3: no file",
+        "  w.3: of unknown size",
         "  PROBLEM WAL w.3 is queued, but there is no such file",
     ]
-    assert "would be deleted as shipped: 3 WALs" in lines[5]
+    assert lines[5] == "  deleted in ZooKeeper as they are shipped: 3 WALs, then the queue; no file is deleted"
