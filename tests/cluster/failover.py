@@ -75,6 +75,14 @@ class Failover:
         self.dead.append(server)
         self.replacements.append(self.pool.submit(self.cluster.start_regionserver))
 
+    def lose_one(self) -> str:
+        """A server with much to ship is killed, and its ephemeral is gone. Returns which."""
+        self.write_bulk()
+        server = self.victim()
+        self.kill(server)
+        self.await_death(server)
+        return server
+
     def await_replacements(self) -> None:
         for server in self.replacements:
             server.result(WAIT_S)
@@ -180,6 +188,11 @@ class Failover:
         store = WalStore(self.at.wal_root)
         self.until(lambda: not any(store.locate(wal) for wal in of_the_dead), "the log cleaner has taken the dead servers' WALs")
         assert self.watch.wrong == []
+
+    def claims_begun_by_hbase(self) -> int:
+        assert self.cluster.master is not None
+        begun = r"Initialized subprocedures=\[[^\]]*\.ClaimReplicationQueuesProcedure"
+        return len(re.findall(begun, self.cluster.master.log_text()))
 
     def hbase_is_done_with(self, server: str) -> bool:
         """Whether the master's procedure for a dead server has come to its end, its claim of the queues too."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import random
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from tests.cluster.failover import Failover, failover
 from walferry.zk.queue_ids import parse_queue_id
 
 ROUNDS = 10
+REMOTE_CALL_S = 0.25  # a little less than it takes the master to have a RegionServer claim
 AT_ONCE_MS, FEW_SECONDS_MS, LATE_MS = 100, 5000, 30_000  # after it has recovered a dead server's regions, HBase waits so long
 Start = Callable[[int, int], Failover]
 Round = Callable[[Failover], None]
@@ -20,20 +23,14 @@ Round = Callable[[Failover], None]
 
 def hbase_claims_first(site: Failover) -> None:
     """Our claim finds what HBase has moved under a live server."""
-    site.write_bulk()
-    victim = site.victim()
-    site.kill(victim)
-    site.await_death(victim)
+    victim = site.lose_one()
     site.await_hbase(victim)
     site.drain(site.claim(victim).queues)
 
 
 def hbase_claims_and_its_claimer_dies_too(site: Failover) -> None:
     """HBASE-2611: the server dies that was to recover a dead server's queue."""
-    site.write_bulk()
-    first = site.victim()
-    site.kill(first)
-    site.await_death(first)
+    first = site.lose_one()
     second = site.await_hbase(first).server
     site.kill(second)
     site.await_death(second)
@@ -45,10 +42,7 @@ def hbase_claims_and_its_claimer_dies_too(site: Failover) -> None:
 
 
 def hbase_claims_and_its_claimer_dies_while_we_drain(site: Failover) -> None:
-    site.write_bulk()
-    first = site.victim()
-    site.kill(first)
-    site.await_death(first)
+    first = site.lose_one()
     holder = site.await_hbase(first).server
     second = site.drain_killing(site.claim(first).queues, lambda: holder)
     site.await_death(second)
@@ -57,20 +51,14 @@ def hbase_claims_and_its_claimer_dies_while_we_drain(site: Failover) -> None:
 
 
 def we_claim_first(site: Failover) -> None:
-    site.write_bulk()
-    victim = site.victim()
-    site.kill(victim)
-    site.await_death(victim)
+    victim = site.lose_one()
     claimed = site.claim(victim)
     assert claimed.moved == 1
     site.drain(claimed.queues)
 
 
 def we_claim_and_another_dies_while_we_drain(site: Failover) -> None:
-    site.write_bulk()
-    first = site.victim()
-    site.kill(first)
-    site.await_death(first)
+    first = site.lose_one()
     second = site.drain_killing(site.claim(first).queues, site.victim)
     site.await_death(second)
     site.drain(site.claim(second).queues)
@@ -90,11 +78,11 @@ def we_claim_from_two_that_die_at_once(site: Failover) -> None:
 
 
 def both_claim(site: Failover) -> None:
-    """At the same time; whoever wins, we drain it where it is."""
-    site.write_bulk()
-    victim = site.victim()
-    site.kill(victim)
-    site.await_death(victim)
+    """At the same moment, as near as can be; whoever is faster, we drain the queue where it is."""
+    before = site.claims_begun_by_hbase()
+    victim = site.lose_one()
+    site.until(lambda: site.claims_begun_by_hbase() > before, f"HBase begins to claim the queue of {victim}")
+    time.sleep(random.uniform(0, REMOTE_CALL_S))
     site.drain(site.claim(victim).queues)
 
 
