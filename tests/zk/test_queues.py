@@ -7,7 +7,7 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.zk import queues
 from walferry.zk.client import Watch
 from walferry.zk.errors import PositionError, StorageError
-from walferry.zk.layout import ZNodes
+from walferry.zk.layout import QueueLayout, ZNodes
 from walferry.zk.queues import find_wal, groups, read_queues
 
 
@@ -126,3 +126,33 @@ def test_a_cluster_without_queues_in_zookeeper_is_refused(zk: KazooClient, hbase
 def test_a_wrong_parent_is_not_taken_for_an_hbase_3(zk: KazooClient) -> None:
     with pytest.raises(Exception, match="znode_parent"):
         read_queues(zk, ZNodes("/nowhere"), "p")
+
+
+def test_a_wal_that_is_copied_and_deleted_while_queues_are_read_is_not_missed(
+    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a classic layout: the copy is made after its place was read, and the original deleted before that is."""
+    classic = HBaseZNodes(hbase.zk, ZNodes(hbase.nodes.base, QueueLayout.CLASSIC))
+    original = classic.add_wal(SERVER, f"p-{OTHER}", wal(1, OTHER), position=7)
+    classic.zk.ensure_path(classic.nodes.server_queues("a,1,1"))
+    moves = [original]
+    real = queues.children
+
+    def move_after_reading(client: KazooClient, path: str, watch: Watch | None = None) -> list[str] | None:
+        names = real(client, path, watch)
+        if moves and path == classic.nodes.server_queues("a,1,1"):
+            classic.add_wal("a,1,1", f"p-{OTHER}-{SERVER}", wal(1, OTHER), position=7)
+            classic.zk.delete(moves.pop())
+        return names
+
+    monkeypatch.setattr(queues, "children", move_after_reading)
+    found = [queued.name.text for queue in read_queues(zk, classic.nodes, "p") for queued in queue.wals]
+    assert not moves
+    assert found == [wal(1, OTHER)]
+
+    moves.append(classic.nodes.wal("a,1,1", f"p-{OTHER}-{SERVER}", wal(1, OTHER)))
+    classic.zk.delete(moves[0])
+    classic.zk.delete(moves[0].rpartition("/")[0])
+    classic.zk.create(original)
+    moves[0] = original
+    assert find_wal(zk, classic.nodes, "p", wal(1, OTHER)) == classic.nodes.wal("a,1,1", f"p-{OTHER}-{SERVER}", wal(1, OTHER))

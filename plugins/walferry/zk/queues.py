@@ -24,6 +24,7 @@ from walferry.zk.values import decode_position
 CONSISTENT_READ_TRIES = 20
 
 T = TypeVar("T")
+_Found = tuple[str, QueueId, str, dict[str, bytes]]  # server, id, znode, values by WAL
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Queue:
 def read_queues(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[Queue]:
     """All queues of a peer, each WAL once, as they lay at one moment. Raises StorageError, QueuesMoving."""
     check_storage(zk, nodes)
-    found = consistent(zk, nodes, lambda: _queues_and_values(zk, nodes, peer_id))
+    found = _looked_for(zk, nodes, lambda: _queues_and_values(zk, nodes, peer_id), _merged)
     # After the queues: a server that has just started is in both, one that has just died in neither.
     live = {str(server) for server in live_servers(zk, nodes)}
     return [_queue(server, queue_id, path, values, server in live) for server, queue_id, path, values in found]
@@ -80,7 +81,7 @@ def find_wal(zk: KazooClient, nodes: ZNodes, peer_id: str, wal: str) -> str | No
                 return path
         return None
 
-    path = consistent(zk, nodes, look, enough=lambda found: found is not None)
+    path = _looked_for(zk, nodes, look, lambda first, again: first or again, enough=lambda found: found is not None)
     return None if path is None else f"{path}/{wal}"
 
 
@@ -107,7 +108,7 @@ def every_queue(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> I
             yield server, queue_id, nodes.queue(server, name)
 
 
-def _queues_and_values(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[tuple[str, QueueId, str, dict[str, bytes]]]:
+def _queues_and_values(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[_Found]:
     found = []
     for server, queue_id, path in peer_queues(zk, nodes, peer_id):
         names = children(zk, path)
@@ -135,6 +136,27 @@ def _position(value: bytes, znode: str) -> int | PositionError:
         return decode_position(value, znode)
     except PositionError as problem:
         return problem
+
+
+def _looked_for(
+    zk: KazooClient,
+    nodes: ZNodes,
+    look: Callable[[], T],
+    both: Callable[[T, T], T],
+    enough: Callable[[T], bool] = lambda found: False,
+) -> T:
+    """As `consistent`. Where queues are copied before they are deleted, the child version does not change meanwhile: who looks
+    once may come to either place when nothing is there. So there this looks twice.
+    """
+    found = consistent(zk, nodes, look, enough)
+    return both(found, consistent(zk, nodes, look, enough)) if nodes.locked and not enough(found) else found
+
+
+def _merged(first: list[_Found], again: list[_Found]) -> list[_Found]:
+    """What was found at either time; values as they were the second time."""
+    known = {path: values for _, _, path, values in first}
+    merged = [(server, queue, path, {**known.pop(path, {}), **values}) for server, queue, path, values in again]
+    return merged + [found for found in first if found[2] in known]
 
 
 def consistent(zk: KazooClient, nodes: ZNodes, look: Callable[[], T], enough: Callable[[T], bool] = lambda found: False) -> T:
