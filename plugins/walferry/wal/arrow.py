@@ -29,8 +29,6 @@ import pyarrow as pa
 from walferry.wal.columns import (
     ENTRY,
     FAMILY,
-    KEY_START,
-    NEXT_START,
     QUALIFIER,
     REGION,
     ROW,
@@ -98,36 +96,35 @@ def decode_window(window: Window, path: str, batch_bytes: int = BATCH_BYTES) -> 
     """The cells of a window, as `read_batches` gives them. Raises WalCorruptError, after the entries before the broken one."""
     keys = parse_keys(window.buf, window.index)
     for columns in cell_columns(window.buf, window.index, keys.count, batch_bytes):
-        yield _batch(columns, keys.cluster_ids, window.base)
+        yield _batch(columns, keys.cluster_ids, window)
     if keys.wrong:
         raise WalCorruptError(path, int(window.positions[keys.count]), keys.wrong)
 
 
-def _batch(columns: Columns, cluster_ids: ClusterIds, base: int) -> pa.RecordBatch:
+def _batch(columns: Columns, cluster_ids: ClusterIds, window: Window) -> pa.RecordBatch:
     def column_of_bytes(kind: pa.DataType, column: int) -> pa.Array:
         buffers = [None, pa.py_buffer(columns.offsets[column]), pa.py_buffer(columns.bytes_of(column))]
         return pa.Array.from_buffers(kind, columns.rows, buffers)
 
-    def column_of_ints(column: int, plus: int = 0) -> pa.Array:
-        values = columns.ints[column]
-        values += plus
+    def column_of_ints(values: Ints) -> pa.Array:
         return pa.Array.from_buffers(pa.int64(), columns.rows, [None, pa.py_buffer(values)])
 
+    entry = columns.ints[ENTRY]
     arrays = [
         column_of_bytes(pa.string(), REGION),
         column_of_bytes(pa.string(), TABLE),
-        column_of_ints(SEQUENCE_ID),
-        column_of_ints(WRITE_TIME),
-        _cluster_ids_column(cluster_ids, columns.ints[ENTRY]),
+        column_of_ints(columns.ints[SEQUENCE_ID]),
+        column_of_ints(columns.ints[WRITE_TIME]),
+        _cluster_ids_column(cluster_ids, entry),
         column_of_bytes(pa.binary(), ROW),
         column_of_bytes(pa.binary(), FAMILY),
         column_of_bytes(pa.binary(), QUALIFIER),
-        column_of_ints(TIMESTAMP),
+        column_of_ints(columns.ints[TIMESTAMP]),
         column_of_bytes(pa.string(), TYPE),
         column_of_bytes(pa.binary(), VALUE),
         column_of_bytes(pa.binary(), TAGS),
-        column_of_ints(KEY_START, plus=base),
-        column_of_ints(NEXT_START, plus=base),
+        column_of_ints(window.positions[entry]),
+        column_of_ints(window.next_positions[entry]),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 

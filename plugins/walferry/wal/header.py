@@ -23,9 +23,20 @@ MAX_HEADER_BYTES = 64 << 10  # HBase's own have 80 bytes; a wrapped encryption k
 MAX_TRAILER_BYTES = 1 << 10
 TAIL_BYTES = MAX_TRAILER_BYTES + len(EMPTY_TRAILER)
 
+# Ordinals of HBase's Compression.Algorithm that values can be read of.
+VALUE_CODECS = {1: "GZ", 2: "NONE", 3: "SNAPPY", 4: "LZ4", 6: "ZSTD"}
+
 _PACKAGE = "org.apache.hadoop.hbase.regionserver.wal."
 _PLAIN_CODECS = ("", _PACKAGE + "WALCellCodec")
 _WRITERS = ("", "ProtobufLogWriter", "AsyncProtobufLogWriter", "SecureProtobufLogWriter", "SecureAsyncProtobufLogWriter")
+
+
+@dataclass(frozen=True)
+class Compression:
+    """What of a compressed WAL's cells is compressed, besides rows, families and qualifiers."""
+
+    tags: bool
+    values: int | None  # the ordinal of HBase's Compression.Algorithm
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,7 @@ class Header:
     first_entry: int
     writer: str
     cell_codec: str
+    compression: Compression | None
 
 
 def parse_header(head: bytes, path: str) -> Header:
@@ -51,8 +63,8 @@ def parse_header(head: bytes, path: str) -> Header:
         header = WALHeader.FromString(head[start : start + length])
     except DecodeError as e:
         raise WalCorruptError(path, start, f"the header of {length} bytes is not a WALHeader ({e})") from e
-    _require_plain(header, path)
-    return Header(start + length, header.writer_cls_name, header.cell_codec_cls_name)
+    _require_readable(header, path)
+    return Header(start + length, header.writer_cls_name, header.cell_codec_cls_name, _compression(header))
 
 
 def trailer_start(tail: bytes, file_length: int) -> int | None:
@@ -86,12 +98,21 @@ def _header_length(head: bytes, path: str) -> tuple[int, int]:
     raise WalTruncatedError(path, 0, len(head) + 1, len(head))
 
 
-def _require_plain(header: WALHeader, path: str) -> None:
+def _compression(header: WALHeader) -> Compression | None:
+    if not header.has_compression:
+        return None
+    return Compression(header.has_tag_compression, header.value_compression_algorithm if header.has_value_compression else None)
+
+
+def _require_readable(header: WALHeader, path: str) -> None:
     """Refuse what this reader would misread."""
     if header.HasField("encryption_key"):
         raise WalUnsupportedError(path, 0, "the WAL is encrypted, which cannot be read yet")
-    if header.has_compression:
-        raise WalUnsupportedError(path, 0, "the WAL is compressed, which cannot be read yet")
+    if header.has_compression and header.has_value_compression and header.value_compression_algorithm not in VALUE_CODECS:
+        raise WalUnsupportedError(
+            path, 0, f"the WAL's values are compressed by number {header.value_compression_algorithm} of HBase's algorithms, "
+            f"which cannot be read; these can: {', '.join(VALUE_CODECS.values())}"
+        )  # fmt: skip
     if header.cell_codec_cls_name not in _PLAIN_CODECS:
         raise WalUnsupportedError(path, 0, f"the WAL's cells are in a codec that cannot be read, {header.cell_codec_cls_name}")
     if header.writer_cls_name not in _WRITERS:

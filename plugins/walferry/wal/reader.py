@@ -11,8 +11,17 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from walferry.wal.compressed import Expanded, Expander
 from walferry.wal.errors import WalCorruptError, WalError, WalOverrunError, WalPositionError, WalTruncatedError
-from walferry.wal.header import EMPTY_TRAILER, MAX_HEADER_BYTES, TAIL_BYTES, is_partial_trailer, parse_header, trailer_start
+from walferry.wal.header import (
+    EMPTY_TRAILER,
+    MAX_HEADER_BYTES,
+    TAIL_BYTES,
+    Compression,
+    is_partial_trailer,
+    parse_header,
+    trailer_start,
+)
 from walferry.wal.scan import MAX_ENTRY_BYTES, MAX_KEY_BYTES, Bytes, EntryIndex, Ints, Scan, scan_entries
 
 WINDOW_BYTES = 8 << 20
@@ -34,27 +43,42 @@ class RandomAccess(Protocol):
 
 @dataclass(frozen=True)
 class Window:
-    """Whole entries of a file. Offsets in `index` count from the start of `buf`, which lies at offset `base` of the file."""
+    """Whole entries of a file. Offsets in `index` count from the start of `buf`.
+
+    `buf` lies at offset `base` of the file, or, if the file's own bytes are others, `file_start` and `file_end` are the file
+    offsets of each entry.
+    """
 
     buf: Bytes
     base: int
     index: EntryIndex
+    file_start: Ints | None = None
+    file_end: Ints | None = None
 
     @property
     def positions(self) -> Ints:
         """File offset of each entry: the position from which reading would begin with it."""
-        return self.index.entry_start + self.base
+        return self.index.entry_start + self.base if self.file_start is None else self.file_start
 
     @property
     def next_positions(self) -> Ints:
         """File offset just after each entry: the position to register once the entry has been dealt with."""
-        return self.index.cells_end + self.base
+        return self.index.cells_end + self.base if self.file_end is None else self.file_end
+
+    def entry_offset(self, entry: int) -> int:
+        """File offset of an entry."""
+        return int(self.positions[entry])
 
     def until(self, offset: int) -> Window:
         """The entries that end at or before an offset of the file; maybe none."""
         count = int(np.searchsorted(self.next_positions, offset, side="right"))
-        index = EntryIndex(*(getattr(self.index, f.name)[:count] for f in fields(EntryIndex)))
-        return Window(self.buf, self.base, index)
+        return self.between(0, count)
+
+    def between(self, first: int, last: int) -> Window:
+        """The entries `first` to `last`, the latter not among them."""
+        index = EntryIndex(*(getattr(self.index, f.name)[first:last] for f in fields(EntryIndex)))
+        starts, ends = (None if offsets is None else offsets[first:last] for offsets in (self.file_start, self.file_end))
+        return Window(self.buf, self.base, index, starts, ends)
 
 
 def read_windows(
@@ -70,18 +94,67 @@ def read_windows(
     Raises WalCorruptError, WalTruncatedError, WalUnsupportedError, WalPositionError, and what `file` raises.
     """
     try:
-        first_entry = parse_header(bytes(file.read_at(0, min(file.size, MAX_HEADER_BYTES))), path).first_entry
+        header = parse_header(bytes(file.read_at(0, min(file.size, MAX_HEADER_BYTES))), path)
     except WalTruncatedError:
         if partial_tail == "stop":
             return
         raise
-    end = _entries_end(file)
+    first_entry, end = header.first_entry, _entries_end(file)
     start = position or first_entry
     if start == file.size:  # some releases of HBase register the file's length once the trailer is read
         return
     if not first_entry <= start <= end:
         raise WalPositionError(path, position, f"the entries of this file lie between bytes {first_entry} and {end}")
-    yield from _windows(file, path, (first_entry, start, end), window_bytes, partial_tail)
+    bounds = (first_entry, start, end)
+    if header.compression is None:
+        yield from _windows(file, path, bounds, window_bytes, partial_tail)
+    else:
+        yield from _expanded_windows(file, path, header.compression, bounds, window_bytes, partial_tail)
+
+
+def _expanded_windows(
+    file: RandomAccess,
+    path: str,
+    compression: Compression,
+    bounds: tuple[int, int, int],
+    window_bytes: int,
+    partial_tail: PartialTail,
+) -> Iterator[Window]:
+    """As `_windows`, of a compressed file: all of it is read up to `start`, for the sake of the dictionaries."""
+    pos, start, end = bounds
+    expander, length = Expander(path, compression, wanted=start), window_bytes
+    while True:
+        buf = _read(file, path, pos, min(length, end - pos))
+        at_end = pos + len(buf) == end
+        for expanded in expander.feed(buf, pos, at_end):
+            yield from _wanted(expanded, start, path)
+        pos += expander.consumed
+        if at_end:
+            break
+        length = max(window_bytes, expander.need - expander.consumed, 0 if expander.consumed else 2 * len(buf))
+    if not expander.inside and (pos == end or (end == file.size and _is_partial_trailer(file, path, pos))):
+        return
+    entry = expander.entry_start if expander.inside else pos
+    if end < file.size:
+        raise WalOverrunError(path, entry, f"the entry goes on beyond byte {end}, where the file's trailer begins")
+    if partial_tail == "error":
+        raise WalTruncatedError(path, entry, pos + expander.need - expander.consumed - entry, end - entry)
+
+
+def _wanted(expanded: Expanded, start: int, path: str) -> Iterator[Window]:
+    """The entries from file offset `start` on. Raises WalPositionError if it lies within one, WalCorruptError."""
+    first = int(np.searchsorted(expanded.file_start, start))
+    if first and expanded.file_end[first - 1] > start:
+        before = int(expanded.file_start[first - 1])
+        raise WalPositionError(path, start, f"no entry begins here, but one at byte {before} that goes on beyond")
+    scan = scan_entries(expanded.buf, 0, len(expanded.buf))
+    window = Window(expanded.buf, 0, scan.index, expanded.file_start[: len(scan.index)], expanded.file_end[: len(scan.index)])
+    if first < len(scan.index):
+        yield window.between(first, len(scan.index))
+    if scan.consumed < len(expanded.buf):
+        entry = int(expanded.file_start[len(scan.index)])
+        reason = scan.problem.reason if scan.problem else "its cells do not end where they should"
+        raise WalCorruptError(path, entry, f"{reason} (once expanded, in the entry that begins here)")
 
 
 def _windows(
