@@ -50,6 +50,8 @@ HBASE_2 = JarSet(
         f"org.apache.hadoop:hadoop-mapreduce-client-jobclient:{HADOOP_VERSION}",
         f"org.apache.hadoop:hadoop-mapreduce-client-common:{HADOOP_VERSION}",
         f"org.apache.hadoop:hadoop-mapreduce-client-shuffle:{HADOOP_VERSION}",
+        # Codecs for values in WALs that need nothing of the system.
+        f"org.apache.hbase:hbase-compression-aircompressor:{HBASE_VERSION}",
     ),
     excluded=("org.slf4j:slf4j-reload4j",),  # one binding of slf4j is enough
     megabytes=120,

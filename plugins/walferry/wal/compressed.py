@@ -42,9 +42,10 @@ from walferry.wal.header import Compression
 from walferry.wal.scan import MAX_ENTRY_BYTES, MAX_KEY_BYTES, PROBLEMS, Bytes, Ints
 from walferry.wal.values import BadValue, decompress_values
 
-ENTRIES_A_PASS: Final = 64 << 10
-VALUES_A_PASS: Final = 128 << 10
 OUT_BYTES: Final = 16 << 20
+MIN_OUT_BYTES: Final = 64 << 10
+BYTES_AN_ENTRY: Final = 128  # what most have at least: a window of smaller ones ends with the table
+BYTES_A_VALUE: Final = 64  # with its cell
 MAX_OUT_BYTES: Final = MAX_ENTRY_BYTES + 2 * MAX_KEY_BYTES
 _NO_SUCH_ENTRY = "an index names an entry that its dictionary does not have"
 
@@ -65,12 +66,14 @@ class Expander:
     path: str
     compression: Compression
     wanted: int  # file offset: values of entries before it are not decompressed
+    size: int  # of all that will be fed, in bytes
     dictionaries: Dictionaries = field(default_factory=Dictionaries.empty)
 
     def __post_init__(self) -> None:
-        self._out: Bytes = np.empty(OUT_BYTES, np.uint8)
-        self._entries = np.empty((3, ENTRIES_A_PASS), np.int64)
-        self._values = np.empty((4, VALUES_A_PASS), np.int64)
+        self._out_bytes = min(max(MIN_OUT_BYTES, 4 * self.size), OUT_BYTES)
+        self._out: Bytes = np.empty(self._out_bytes, np.uint8)
+        self._entries = np.empty((3, self._out_bytes // BYTES_AN_ENTRY), np.int64)
+        self._values = np.empty((4, self._out_bytes // BYTES_A_VALUE), np.int64)
         self._state = np.zeros(STATE, np.int64)
         self._state[CELLS_LEFT] = AT_ENTRY
 
@@ -136,8 +139,10 @@ class Expander:
         except BadValue as e:
             target = int(self._values[TARGET, e.value])
             whole = int(np.searchsorted(self._entries[OUT_START, : self._state[ENTRIES]], target, side="right")) - 1
-            if self._ends_after(whole, target):
-                self._state[ENTRY_START], self._state[ENTRIES] = self._entries[FILE_START, whole], whole
+            if self._ends_after(whole, target):  # then it is the one at which this has stopped
+                entry = self._entries[:, whole]
+                self._state[ENTRY_START], self._state[ENTRY_OUT] = entry[FILE_START], entry[OUT_START]
+                self._state[ENTRIES], self._state[CELLS_LEFT] = whole, 0
             return self._corrupt(base + int(self._values[SOURCE, e.value]), str(e))
         return None
 
@@ -149,7 +154,7 @@ class Expander:
         """The whole entries; what is there of the next one is moved to a new buffer."""
         state, count = self._state, int(self._state[ENTRIES])
         begin, end = int(state[ENTRY_OUT]) if self.inside else int(state[OUT]), int(state[OUT])
-        old, self._out = self._out, np.empty(max(OUT_BYTES, 2 * (end - begin)), np.uint8)
+        old, self._out = self._out, np.empty(max(self._out_bytes, 2 * (end - begin)), np.uint8)
         self._out[: end - begin] = old[begin:end]
         state[OUT], state[ENTRY_OUT], state[ENTRIES] = end - begin, 0, 0
         return Expanded(old[:begin], self._entries[FILE_START, :count].copy(), self._entries[FILE_END, :count].copy())

@@ -122,12 +122,17 @@ def _expanded_windows(
 ) -> Iterator[Window]:
     """As `_windows`, of a compressed file: all of it is read up to `start`, for the sake of the dictionaries."""
     pos, start, end = bounds
-    expander, length = Expander(path, compression, wanted=start), window_bytes
+    expander, length = Expander(path, compression, wanted=start, size=end - pos), window_bytes
     while True:
         buf = _read(file, path, pos, min(length, end - pos))
         at_end = pos + len(buf) == end
-        for expanded in expander.feed(buf, pos, at_end):
-            yield from _wanted(expanded, start, path)
+        try:
+            for expanded in expander.feed(buf, pos, at_end):
+                yield from _wanted(expanded, start, path)
+        except WalCorruptError:
+            if end == file.size and not expander.inside and _is_partial_trailer(file, path, pos + expander.consumed):
+                return
+            raise
         pos += expander.consumed
         if at_end:
             break

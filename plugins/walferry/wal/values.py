@@ -28,7 +28,6 @@ from walferry.wal.scan import Bytes, Ints
 GZ, NONE, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4, 6  # ordinals of HBase's Compression.Algorithm
 GZIP_WBITS: Final = 31
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_WRONG_LENGTH = "a value's length is not the one that its cell says"
 
 
 class BadValue(Exception):
@@ -57,18 +56,19 @@ def _each(decompress: Callable[[memoryview, int], bytes], buf: Bytes, out: Bytes
     data = buf.data
     source, length, _, expected = values.tolist()
     parts: list[bytes] = []
+    bad: BadValue | None = None
     try:
         for start, count, size in zip(source, length, expected, strict=True):
             parts.append(decompress(data[start : start + count], size))
     except (zlib.error, zstandard.ZstdError, ValueError) as e:
-        raise BadValue(len(parts), f"a value cannot be decompressed ({e})") from e
-    finally:
-        good = values[:, : len(parts)]
-        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
-        wrong = np.flatnonzero(sizes != good[3])
-        if len(wrong):
-            raise BadValue(int(wrong[0]), _WRONG_LENGTH)
-        _scatter(np.frombuffer(b"".join(parts), np.uint8), out, good)
+        bad = BadValue(len(parts), f"a value cannot be decompressed ({e})")
+    wrong = np.flatnonzero(np.fromiter(map(len, parts), np.int64, len(parts)) != values[3, : len(parts)])
+    if len(wrong):
+        bad = BadValue(int(wrong[0]), "a value's length is not the one that its cell says")
+        del parts[bad.value :]
+    _scatter(np.frombuffer(b"".join(parts), np.uint8), out, values[:, : len(parts)])
+    if bad:
+        raise bad
 
 
 def _gunzip(value: memoryview, size: int) -> bytes:
@@ -83,7 +83,7 @@ def _unzstd(value: memoryview, size: int) -> bytes:
         raw = int.from_bytes(value[pos : pos + 4], "big")
         pos, series = pos + 4, made + raw
         if series > size:
-            raise ValueError(_WRONG_LENGTH)
+            raise ValueError("its blocks are longer than its cell says")
         while made < series:
             length = int.from_bytes(value[pos : pos + 4], "big")
             if not 0 < length <= len(value) - pos - 4:
