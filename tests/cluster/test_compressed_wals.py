@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from embedded.client import GLOBAL, JavaClient
-from embedded.hbase import ClusterAddress
+from embedded.client import GLOBAL, ClientJvm, JavaClient
+from embedded.jars import codec_classpath
 from embedded.standalone import StandaloneCluster
 from embedded.wire import put
 from tests.cluster.decoding import compare_with_pretty_printer, compare_with_reader, is_closed, write_all_kinds
@@ -27,9 +26,14 @@ ASYNC_WRITER = {"hbase.wal.provider": "asyncfs", "hbase.wal.async.use-shared-eve
 
 
 def values(codec: str) -> dict[str, str]:
-    own = {"lz4": "Lz4Codec", "zstd": "ZstdCodec", "snappy-air": "SnappyCodec"}.get(codec)
+    own = {
+        "lz4": "aircompressor.Lz4Codec",
+        "snappy-air": "aircompressor.SnappyCodec",
+        "zstd": "zstd.ZstdCodec",
+        "zstd-air": "aircompressor.ZstdCodec",
+    }.get(codec)
     name = codec.partition("-")[0]
-    setting = {f"hbase.io.compress.{name}.codec": f"org.apache.hadoop.hbase.io.compress.aircompressor.{own}"} if own else {}
+    setting = {f"hbase.io.compress.{name}.codec": f"org.apache.hadoop.hbase.io.compress.{own}"} if own else {}
     return {f"{WAL}.value.enablecompression": "true", f"{WAL}.value.compression.type": name, **setting}
 
 
@@ -40,16 +44,10 @@ CONFIGURATIONS = {
     "SNAPPY by aircompressor": values("snappy-air"),
     "LZ4": values("lz4"),
     "ZSTD": {**values("zstd"), **CLASSIC_WRITER},
+    "ZSTD by aircompressor": values("zstd-air"),
 }
 ALWAYS = ("tags and GZ", "ZSTD")  # the others take as long, and are soaked
 ROWS = 3000
-
-
-@dataclass(frozen=True)
-class Written:
-    cluster: StandaloneCluster
-    client: JavaClient
-    wals: list[str]
 
 
 def configured(name: str) -> object:
@@ -58,12 +56,16 @@ def configured(name: str) -> object:
 
 @pytest.fixture(scope="module", params=[configured(name) for name in CONFIGURATIONS])
 def source(
-    request: pytest.FixtureRequest, cluster_folder: Path, java_client: Callable[[ClusterAddress], JavaClient]
+    request: pytest.FixtureRequest, cluster_folder: Path
 ) -> Iterator[tuple[StandaloneCluster, JavaClient]]:
-    """A cluster that writes its WALs so."""
+    """A cluster that writes its WALs so, and a client that can read them."""
     folder = cluster_folder / f"compressed-{request.param.replace(' ', '-')}"
-    with StandaloneCluster(folder, {**DICTIONARIES, **CONFIGURATIONS[request.param]}, name="compressed") as cluster:
-        yield cluster, java_client(cluster.address)
+    conf, codecs = {**DICTIONARIES, **CONFIGURATIONS[request.param]}, codec_classpath()
+    with (
+        StandaloneCluster(folder, conf, name="compressed", classpath=codecs) as cluster,
+        ClientJvm(folder / "client", classpath=codecs) as jvm,
+    ):
+        yield cluster, jvm.client(cluster.address)
 
 
 @pytest.mark.timeout(900)
