@@ -77,7 +77,7 @@ def _gunzip(value: memoryview, size: int) -> bytes:
 
 def _unzstd(value: memoryview, size: int) -> bytes:
     if value[:4] == _ZSTD_MAGIC:
-        return _zstd.decompress(value, size)
+        return _frame(value, size)
     parts, pos, made = [], 0, 0
     while pos + 4 <= len(value):
         raw = int.from_bytes(value[pos : pos + 4], "big")
@@ -88,9 +88,16 @@ def _unzstd(value: memoryview, size: int) -> bytes:
             length = int.from_bytes(value[pos : pos + 4], "big")
             if not 0 < length <= len(value) - pos - 4:
                 raise ValueError("a block leaves the value")
-            parts.append(_zstd.decompress(value[pos + 4 : pos + 4 + length], series - made))
+            parts.append(_frame(value[pos + 4 : pos + 4 + length], series - made))
             pos, made = pos + 4 + length, made + len(parts[-1])
     return b"".join(parts)
+
+
+def _frame(frame: memoryview, most: int) -> bytes:
+    """A zstd frame of `most` bytes at most; what it says of its length is not believed before."""
+    if zstandard.frame_content_size(frame) > most:
+        raise ValueError("its frame is longer than its cell says")
+    return _zstd.decompress(frame, most)
 
 
 _zstd = zstandard.ZstdDecompressor()

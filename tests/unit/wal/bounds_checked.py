@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 
+from tests.unit.wal.fuzzing import fuzz
 from tests.unit.wal.test_reader import SAMPLE_BYTES, SAMPLE_STARTS
 from walferry.wal.arrow import decode_window
 from walferry.wal.errors import WalError
@@ -38,6 +39,7 @@ def main() -> None:
         for _ in range(rng.randint(1, 3)):
             broken[rng.randrange(len(broken))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
         index_and_decode(bytes(broken[: rng.randint(1, len(broken))]))
+    fuzz(seed=2, count=3_000)
     print("within bounds")
 
 
