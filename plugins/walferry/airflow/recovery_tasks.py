@@ -60,7 +60,7 @@ DEFAULT_ARGS = {
     "retry_policy": ExceptionRetryPolicy(rules=[RetryRule(exception=FINAL, action=RetryAction.FAIL)]),
 }
 CLAIM_RETRIES = 6  # while another run claims the server: a claim takes seconds, a killed claimer's session 20 s to end
-HELD_RETRIES = 3  # of a drain; each waits some 25 s for another run to end its own
+DRAIN_RETRIES = 3  # of a job that was killed or could not start, or before which another run was faster
 
 
 def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> None:
@@ -73,7 +73,7 @@ def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> N
         task_id="drain",
         deadline="{{ params.deadline }}",
         source_conn_id="{{ params.source_conn_id }}",
-        retries=HELD_RETRIES,
+        retries=DRAIN_RETRIES,
         map_index_template="{{ task.plan['queue'] }}",
         max_active_tis_per_dagrun=4,
     ).expand_kwargs(planned)
