@@ -14,7 +14,7 @@ from airflow.sdk import Param, dag, get_current_context, task
 
 from walferry.airflow.choices import proposed, proposed_peers
 from walferry.airflow.operators.ship_wals import BROKEN_WALS
-from walferry.airflow.recovery_tasks import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source
+from walferry.airflow.recovery_tasks import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source, telling
 
 MAX_NOTES = 200  # lines of select that the report tells too
 
@@ -71,7 +71,8 @@ def drain_recovered_queue() -> None:
 
         context = get_current_context()
         params, ti = context["params"], context["ti"]
-        selected = recovery.select(source(), params["peer"], params["queue"], params["delete_orphan"])
+        with telling("select"):
+            selected = recovery.select(source(), params["peer"], params["queue"], params["delete_orphan"])
         notes = recovery.preview(source(), selected, params["delete_orphan"]) if params["dry_run"] else selected.notes
         print("\n".join(notes))
         ti.xcom_push("notes", notes[:MAX_NOTES])

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context, task
 
 from walferry.airflow.operators.ship_wals import BROKEN_WALS
-from walferry.airflow.recovery_tasks import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source
+from walferry.airflow.recovery_tasks import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source, telling
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger
 
 DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_source", trigger=DeadServersEventTrigger())])
@@ -50,7 +50,8 @@ def regionserver_failover() -> None:
 
         context = get_current_context()
         events = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
-        found = recovery.find(source(), context["params"]["server"], recovery.announced(events))
+        with telling("find"):
+            found = recovery.find(source(), context["params"]["server"], recovery.announced(events))
         notes = [f"Server {server}: no queue of it is left, they were all handled before." for server in found.handled]
         print("\n".join([f"Dead servers to recover: {', '.join(found.servers) or 'none'}.", *notes]))
         context["ti"].xcom_push("notes", notes)

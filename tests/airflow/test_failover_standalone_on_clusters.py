@@ -16,12 +16,13 @@ from embedded.client import GLOBAL, JavaClient, even_splits
 from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters
 from embedded.hbase import ClusterAddress
 from tests.cluster.walferry_runs import source_of
+from walferry.source import SourceCluster
 from walferry.zk.client import connected
 from walferry.zk.dead_servers import find_dead
 
 FAILOVER, REPLICATE = "regionserver_failover", "replicate_peer"
 TABLE, PEER = "t", "2"
-ROWS = 150_000  # of 1 kB
+ROWS = 200_000  # of 1 kB
 WAIT_S = 300
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 @pytest.fixture
 def clusters(tmp_path: Path) -> Iterator[tuple[DistributedCluster, DistributedCluster]]:
-    options = {"source": ClusterOptions(regionservers=3), "slave": ClusterOptions(regionservers=1, regionserver_heap="2g")}
+    options = {"source": ClusterOptions(regionservers=4), "slave": ClusterOptions(regionservers=1, regionserver_heap="2g")}
     with DistributedClusters(tmp_path / "clusters", options) as started:
         yield started["source"], started["slave"]
 
@@ -91,7 +92,18 @@ def test_killed_servers_edits_arrive_without_anybody_s_doing(
     assert f"peer {PEER}: " in log
     assert "(100 %); left: 0 WALs, 0 B" in log
 
+    airflow.stop()  # while nobody watches, a server dies, and HBase claims its queue
     at = source_of(cluster.address)
+    third = cluster.kill_regionserver(0).server_name
+    until(lambda: claimed_by_hbase(at, third), f"HBase has claimed the queue of {third}")
+    airflow.launch()
+    airflow.await_dag(FAILOVER)
+    unseen = until(lambda: run_for(airflow, third), f"a run for {third}")
+    assert airflow.await_run(FAILOVER, unseen["dag_run_id"])["state"] == "success"
+    (drained,) = airflow.returned(FAILOVER, unseen["dag_run_id"], "report")["queues"]
+    assert (drained["dead_server"], drained["claimed_by"], drained["state"]) == (third, "HBase", "complete")
+    assert drained["shippedOps"] > 0
+
     with connected(at.quorum) as zk:
         assert find_dead(zk, at.nodes) == ()
     airflow.unpause(REPLICATE)  # ships what the living have
@@ -108,6 +120,12 @@ def run_for(airflow: Airflow, server: str) -> dict[str, Any] | None:
         if server in (airflow.returned(FAILOVER, run["dag_run_id"], "find") or ()):
             return run
     return None
+
+
+def claimed_by_hbase(at: SourceCluster, server: str) -> bool:
+    with connected(at.quorum) as zk:
+        queues = [queue for dead in find_dead(zk, at.nodes) if dead.name == server for queue in dead.queues]
+    return bool(queues) and all(queue.claimed for queue in queues)
 
 
 def killed_spark(airflow: Airflow) -> bool:

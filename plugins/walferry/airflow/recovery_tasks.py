@@ -11,7 +11,8 @@ A failed server or queue stops no other. The only state is in ZooKeeper, so ever
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,9 @@ from airflow.sdk import ExceptionRetryPolicy, Param, RetryAction, RetryRule, Tri
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
-from walferry.source import DEFAULT_CONN_ID
+from walferry.airflow.recovery_input import InputError
+from walferry.source import DEFAULT_CONN_ID, SourceError
+from walferry.zk.errors import ZkError
 
 if TYPE_CHECKING:
     from walferry.source import SourceCluster
@@ -85,14 +88,9 @@ def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> N
 def claim(server: str) -> dict[str, Any]:
     """Claim the server's queues; what this returns is recovery.claim's."""
     from walferry.airflow import recovery
-    from walferry.zk.errors import ZkError
 
-    context = get_current_context()
-    try:
-        claimed = recovery.claim(source(), server, context["run_id"])
-    except ZkError as error:
-        context["ti"].xcom_push("problem", f"claim of {server}: {error}")
-        raise
+    with telling(f"claim of {server}"):
+        claimed = recovery.claim(source(), server, get_current_context()["run_id"])
     print(f"{server}: {claimed['moved']} queues moved by this try, {len(claimed['queues'])} to drain.")
     for queue in claimed["queues"]:
         print(f"  {queue['server']}/{queue['queue']}: {queue['wals']} WALs")
@@ -156,12 +154,12 @@ def report(first: str, also: Sequence[str] | None) -> None:
         )
         for drain, left in zip(drains, recovery.left(source(), drains), strict=True)
     ]
-    told = [problem for problem in ti.xcom_pull(task_ids=["claim"], key="problem") or () if problem]
+    told = dict(problem for problem in ti.xcom_pull(task_ids=[first, "claim"], key="problem") or () if problem)
     recovered = Recovery(
         claims=[claim for claim in ti.xcom_pull(task_ids=["claim"]) or () if claim],
         drained=drained,
         notes=[*(ti.xcom_pull(task_ids=first, key="notes") or ()), *(also or ())],
-        problems=[*told, *_failed_steps(states, bool(told))],
+        problems=[*told.values(), *(f"{name} is failed: see its log" for name in _failed_steps(states) if name not in told)],
         removed=ti.xcom_pull(task_ids="clean_up") or (),
     )
     print(as_text(recovered))
@@ -169,6 +167,18 @@ def report(first: str, also: Sequence[str] | None) -> None:
     recovery.propose(source(), context["params"]["source_conn_id"])
     if recovered.failures:
         raise RecoveryFailed("; ".join(recovered.failures[:10]))
+
+
+@contextmanager
+def telling(what: str) -> Iterator[None]:
+    """Leave what goes wrong in the block to the report, as the task's XCom `problem`."""
+    try:
+        yield
+    except (InputError, SourceError, ZkError) as error:
+        ti = get_current_context()["ti"]
+        name = ti.task_id if ti.map_index in (None, -1) else f"{ti.task_id}_{ti.map_index}"
+        ti.xcom_push("problem", [name, f"{what}: {error}"])
+        raise
 
 
 def source() -> SourceCluster:
@@ -180,11 +190,6 @@ def _ref(drain: Mapping[str, Any]) -> tuple[str, str]:
     return drain["server"], drain["queue"]
 
 
-def _failed_steps(states: Mapping[str, str | None], claims_told: bool) -> list[str]:
-    """The tasks that failed and have not told why themselves; a drain's failure is in what became of its queue."""
-    failed = [
-        name
-        for name, state in states.items()
-        if state == "failed" and not name.startswith("drain_") and not (claims_told and name.startswith("claim_"))
-    ]
-    return [f"{name} is failed: see its log" for name in sorted(failed)]
+def _failed_steps(states: Mapping[str, str | None]) -> list[str]:
+    """The tasks that have failed, mapped ones by number; a drain's failure is in what became of its queue."""
+    return sorted(name for name, state in states.items() if state == "failed" and not name.startswith("drain_"))
