@@ -111,7 +111,7 @@ class Lanes:
         lane_of = window.index.region_hash[chosen] % np.uint64(len(self._queues))
         for lane in range(len(self._queues)):
             for part in _parts(chosen[lane_of == lane], kept.size, self._limits):
-                first = WalOffset(wal, window.base + int(window.index.entry_start[part[0]]))
+                first = WalOffset(wal, window.entry_offset(part[0]))
                 self._add(lane, first, window, kept, part)
 
     def flush(self) -> None:

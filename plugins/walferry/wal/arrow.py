@@ -46,7 +46,7 @@ from walferry.wal.columns import (
 )
 from walferry.wal.errors import WalCorruptError
 from walferry.wal.keys import ClusterIds, parse_keys
-from walferry.wal.reader import PartialTail, RandomAccess, Window, read_windows
+from walferry.wal.reader import PartialTail, RandomAccess, UnwrapKey, Window, read_windows
 from walferry.wal.scan import Ints
 
 BATCH_BYTES = 16 << 20
@@ -83,6 +83,7 @@ def read_batches(
     batch_bytes: int = BATCH_BYTES,
     window_bytes: int = DECODING_WINDOW_BYTES,
     partial_tail: PartialTail = "error",
+    unwrap_key: UnwrapKey | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The cells of a closed WAL from `position` on, in batches with SCHEMA; arguments and errors as of `read_windows`.
 
@@ -90,7 +91,7 @@ def read_batches(
     """
     if not 0 < batch_bytes <= MAX_BATCH_BYTES:
         raise ValueError(f"a batch may have 1 to {MAX_BATCH_BYTES} bytes, not {batch_bytes}")
-    for window in read_windows(file, path, position, window_bytes=window_bytes, partial_tail=partial_tail):
+    for window in read_windows(file, path, position, window_bytes=window_bytes, partial_tail=partial_tail, unwrap_key=unwrap_key):
         yield from decode_window(window, path, batch_bytes)
 
 
@@ -98,20 +99,25 @@ def decode_window(window: Window, path: str, batch_bytes: int = BATCH_BYTES) -> 
     """The cells of a window, as `read_batches` gives them. Raises WalCorruptError, after the entries before the broken one."""
     keys = parse_keys(window.buf, window.index)
     for columns in cell_columns(window.buf, window.index, keys.count, batch_bytes):
-        yield _batch(columns, keys.cluster_ids, window.base)
+        yield _batch(columns, keys.cluster_ids, window)
     if keys.wrong:
-        raise WalCorruptError(path, int(window.positions[keys.count]), keys.wrong)
+        raise WalCorruptError(path, window.entry_offset(keys.count), keys.wrong)
 
 
-def _batch(columns: Columns, cluster_ids: ClusterIds, base: int) -> pa.RecordBatch:
+def _batch(columns: Columns, cluster_ids: ClusterIds, window: Window) -> pa.RecordBatch:
     def column_of_bytes(kind: pa.DataType, column: int) -> pa.Array:
         buffers = [None, pa.py_buffer(columns.offsets[column]), pa.py_buffer(columns.bytes_of(column))]
         return pa.Array.from_buffers(kind, columns.rows, buffers)
 
-    def column_of_ints(column: int, plus: int = 0) -> pa.Array:
-        values = columns.ints[column]
-        values += plus
-        return pa.Array.from_buffers(pa.int64(), columns.rows, [None, pa.py_buffer(values)])
+    def column_of_ints(column: int) -> pa.Array:
+        return pa.Array.from_buffers(pa.int64(), columns.rows, [None, pa.py_buffer(columns.ints[column])])
+
+    def column_of_offsets(column: int, of_entries: Ints | None) -> pa.Array:
+        if of_entries is None:
+            columns.ints[column] += window.base
+        else:
+            columns.ints[column] = of_entries[columns.ints[ENTRY]]
+        return column_of_ints(column)
 
     arrays = [
         column_of_bytes(pa.string(), REGION),
@@ -126,8 +132,8 @@ def _batch(columns: Columns, cluster_ids: ClusterIds, base: int) -> pa.RecordBat
         column_of_bytes(pa.string(), TYPE),
         column_of_bytes(pa.binary(), VALUE),
         column_of_bytes(pa.binary(), TAGS),
-        column_of_ints(KEY_START, plus=base),
-        column_of_ints(NEXT_START, plus=base),
+        column_of_offsets(KEY_START, window.file_start),
+        column_of_offsets(NEXT_START, window.file_end),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 

@@ -24,7 +24,8 @@ MAX_TRAILER_BYTES = 1 << 10
 TAIL_BYTES = MAX_TRAILER_BYTES + len(EMPTY_TRAILER)
 
 _PACKAGE = "org.apache.hadoop.hbase.regionserver.wal."
-_PLAIN_CODECS = ("", _PACKAGE + "WALCellCodec")
+_SECURE_CODEC = _PACKAGE + "SecureWALCellCodec"  # which writes plain cells if there is no key
+_PLAIN_CODECS = ("", _PACKAGE + "WALCellCodec", _SECURE_CODEC)
 _WRITERS = ("", "ProtobufLogWriter", "AsyncProtobufLogWriter", "SecureProtobufLogWriter", "SecureAsyncProtobufLogWriter")
 
 
@@ -35,6 +36,7 @@ class Header:
     first_entry: int
     writer: str
     cell_codec: str
+    wrapped_key: bytes | None = None  # of a WAL whose cells are encrypted: its key, encrypted with the cluster's
 
 
 def parse_header(head: bytes, path: str) -> Header:
@@ -52,7 +54,8 @@ def parse_header(head: bytes, path: str) -> Header:
     except DecodeError as e:
         raise WalCorruptError(path, start, f"the header of {length} bytes is not a WALHeader ({e})") from e
     _require_plain(header, path)
-    return Header(start + length, header.writer_cls_name, header.cell_codec_cls_name)
+    key = header.encryption_key if _is_encrypted(header) else None
+    return Header(start + length, header.writer_cls_name, header.cell_codec_cls_name, key)
 
 
 def trailer_start(tail: bytes, file_length: int) -> int | None:
@@ -86,11 +89,13 @@ def _header_length(head: bytes, path: str) -> tuple[int, int]:
     raise WalTruncatedError(path, 0, len(head) + 1, len(head))
 
 
+def _is_encrypted(header: WALHeader) -> bool:
+    return header.HasField("encryption_key") and header.cell_codec_cls_name == _SECURE_CODEC
+
+
 def _require_plain(header: WALHeader, path: str) -> None:
     """Refuse what this reader would misread."""
-    if header.HasField("encryption_key"):
-        raise WalUnsupportedError(path, 0, "the WAL is encrypted, which cannot be read yet")
-    if header.has_compression:
+    if header.has_compression and not _is_encrypted(header):  # an encrypted WAL is not compressed, even if its header says so
         raise WalUnsupportedError(path, 0, "the WAL is compressed, which cannot be read yet")
     if header.cell_codec_cls_name not in _PLAIN_CODECS:
         raise WalUnsupportedError(path, 0, f"the WAL's cells are in a codec that cannot be read, {header.cell_codec_cls_name}")
