@@ -220,8 +220,8 @@ def _parse(wrapped: bytes) -> _Wrapped:
         raise KeyProviderError(f"the WAL's key is hashed with {message.hash_algorithm!r}; known are {', '.join(_HASHES)}")
     if len(message.iv) != IV_BYTES or message.length not in AES_KEY_BYTES or len(message.data) < message.length:
         raise KeyProviderError(
-            f"the WAL's key is wrapped with an IV of {len(message.iv)} bytes, and is {message.length} of {len(message.data)} bytes; "
-            f"HBase's AES in CTR mode has an IV of {IV_BYTES} and a key of {WAL_KEY_BYTES}"
+            f"the WAL's key is {message.length} of {len(message.data)} bytes, wrapped with an IV of {len(message.iv)}; "
+            f"HBase's AES has a key of {WAL_KEY_BYTES} and an IV of {IV_BYTES}"
         )
     return _Wrapped(message.data, message.length, message.iv, message.hash, _HASHES[algorithm])
 
