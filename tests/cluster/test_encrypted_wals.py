@@ -1,4 +1,9 @@
-"""Encrypted WALs of real HBase: decoded as HBase's own reader decodes them, and shipped; no secret is seen on the way."""
+"""Encrypted WALs of real HBase: decoded as HBase's own reader decodes them, and shipped; no secret is seen on the way.
+
+HBase's reader stops at the first cell with tags, be it only a TTL's (seen with 2.6.1; the same in the source of master): its
+SecureWALCellCodec writes tags without the two bytes of their length, and reads them with these. What is shipped of such cells is
+compared with the table.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,15 @@ import re
 import secrets
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from embedded import wire
-from embedded.client import GLOBAL, LOCAL, JavaClient
-from embedded.hbase import ClusterAddress
+from embedded.client import GLOBAL, LOCAL, ClientJvm, JavaClient, JavaClientError
 from embedded.java import find_java
 from embedded.standalone import StandaloneCluster
 from tests.cluster.spark_runs import Job
@@ -41,7 +45,7 @@ class Encrypted:
 
     cluster: StandaloneCluster
     source: SourceCluster
-    password: str
+    password: str = field(repr=False)
 
     @property
     def settings(self) -> str:
@@ -99,14 +103,21 @@ def encrypted(request: pytest.FixtureRequest, cluster_folder: Path) -> Iterator[
 
 
 @pytest.fixture(scope="module")
-def client(encrypted: Encrypted, java_client: Callable[[ClusterAddress], JavaClient]) -> JavaClient:
-    return java_client(encrypted.cluster.address)
+def jvm(encrypted: Encrypted) -> Iterator[ClientJvm]:
+    """A JVM that has known no other way to encrypt."""
+    with ClientJvm(encrypted.cluster.folder / "client") as jvm:
+        yield jvm
+
+
+@pytest.fixture(scope="module")
+def client(encrypted: Encrypted, jvm: ClientJvm) -> JavaClient:
+    return jvm.client(encrypted.cluster.address)
 
 
 @pytest.fixture
-def table_and_peer(encrypted, client, standalone_pair, java_client, managed_peer, unique) -> tuple[str, str, JavaClient]:
+def table_and_peer(encrypted, client, standalone_pair, jvm, managed_peer, unique) -> tuple[str, str, JavaClient]:
     """A table on both sides, a managed peer to the slave, and the slave."""
-    slave, table = java_client(standalone_pair.slave.address), unique("sealed")
+    slave, table = jvm.client(standalone_pair.slave.address), unique("sealed")
     for side in (client, slave):
         side.create_table(table, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, versions=10_000)
     client.roll_wals()
@@ -179,27 +190,64 @@ def with_provider(encrypted: Encrypted, url: str) -> SourceCluster:
     return replace(encrypted.source, key_provider=url, key_names=("hbase",))
 
 
+def test_cells_with_tags_are_read_although_hbase_s_own_reader_stops_at_them(
+    encrypted: Encrypted, client: JavaClient, table_and_peer: Any
+) -> None:
+    table, _, _ = table_and_peer
+    puts = [wire.put(f"row{i:03}", {"f:q": b"x" * i}, tags=[(70, b"t" * (i % 40)), (71, b"")]) for i in range(300)]
+    client.write(table, [*puts, wire.put("ttl", {"f:q": b"value"}, ttl_ms=86_400_000)])
+    (url,) = [url for url in wal_urls(encrypted) if not is_closed(url) and not is_meta(url)]
+    client.roll_wals()
+    rows = [row for row in decode(url, unwrap_key=encrypted.source.keys()) if row["table"] == table]
+    assert [(r["row"], r["family"], r["qualifier"], r["timestamp"], r["value"], r["tags"]) for r in rows] == [
+        (c.row, c.family, c.qualifier, c.timestamp, c.value, c.tags) for c in client.scan_all(table)
+    ]
+    assert len(rows) == 301
+    assert all(row["tags"] for row in rows)
+    with pytest.raises(JavaClientError, match=r"EOF +while reading 301 WAL KVs"):
+        client.read_wal(url)
+
+
+class WithoutTags:
+    """A client whose writes leave out what has tags."""
+
+    def __init__(self, client: JavaClient) -> None:
+        self._client = client
+
+    def write(self, table: str, mutations: Iterable[wire.Mutation], **options: Any) -> None:
+        kept = [m for m in mutations if m.ttl_ms is None and not any(edit.tags for edit in m.edits)]
+        self._client.write(table, kept, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
 @pytest.fixture(scope="module")
 def wals(encrypted: Encrypted, client: JavaClient) -> list[str]:
-    """URLs of closed WALs of all kinds of edits, hbase:meta's too. They are the last that the cluster writes."""
-    write_all_kinds(client)
+    """URLs of closed WALs of all kinds of edits without tags, hbase:meta's too. They are the last that the cluster writes."""
     client.roll_wals()
-    client.write("decoded", edits_of_decoded(2_000))
+    before = {url for url in wal_urls(encrypted) if is_closed(url) and not is_meta(url)}
+    write_all_kinds(WithoutTags(client))  # type: ignore[arg-type]
+    client.roll_wals()
+    chance = random.Random(1)
+    values = ({"f:q": chance.randbytes(chance.randrange(200)), "g:q": b"x" * i} for i in range(2_000))
+    client.write("decoded", (wire.put(f"row{i:05}", each) for i, each in enumerate(values)))
     encrypted.cluster.stop()
-    root = Path(encrypted.cluster.address.wal_root.removeprefix("file://"))
-    urls = [f"file://{path}" for path in [*root.glob("WALs/*/*"), *root.glob("oldWALs/*")] if not path.name.startswith(".")]
-    assert any(parse_wal_name(url.rpartition("/")[2]).is_meta for url in urls)
+    names = {url.rpartition("/")[2] for url in before}
+    urls = [url for url in wal_urls(encrypted) if url.rpartition("/")[2] not in names]
+    assert any(map(is_meta, urls))
     assert len(urls) > 2
-    assert all(is_closed(url) for url in urls)
+    assert all(map(is_closed, urls))
     return urls
 
 
-def edits_of_decoded(count: int) -> Iterator[wire.Mutation]:
-    """Puts with tags, and values up to many blocks of the cipher."""
-    chance = random.Random(count)
-    for i in range(count):
-        values = {"f:q": chance.randbytes(chance.randrange(200)), "g:q": b"x" * i}
-        yield wire.put(f"row{i:05}", values, tags=[(70, b"t" * (i % 40))])
+def wal_urls(encrypted: Encrypted) -> list[str]:
+    root = Path(encrypted.cluster.address.wal_root.removeprefix("file://"))
+    return [f"file://{path}" for path in [*root.glob("WALs/*/*"), *root.glob("oldWALs/*")] if not path.name.startswith(".")]
+
+
+def is_meta(url: str) -> bool:
+    return parse_wal_name(url.rpartition("/")[2]).is_meta
 
 
 def test_the_files_are_encrypted_as_the_cluster_is_configured(encrypted: Encrypted, wals: list[str]) -> None:
@@ -214,13 +262,13 @@ def test_the_files_are_encrypted_as_the_cluster_is_configured(encrypted: Encrypt
         assert header.has_compression == ("enablecompression" in encrypted.settings)
         key = WrappedKey.FromString(wrapped[1:])
         assert (key.algorithm, key.hash_algorithm) == ("AES", "SHA-256" if "SHA-256" in encrypted.settings else "MD5")
-        assert b"short-lived" not in whole
+        assert b"appended" not in whole
 
 
 def test_decoded_cells_are_those_that_hbase_s_wal_pretty_printer_prints(
     encrypted: Encrypted, client: JavaClient, wals: list[str]
 ) -> None:
-    tags = 0
+    count = 0
     for url in wals:
         cells = [
             {name: entry[name] for name in ("table", "region", "sequence", "position")}
@@ -230,8 +278,8 @@ def test_decoded_cells_are_those_that_hbase_s_wal_pretty_printer_prints(
             for action in entry["actions"]
         ]
         assert [as_printed(row) for row in decode(url, unwrap_key=encrypted.source.keys())] == cells, url
-        tags += sum(bool(cell["tag"]) for cell in cells)
-    assert tags > 2_000
+        count += len(cells)
+    assert count > 5_000
 
 
 def test_keys_positions_and_bytes_are_those_of_hbase_s_wal_reader(
@@ -262,7 +310,7 @@ def test_keys_positions_and_bytes_are_those_of_hbase_s_wal_reader(
         assert found == expected, url
         assert decode(url, unwrap_key=keys, window_bytes=1000, batch_bytes=1000) == decode(url, unwrap_key=keys)
         count += len(found)
-    assert count > 6_000
+    assert count > 5_000
 
 
 def test_reading_goes_on_from_every_position_that_hbase_could_have_registered(encrypted: Encrypted, wals: list[str]) -> None:
