@@ -38,7 +38,7 @@ from walferry.storage import WalLocation, WalStore
 from walferry.summary import GroupSummary, Status, read_group, write_group
 from walferry.wal.errors import WalCorruptError, WalError, WalTruncatedError
 from walferry.wal.header import TAIL_BYTES, trailer_start
-from walferry.wal.reader import Window, read_windows
+from walferry.wal.reader import PartialTail, Window, read_windows
 from walferry.zk.client import SESSION_TIMEOUT_S, connected
 from walferry.zk.cluster import cluster_id
 from walferry.zk.errors import LastWal, LeaseHeld, PeerError
@@ -135,6 +135,7 @@ class _GroupShipping:
         self._lease = lease
         self._counters = counters
         self._store = WalStore(job.source.wal_root)
+        self._keys = job.source.keys()
         self._acknowledged = Acknowledged()
         self._wals: tuple[Candidate, ...] = ()
         self._sizes: list[int] = []  # of the WALs' files, as far as they could be found at the start
@@ -286,7 +287,8 @@ class _GroupShipping:
         with self._store.open(location) as file:
             if trailer_start(file.read_at(max(0, file.size - TAIL_BYTES), TAIL_BYTES), file.size) is None:
                 self._unclean.add(number)
-            windows = read_windows(file, location.url, position, partial_tail="error" if wal.live else "stop")
+            tail: PartialTail = "error" if wal.live else "stop"
+            windows = read_windows(file, location.url, position, partial_tail=tail, unwrap_key=self._keys)
             for window in windows:
                 if time.monotonic() > self._deadline:
                     return False

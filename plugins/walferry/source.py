@@ -5,7 +5,11 @@ A flat plugins folder cannot register a connection type, so the connection is a 
     host          ZooKeeper quorum, hosts split by commas, each with or without a port of its own
     port          ZooKeeper client port of the hosts that name none (default 2181)
     extra         {"znode_parent": "/hbase", "wal_root": "hdfs://nn:8020/hbase", "walferry_root": "/walferry", "user": "hbase",
-                   "queue_layout": "2.x", "quarantine": "hdfs://nn:8020/walferry-quarantine"}
+                   "queue_layout": "2.x", "quarantine": "hdfs://nn:8020/walferry-quarantine",
+                   "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
+
+The key provider is for encrypted WALs (walferry.crypto.provider). A password of the connection is not used, and refused beside a
+key provider: the only ways from here to where WALs are read are arguments and Spark's settings, which everybody can see.
 """
 
 from __future__ import annotations
@@ -18,11 +22,22 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from walferry.crypto.errors import KeyProviderError
+from walferry.crypto.provider import KeyProvider, KeyStoreUrl
 from walferry.zk.layout import QueueLayout, ZNodes
 
 DEFAULT_CONN_ID = "hbase_source"
 DEFAULT_ZK_PORT = 2181
-KNOWN_EXTRAS = ("znode_parent", "wal_root", "walferry_root", "user", "queue_layout", "quarantine")
+KNOWN_EXTRAS = (
+    "znode_parent",
+    "wal_root",
+    "walferry_root",
+    "user",
+    "queue_layout",
+    "quarantine",
+    "key_provider",
+    "key_names",
+)
 _FOLDERS = {
     "wal_root": "the URL of hbase.wal.dir (or hbase.rootdir, if that is not set), e.g. 'hdfs://nn:8020/hbase'",
     "quarantine": "the URL of a folder for broken WALs, e.g. 'hdfs://nn:8020/walferry-quarantine'",
@@ -46,11 +61,22 @@ class SourceCluster:
     user: str | None = None  # effective user of RPCs; None: the process's own
     queue_layout: str = QueueLayout.HBASE2
     quarantine: str | None = None  # URL of the folder for broken WALs that a run gives up
+    key_provider: str | None = None  # URL of the key store for encrypted WALs, without any password
+    key_names: tuple[str, ...] = ()  # aliases to try; none: KeyProvider's default
 
     @property
     def nodes(self) -> ZNodes:
         """The cluster's paths in ZooKeeper."""
         return ZNodes(self.znode_parent, QueueLayout(self.queue_layout))
+
+    def keys(self) -> KeyProvider | None:
+        """What unwraps the keys of encrypted WALs; it reads nothing before the first of them. Raises SourceError."""
+        if self.key_provider is None:
+            return None
+        try:
+            return KeyProvider(self.key_provider, self.key_names)
+        except KeyProviderError as e:
+            raise SourceError(f"key_provider: {e}") from None
 
     def to_json(self) -> str:
         """This cluster as one line of JSON, read back by `from_json`."""
@@ -61,13 +87,19 @@ class SourceCluster:
         """The cluster that `to_json` wrote. Raises SourceError."""
         try:
             fields = json.loads(text)
-            return cls(**fields)
-        except (TypeError, ValueError) as e:
+            return cls(**fields | {"key_names": tuple(fields.get("key_names", ()))})
+        except (AttributeError, TypeError, ValueError) as e:
             raise SourceError(f"the source cluster is not the JSON that SourceCluster.to_json writes: {e}") from e
 
     @classmethod
     def from_connection(
-        cls, host: str | None, port: int | None, extra: Mapping[str, Any], conn_id: str = DEFAULT_CONN_ID
+        cls,
+        host: str | None,
+        port: int | None,
+        extra: Mapping[str, Any],
+        conn_id: str = DEFAULT_CONN_ID,
+        *,
+        has_password: bool = False,
     ) -> SourceCluster:
         """A connection's fields, checked. Raises SourceError naming connection and field."""
         where = f"connection {conn_id!r}"
@@ -82,6 +114,8 @@ class SourceCluster:
             user=_user(where, extra.get("user")),
             queue_layout=_queue_layout(where, extra.get("queue_layout", QueueLayout.HBASE2)),
             quarantine=_folder(where, "quarantine", extra["quarantine"]) if extra.get("quarantine") else None,
+            key_provider=_key_provider(where, extra.get("key_provider"), has_password),
+            key_names=_key_names(where, extra.get("key_names", ())),
         )
 
     @classmethod
@@ -96,8 +130,8 @@ class SourceCluster:
     @classmethod
     def from_text(cls, text: str, conn_id: str = DEFAULT_CONN_ID) -> SourceCluster:
         """A connection written as Airflow writes it in the environment: JSON, or a URI. Raises SourceError."""
-        host, port, extra = _from_json(text, conn_id) if text.lstrip().startswith("{") else _from_uri(text, conn_id)
-        return cls.from_connection(host, port, extra, conn_id)
+        host, port, extra, has_password = (_from_json if text.lstrip().startswith("{") else _from_uri)(text, conn_id)
+        return cls.from_connection(host, port, extra, conn_id, has_password=has_password)
 
 
 def _quorum(where: str, host: str | None, port: int | None) -> str:
@@ -156,7 +190,35 @@ def _queue_layout(where: str, layout: Any) -> str:
     return str(layout)
 
 
-def _from_json(text: str, conn_id: str) -> tuple[str | None, int | None, Mapping[str, Any]]:
+def _key_provider(where: str, url: Any, has_password: bool) -> str | None:
+    if url is None:
+        return None
+    if not isinstance(url, str):
+        raise SourceError(f"{where}: extra's key_provider is {type(url).__name__}, not a URL")
+    try:
+        KeyStoreUrl.parse(url)
+    except KeyProviderError as e:
+        raise SourceError(f"{where}: extra's key_provider: {e}") from None
+    if has_password:
+        raise SourceError(
+            f"{where}: it has a password, which cannot reach the Spark tasks unseen. Leave it empty: key_provider says by "
+            "passwordFile or passwordEnv where the tasks find the key store's"
+        )
+    return url
+
+
+def _key_names(where: str, names: Any) -> tuple[str, ...]:
+    names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+        raise SourceError(f"{where}: extra's key_names is {names!r}; it must be the aliases of keys in the key store, as a list")
+    return tuple(names)
+
+
+_Fields = tuple[str | None, int | None, Mapping[str, Any], bool]
+"""Host, port, extra, and whether there is a password."""
+
+
+def _from_json(text: str, conn_id: str) -> _Fields:
     try:
         fields = json.loads(text)
         extra = fields.get("extra") or {}
@@ -166,14 +228,14 @@ def _from_json(text: str, conn_id: str) -> tuple[str | None, int | None, Mapping
         raise SourceError(f"connection {conn_id!r}: not a connection in JSON: {e}") from e
     if not isinstance(extra, dict):
         raise SourceError(f"connection {conn_id!r}: extra is {type(extra).__name__}, not an object")
-    return fields.get("host"), fields.get("port"), extra
+    return fields.get("host"), fields.get("port"), extra, bool(fields.get("password"))
 
 
-def _from_uri(text: str, conn_id: str) -> tuple[str | None, int | None, Mapping[str, Any]]:
+def _from_uri(text: str, conn_id: str) -> _Fields:
     parts = urlsplit(text)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     host = unquote(parts.netloc.rpartition("@")[2]) or None
     extra = _from_json(json.dumps({"extra": query["__extra__"]}), conn_id)[2] if "__extra__" in query else query
     # A port stays with its host, as a quorum may name several; the last one is also the connection's, as Airflow reads it.
     port = host.rpartition(",")[2].rpartition(":")[2] if host else ""
-    return host, int(port) if port.isdecimal() else None, extra
+    return host, int(port) if port.isdecimal() else None, extra, bool(parts.password)

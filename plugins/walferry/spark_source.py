@@ -8,6 +8,9 @@ a folder; of a folder it takes the WALs in it and in the folders of servers with
 
 Option `partialTail`: what to do with a file that ends inside an entry, as the one being written and the last one of a crashed
 server do: `error` (default), or `stop` to take the entries before.
+
+Options `keyProvider` and `keyNames` (split by commas), for encrypted WALs: as `key_provider` and `key_names` of a source
+cluster's connection (walferry.crypto.provider). Options are no secret to Spark, so a URL that holds a password is refused.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from walferry.crypto.errors import KeyProviderError
+from walferry.crypto.provider import KeyProvider
 from walferry.storage import open_wal
 from walferry.wal.arrow import SCHEMA, read_batches
 from walferry.wal.names import parse_wal_name
@@ -47,7 +52,13 @@ class HBaseWalDataSource(DataSource):
         partial_tail = self.options.get("partialTail", "error")
         if partial_tail not in ("error", "stop"):
             raise ValueError(f"option partialTail of hbase_wal is 'error' or 'stop', not {partial_tail!r}")
-        return WalsReader(path, "stop" if partial_tail == "stop" else "error")
+        keys = None
+        if url := self.options.get("keyProvider"):
+            try:
+                keys = KeyProvider(url, [name.strip() for name in self.options.get("keyNames", "").split(",") if name.strip()])
+            except KeyProviderError as e:
+                raise ValueError(f"option keyProvider of hbase_wal: {e}") from None
+        return WalsReader(path, "stop" if partial_tail == "stop" else "error", keys)
 
 
 class WalPartition(InputPartition):
@@ -61,9 +72,10 @@ class WalPartition(InputPartition):
 class WalsReader(DataSourceReader):
     """Reads a WAL, or the WALs of a folder."""
 
-    def __init__(self, path: str, partial_tail: Literal["error", "stop"]) -> None:
+    def __init__(self, path: str, partial_tail: Literal["error", "stop"], keys: KeyProvider | None = None) -> None:
         self._path = path
         self._partial_tail = partial_tail
+        self._keys = keys  # which reads nothing, and so holds no secret, before it is used in a worker
 
     def partitions(self) -> list[InputPartition]:
         return [WalPartition(url) for url in find_wals(self._path)]
@@ -72,7 +84,7 @@ class WalsReader(DataSourceReader):
         assert isinstance(partition, WalPartition)
         url = partition.url
         with open_wal(url) as file:
-            for batch in read_batches(file, url, partial_tail=self._partial_tail):
+            for batch in read_batches(file, url, partial_tail=self._partial_tail, unwrap_key=self._keys):
                 paths = pa.repeat(url, batch.num_rows)
                 yield pa.RecordBatch.from_arrays([*batch.columns, paths], schema=SPARK_SCHEMA)
 

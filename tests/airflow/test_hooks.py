@@ -1,5 +1,6 @@
 """The source connection through Airflow, and spark-submit as the project wants it."""
 
+import json
 import os
 import stat
 import subprocess
@@ -50,6 +51,18 @@ def test_a_wrong_field_is_named(monkeypatch, value, field):
     monkeypatch.setenv("AIRFLOW_CONN_EAST", value)
     with pytest.raises(SourceError, match=f"(?s)'east'.*{field}"):
         HBaseSourceHook("east").get_conn()
+
+
+def test_a_key_provider_is_taken_and_a_password_beside_it_is_refused_unseen(monkeypatch):
+    extra = {"wal_root": "file:///hbase", "key_provider": "jceks:///k?passwordEnv=STORE", "key_names": ["wal"]}
+    monkeypatch.setenv("AIRFLOW_CONN_EAST", json.dumps({"conn_type": "generic", "host": "zk1", "extra": extra}))
+    source = HBaseSourceHook("east").get_conn()
+    assert (source.key_provider, source.key_names) == ("jceks:///k?passwordEnv=STORE", ("wal",))
+    secret = {"conn_type": "generic", "host": "zk1", "password": "hunter2", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_EAST", json.dumps(secret))
+    with pytest.raises(SourceError, match="connection 'east': it has a password, which cannot reach the Spark tasks unseen") as e:
+        HBaseSourceHook("east").get_conn()
+    assert "hunter2" not in str(e.value)
 
 
 def test_a_missing_connection_is_told_with_what_to_do(airflow_db):

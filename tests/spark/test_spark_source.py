@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.unit.crypto import key_stores
+from tests.unit.crypto.key_stores import KEYS, PASSWORD
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal, entry
+from tests.unit.wal.sealed import encode_sealed, sealed_header, wrap_key
 from tests.unit.wal.strategies import rows
 from walferry.spark_source import HBaseWalDataSource, find_wals
 
@@ -102,6 +105,21 @@ def test_what_cannot_be_read_is_named(
     with pytest.raises(Exception, match=message) as e:
         load(spark, folder).count()
     assert f"file://{folder}" in str(e.value)
+
+
+def test_encrypted_wals_are_read_with_a_key_provider_whose_url_holds_no_password(spark: SparkSession, tmp_path: Path) -> None:
+    wal, written = tmp_path / f"{SERVER}.21", entries(b"r", 5)
+    wal.write_bytes(encode_sealed(written, header=sealed_header(wrap_key(master=KEYS["JCEKS"]["hbase"]))))
+    (tmp_path / "keys.jceks").write_bytes(key_stores.JCEKS)
+    (tmp_path / "passwords").write_text(f"hbase={PASSWORD}\n")
+    url = f"jceks://{tmp_path}/keys.jceks?passwordFile={tmp_path}/passwords"
+    found = collected(load(spark, wal, keyProvider=url, keyNames="absent, hbase"))
+    assert [row["value"] for row in found] == [row["value"] for row in rows(written)]
+    with pytest.raises(Exception, match="the WAL is encrypted, and no key provider is given"):
+        load(spark, wal).count()
+    with pytest.raises(Exception, match="option keyProvider of hbase_wal: the key provider holds a password") as e:
+        load(spark, wal, keyProvider="jceks:///k?password=hunter2").count()
+    assert "hunter2" not in str(e.value)
 
 
 def test_options_that_are_missing_or_wrong_are_named(spark: SparkSession, folder: Path) -> None:

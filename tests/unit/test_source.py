@@ -49,6 +49,36 @@ def test_an_error_names_the_connection_and_the_field(host, port, extra, field):
     assert field in str(e.value)
 
 
+def test_a_key_provider_and_its_names_survive_the_way_to_a_spark_job():
+    extra = {**EXTRA, "key_provider": "jceks:///etc/k?passwordFile=/etc/p", "key_names": ["wal", "hbase"]}
+    source = SourceCluster.from_connection("zk1", 2181, extra)
+    assert SourceCluster.from_json(source.to_json()) == source
+    assert source.key_names == ("wal", "hbase")
+    assert repr(source.keys()) == "KeyProvider('/etc/k', names=('wal', 'hbase'))"
+    assert SourceCluster.from_connection("zk1", 2181, {**extra, "key_names": "wal, hbase"}) == source
+    assert SourceCluster.from_connection("zk1", 2181, EXTRA).keys() is None
+
+
+def test_a_password_of_a_key_store_is_refused_wherever_it_is_and_not_repeated():
+    plain = {**EXTRA, "key_provider": "jceks:///etc/k?passwordFile=/etc/p"}
+    as_json = json.dumps({"host": "zk1", "password": "hunter2", "extra": plain})
+    as_uri = "generic://:hunter2@zk1/?wal_root=file%3A%2F%2F%2Fh&key_provider=jceks%3A%2F%2F%2Fk%3FpasswordEnv%3DP"
+    for text in (as_json, as_uri):
+        with pytest.raises(SourceError, match="connection 'prod': it has a password, which cannot reach") as e:
+            SourceCluster.from_text(text, "prod")
+        assert "hunter2" not in str(e.value)
+    with pytest.raises(SourceError, match="connection 'prod': extra's key_provider: the key provider holds a password") as e:
+        SourceCluster.from_connection("zk1", None, {**EXTRA, "key_provider": "jceks:///k?password=hunter2"}, "prod")
+    assert "hunter2" not in str(e.value)
+    assert e.value.__cause__ is None
+
+
+@pytest.mark.parametrize("names", [5, [5], [""], {"a": 1}])
+def test_key_names_are_a_list(names):
+    with pytest.raises(SourceError, match="key_names is"):
+        SourceCluster.from_connection("zk1", None, {**EXTRA, "key_names": names})
+
+
 def test_a_password_is_not_repeated_in_the_error():
     with pytest.raises(SourceError) as e:
         SourceCluster.from_connection("zk1", 2181, {"wal_root": "s3://user:hunter2@bucket/hbase"})

@@ -178,6 +178,22 @@ class WALKey(_message.Message):
     extended_attributes: _containers.RepeatedCompositeFieldContainer[Attribute]
     def __init__(self, encoded_region_name: _Optional[bytes] = ..., table_name: _Optional[bytes] = ..., log_sequence_number: _Optional[int] = ..., write_time: _Optional[int] = ..., cluster_id: _Optional[_Union[UUID, _Mapping]] = ..., scopes: _Optional[_Iterable[_Union[FamilyScope, _Mapping]]] = ..., following_kv_count: _Optional[int] = ..., cluster_ids: _Optional[_Iterable[_Union[UUID, _Mapping]]] = ..., nonceGroup: _Optional[int] = ..., nonce: _Optional[int] = ..., orig_sequence_number: _Optional[int] = ..., extended_attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ...) -> None: ...
 
+class WrappedKey(_message.Message):
+    __slots__ = ("algorithm", "length", "data", "iv", "hash", "hash_algorithm")
+    ALGORITHM_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    IV_FIELD_NUMBER: _ClassVar[int]
+    HASH_FIELD_NUMBER: _ClassVar[int]
+    HASH_ALGORITHM_FIELD_NUMBER: _ClassVar[int]
+    algorithm: str
+    length: int
+    data: bytes
+    iv: bytes
+    hash: bytes
+    hash_algorithm: str
+    def __init__(self, algorithm: _Optional[str] = ..., length: _Optional[int] = ..., data: _Optional[bytes] = ..., iv: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., hash_algorithm: _Optional[str] = ...) -> None: ...
+
 class TableCF(_message.Message):
     __slots__ = ("table_name", "families")
     TABLE_NAME_FIELD_NUMBER: _ClassVar[int]

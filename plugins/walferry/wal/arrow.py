@@ -44,7 +44,7 @@ from walferry.wal.columns import (
 )
 from walferry.wal.errors import WalCorruptError
 from walferry.wal.keys import ClusterIds, parse_keys
-from walferry.wal.reader import PartialTail, RandomAccess, Window, read_windows
+from walferry.wal.reader import PartialTail, RandomAccess, UnwrapKey, Window, read_windows
 from walferry.wal.scan import Ints
 
 BATCH_BYTES = 16 << 20
@@ -81,6 +81,7 @@ def read_batches(
     batch_bytes: int = BATCH_BYTES,
     window_bytes: int = DECODING_WINDOW_BYTES,
     partial_tail: PartialTail = "error",
+    unwrap_key: UnwrapKey | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The cells of a closed WAL from `position` on, in batches with SCHEMA; arguments and errors as of `read_windows`.
 
@@ -88,7 +89,7 @@ def read_batches(
     """
     if not 0 < batch_bytes <= MAX_BATCH_BYTES:
         raise ValueError(f"a batch may have 1 to {MAX_BATCH_BYTES} bytes, not {batch_bytes}")
-    for window in read_windows(file, path, position, window_bytes=window_bytes, partial_tail=partial_tail):
+    for window in read_windows(file, path, position, window_bytes=window_bytes, partial_tail=partial_tail, unwrap_key=unwrap_key):
         yield from decode_window(window, path, batch_bytes)
 
 
@@ -98,7 +99,7 @@ def decode_window(window: Window, path: str, batch_bytes: int = BATCH_BYTES) -> 
     for columns in cell_columns(window.buf, window.index, keys.count, batch_bytes):
         yield _batch(columns, keys.cluster_ids, window)
     if keys.wrong:
-        raise WalCorruptError(path, int(window.positions[keys.count]), keys.wrong)
+        raise WalCorruptError(path, window.entry_offset(keys.count), keys.wrong)
 
 
 def _batch(columns: Columns, cluster_ids: ClusterIds, window: Window) -> pa.RecordBatch:

@@ -47,9 +47,15 @@ class WalTruncatedError(WalError):
 
 
 class WalUnsupportedError(WalError):
-    """A sound WAL of a kind that cannot be read yet (compressed, encrypted, a codec of someone else's)."""
+    """A sound WAL of a kind that cannot be read yet (compressed, a codec of someone else's)."""
 
     advice = "HBase's own tools read such files: `hbase wal` prints them, WALPlayer applies them to a cluster"
+
+
+class WalKeyError(WalError):
+    """A sound encrypted WAL whose key cannot be had."""
+
+    advice = "Nothing of the file is lost: once the key is there, reading goes on where it stopped"
 
 
 class WalPositionError(WalError):

@@ -27,7 +27,8 @@ TAIL_BYTES = MAX_TRAILER_BYTES + len(EMPTY_TRAILER)
 VALUE_CODECS = {1: "GZ", 2: "NONE", 3: "SNAPPY", 4: "LZ4", 6: "ZSTD"}
 
 _PACKAGE = "org.apache.hadoop.hbase.regionserver.wal."
-_PLAIN_CODECS = ("", _PACKAGE + "WALCellCodec")
+_SECURE_CODEC = _PACKAGE + "SecureWALCellCodec"  # which writes plain cells if there is no key
+_PLAIN_CODECS = ("", _PACKAGE + "WALCellCodec", _SECURE_CODEC)
 _WRITERS = ("", "ProtobufLogWriter", "AsyncProtobufLogWriter", "SecureProtobufLogWriter", "SecureAsyncProtobufLogWriter")
 
 
@@ -46,7 +47,8 @@ class Header:
     first_entry: int
     writer: str
     cell_codec: str
-    compression: Compression | None
+    compression: Compression | None = None
+    wrapped_key: bytes | None = None  # of a WAL whose cells are encrypted: its key, encrypted with the cluster's
 
 
 def parse_header(head: bytes, path: str) -> Header:
@@ -64,7 +66,10 @@ def parse_header(head: bytes, path: str) -> Header:
     except DecodeError as e:
         raise WalCorruptError(path, start, f"the header of {length} bytes is not a WALHeader ({e})") from e
     _require_readable(header, path)
-    return Header(start + length, header.writer_cls_name, header.cell_codec_cls_name, _compression(header))
+    encrypted = _is_encrypted(header)
+    key = header.encryption_key if encrypted else None
+    compression = None if encrypted else _compression(header)  # an encrypted WAL is not compressed, even if its header says so
+    return Header(start + length, header.writer_cls_name, header.cell_codec_cls_name, compression, key)
 
 
 def trailer_start(tail: bytes, file_length: int) -> int | None:
@@ -104,11 +109,14 @@ def _compression(header: WALHeader) -> Compression | None:
     return Compression(header.has_tag_compression, header.value_compression_algorithm if header.has_value_compression else None)
 
 
+def _is_encrypted(header: WALHeader) -> bool:
+    return header.HasField("encryption_key") and header.cell_codec_cls_name == _SECURE_CODEC
+
+
 def _require_readable(header: WALHeader, path: str) -> None:
     """Refuse what this reader would misread."""
-    if header.HasField("encryption_key"):
-        raise WalUnsupportedError(path, 0, "the WAL is encrypted, which cannot be read yet")
-    if header.has_compression and header.has_value_compression and header.value_compression_algorithm not in VALUE_CODECS:
+    compressed = header.has_compression and header.has_value_compression and not _is_encrypted(header)
+    if compressed and header.value_compression_algorithm not in VALUE_CODECS:
         raise WalUnsupportedError(
             path, 0, f"the WAL's values are compressed by number {header.value_compression_algorithm} of HBase's algorithms, "
             f"which cannot be read; these can: {', '.join(VALUE_CODECS.values())}"

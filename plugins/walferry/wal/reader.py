@@ -5,28 +5,32 @@ The caller opens files and says where they lie; nothing here knows of file syste
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Literal, Protocol
 
 import numpy as np
 
 from walferry.wal.compressed import Expanded, Expander
-from walferry.wal.errors import WalCorruptError, WalError, WalOverrunError, WalPositionError, WalTruncatedError
+from walferry.wal.encrypted import MAX_SEALED_ENTRY_BYTES, Decryption
+from walferry.wal.errors import WalCorruptError, WalError, WalKeyError, WalOverrunError, WalPositionError, WalTruncatedError
 from walferry.wal.header import (
     EMPTY_TRAILER,
     MAX_HEADER_BYTES,
     TAIL_BYTES,
     Compression,
+    Header,
     is_partial_trailer,
     parse_header,
     trailer_start,
 )
-from walferry.wal.scan import MAX_ENTRY_BYTES, MAX_KEY_BYTES, Bytes, EntryIndex, Ints, Scan, scan_entries
+from walferry.wal.scan import MAX_KEY_BYTES, Bytes, EntryIndex, Ints, scan_entries
 
 WINDOW_BYTES = 8 << 20
-MAX_WINDOW_BYTES = MAX_ENTRY_BYTES + MAX_KEY_BYTES + 16
+MAX_WINDOW_BYTES = MAX_SEALED_ENTRY_BYTES + MAX_KEY_BYTES + 16  # encrypted entries are the longest in the file
 
+UnwrapKey = Callable[[bytes], bytes]
+"""The key of a WAL, from what its header has of it. Raises ValueError, whose text says what is missing and never shows a key."""
 PartialTail = Literal["error", "stop"]
 
 
@@ -81,17 +85,36 @@ class Window:
         return Window(self.buf, self.base, index, starts, ends)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What was made of a range of the file: offsets in the file, but for `window`'s own."""
+
+    window: Window
+    consumed: int  # where an unfinished or broken entry begins
+    problem: tuple[int, str] | None  # where and what
+    need: int  # end of the range at which one can learn more of an unfinished entry; `consumed` if there is none
+
+
+_Stage = Callable[[Bytes, int], _Part]  # from bytes of the file and their offset in it
+
+
 def read_windows(
-    file: RandomAccess, path: str, position: int, *, window_bytes: int = WINDOW_BYTES, partial_tail: PartialTail
+    file: RandomAccess,
+    path: str,
+    position: int,
+    *,
+    window_bytes: int = WINDOW_BYTES,
+    partial_tail: PartialTail,
+    unwrap_key: UnwrapKey | None = None,
 ) -> Iterator[Window]:
     """The entries of a closed WAL from `position` on, in windows of about `window_bytes` bytes that are never empty.
 
     `path` is what errors call the file. Position 0 means the first entry. An entry larger than a window gets a larger one. A
     file that ends inside an entry or inside its header ends with WalTruncatedError, or without a word if `partial_tail` is
     "stop"; what comes before has been handed out by then, as with every error. A trailer of which only a part was written is
-    no error.
+    no error. The windows of an encrypted WAL have its entries as those of a plain one; `unwrap_key` gets its key.
 
-    Raises WalCorruptError, WalTruncatedError, WalUnsupportedError, WalPositionError, and what `file` raises.
+    Raises WalCorruptError, WalTruncatedError, WalUnsupportedError, WalPositionError, WalKeyError, and what `file` raises.
     """
     try:
         header = parse_header(bytes(file.read_at(0, min(file.size, MAX_HEADER_BYTES))), path)
@@ -106,8 +129,10 @@ def read_windows(
     if not first_entry <= start <= end:
         raise WalPositionError(path, position, f"the entries of this file lie between bytes {first_entry} and {end}")
     bounds = (first_entry, start, end)
+    if start == end:
+        return
     if header.compression is None:
-        yield from _windows(file, path, bounds, window_bytes, partial_tail)
+        yield from _windows(file, path, bounds, window_bytes, partial_tail, _stage(header, path, unwrap_key))
     else:
         yield from _expanded_windows(file, path, header.compression, bounds, window_bytes, partial_tail)
 
@@ -163,29 +188,55 @@ def _wanted(expanded: Expanded, start: int, path: str) -> Iterator[Window]:
 
 
 def _windows(
-    file: RandomAccess, path: str, bounds: tuple[int, int, int], window_bytes: int, partial_tail: PartialTail
+    file: RandomAccess, path: str, bounds: tuple[int, int, int], window_bytes: int, partial_tail: PartialTail, stage: _Stage
 ) -> Iterator[Window]:
     first_entry, start, end = bounds
     pos, length = start, window_bytes
     while pos < end:
         buf = _read(file, path, pos, min(length, end - pos))
-        scan = scan_entries(buf, 0, len(buf))
-        if len(scan.index):
-            yield Window(buf, pos, scan.index)
-        base, pos, length = pos, pos + scan.consumed, window_bytes
+        part = stage(buf, pos)
+        if len(part.window.index):
+            yield part.window
+        base, pos, length = pos, part.consumed, window_bytes
         at_end = base + len(buf) == end
         if pos == end or (end == file.size and _is_partial_trailer(file, path, pos)):
             return
-        if scan.problem is None and not at_end:
-            if not scan.consumed:  # not even one entry: a larger window
-                length = max(min(2 * len(buf), MAX_WINDOW_BYTES), scan.need)
+        if part.problem is None and not at_end:
+            if pos == base:  # not even one entry: a larger window
+                length = max(min(2 * len(buf), MAX_WINDOW_BYTES), part.need - base)
             continue
         if pos == start > first_entry:
-            _require_boundary(file, path, first_entry, start, window_bytes)
-        error = _error(path, base, scan, end, closed=end < file.size)
+            _require_boundary(file, path, first_entry, start, window_bytes, stage)
+        error = _error(path, part, end, closed=end < file.size)
         if partial_tail == "stop" and isinstance(error, WalTruncatedError):
             return
         raise error
+
+
+def _stage(header: Header, path: str, unwrap_key: UnwrapKey | None) -> _Stage:
+    """What makes windows of the file's bytes. Raises WalKeyError."""
+    if header.wrapped_key is None:
+        return _plain
+    if unwrap_key is None:
+        raise WalKeyError(path, 0, "the WAL is encrypted, and no key provider is given to decrypt it with")
+    try:
+        decryption = Decryption(unwrap_key(header.wrapped_key))
+    except ValueError as e:
+        raise WalKeyError(path, 0, f"the WAL is encrypted, and its key cannot be had: {e}") from e
+
+    def decrypted(buf: Bytes, base: int) -> _Part:
+        found = decryption.entries(buf)
+        window = Window(found.buf, base, found.index, found.start + base, found.end + base)
+        problem = None if found.problem is None else (base + found.problem[0], found.problem[1])
+        return _Part(window, base + found.consumed, problem, base + found.need)
+
+    return decrypted
+
+
+def _plain(buf: Bytes, base: int) -> _Part:
+    scan = scan_entries(buf, 0, len(buf))
+    problem = None if scan.problem is None else (base + scan.problem.offset, scan.problem.reason)
+    return _Part(Window(buf, base, scan.index), base + scan.consumed, problem, base + scan.need)
 
 
 def _entries_end(file: RandomAccess) -> int:
@@ -207,22 +258,24 @@ def _read(file: RandomAccess, path: str, offset: int, length: int) -> Bytes:
     return buf
 
 
-def _error(path: str, base: int, scan: Scan, end: int, *, closed: bool) -> WalError:
-    """What stopped the scan of a window, in terms of the file."""
-    entry = base + scan.consumed
-    if scan.problem is not None:
-        offset = base + scan.problem.offset
-        return WalCorruptError(path, offset, f"{scan.problem.reason} (in the entry that begins at byte {entry})")
+def _error(path: str, part: _Part, end: int, *, closed: bool) -> WalError:
+    """What stopped the reading of a window."""
+    entry = part.consumed
+    if part.problem is not None:
+        offset, reason = part.problem
+        return WalCorruptError(path, offset, f"{reason} (in the entry that begins at byte {entry})")
     if closed:
         return WalOverrunError(path, entry, f"the entry goes on beyond byte {end}, where the file's trailer begins")
-    return WalTruncatedError(path, entry, scan.need - scan.consumed, end - entry)
+    return WalTruncatedError(path, entry, part.need - entry, end - entry)
 
 
-def _require_boundary(file: RandomAccess, path: str, first_entry: int, position: int, window_bytes: int) -> None:
+def _require_boundary(
+    file: RandomAccess, path: str, first_entry: int, position: int, window_bytes: int, stage: _Stage
+) -> None:
     """Raise WalPositionError if an entry begins before `position` and ends after it."""
     before = first_entry
     try:
-        for window in _windows(file, path, (first_entry, first_entry, position), window_bytes, "error"):
+        for window in _windows(file, path, (first_entry, first_entry, position), window_bytes, "error", stage):
             before = int(window.next_positions[-1])
     except WalOverrunError as e:
         raise WalPositionError(path, position, f"no entry begins here, but one at byte {before} that goes on beyond") from e

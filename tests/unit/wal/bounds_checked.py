@@ -5,17 +5,34 @@ import random
 
 import numpy as np
 
+from tests.unit.wal.encoder import encode_varint
 from tests.unit.wal.fuzzing import fuzz
-from tests.unit.wal.test_reader import SAMPLE_BYTES, SAMPLE_STARTS
+from tests.unit.wal.sealed import WAL_KEY, Sealer, plaintext
+from tests.unit.wal.test_encrypted import SEALED, STARTS
+from tests.unit.wal.test_reader import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS
 from walferry.wal.arrow import decode_window
+from walferry.wal.encrypted import Decryption
 from walferry.wal.errors import WalError
 from walferry.wal.reader import Window
 from walferry.wal.scan import scan_entries, scan_into
+
+DECRYPTION = Decryption(WAL_KEY)
 
 
 def index_and_decode(data: bytes) -> None:
     buf = np.frombuffer(data, np.uint8)
     window = Window(buf, 0, scan_entries(buf, 0, len(buf)).index)
+    try:
+        for batch in decode_window(window, "wal"):
+            batch.validate(full=True)
+    except WalError:
+        return
+
+
+def decrypt(data: bytes) -> None:
+    buf = np.frombuffer(data, np.uint8)
+    found = DECRYPTION.entries(buf)
+    window = Window(found.buf, 0, found.index, found.start, found.end)
     try:
         for batch in decode_window(window, "wal"):
             batch.validate(full=True)
@@ -40,6 +57,19 @@ def main() -> None:
             broken[rng.randrange(len(broken))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
         index_and_decode(bytes(broken[: rng.randint(1, len(broken))]))
     fuzz(seed=2, count=3_000)
+    sealed = SEALED[STARTS[0] : STARTS[-1]]
+    for length in range(len(sealed)):
+        decrypt(sealed[:length])
+    for _ in range(5_000):
+        broken = bytearray(sealed)
+        for _ in range(rng.randint(1, 3)):
+            broken[rng.randrange(len(broken))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+        decrypt(bytes(broken[: rng.randint(1, len(broken))]))
+    for _ in range(5_000):  # plaintexts, which no flipped byte of a ciphertext reaches with intent
+        plain = bytearray(plaintext(SAMPLE[0].cells[1]))
+        plain[rng.randrange(len(plain))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+        key = SAMPLE[2].key.SerializeToString()  # of one cell
+        decrypt(encode_varint(len(key)) + key + Sealer().seal(bytes(plain)))
     print("within bounds")
 
 

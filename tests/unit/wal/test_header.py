@@ -35,7 +35,6 @@ def test_a_header_without_any_field_is_a_plain_wal_s() -> None:
     ("fields", "what"),
     [
         ({"has_compression": True}, "compressed"),
-        ({"encryption_key": b"k", "cell_codec_cls_name": PACKAGE + "SecureWALCellCodec"}, "encrypted"),
         ({"cell_codec_cls_name": PACKAGE + "IndexedWALEditCodec"}, "IndexedWALEditCodec"),
         ({"writer_cls_name": "SequenceFileLogWriter"}, "SequenceFileLogWriter"),
     ],

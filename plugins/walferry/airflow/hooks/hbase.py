@@ -32,5 +32,6 @@ class HBaseSourceHook(BaseHook):
                 f"connection {self.conn_id!r} is not defined: add one of type generic (host: ZooKeeper quorum, port, "
                 f'extra: {{"wal_root": "hdfs://…"}}), or set AIRFLOW_CONN_{self.conn_id.upper()}'
             ) from e
-        fields = {"host": conn.host, "port": conn.port, "extra": conn.extra}
+        # Not the password itself: that there is one is all that has to be known.
+        fields = {"host": conn.host, "port": conn.port, "extra": conn.extra, "password": "set" if conn.password else ""}
         return SourceCluster.from_text(json.dumps(fields), self.conn_id)

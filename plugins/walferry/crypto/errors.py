@@ -1,0 +1,7 @@
+"""What can be wrong with the keys of encrypted WALs. No error holds a key or a password."""
+
+from __future__ import annotations
+
+
+class KeyProviderError(ValueError):
+    """The key provider cannot give a key; the message names the key store or the setting, and says what to do."""

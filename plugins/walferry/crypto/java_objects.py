@@ -1,0 +1,179 @@
+"""Serialized Java objects, as far as key stores have them (Java Object Serialization Specification, chapter 6).
+
+Of its own, as a library for any object logs what it reads, and these are keys.
+
+    stream    = 0xACED 0x0005 content
+    content   = 0x70 (null) | 0x71 int32 (a handle) | 0x73 class values | 0x74 UTF | 0x75 class int32 element* | 0x7E class name
+    class     = 0x72 UTF name, int64, uint8 flags, uint16 count (uint8 type, UTF name [, content])*, annotation, superclass
+              | 0x70 | 0x71 int32
+    values    = of the topmost superclass's fields, with an annotation if it has its own way of writing; …; of the class's own
+    annotation = (0x77 uint8 length, bytes | content)* 0x78
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+_FIRST_HANDLE = 0x7E0000
+_NULL, _REFERENCE, _CLASS, _OBJECT, _STRING, _ARRAY, _BLOCK, _END, _ENUM = 0x70, 0x71, 0x72, 0x73, 0x74, 0x75, 0x77, 0x78, 0x7E
+_WRITES_ITSELF, _SERIALIZABLE = 1, 2
+_PRIMITIVES = {"B": ">b", "C": ">H", "D": ">d", "F": ">f", "I": ">i", "J": ">q", "S": ">h", "Z": ">?"}
+_MAX_DEPTH = 20
+
+
+class NotJava(ValueError):
+    """The bytes are no serialized Java object, or one of a kind that no key store has. Says nothing of what they are."""
+
+
+@dataclass(frozen=True)
+class JavaObject:
+    """The name of an object's class, and its fields with those of the superclasses."""
+
+    name: str
+    fields: dict[str, Any] = field(repr=False)  # text, bytes (a byte[]), numbers, None, JavaObject
+
+    def text(self, name: str) -> str:
+        """A field that is a String. Raises NotJava."""
+        return str(self._of(name, str))
+
+    def octets(self, name: str) -> bytes:
+        """A field that is a byte[]. Raises NotJava."""
+        return bytes(self._of(name, bytes))
+
+    def _of(self, name: str, kind: type) -> Any:
+        value = self.fields.get(name)
+        if not isinstance(value, kind):
+            raise NotJava("an object without a field that it should have")
+        return value
+
+
+@dataclass(frozen=True)
+class _Class:
+    name: str
+    flags: int
+    fields: list[tuple[str, str]]  # type, name
+    parent: _Class | None
+
+
+def read_object(stream: io.BytesIO) -> JavaObject:
+    """The object at the stream's position, which is moved behind it. Raises NotJava."""
+    try:
+        if stream.read(4) != b"\xac\xed\x00\x05":
+            raise NotJava("no Java object")
+        found = _Reader(stream).content(0)
+    except (struct.error, UnicodeDecodeError):
+        raise NotJava("no whole Java object") from None
+    if not isinstance(found, JavaObject):
+        raise NotJava("no Java object")
+    return found
+
+
+class _Reader:
+    def __init__(self, stream: io.BytesIO) -> None:
+        self._stream = stream
+        self._handles: list[Any] = []
+
+    def content(self, depth: int) -> Any:
+        kind = self._number(">B")
+        if depth > _MAX_DEPTH:
+            raise NotJava("objects within objects")
+        if kind == _NULL:
+            return None
+        if kind == _REFERENCE:
+            return self._referred()
+        if kind == _STRING:
+            return self._remembered(self._utf())
+        if kind not in (_OBJECT, _ARRAY, _ENUM):
+            raise NotJava("no object, text or array")
+        described = self._class(depth + 1)
+        if described is None:
+            raise NotJava("an object without a class")
+        if kind == _ARRAY:
+            return self._array(described)
+        handle = self._reserve()
+        if kind == _ENUM:
+            self._handles[handle] = self.content(depth + 1)
+        else:
+            found = self._handles[handle] = JavaObject(described.name, {})
+            self._values(described, found.fields, depth + 1)
+        return self._handles[handle]
+
+    def _class(self, depth: int) -> _Class | None:
+        kind = self._number(">B")
+        if kind == _NULL:
+            return None
+        if kind == _REFERENCE:
+            referred = self._referred()
+            if not isinstance(referred, _Class):
+                raise NotJava("a reference to another kind of thing")
+            return referred
+        if kind != _CLASS or depth > _MAX_DEPTH:
+            raise NotJava("no class")
+        name = self._utf()
+        self._exactly(8)
+        handle = self._reserve()
+        flags, fields = self._number(">B"), []
+        for _ in range(self._number(">H")):
+            code, field_name = chr(self._number(">B")), self._utf()
+            if code in "[L":
+                self.content(depth + 1)
+            elif code not in _PRIMITIVES:
+                raise NotJava("a field of no known type")
+            fields.append((code, field_name))
+        self._annotation(depth + 1)
+        found = self._handles[handle] = _Class(name, flags, fields, self._class(depth + 1))
+        return found
+
+    def _values(self, described: _Class, into: dict[str, Any], depth: int) -> None:
+        if described.parent is not None:
+            self._values(described.parent, into, depth)
+        if not described.flags & _SERIALIZABLE:
+            raise NotJava("an object that is written in another way")
+        for code, name in described.fields:
+            into[name] = self._number(_PRIMITIVES[code]) if code in _PRIMITIVES else self.content(depth)
+        if described.flags & _WRITES_ITSELF:
+            self._annotation(depth)
+
+    def _annotation(self, depth: int) -> None:
+        while (kind := self._number(">B")) != _END:
+            if kind == _BLOCK:
+                self._exactly(self._number(">B"))
+            else:
+                self._stream.seek(-1, io.SEEK_CUR)
+                self.content(depth)
+
+    def _array(self, described: _Class) -> bytes:
+        if described.name != "[B":
+            raise NotJava("an array of something else than bytes")
+        handle = self._reserve()
+        data = self._handles[handle] = self._exactly(self._number(">i"))
+        return data
+
+    def _reserve(self) -> int:
+        self._handles.append(None)
+        return len(self._handles) - 1
+
+    def _remembered(self, value: Any) -> Any:
+        self._handles.append(value)
+        return value
+
+    def _referred(self) -> Any:
+        number = self._number(">i") - _FIRST_HANDLE
+        if not 0 <= number < len(self._handles):
+            raise NotJava("a reference to nothing")
+        return self._handles[number]
+
+    def _utf(self) -> str:
+        return self._exactly(self._number(">H")).decode()
+
+    def _number(self, layout: str) -> Any:
+        return struct.unpack(layout, self._stream.read(struct.calcsize(layout)))[0]
+
+    def _exactly(self, length: int) -> bytes:
+        data = self._stream.read(length) if length >= 0 else b""
+        if len(data) != length:
+            raise NotJava("an end in the middle")
+        return data

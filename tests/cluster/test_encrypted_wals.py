@@ -1,0 +1,348 @@
+"""Encrypted WALs of real HBase: decoded as HBase's own reader decodes them, and shipped; no secret is seen on the way.
+
+HBase's reader stops at the first cell with tags, be it only a TTL's (seen with 2.6.1; the same in the source of master): its
+SecureWALCellCodec writes tags without the two bytes of their length, and reads them with these. What is shipped of such cells is
+compared with the table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import secrets
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded import wire
+from embedded.client import GLOBAL, LOCAL, ClientJvm, JavaClient, JavaClientError
+from embedded.java import find_java
+from embedded.standalone import StandaloneCluster
+from tests.cluster.spark_runs import Job
+from tests.cluster.test_mixed_edits import edits
+from tests.cluster.test_wal_decoding import as_printed, decode, is_closed, write_all_kinds
+from tests.cluster.walferry_runs import positions, roll, ship_one, source_of
+from walferry.protos.hbase_pb2 import WALHeader, WrappedKey
+from walferry.source import SourceCluster
+from walferry.storage import open_wal
+from walferry.summary import Status
+from walferry.wal.header import MAX_HEADER_BYTES, parse_header
+from walferry.wal.names import parse_wal_name
+from walferry.wal.reader import read_windows
+
+CRYPTO = "org.apache.hadoop.hbase.io.crypto"
+
+
+@dataclass(frozen=True)
+class Encrypted:
+    """A cluster that encrypts its WALs."""
+
+    cluster: StandaloneCluster
+    source: SourceCluster
+    password: str = field(repr=False)
+
+    @property
+    def settings(self) -> str:
+        return self.cluster.address.hbase_site.read_text()
+
+
+def make_key(store: Path, kind: str, alias: str, bits: int, password: str) -> None:
+    """As HBase's book says to. The password goes by the environment, as it is not to be in an argument list."""
+    command = [find_java().with_name("keytool"), "-genseckey", "-keystore", store, "-storetype", kind, "-keyalg", "AES"]
+    command += ["-keysize", str(bits), "-alias", alias, "-storepass:env", "STORE_PASSWORD", "-keypass:env", "STORE_PASSWORD"]
+    subprocess.run(list(map(str, command)), env={"STORE_PASSWORD": password}, check=True, capture_output=True, timeout=60)
+
+
+def async_writer(folder: Path, password: str) -> tuple[dict[str, str], str, tuple[str, ...]]:
+    """HBase's settings, and our key provider and key names: AsyncFSWAL, a JCEKS, a key for WALs beside the master key."""
+    store, passwords = folder / "keys.jceks", folder / "keys.passwords"
+    make_key(store, "JCEKS", "hbase", 128, password)
+    make_key(store, "JCEKS", "wals", 256, password)
+    passwords.write_text(f"hbase={password}\nwals={password}\n")
+    url = f"jceks://{store}?passwordFile={passwords}"
+    settings = {
+        "hbase.wal.provider": "asyncfs",
+        "hbase.crypto.keyprovider.parameters": url,
+        "hbase.crypto.master.key.name": "hbase",
+        "hbase.crypto.wal.key.name": "wals",
+    }
+    return settings, url, ("wals", "hbase")
+
+
+def classic_writer(folder: Path, password: str) -> tuple[dict[str, str], str, tuple[str, ...]]:
+    """As `async_writer`: FSHLog, a PKCS12, Commons Crypto, another hash, and a claim to compress, which HBase then does not."""
+    store = folder / "keys.p12"
+    make_key(store, "PKCS12", "master", 128, password)
+    settings = {
+        "hbase.wal.provider": "filesystem",
+        "hbase.crypto.keyprovider.parameters": f"pkcs12://{store}?password={password}",
+        "hbase.crypto.master.key.name": "master",
+        "hbase.crypto.cipherprovider": f"{CRYPTO}.CryptoCipherProvider",
+        "hbase.crypto.key.hash.algorithm": "SHA-256",
+        "hbase.regionserver.wal.enablecompression": "true",
+    }
+    return settings, f"pkcs12://{store}?passwordEnv=WALFERRY_TEST_STORE", ("master",)
+
+
+@pytest.fixture(scope="module", params=[async_writer, classic_writer])
+def encrypted(request: pytest.FixtureRequest, cluster_folder: Path) -> Iterator[Encrypted]:
+    name, password = request.param.__name__, secrets.token_hex(12)
+    folder = cluster_folder / name
+    folder.mkdir()
+    settings, url, names = request.param(folder, password)
+    settings |= {"hbase.regionserver.wal.encryption": "true", "hbase.crypto.keyprovider": f"{CRYPTO}.KeyStoreKeyProvider"}
+    with pytest.MonkeyPatch.context() as patch, StandaloneCluster(folder, settings, name=name) as cluster:
+        patch.setenv("WALFERRY_TEST_STORE", password)
+        yield Encrypted(cluster, replace(source_of(cluster.address), key_provider=url, key_names=names), password)
+
+
+@pytest.fixture(scope="module")
+def jvm(encrypted: Encrypted) -> Iterator[ClientJvm]:
+    """A JVM that has known no other way to encrypt."""
+    with ClientJvm(encrypted.cluster.folder / "client") as jvm:
+        yield jvm
+
+
+@pytest.fixture(scope="module")
+def client(encrypted: Encrypted, jvm: ClientJvm) -> JavaClient:
+    return jvm.client(encrypted.cluster.address)
+
+
+@pytest.fixture
+def table_and_peer(encrypted, client, standalone_pair, jvm, managed_peer, unique) -> tuple[str, str, JavaClient]:
+    """A table on both sides, a managed peer to the slave, and the slave."""
+    slave, table = jvm.client(standalone_pair.slave.address), unique("sealed")
+    for side in (client, slave):
+        side.create_table(table, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, versions=10_000)
+    client.roll_wals()
+    return table, managed_peer(encrypted.cluster.address, standalone_pair.slave.address), slave
+
+
+def test_edits_of_all_kinds_are_shipped(encrypted: Encrypted, client: JavaClient, table_and_peer: Any) -> None:
+    table, peer, slave = table_and_peer
+    for _ in range(2):
+        client.write(table, edits(3_000, random.Random(table)))
+        summary = ship_one(encrypted.source, peer)
+        assert summary.status is Status.DONE, summary.error
+        assert summary.shippedCells > 3_000
+    assert client.compare(table, slave, families=["f", "g"], raw=True).same
+    assert slave.scan_all(table, ["l"], raw=True) == []
+
+
+def test_a_spark_job_ships_and_nobody_sees_a_secret(
+    encrypted: Encrypted, client: JavaClient, table_and_peer: Any, tmp_path: Path
+) -> None:
+    table, peer, slave = table_and_peer
+    client.put_many(table, 2_000, ["f:a", "l:b"], batch=100)
+    roll(encrypted.source, peer)
+    with Arguments() as arguments, Job(encrypted.source, peer, "sealed", tmp_path) as job:
+        done = job.finish()
+    assert done.code == 0, done.output
+    assert client.compare(table, slave, families=["f"]).same
+    assert any("ship_wals.py" in line for line in arguments.seen)
+    # HBase's own configuration may have the password; it is no argument of anybody's.
+    assert not [line for line in arguments.seen if encrypted.password in line]
+    assert encrypted.password not in done.output + encrypted.source.to_json() + repr(encrypted.source)
+
+
+def test_without_its_key_a_queue_stops_before_the_first_edit_and_goes_on_with_it(
+    encrypted: Encrypted, client: JavaClient, table_and_peer: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table, peer, slave = table_and_peer
+    client.write(table, [wire.put("row", {"f:q": b"value"})])
+    roll(encrypted.source, peer)
+    before = positions(encrypted.source, peer)
+    other = tmp_path / "other.jceks"
+    make_key(other, "JCEKS", "hbase", 128, encrypted.password)
+    (tmp_path / "right").write_text(f"hbase={encrypted.password}\n")
+    (tmp_path / "wrong").write_text("hbase=wrong!\n")
+    assert encrypted.source.key_provider
+    own = encrypted.source.key_provider.partition("?")[0]
+    wrong = {
+        "no key provider is given": replace(encrypted.source, key_provider=None),
+        "nothing.jceks: No such file": replace(encrypted.source, key_provider=f"jceks://{tmp_path}/nothing.jceks?passwordFile=/p"),
+        "there is no secret key 'absent' in it": replace(encrypted.source, key_names=("absent",)),
+        "key 'hbase' is not the one": with_provider(encrypted, f"jceks://{other}?passwordFile={tmp_path}/right"),
+        "the password for 'hbase' in": with_provider(encrypted, f"jceks://{other}?passwordFile={tmp_path}/wrong"),
+        "WALFERRY_UNSET is not set": with_provider(encrypted, f"{own}?passwordEnv=WALFERRY_UNSET"),
+    }
+    for text, source in wrong.items():
+        summary = ship_one(source, peer, roll_first=False)
+        assert summary.status is Status.FAILED
+        assert summary.error
+        assert text in summary.error
+        assert re.match(r"file:/\S+ at byte 0: the WAL is encrypted, and ", summary.error), summary.error
+        assert encrypted.password not in summary.error
+    assert positions(encrypted.source, peer) == before
+    assert encrypted.password not in caplog.text
+    assert "wrong!" not in caplog.text
+    assert ship_one(encrypted.source, peer).status is Status.DONE
+    assert client.compare(table, slave).same
+
+
+def with_provider(encrypted: Encrypted, url: str) -> SourceCluster:
+    return replace(encrypted.source, key_provider=url, key_names=("hbase",))
+
+
+def test_cells_with_tags_are_read_although_hbase_s_own_reader_stops_at_them(
+    encrypted: Encrypted, client: JavaClient, table_and_peer: Any
+) -> None:
+    table, _, _ = table_and_peer
+    puts = [wire.put(f"row{i:03}", {"f:q": b"x" * i}, tags=[(70, b"t" * (i % 40)), (71, b"")]) for i in range(300)]
+    client.write(table, [*puts, wire.put("ttl", {"f:q": b"value"}, ttl_ms=86_400_000)])
+    (url,) = [url for url in wal_urls(encrypted) if not is_closed(url) and not is_meta(url)]
+    client.roll_wals()
+    rows = [row for row in decode(url, unwrap_key=encrypted.source.keys()) if row["table"] == table]
+    assert [(r["row"], r["family"], r["qualifier"], r["timestamp"], r["value"], r["tags"]) for r in rows] == [
+        (c.row, c.family, c.qualifier, c.timestamp, c.value, c.tags) for c in client.scan_all(table)
+    ]
+    assert len(rows) == 301
+    assert all(row["tags"] for row in rows)
+    with pytest.raises(JavaClientError, match=r"EOF +while reading 301 WAL KVs"):
+        client.read_wal(url)
+
+
+class WithoutTags:
+    """A client whose writes leave out what has tags."""
+
+    def __init__(self, client: JavaClient) -> None:
+        self._client = client
+
+    def write(self, table: str, mutations: Iterable[wire.Mutation], **options: Any) -> None:
+        kept = [m for m in mutations if m.ttl_ms is None and not any(edit.tags for edit in m.edits)]
+        self._client.write(table, kept, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+@pytest.fixture(scope="module")
+def wals(encrypted: Encrypted, client: JavaClient) -> list[str]:
+    """URLs of closed WALs of all kinds of edits without tags, hbase:meta's too. They are the last that the cluster writes."""
+    client.roll_wals()
+    before = {url for url in wal_urls(encrypted) if is_closed(url) and not is_meta(url)}
+    write_all_kinds(WithoutTags(client))  # type: ignore[arg-type]
+    client.roll_wals()
+    chance = random.Random(1)
+    values = ({"f:q": chance.randbytes(chance.randrange(200)), "g:q": b"x" * i} for i in range(2_000))
+    client.write("decoded", (wire.put(f"row{i:05}", each) for i, each in enumerate(values)))
+    encrypted.cluster.stop()
+    names = {url.rpartition("/")[2] for url in before}
+    urls = [url for url in wal_urls(encrypted) if url.rpartition("/")[2] not in names]
+    assert any(map(is_meta, urls))
+    assert len(urls) > 2
+    assert all(map(is_closed, urls))
+    return urls
+
+
+def wal_urls(encrypted: Encrypted) -> list[str]:
+    root = Path(encrypted.cluster.address.wal_root.removeprefix("file://"))
+    return [f"file://{path}" for path in [*root.glob("WALs/*/*"), *root.glob("oldWALs/*")] if not path.name.startswith(".")]
+
+
+def is_meta(url: str) -> bool:
+    return parse_wal_name(url.rpartition("/")[2]).is_meta
+
+
+def test_the_files_are_encrypted_as_the_cluster_is_configured(encrypted: Encrypted, wals: list[str]) -> None:
+    for url in wals:
+        with open_wal(url) as file:
+            head = file.read_at(0, min(file.size, MAX_HEADER_BYTES))
+            whole = file.read_at(0, file.size)
+        wrapped = parse_header(head, url).wrapped_key
+        assert wrapped is not None
+        header = WALHeader.FromString(head[6 : 6 + (head[4] & 0x7F | head[5] << 7)])
+        assert header.writer_cls_name == "SecureProtobufLogWriter"
+        assert header.has_compression == ("enablecompression" in encrypted.settings)
+        key = WrappedKey.FromString(wrapped[1:])
+        assert (key.algorithm, key.hash_algorithm) == ("AES", "SHA-256" if "SHA-256" in encrypted.settings else "MD5")
+        assert b"appended" not in whole
+
+
+def test_decoded_cells_are_those_that_hbase_s_wal_pretty_printer_prints(
+    encrypted: Encrypted, client: JavaClient, wals: list[str]
+) -> None:
+    count = 0
+    for url in wals:
+        cells = [
+            {name: entry[name] for name in ("table", "region", "sequence", "position")}
+            | {name: action[name] for name in ("row", "family", "qualifier", "value", "timestamp", "type", "vlen")}
+            | {"tag": action.get("tag", [])}
+            for entry in client.wal_pretty_print(url)
+            for action in entry["actions"]
+        ]
+        assert [as_printed(row) for row in decode(url, unwrap_key=encrypted.source.keys())] == cells, url
+        count += len(cells)
+    assert count > 5_000
+
+
+def test_keys_positions_and_bytes_are_those_of_hbase_s_wal_reader(
+    encrypted: Encrypted, client: JavaClient, wals: list[str]
+) -> None:
+    count = 0
+    for url in wals:
+        expected = [
+            {
+                "region": entry.region.decode(),
+                "table": entry.table,
+                "sequence_id": entry.sequence_id,
+                "write_time": entry.write_time,
+                "cluster_ids": [str(uuid) for uuid in entry.cluster_ids],
+                "row": cell.row,
+                "family": cell.family,
+                "qualifier": cell.qualifier,
+                "timestamp": cell.timestamp,
+                "value": cell.value,
+                "tags": cell.tags,
+                "next_offset": entry.end,
+            }
+            for entry in client.read_wal(url)
+            for cell in entry.cells
+        ]
+        keys = encrypted.source.keys()
+        found = [{name: row[name] for name in row.keys() - {"type", "key_offset"}} for row in decode(url, unwrap_key=keys)]
+        assert found == expected, url
+        assert decode(url, unwrap_key=keys, window_bytes=1000, batch_bytes=1000) == decode(url, unwrap_key=keys)
+        count += len(found)
+    assert count > 5_000
+
+
+def test_reading_goes_on_from_every_position_that_hbase_could_have_registered(encrypted: Encrypted, wals: list[str]) -> None:
+    keys = encrypted.source.keys()
+    url = min(wals, key=lambda wal: abs(Path(wal.removeprefix("file://")).stat().st_size - 300_000))
+    rows = decode(url, unwrap_key=keys)
+    for position in sorted({row["next_offset"] for row in rows})[:300]:
+        with open_wal(url) as file:
+            windows = read_windows(file, url, position, window_bytes=4096, partial_tail="error", unwrap_key=keys)
+            first = next(windows, None)
+        following = next((row["key_offset"] for row in rows if row["key_offset"] >= position), None)
+        assert (first and int(first.positions[0])) == following
+
+
+class Arguments:
+    """The argument lists of all processes of this machine, seen again and again. A context manager."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def _look(self) -> None:
+        while not self._stop.wait(0.05):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(OSError):
+                    self.seen.add(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+
+    def __enter__(self) -> Arguments:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
