@@ -1,6 +1,6 @@
 """What one ReplicateWALEntry request carries, put together by copying bytes of the WAL.
 
-    request parameter   { 0x0A varint len | WALEntry }* | the fields that follow the entries
+    request parameter   { 0x0A varint len | WALEntry }* | for a bulk load, the fields that say where its files are
     WALEntry            0x0A varint len | WALKey bytes of the file [cluster_ids: the source]  |  0x18 varint cell count
     cell block          the kept cells, as they lie in the file
 
@@ -27,6 +27,25 @@ _FRAMING = 32  # bytes at most around a key: two tags with lengths, the count wi
 
 
 @dataclass(frozen=True)
+class BulkLoad:
+    """A bulk load of one region. Files are below the namespaces' directory or the archive: namespace/table/region/family/file."""
+
+    table: str
+    region: str
+    files: tuple[str, ...]  # that the sink copies
+    released: tuple[str, ...] = ()  # that the peer needs not
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which the source refers to all of them."""
+        return tuple(file.rpartition("/")[2] for file in (*self.files, *self.released))
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.files[:3]) + (f" and {len(self.files) - 3} more" if len(self.files) > 3 else "")
+        return f"bulk load of region {self.region} of table {self.table} ({shown})"
+
+
+@dataclass(frozen=True)
 class Shipment:
     """Edits of one lane, in the order of the WAL."""
 
@@ -37,6 +56,7 @@ class Shipment:
     row_count: int
     cell_bytes: int
     last_write_time: int  # ms since the epoch, of the last entry
+    bulk_load: BulkLoad | None = None  # then it is the only entry; without entries, nothing is sent and its files are let go
 
     @property
     def size(self) -> int:

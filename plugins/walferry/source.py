@@ -5,7 +5,10 @@ A flat plugins folder cannot register a connection type, so the connection is a 
     host          ZooKeeper quorum, hosts split by commas, each with or without a port of its own
     port          ZooKeeper client port of the hosts that name none (default 2181)
     extra         {"znode_parent": "/hbase", "wal_root": "hdfs://nn:8020/hbase", "walferry_root": "/walferry", "user": "hbase",
-                   "queue_layout": "2.x"}
+                   "queue_layout": "2.x",
+                   "replication_cluster_id": "east", "root_dir": "hdfs://nn:8020/hbase", "skip_bulk_loads": false}
+
+The last three are for a source with hbase.replication.bulkload.enabled, see bulk_loads.py.
 """
 
 from __future__ import annotations
@@ -22,7 +25,16 @@ from walferry.zk.layout import QueueLayout, ZNodes
 
 DEFAULT_CONN_ID = "hbase_source"
 DEFAULT_ZK_PORT = 2181
-KNOWN_EXTRAS = ("znode_parent", "wal_root", "walferry_root", "user", "queue_layout")
+KNOWN_EXTRAS = (
+    "znode_parent",
+    "wal_root",
+    "walferry_root",
+    "user",
+    "queue_layout",
+    "replication_cluster_id",
+    "root_dir",
+    "skip_bulk_loads",
+)
 _HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
 _ZNODE = re.compile(r"^(/[^/\s\x00]+)+$")
 
@@ -41,6 +53,9 @@ class SourceCluster:
     root: str = "/walferry"  # our own root in ZooKeeper: leases, progress, marks
     user: str | None = None  # effective user of RPCs; None: the process's own
     queue_layout: str = QueueLayout.HBASE2
+    replication_cluster_id: str | None = None  # hbase.replication.cluster.id; None: bulk loads cannot be shipped
+    root_dir: str | None = None  # URL of hbase.rootdir, where wal_root is another one
+    skip_bulk_loads: bool = False  # pass over bulk loads that the source would replicate
 
     @property
     def nodes(self) -> ZNodes:
@@ -76,6 +91,9 @@ class SourceCluster:
             root=_znode(where, "walferry_root", extra.get("walferry_root", "/walferry")),
             user=_user(where, extra.get("user")),
             queue_layout=_queue_layout(where, extra.get("queue_layout", QueueLayout.HBASE2)),
+            replication_cluster_id=_replication_cluster_id(where, extra.get("replication_cluster_id")),
+            root_dir=_root_dir(where, extra.get("root_dir")),
+            skip_bulk_loads=_flag(where, "skip_bulk_loads", extra.get("skip_bulk_loads", False)),
         )
 
     @classmethod
@@ -120,12 +138,38 @@ def _wal_root(where: str, url: Any) -> str:
     what = "the URL of hbase.wal.dir (or hbase.rootdir, if that is not set), e.g. 'hdfs://nn:8020/hbase'"
     if not isinstance(url, str) or not url:
         raise SourceError(f"{where}: extra has no wal_root; it must be {what}")
-    parts = urlsplit(url)
+    return _url(where, "wal_root", url, what)
+
+
+def _root_dir(where: str, url: Any) -> str | None:
+    return None if url is None else _url(where, "root_dir", url, "the URL of hbase.rootdir, e.g. 'hdfs://nn:8020/hbase'")
+
+
+def _url(where: str, field: str, url: Any, what: str) -> str:
+    parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
     if not parts.scheme or not parts.path.startswith("/"):
-        raise SourceError(f"{where}: extra's wal_root is {url!r}; it must be {what}")
+        raise SourceError(f"{where}: extra's {field} is {url!r}; it must be {what}")
     if parts.password:
-        raise SourceError(f"{where}: extra's wal_root holds a password; credentials belong to the file system's own settings")
-    return url.rstrip("/")
+        raise SourceError(f"{where}: extra's {field} holds a password; credentials belong to the file system's own settings")
+    return str(url).rstrip("/")
+
+
+def _replication_cluster_id(where: str, name: Any) -> str | None:
+    # The sink makes a folder's name of it.
+    if name is not None and (not isinstance(name, str) or not name or "/" in name or name in (".", "..")):
+        raise SourceError(
+            f"{where}: extra's replication_cluster_id is {name!r}; it must be the source's hbase.replication.cluster.id, or be "
+            "left out if hbase.replication.bulkload.enabled is not on there"
+        )
+    return name
+
+
+def _flag(where: str, field: str, value: Any) -> bool:
+    if value in (True, False):
+        return bool(value)
+    if value not in ("true", "false"):  # as text, from a URI
+        raise SourceError(f"{where}: extra's {field} is {value!r}; it must be true or false")
+    return bool(value == "true")
 
 
 def _znode(where: str, field: str, path: Any) -> str:

@@ -80,6 +80,13 @@ def open_wal(url: str) -> OpenWal:
     return _LocalFile(url) if _scheme(url) == "file" else _RemoteFile(url)
 
 
+def file_size(url: str) -> int:
+    """Bytes of the file behind a URL. Raises FileNotFoundError, StoreError."""
+    if _scheme(url) == "file":
+        return os.stat(_local_path(url)).st_size
+    return _remote(url, lambda: int(_file_system(url).info(url)["size"]))
+
+
 class WalStore:
     """The WALs of one cluster. `root` is the URL of hbase.wal.dir, or of hbase.rootdir where that is not set."""
 
@@ -94,7 +101,7 @@ class WalStore:
         for url in self.places(wal, dead_servers):
             try:
                 archived = url.startswith(f"{self.root}/{OLD_WALS}/")
-                return WalLocation(url, _size(url), archived, splitting=url.rpartition("/")[0].endswith(SPLITTING))
+                return WalLocation(url, file_size(url), archived, splitting=url.rpartition("/")[0].endswith(SPLITTING))
             except FileNotFoundError:
                 continue
         return None
@@ -185,12 +192,6 @@ class _RemoteFile:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def _size(url: str) -> int:
-    if _scheme(url) == "file":
-        return os.stat(_local_path(url)).st_size
-    return _remote(url, lambda: int(_file_system(url).info(url)["size"]))
 
 
 def _file_system(url: str) -> Any:
