@@ -217,6 +217,10 @@ class JavaClient:
         """
         return int(_call(self._client.write, table, encode_mutations(mutations), one_by_one))
 
+    def bulk_load(self, table: str, puts: Iterable[Mutation], folder: str) -> None:
+        """Write puts into HFiles, one a family, below a folder (a URL that the servers reach), and bulk-load them."""
+        _call(self._java.BulkLoad.load, self._client, table, encode_mutations(puts), folder)
+
     def put_many(
         self,
         table: str,

@@ -187,7 +187,8 @@ public final class ClusterClient implements AutoCloseable {
     for (Map.Entry<String, Long> group : before.entrySet()) {
       String name = group.getKey() + "." + group.getValue();
       boolean closed = endsWithTrailer(new Path(walRoot(), "WALs/" + server + "/" + name))
-          || endsWithTrailer(new Path(walRoot(), "oldWALs/" + name));
+          || endsWithTrailer(new Path(walRoot(), "oldWALs/" + name))
+          || endsWithTrailer(new Path(walRoot(), "oldWALs/" + server + "/" + name));
       if (!closed || now.getOrDefault(group.getKey(), 0L) <= group.getValue()) {
         return false;
       }

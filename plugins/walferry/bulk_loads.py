@@ -15,6 +15,8 @@ source's directories and its hbase.replication.cluster.id, which no one but the 
 Filtered as HBase's BulkLoadCellFilter does it, by scope and by the peer's families, but for a mistake: what is left of a
 descriptor keeps its cluster ids, without which a ring of clusters would load the same files for ever.
 
+References are removed of all of a load's files: HBase 2.6.1 makes some for files of LOCAL families too, and keeps these for ever.
+
 A load goes by itself (`Lanes.dispatch`): a sink applies the bulk loads of a request after all other edits of it.
 """
 
@@ -105,18 +107,16 @@ class _BulkLoads:
         count, reasons = int(kept.cells[i]), set[Reason]()
         for cell, value in _descriptor_cells(window, i):
             descriptor = _parsed(pb.BulkLoadDescriptor(), value, "the descriptor of a bulk load", path, offset)
+            released += _paths(key, descriptor, path, offset)
             reason = self._filter(key, descriptor)
             if reason is not None:
                 reasons.add(reason)
-            if reason in (Reason.NOT_GLOBAL, Reason.NOT_IN_PEER):
                 continue
-            paths = _paths(key, descriptor, path, offset)
-            if reason is None:
-                cells += _with_value(cell, descriptor.SerializeToString())
-                count += 1
-            (released if reason else files).extend(paths)
+            files += _paths(key, descriptor, path, offset)
+            cells += _with_value(cell, descriptor.SerializeToString())
+            count += 1
         table, region = (name.decode(errors="replace") for name in (key.table_name, key.encoded_region_name))
-        load = BulkLoad(table, region, tuple(files), tuple(released))
+        load = BulkLoad(table, region, tuple(files), tuple(file for file in released if file not in set(files)))
         if files and self._files is None:
             raise BulkLoadRefused(path, offset, f"{load}: the source replicates bulk loads, and the connection does not say how")
         kept.cells[i], kept.size[i] = count, len(cells)
@@ -125,15 +125,12 @@ class _BulkLoads:
         else:
             kept.reason[i] = Reason.SHIPPED
             kept.rows[i] += 1 + len(files)  # as ReplicationSourceWALReader counts
-        if not files and not released:
+        if not released:
             return None  # what else the entry has goes the common way
         return self._shipment(key_bytes, bool(kept.marked[i]), cells, count, load, int(kept.rows[i]), key.write_time)
 
     def _filter(self, key: pb.WALKey, descriptor: pb.BulkLoadDescriptor) -> Reason | None:
-        """Leave to `descriptor` only what the peer gets; the reason if it gets nothing.
-
-        With the reasons FROM_SLAVE and BULK_LOAD the source keeps the files for the peer all the same.
-        """
+        """Leave to `descriptor` only what the peer gets; the reason if it gets nothing."""
         tables, table = self._rules.tables, key.table_name
         scopes = {scope.family for scope in key.scopes if scope.scope_type == pb.REPLICATION_SCOPE_GLOBAL}
         stores = [store for store in descriptor.stores if store.family_name in scopes]

@@ -62,9 +62,12 @@ class HFileSender:
             size = self._size(load, self._files) if self._files and load.files else 0
             try:
                 ship(shipment, deadline, CALL_TIMEOUT_S + size / COPY_BYTES_PER_S)
-            except (SlaveUnreachable, RpcError) as e:
-                if isinstance(e, SlaveUnreachable) and not e.tries:
+            except SlaveUnreachable as e:
+                if not e.tries:
                     raise
+                problem = f"not acknowledged by slave {e.slave} until the deadline, in {e.tries} tries; the last: {e.last_error}"
+                raise BulkLoadFailed(str(load), problem, self._advice()) from e
+            except RpcError as e:
                 raise BulkLoadFailed(str(load), str(e), self._advice()) from e
         self._lease.remove_hfile_refs(load.names)
 

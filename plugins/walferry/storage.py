@@ -201,7 +201,8 @@ def _file_system(url: str) -> Any:
     with _file_systems_lock:
         if key not in _file_systems:
             # fsspec's own cache keeps one a thread, for ever.
-            _file_systems[key] = fsspec.core.url_to_fs(url, skip_instance_cache=True)[0]
+            # The path is left out: "::" in it, as in the name of an IPv6 host's folder, would mean something to fsspec.
+            _file_systems[key] = fsspec.core.url_to_fs(f"{parts.scheme}://{parts.netloc}/", skip_instance_cache=True)[0]
         return _file_systems[key]
 
 

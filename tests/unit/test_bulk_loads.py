@@ -106,10 +106,17 @@ def test_loads_that_the_operator_leaves_out_are_counted():
     assert taken(window_of(load()), SKIP) == ({}, [Reason.BULK_LOAD], [0])
 
 
-def test_a_load_that_the_peer_does_not_get_stops_nothing():
+@pytest.mark.parametrize("source", [ON, OFF])
+def test_a_load_that_the_peer_does_not_get_stops_nothing_and_is_let_go(source):
+    """HBase 2.6.1 refers to files of LOCAL families too."""
     rules = FilterRules(SOURCE, SLAVE, PeerTables(replicate_all=False))
-    assert taken(window_of(load()), OFF, rules) == ({}, [Reason.NOT_IN_PEER], [0])
-    assert taken(window_of(load(scopes={b"g": GLOBAL})), OFF) == ({}, [Reason.NOT_GLOBAL], [0])
+    for window, with_rules, reason in (
+        (window_of(load()), rules, Reason.NOT_IN_PEER),
+        (window_of(load(scopes={b"g": GLOBAL})), RULES, Reason.NOT_GLOBAL),
+    ):
+        shipments, reasons, cells = taken(window, source, with_rules)
+        assert (reasons, cells) == ([reason], [0])
+        assert (shipments[0].entry_count, shipments[0].bulk_load.names) == (0, ("one_SeqId_7_",))
 
 
 @pytest.mark.parametrize("scope", [LOCAL, SERIAL])
@@ -121,7 +128,7 @@ def test_only_files_of_global_families_are_shipped(scope):
     left = descriptor({b"f": ["a"], b"g": ["b"]})
     assert cells == load_cell(left, tags=b"\0\2\7x").encode()
     assert pb.BulkLoadDescriptor.FromString(value_of(cells)).cluster_ids == [str(SOURCE)]  # which HBase's own filter loses
-    assert shipments[0].bulk_load.names == ("a", "b")
+    assert shipments[0].bulk_load.names == ("a", "b", "secret")
 
 
 def test_only_files_of_the_peer_s_families_are_shipped():
@@ -197,7 +204,7 @@ def test_exactly_the_files_that_hbase_s_filters_leave_are_shipped(stores, scopes
     assert (reasons == [Reason.SHIPPED]) == (sent and any(stores[f] for f in wanted)) or not any(stores[f] for f in wanted)
     names = [name for f in wanted for name in stores[f]]
     found = shipments[0].bulk_load if shipments else None
-    assert sorted(found.names if found else ()) == sorted(names)
+    assert sorted(found.names if found else ()) == sorted(name for files in stores.values() for name in files)
     assert len(found.files if found else ()) == (len(names) if sent else 0)
     if sent and names:
         (cell,) = request(shipments[0])[1:]
