@@ -186,6 +186,10 @@ class JavaClient:
     def flush(self, name: str) -> None:
         _call(self._client.flush, name)
 
+    def major_compact(self, name: str) -> None:
+        """Ask for it; it goes on in the background."""
+        _call(self._client.majorCompact, name)
+
     # Servers and regions
 
     def region_servers(self) -> list[str]:

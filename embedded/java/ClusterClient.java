@@ -130,6 +130,12 @@ public final class ClusterClient implements AutoCloseable {
     }
   }
 
+  public void majorCompact(String name) throws IOException {
+    try (Admin admin = connection.getAdmin()) {
+      admin.majorCompact(TableName.valueOf(name));
+    }
+  }
+
   // ---- servers and regions
 
   public String[] regionServers() throws IOException {

@@ -107,6 +107,9 @@ class _BulkLoads:
         count, reasons = int(kept.cells[i]), set[Reason]()
         for cell, value in _descriptor_cells(window, i):
             descriptor = _parsed(pb.BulkLoadDescriptor(), value, "the descriptor of a bulk load", path, offset)
+            texts: list[object] = [*descriptor.cluster_ids, *(file for store in descriptor.stores for file in store.store_file)]
+            if not all(isinstance(text, str) for text in texts):  # protobuf gives bytes for what is not UTF-8
+                raise WalCorruptError(path, offset, "a cluster id or a file of a bulk load is not UTF-8")
             released += _paths(key, descriptor, path, offset)
             reason = self._filter(key, descriptor)
             if reason is not None:

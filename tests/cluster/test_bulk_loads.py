@@ -35,7 +35,6 @@ def sides(cluster_folder: Path, java_client: Callable[..., object]) -> Iterator[
                 "hbase.replication.conf.dir": str(conf),
                 "hbase.regionserver.replication.marker.enabled": str(name == "east").lower(),
                 "hbase.regionserver.replication.marker.chore.duration": "1000",
-                "hbase.hstore.compaction.min": "2",
             },
             name=name,
         )
@@ -204,6 +203,7 @@ def test_a_lost_file_stops_its_queue_until_its_reference_is_deleted(sides, table
 
 
 def test_a_ring_of_clusters_loads_no_file_twice(sides, table, peer, managed_peer):
+    sides.slave.roll_wals()
     back = managed_peer(sides.slave_cluster.address, sides.source_cluster.address)
     west = replace(source_of(sides.slave_cluster.address), replication_cluster_id="west")
     load(sides, table)
@@ -222,6 +222,7 @@ def test_markers_never_arrive(sides, table, peer):
     for i in range(4):
         sides.source.write(table, puts("fg", range(10 * i, 10 * i + 10)))
         sides.source.flush(table)
+    sides.source.major_compact(table)
     filtered: Counter[str] = Counter()
     give_up = time.monotonic() + 120
     wanted = {"flush", "compaction", "region_event", "replication_marker"}

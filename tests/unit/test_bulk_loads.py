@@ -176,6 +176,13 @@ def test_a_descriptor_that_cannot_be_parsed_names_the_file_and_the_offset(value)
         taken(window)
 
 
+@pytest.mark.parametrize("text", [b"one_SeqId", str(SOURCE).encode()])
+def test_a_descriptor_with_names_that_are_no_text_is_broken(text):
+    broken = descriptor().SerializeToString().replace(text, b"\xff" + text[1:])
+    with pytest.raises(WalCorruptError, match="a cluster id or a file of a bulk load is not UTF-8"):
+        taken(window_of(entry(Cell(b"r", b"METAFAMILY", b"HBASE::BULK_LOAD", 1, 4, broken, b""))))
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "../../rs/x", "a/b", "a\0"])
 def test_a_file_name_that_leads_elsewhere_is_refused(name):
     window = window_of(load(descriptor({b"f": ["fine", name]})))

@@ -1,5 +1,8 @@
 """The filters, against a plain reading of HBase's filter chain over decoded messages."""
 
+import os
+import subprocess
+import sys
 import uuid
 
 import numpy as np
@@ -226,3 +229,14 @@ def test_joined_shipments_are_one_request_in_order():
     request = pb.ReplicateWALEntryRequest.FromString(b"".join(e.tobytes() for e in joined.entries))
     assert (joined.entry_count, joined.cell_count, joined.row_count) == (len(request.entry), 3, 3)
     assert b"".join(c.tobytes() for c in joined.cells) == b"".join(put(value=bytes([i])).encode() for i in (0, 2, 3))
+
+
+def test_no_kernel_reaches_outside_of_its_buffer_whatever_is_in_it(tmp_path):
+    env = os.environ | {
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_CACHE_DIR": str(tmp_path),  # or the kernels compiled without checks would be taken
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [sys.executable, "-m", "tests.unit.filters_bounds_checked"]
+    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=500, check=False)
+    assert (run.returncode, run.stdout) == (0, "within bounds\n"), run.stderr
