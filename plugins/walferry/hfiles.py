@@ -103,6 +103,6 @@ class HFileSender:
         if self._files is None:
             return "Nothing is lost: run again"
         return (
-            f"The slave's servers copy these files from {self._files.places[0]}: they need access to it, and its configuration "
-            f"in <hbase.replication.conf.dir>/{self._files.cluster_id}. Nothing is lost: correct that and run again"
+            f"The slave's servers must be able to read {self._files.places[0]}, with the configuration in "
+            f"<hbase.replication.conf.dir>/{self._files.cluster_id}. Nothing is lost: correct that and run again"
         )

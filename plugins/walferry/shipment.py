@@ -23,6 +23,7 @@ from walferry.wal.reader import Window
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
+SHOWN_FILES = 2  # of a bulk load, in messages, as family/file
 _FRAMING = 32  # bytes at most around a key: two tags with lengths, the count with its tag
 
 
@@ -41,7 +42,8 @@ class BulkLoad:
         return tuple(file.rpartition("/")[2] for file in (*self.files, *self.released))
 
     def __str__(self) -> str:
-        shown = ", ".join(self.files[:3]) + (f" and {len(self.files) - 3} more" if len(self.files) > 3 else "")
+        shown = ", ".join("/".join(file.split("/")[-2:]) for file in self.files[:SHOWN_FILES])
+        shown += f" and {len(self.files) - SHOWN_FILES} more" if len(self.files) > SHOWN_FILES else ""
         return f"bulk load of region {self.region} of table {self.table} ({shown})"
 
 
