@@ -186,6 +186,10 @@ class JavaClient:
     def flush(self, name: str) -> None:
         _call(self._client.flush, name)
 
+    def major_compact(self, name: str) -> None:
+        """Ask for it; it goes on in the background."""
+        _call(self._client.majorCompact, name)
+
     # Servers and regions
 
     def region_servers(self) -> list[str]:
@@ -216,6 +220,10 @@ class JavaClient:
         By default 1000 a call, which gives one WAL entry a region of it; `one_by_one` gives each its own call and entry.
         """
         return int(_call(self._client.write, table, encode_mutations(mutations), one_by_one))
+
+    def bulk_load(self, table: str, puts: Iterable[Mutation], folder: str) -> None:
+        """Write puts into HFiles, one a family, below a folder (a URL that the servers reach), and bulk-load them."""
+        _call(self._java.BulkLoad.load, self._client, table, encode_mutations(puts), folder)
 
     def put_many(
         self,

@@ -37,12 +37,16 @@ class StandaloneCluster:
         self._process: JavaProcess | None = None
 
     @property
+    def _root(self) -> str:
+        return f"file://{self.folder}/root"
+
+    @property
     def address(self) -> ClusterAddress:
         """Known before the start."""
         return ClusterAddress(
             quorum=f"localhost:{self._port}",
             znode_parent=ZNODE_PARENT,
-            wal_root=f"file://{self.folder}/root",
+            wal_root=self._conf.get("hbase.wal.dir", self._root),
             hbase_site=self.folder / "conf" / "hbase-site.xml",
         )
 
@@ -103,7 +107,7 @@ class StandaloneCluster:
             **SMALL,
             **zookeeper_settings(self._port),
             "hbase.cluster.distributed": "false",
-            "hbase.rootdir": self.address.wal_root,
+            "hbase.rootdir": self._root,
             "hbase.tmp.dir": str(self.folder / "tmp"),
             "hbase.zookeeper.property.dataDir": str(self.folder / "zookeeper"),
             **self._conf,

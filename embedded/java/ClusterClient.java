@@ -130,6 +130,12 @@ public final class ClusterClient implements AutoCloseable {
     }
   }
 
+  public void majorCompact(String name) throws IOException {
+    try (Admin admin = connection.getAdmin()) {
+      admin.majorCompact(TableName.valueOf(name));
+    }
+  }
+
   // ---- servers and regions
 
   public String[] regionServers() throws IOException {
@@ -187,7 +193,8 @@ public final class ClusterClient implements AutoCloseable {
     for (Map.Entry<String, Long> group : before.entrySet()) {
       String name = group.getKey() + "." + group.getValue();
       boolean closed = endsWithTrailer(new Path(walRoot(), "WALs/" + server + "/" + name))
-          || endsWithTrailer(new Path(walRoot(), "oldWALs/" + name));
+          || endsWithTrailer(new Path(walRoot(), "oldWALs/" + name))
+          || endsWithTrailer(new Path(walRoot(), "oldWALs/" + server + "/" + name));
       if (!closed || now.getOrDefault(group.getKey(), 0L) <= group.getValue()) {
         return false;
       }

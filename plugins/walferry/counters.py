@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from walferry.filters import Kept, Reason
+from walferry.filters import Kept
+from walferry.rules import Reason
 from walferry.shipment import Shipment
 from walferry.summary import GroupSummary, Status
 from walferry.wal.reader import Window
@@ -51,6 +52,8 @@ class Counters:
 
     def shipped(self, shipment: Shipment) -> None:
         """A shipment was acknowledged."""
+        if not shipment.entry_count:
+            return
         with self._lock:
             s = self._summary
             self._summary = replace(
@@ -59,9 +62,15 @@ class Counters:
                 shippedOps=s.shippedOps + shipment.row_count,
                 shippedCells=s.shippedCells + shipment.cell_count,
                 shippedBytes=s.shippedBytes + shipment.cell_bytes,
+                shippedHFiles=s.shippedHFiles + (len(shipment.bulk_load.files) if shipment.bulk_load else 0),
                 timestampOfLastShippedOp=max(s.timestampOfLastShippedOp or 0, shipment.last_write_time),
                 ageOfLastShippedOp=max(0, int(time.time() * 1000) - shipment.last_write_time),
             )
+
+    def missing_hfiles(self, count: int) -> None:
+        """So many files of a bulk load were gone, and needed no more."""
+        with self._lock:
+            self._summary = replace(self._summary, missingHFiles=self._summary.missingHFiles + count)
 
     def retried(self, requests: int) -> None:
         """So many requests of this attempt had to be sent again until now."""

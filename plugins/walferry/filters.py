@@ -3,113 +3,40 @@
 In HBase's order (SystemTableWALEntryFilter, ScopeWALEntryFilter, NamespaceTableCfWALEntryFilter, ClusterMarkingEntryFilter):
 
  1. tables of namespace `hbase` are dropped, but for hbase:acl and hbase:labels;
- 2. cells whose family is not in the WALKey's scopes as GLOBAL are dropped (markers are: their family has no scope);
+ 2. cells whose family is not in the WALKey's scopes as GLOBAL are dropped, and the markers in which HBase notes what it does
+    itself (a source with hbase.replication.bulkload.enabled keeps the scopes of these entries too);
  3. cells that the peer's namespaces and table-families leave out are dropped;
  4. entries that the slave has consumed already (its UUID is among the key's cluster ids) are dropped; the key of each other
     one gets the source's UUID, unless it has it.
 
-Nothing is decoded or re-encoded: the result says, entry by entry, which byte spans of the buffer are to be shipped.
+Nothing is decoded or re-encoded: the result says, entry by entry, which byte spans of the buffer are to be shipped. The
+descriptor of a bulk load is only found here; what becomes of it is decided in bulk_loads.py.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
+from walferry.rules import FilterRules, PeerTables, Reason
 from walferry.wal._compiled import inlined, unmanaged
 from walferry.wal.errors import WalCorruptError
 from walferry.wal.reader import Window
 from walferry.wal.scan import read_int32, read_uint16, read_varint, skip_field
-from walferry.zk.peers import Peer
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
 MAX_SCOPES = 1024  # families in one WALKey; HBase's tables have a handful
-_REPLICATED_SYSTEM_TABLES = (b"hbase:acl", b"hbase:labels")
+# The family of markers, and the qualifiers by which they are told apart, in the order of their Reasons (WALEdit.java).
 _META_FAMILY = b"METAFAMILY"
-
-
-class Reason(enum.IntEnum):
-    """Why an entry is not shipped, or only in part. The names are those of the report."""
-
-    SHIPPED = 0
-    SYSTEM_TABLE = 1
-    NOT_GLOBAL = 2  # no cell's family has scope GLOBAL; markers are among these
-    NOT_IN_PEER = 3  # the peer's namespaces or table-families leave it out
-    FROM_SLAVE = 4  # the slave has consumed it already
-    BULK_LOAD = 5  # a bulk load's descriptor: its HFiles are not shipped
-
-
-class _Families(enum.IntEnum):
-    """What the peer's configuration says of a table's families."""
-
-    NONE = 0
-    ALL = 1
-    ONLY = 2
-    ALL_BUT = 3
-    SYSTEM = 4
-
-
-@dataclass(frozen=True)
-class PeerTables:
-    """A peer's choice of tables, as ReplicationPeerConfig.needToReplicate reads it. Empty families mean the whole table."""
-
-    replicate_all: bool = True
-    namespaces: frozenset[bytes] = frozenset()
-    table_families: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)  # table "ns:qualifier" or "qualifier"
-    exclude_namespaces: frozenset[bytes] = frozenset()
-    exclude_table_families: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
-
-    @classmethod
-    def of_peer(cls, peer: Peer) -> PeerTables:
-        """The choice in a peer's configuration."""
-        return cls(
-            replicate_all=peer.replicate_all,
-            namespaces=frozenset(n.encode() for n in peer.namespaces),
-            table_families=_encoded(peer.table_cfs),
-            exclude_namespaces=frozenset(n.encode() for n in peer.exclude_namespaces),
-            exclude_table_families=_encoded(peer.exclude_table_cfs),
-        )
-
-    def families_of(self, table: bytes) -> tuple[_Families, frozenset[bytes]]:
-        """What of `table` goes to the peer: the kind of choice, and the families that it names."""
-        namespace, _, _ = table.rpartition(b":")
-        namespace = namespace or b"default"
-        if namespace == b"hbase" and table not in _REPLICATED_SYSTEM_TABLES:
-            return _Families.SYSTEM, frozenset()
-        if self.replicate_all:
-            if namespace in self.exclude_namespaces:
-                return _Families.NONE, frozenset()
-            excluded = self.exclude_table_families.get(table)
-            if excluded is None:
-                return _Families.ALL, frozenset()
-            return (_Families.ALL_BUT, excluded) if excluded else (_Families.NONE, frozenset())
-        if namespace in self.namespaces:
-            return _Families.ALL, frozenset()
-        included = self.table_families.get(table)
-        if included is None:
-            return _Families.NONE, frozenset()
-        return (_Families.ONLY, included) if included else (_Families.ALL, frozenset())
-
-
-@dataclass(frozen=True)
-class FilterRules:
-    """All that decides what one peer gets from one source."""
-
-    source_id: UUID
-    slave_id: UUID
-    tables: PeerTables = PeerTables()
-
-    @classmethod
-    def of_peer(cls, peer: Peer, source_id: UUID, slave_id: UUID) -> FilterRules:
-        """The rules that the peer's configuration makes."""
-        return cls(source_id, slave_id, PeerTables.of_peer(peer))
+_MARKERS = (b"HBASE::BULK_LOAD", b"HBASE::COMPACTION", b"HBASE::FLUSH", b"HBASE::REGION_EVENT", b"HBASE::REPLICATION_MARKER")
+_FIRST_MARKER = int(Reason.BULK_LOAD)
+_REGION_EVENT = _MARKERS.index(b"HBASE::REGION_EVENT")  # goes on with "::" and the event
 
 
 @dataclass(frozen=True)
@@ -134,6 +61,7 @@ def filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
     index, n = window.index, len(window.index)
     table_of, first_of = _distinct_tables(window)
     kinds, family_first, family_start, family_bytes = _family_tables(window, first_of, rules.tables)
+    meta_start, meta_bytes = _flat([_META_FAMILY, *_MARKERS])
     kept = Kept(
         reason=np.zeros(n, np.int8),
         cells=np.zeros(n, np.int32),
@@ -147,7 +75,7 @@ def filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
     broken = _filter(
         window.buf, index.key_start, index.key_end, index.cells_start, index.cells_end,
         table_of, kinds, family_first, family_start, family_bytes,
-        np.frombuffer(_META_FAMILY, np.uint8), _halves(rules.slave_id), _halves(rules.source_id),
+        meta_start, meta_bytes, _halves(rules.slave_id), _halves(rules.source_id),
         kept.reason, kept.cells, kept.rows, kept.size, kept.marked, kept.span_first, kept.span_start, kept.span_end,
         np.empty(MAX_SCOPES, np.int64), np.empty(MAX_SCOPES, np.int64),
     )  # fmt: skip
@@ -166,10 +94,6 @@ def uuid_field(uuid: UUID) -> bytes:
     return key.SerializePartialToString()
 
 
-def _encoded(table_families: Mapping[str, tuple[str, ...]] | None) -> Mapping[bytes, frozenset[bytes]]:
-    return {table.encode(): frozenset(f.encode() for f in families) for table, families in (table_families or {}).items()}
-
-
 def _halves(uuid: UUID) -> Ints:
     """Least and most significant half, their bits as int64."""
     return np.array([uuid.int & (2**64 - 1), uuid.int >> 64], np.uint64).view(np.int64)
@@ -185,17 +109,19 @@ def _distinct_tables(window: Window) -> tuple[npt.NDArray[np.int32], Ints]:
 
 def _family_tables(window: Window, first_of: Ints, tables: PeerTables) -> tuple[npt.NDArray[np.int8], Ints, Ints, Bytes]:
     """The peer's choice for each of the window's tables: kind; and its families as one flat list of byte strings."""
-    kinds, first, start, data = [], [0], [0], b""
+    kinds, first, names = [], [0], list[bytes]()
     for entry in first_of:
         at = int(window.index.table_start[entry])
         kind, families = tables.families_of(window.buf[at : at + int(window.index.table_len[entry])].tobytes())
         kinds.append(kind)
-        for family in sorted(families):
-            data += family
-            start.append(len(data))
-        first.append(len(start) - 1)
-    flat = np.frombuffer(data or b"\0", np.uint8)
-    return np.array(kinds, np.int8), np.array(first, np.int64), np.array(start, np.int64), flat
+        names += sorted(families)
+        first.append(len(names))
+    return np.array(kinds, np.int8), np.array(first, np.int64), *_flat(names)
+
+
+def _flat(names: Sequence[bytes]) -> tuple[Ints, Bytes]:
+    """Names one after the other, and where each begins and the last one ends."""
+    return np.cumsum([0, *map(len, names)], dtype=np.int64), np.frombuffer(b"".join(names) or b"\0", np.uint8)
 
 
 @inlined
@@ -318,11 +244,27 @@ def _in_list(buf: Bytes, pos: int, length: int, first: int, last: int, starts: I
 
 
 @inlined
+def _marker(buf: Bytes, pos: int, length: int, meta_start: Ints, meta_bytes: Bytes) -> int:
+    """The Reason of the marker with the qualifier `buf[pos : pos + length]`; 0 if it is none."""
+    for m in range(len(_MARKERS)):
+        name = meta_start[m + 1]
+        name_len = meta_start[m + 2] - name
+        fits = length == name_len or (m == _REGION_EVENT and length > name_len)
+        if fits and _same(buf, pos, meta_bytes, name, name_len):
+            return _FIRST_MARKER + m
+    return 0
+
+
+@inlined
 def _keep_cells(
     buf: Bytes, pos: int, end: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes,
-    meta_family: Bytes, scopes: int, scope_start: Ints, scope_len: Ints, span_start: Ints, span_end: Ints, spans: int,
+    meta_start: Ints, meta_bytes: Bytes, scopes: int, scope_start: Ints, scope_len: Ints,
+    span_start: Ints, span_end: Ints, spans: int,
 ) -> tuple[int, int, int, int]:  # fmt: skip
-    """One entry's cells. Returns how many spans there are now, the cells and rows kept, and the reason if none is."""
+    """One entry's cells. Returns how many spans there are now, the cells and rows kept, and the reason if none is.
+
+    The reason is BULK_LOAD whenever there is a bulk load among them.
+    """
     begin = pos  # of the span that is being built
     cells = 0
     rows = 0
@@ -335,17 +277,21 @@ def _keep_cells(
         family = pos + 15 + row_len
         family_len = read_uint16(buf, family - 2) & 0xFF
         keep = False
-        for s in range(scopes):
+        marker = 0
+        if family_len == meta_start[1] and _same(buf, family, meta_bytes, 0, family_len):
+            qualifier_len = read_int32(buf, pos + 4) - 12 - row_len - family_len
+            marker = _marker(buf, family + family_len, qualifier_len, meta_start, meta_bytes)
+            if marker > 0 and why != 5:
+                why = marker if marker == 5 else max(why, marker)
+        for s in range(scopes if marker == 0 else 0):
             if scope_len[s] == family_len and _same(buf, scope_start[s], buf, family, family_len):
                 keep = True
                 break
         if keep and kind != 1:
             listed = _in_list(buf, family, family_len, first_family, last_family, family_start, family_bytes)
             keep = kind != 0 and listed == (kind == 2)
-            if not keep:
+            if not keep and why != 5:
                 why = max(why, 3)
-        elif scopes > 0 and family_len == meta_family.size and _same(buf, family, meta_family, 0, family_len):
-            why = 5
         if keep:
             cells += 1
             if last_row_len != row_len or last_row == 0 or not _same(buf, last_row, buf, pos + 14, row_len):
@@ -360,14 +306,14 @@ def _keep_cells(
     if pos > begin:
         span_start[spans], span_end[spans] = begin, pos
         spans += 1
-    return spans, cells, rows, 0 if cells > 0 else why
+    return spans, cells, rows, 0 if cells > 0 and why != 5 else why
 
 
 @unmanaged
 def _filter(
     buf: Bytes, key_start: Ints, key_end: Ints, cells_start: Ints, cells_end: Ints,
     table_of: npt.NDArray[np.int32], kinds: npt.NDArray[np.int8], family_first: Ints, family_start: Ints, family_bytes: Bytes,
-    meta_family: Bytes, slave: Ints, source: Ints,
+    meta_start: Ints, meta_bytes: Bytes, slave: Ints, source: Ints,
     reason: npt.NDArray[np.int8], cells: npt.NDArray[np.int32], rows: npt.NDArray[np.int32], size: Ints,
     marked: npt.NDArray[np.bool_], span_first: Ints, span_start: Ints, span_end: Ints, scope_start: Ints, scope_len: Ints,
 ) -> int:  # fmt: skip
@@ -386,10 +332,11 @@ def _filter(
         before = spans
         spans, cells[i], rows[i], reason[i] = _keep_cells(
             buf, cells_start[i], cells_end[i], kinds[table], family_first[table], family_first[table + 1], family_start,
-            family_bytes, meta_family, scopes, scope_start, scope_len, span_start, span_end, before,
+            family_bytes, meta_start, meta_bytes, scopes, scope_start, scope_len, span_start, span_end, before,
         )  # fmt: skip
         if from_slave and cells[i] > 0:
-            spans, cells[i], rows[i], reason[i] = before, 0, 0, 4
+            spans, cells[i], rows[i] = before, 0, 0
+            reason[i] = 4 if reason[i] == 0 else reason[i]
         for j in range(before, spans):
             size[i] += span_end[j] - span_start[j]
     span_first[key_start.size] = spans

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -103,16 +103,25 @@ class Lanes:
         for thread in self._threads:
             thread.start()
 
-    def dispatch(self, window: Window, kept: Kept, wal: int) -> None:
-        """Hand the kept entries of a window to their lanes; waits while too much is held. Raises Stopped."""
+    def dispatch(self, window: Window, kept: Kept, wal: int, alone: Mapping[int, Shipment] | None = None) -> None:
+        """Hand the kept entries of a window to their lanes; waits while too much is held. Raises Stopped.
+
+        The entries in `alone` go by themselves, as the shipments given, in their lane and after what is before them in it.
+        """
         if self._stop.is_set():
             raise Stopped
         chosen = np.flatnonzero(kept.cells)
+        if alone:
+            chosen = np.union1d(chosen, np.array(sorted(alone)))
         lane_of = window.index.region_hash[chosen] % np.uint64(len(self._queues))
         for lane in range(len(self._queues)):
-            for part in _parts(chosen[lane_of == lane], kept.size, self._limits):
+            for part in _parts(chosen[lane_of == lane], kept.size, self._limits, alone or {}):
                 first = WalOffset(wal, window.entry_offset(part[0]))
-                self._add(lane, first, window, kept, part)
+                if alone and int(part[0]) in alone:
+                    self._flush(lane)
+                    self._queue(lane, self._acknowledged.take(first), alone[int(part[0])])
+                else:
+                    self._add(lane, first, window, kept, part)
 
     def flush(self) -> None:
         """Queue what the lanes have begun to fill, as at the end of a file."""
@@ -162,9 +171,11 @@ class Lanes:
     def _flush(self, lane: int) -> None:
         open_, self._open[lane] = self._open[lane], None
         if open_:
-            shipment = join(open_.parts)
-            self._budget.take(shipment.size)
-            self._queues[lane].put((open_.ticket, shipment))
+            self._queue(lane, open_.ticket, join(open_.parts))
+
+    def _queue(self, lane: int, ticket: int, shipment: Shipment) -> None:
+        self._budget.take(shipment.size)
+        self._queues[lane].put((ticket, shipment))
 
     def _send_all(self, ship: Ships, shipments: queue.SimpleQueue[tuple[int, Shipment] | None]) -> None:
         while (item := shipments.get()) is not None and not self._stop.is_set():
@@ -180,8 +191,17 @@ class Lanes:
             self._budget.give_back(shipment.size)
 
 
-def _parts(chosen: Ints, size: Ints, limits: LaneLimits) -> Iterator[Ints]:
-    """`chosen` cut so that no part exceeds a shipment, unless a single entry does."""
+def _parts(chosen: Ints, size: Ints, limits: LaneLimits, alone: Mapping[int, Shipment]) -> Iterator[Ints]:
+    """`chosen` cut so that no part exceeds a shipment, unless a single entry does, and that each of `alone` is a part."""
+    if not alone:
+        yield from _fitting(chosen, size, limits)
+        return
+    at = np.flatnonzero(np.isin(chosen, np.array(list(alone))))
+    for part in np.split(chosen, np.union1d(at, at + 1)):
+        yield from _fitting(part, size, limits)
+
+
+def _fitting(chosen: Ints, size: Ints, limits: LaneLimits) -> Iterator[Ints]:
     ends = np.cumsum(size[chosen])
     start = 0
     while start < chosen.size:

@@ -1,6 +1,6 @@
 """What one ReplicateWALEntry request carries, put together by copying bytes of the WAL.
 
-    request parameter   { 0x0A varint len | WALEntry }* | the fields that follow the entries
+    request parameter   { 0x0A varint len | WALEntry }* | for a bulk load, the fields that say where its files are
     WALEntry            0x0A varint len | WALKey bytes of the file [cluster_ids: the source]  |  0x18 varint cell count
     cell block          the kept cells, as they lie in the file
 
@@ -23,7 +23,28 @@ from walferry.wal.reader import Window
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
+SHOWN_FILES = 2  # of a bulk load, in messages, as family/file
 _FRAMING = 32  # bytes at most around a key: two tags with lengths, the count with its tag
+
+
+@dataclass(frozen=True)
+class BulkLoad:
+    """A bulk load of one region. Files are below the namespaces' directory or the archive: namespace/table/region/family/file."""
+
+    table: str
+    region: str
+    files: tuple[str, ...]  # that the sink copies
+    released: tuple[str, ...] = ()  # that the peer needs not
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which the source refers to all of them."""
+        return tuple(file.rpartition("/")[2] for file in (*self.files, *self.released))
+
+    def __str__(self) -> str:
+        shown = ", ".join("/".join(file.split("/")[-2:]) for file in self.files[:SHOWN_FILES])
+        shown += f" and {len(self.files) - SHOWN_FILES} more" if len(self.files) > SHOWN_FILES else ""
+        return f"bulk load of region {self.region} of table {self.table} ({shown})"
 
 
 @dataclass(frozen=True)
@@ -37,6 +58,7 @@ class Shipment:
     row_count: int
     cell_bytes: int
     last_write_time: int  # ms since the epoch, of the last entry
+    bulk_load: BulkLoad | None = None  # then it is the only entry; without entries, nothing is sent and its files are let go
 
     @property
     def size(self) -> int:

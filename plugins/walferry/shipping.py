@@ -13,7 +13,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from kazoo.client import KazooClient
@@ -26,11 +28,15 @@ from walferry.broken_wals import (
     quarantine,
     to_be_quarantined,
 )
+from walferry.bulk_loads import BulkLoadRefused, HFileSource, take_bulk_loads
 from walferry.closedness import CLOSE_TIMEOUT_S, await_closed
 from walferry.counters import Counters
-from walferry.filters import FilterRules, Kept, filter_window, uuid_field
+from walferry.filters import filter_window, uuid_field
+from walferry.hfiles import HFileSender
 from walferry.lanes import LaneLimits, Lanes, Stopped
 from walferry.plan import Candidate, GroupCandidates, candidates
+from walferry.rules import FilterRules
+from walferry.shipment import Shipment
 from walferry.sinks.replicate import ShippingStopped, SlaveUnreachable
 from walferry.slave import Slave
 from walferry.source import SourceCluster
@@ -136,6 +142,7 @@ class _GroupShipping:
         self._counters = counters
         self._store = WalStore(job.source.wal_root)
         self._keys = job.source.keys()
+        self._hfiles = HFileSender(zk, nodes, lease, HFileSource.of(job.source), counters.missing_hfiles)
         self._acknowledged = Acknowledged()
         self._wals: tuple[Candidate, ...] = ()
         self._sizes: list[int] = []  # of the WALs' files, as far as they could be found at the start
@@ -161,9 +168,9 @@ class _GroupShipping:
             rules = FilterRules.of_peer(peer, source_id, slave.id)
             if rules.slave_id == source_id:
                 raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
-            ships = [slave.shipper() for _ in range(self._job.lanes)]
+            shippers = [slave.shipper() for _ in range(self._job.lanes)]
             lanes = Lanes(
-                [lambda shipment, ship=ship: ship.ship(shipment, self._deadline) for ship in ships],
+                [partial(self._ship, shipper.ship) for shipper in shippers],
                 self._acknowledged,
                 np.frombuffer(uuid_field(source_id), np.uint8),
                 self._job.limits,
@@ -210,6 +217,12 @@ class _GroupShipping:
                 self._publish()
         self._counters.retried(slave.failed_batches)
         self._register()
+
+    def _ship(self, ship: Callable[..., object], shipment: Shipment) -> None:
+        if shipment.bulk_load is None:
+            ship(shipment, self._deadline)
+        else:
+            self._hfiles.ship(ship, shipment, shipment.bulk_load, self._deadline)
 
     def _on_lane_failure(self, error: BaseException) -> None:
         """A lane has given up, and with it the group; not for an error if it had nothing left but no more time to send it."""
@@ -293,16 +306,17 @@ class _GroupShipping:
                 if time.monotonic() > self._deadline:
                     return False
                 try:
-                    self._hand_out(window, number, filter_window(window, rules, location.url), lanes)
-                except WalCorruptError as e:  # in a key: the entries before it go on their way
+                    self._hand_out(window, number, location.url, lanes, rules)
+                except (WalCorruptError, BulkLoadRefused) as e:  # in an entry: those before it go on their way
                     sound = window.until(e.offset)
                     if len(sound.index):
-                        self._hand_out(sound, number, filter_window(sound, rules, location.url), lanes)
+                        self._hand_out(sound, number, location.url, lanes, rules)
                     raise
         return True
 
-    def _hand_out(self, window: Window, number: int, kept: Kept, lanes: Lanes) -> None:
-        lanes.dispatch(window, kept, number)
+    def _hand_out(self, window: Window, number: int, path: str, lanes: Lanes, rules: FilterRules) -> None:
+        kept = filter_window(window, rules, path)
+        lanes.dispatch(window, kept, number, take_bulk_loads(window, kept, rules, self._job.source, path))
         self._counters.read(window, kept)
         self._ends[number] = int(window.next_positions[-1])
         self._acknowledged.read_to(WalOffset(number, self._ends[number]))

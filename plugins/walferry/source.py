@@ -6,7 +6,10 @@ A flat plugins folder cannot register a connection type, so the connection is a 
     port          ZooKeeper client port of the hosts that name none (default 2181)
     extra         {"znode_parent": "/hbase", "wal_root": "hdfs://nn:8020/hbase", "walferry_root": "/walferry", "user": "hbase",
                    "queue_layout": "2.x", "quarantine": "hdfs://nn:8020/walferry-quarantine",
+                   "replication_cluster_id": "east", "root_dir": "hdfs://nn:8020/hbase", "skip_bulk_loads": false,
                    "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
+
+replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled, see bulk_loads.py.
 
 The key provider is for encrypted WALs (walferry.crypto.provider). A password of the connection is not used, and refused beside a
 key provider: the only ways from here to where WALs are read are arguments and Spark's settings, which everybody can see.
@@ -37,9 +40,13 @@ KNOWN_EXTRAS = (
     "quarantine",
     "key_provider",
     "key_names",
+    "replication_cluster_id",
+    "root_dir",
+    "skip_bulk_loads",
 )
 _FOLDERS = {
     "wal_root": "the URL of hbase.wal.dir (or hbase.rootdir, if that is not set), e.g. 'hdfs://nn:8020/hbase'",
+    "root_dir": "the URL of hbase.rootdir, e.g. 'hdfs://nn:8020/hbase'",
     "quarantine": "the URL of a folder for broken WALs, e.g. 'hdfs://nn:8020/walferry-quarantine'",
 }
 _HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
@@ -63,6 +70,9 @@ class SourceCluster:
     quarantine: str | None = None  # URL of the folder for broken WALs that a run gives up
     key_provider: str | None = None  # URL of the key store for encrypted WALs, without any password
     key_names: tuple[str, ...] = ()  # aliases to try; none: KeyProvider's default
+    replication_cluster_id: str | None = None  # hbase.replication.cluster.id; None: bulk loads cannot be shipped
+    root_dir: str | None = None  # URL of hbase.rootdir, where wal_root is another one
+    skip_bulk_loads: bool = False  # pass over bulk loads that the source would replicate
 
     @property
     def nodes(self) -> ZNodes:
@@ -116,6 +126,9 @@ class SourceCluster:
             quarantine=_folder(where, "quarantine", extra["quarantine"]) if extra.get("quarantine") else None,
             key_provider=_key_provider(where, extra.get("key_provider"), has_password),
             key_names=_key_names(where, extra.get("key_names", ())),
+            replication_cluster_id=_replication_cluster_id(where, extra.get("replication_cluster_id")),
+            root_dir=None if extra.get("root_dir") is None else _folder(where, "root_dir", extra["root_dir"]),
+            skip_bulk_loads=_flag(where, "skip_bulk_loads", extra.get("skip_bulk_loads", False)),
         )
 
     @classmethod
@@ -169,6 +182,24 @@ def _folder(where: str, field: str, url: Any) -> str:
     if parts.password:
         raise SourceError(f"{where}: extra's {field} holds a password; credentials belong to the file system's own settings")
     return str(url).rstrip("/")
+
+
+def _replication_cluster_id(where: str, name: Any) -> str | None:
+    # The sink makes a folder's name of it.
+    if name is not None and (not isinstance(name, str) or not name or "/" in name or name in (".", "..")):
+        raise SourceError(
+            f"{where}: extra's replication_cluster_id is {name!r}; it must be the source's hbase.replication.cluster.id, or be "
+            "left out if hbase.replication.bulkload.enabled is not on there"
+        )
+    return name
+
+
+def _flag(where: str, field: str, value: Any) -> bool:
+    if value in (True, False):
+        return bool(value)
+    if value not in ("true", "false"):  # as text, from a URI
+        raise SourceError(f"{where}: extra's {field} is {value!r}; it must be true or false")
+    return bool(value == "true")
 
 
 def _znode(where: str, field: str, path: Any) -> str:

@@ -115,6 +115,11 @@ def _put_in_place(system: Any, path: str) -> None:
     if system.exists(path):
         system.rm_file(path)
     system.mv(f"{path}.part", path)
+def file_size(url: str) -> int:
+    """Bytes of the file behind a URL. Raises FileNotFoundError, StoreError."""
+    if _scheme(url) == "file":
+        return os.stat(_local_path(url)).st_size
+    return _remote(url, lambda: int(_file_system(url).info(url)["size"]))
 
 
 class WalStore:
@@ -131,7 +136,7 @@ class WalStore:
         for url in self.places(wal, dead_servers):
             try:
                 archived = url.startswith(f"{self.root}/{OLD_WALS}/")
-                return WalLocation(url, _size(url), archived, splitting=url.rpartition("/")[0].endswith(SPLITTING))
+                return WalLocation(url, file_size(url), archived, splitting=url.rpartition("/")[0].endswith(SPLITTING))
             except FileNotFoundError:
                 continue
         return None
@@ -224,12 +229,6 @@ class _RemoteFile:
         self.close()
 
 
-def _size(url: str) -> int:
-    if _scheme(url) == "file":
-        return os.stat(_local_path(url)).st_size
-    return _remote(url, lambda: int(_file_system(url).info(url)["size"]))
-
-
 def _file_system(url: str) -> Any:
     """fsspec's file system for a URL: one a process for each scheme and host, with its connections."""
     parts = urlsplit(url)
@@ -237,7 +236,8 @@ def _file_system(url: str) -> Any:
     with _file_systems_lock:
         if key not in _file_systems:
             # fsspec's own cache keeps one a thread, for ever.
-            _file_systems[key] = fsspec.core.url_to_fs(url, skip_instance_cache=True)[0]
+            # The path is left out: "::" in it, as in the name of an IPv6 host's folder, would mean something to fsspec.
+            _file_systems[key] = fsspec.core.url_to_fs(f"{parts.scheme}://{parts.netloc}/", skip_instance_cache=True)[0]
         return _file_systems[key]
 
 

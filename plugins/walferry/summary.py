@@ -48,6 +48,8 @@ class GroupSummary:
     shippedOps: int = 0  # row mutations in them, as HBase counts
     shippedCells: int = 0
     shippedBytes: int = 0  # of cells
+    shippedHFiles: int = 0  # that sinks have copied for bulk loads
+    missingHFiles: int = 0  # among these, gone from the source, which did not keep them for the peer any more
     failedBatches: int = 0  # requests that had to be sent again
     logEditsRead: int = 0
     logReadInBytes: int = 0

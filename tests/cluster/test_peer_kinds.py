@@ -12,7 +12,7 @@ import pytest
 
 from embedded.client import GLOBAL, LOCAL
 from embedded.wire import delete_column, delete_row, put
-from tests.cluster.walferry_runs import plan, roll, ship_one, source_of
+from tests.cluster.walferry_runs import plan, positions, roll, ship_one, source_of
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
 from walferry.summary import GroupSummary, Status
@@ -186,3 +186,31 @@ def test_tags_and_times_to_live_arrive_with_their_cells(sides, both, peer):
         b"lives": 2 + 1 + 8,
         b"both": 2 + 1 + 8 + 2 + 1 + 1000,
     }
+
+
+def test_a_serial_peer_is_refused_and_its_queue_stays_as_it_is(sides, both, unique):
+    table, peer = both({"f": GLOBAL}), unique("peer")
+    sides.source.add_peer(
+        peer, sides.slave.address.cluster_key, enabled=False, configuration={"walferry.managed": "true"}, serial=True
+    )
+    try:
+        sides.source.write(table, [put("row", {"f:q": b"1"})])
+        sides.source.roll_wals()
+        before = positions(sides.at, peer)
+        summary = ship_one(sides.at, peer, roll_first=False)
+        assert summary.status is Status.FAILED
+        assert summary.error == (
+            f"peer {peer}: it is serial. Walferry keeps the order within a region, not across its moves: set SERIAL => false"
+        )
+        assert positions(sides.at, peer) == before
+        assert sides.slave.count_rows(table) == 0
+    finally:
+        sides.source.remove_peer(peer)
+
+
+def test_families_of_the_old_scope_serial_are_local_to_a_peer_that_is_not_as_in_hbase(sides, both, peer):
+    """ScopeWALEntryFilter: only REPLICATION_SCOPE_GLOBAL goes to peers."""
+    table = both({"f": GLOBAL, "s": pb.REPLICATION_SCOPE_SERIAL})
+    sides.source.write(table, [put("row", {"f:q": b"1", "s:q": b"2"}), put("other", {"s:q": b"3"})])
+    assert batch(sides.at, peer, "run").cellsFiltered == 2  # of the one entry
+    assert columns_at(sides.slave, table) == {"f:q"}

@@ -1,5 +1,8 @@
 """The filters, against a plain reading of HBase's filter chain over decoded messages."""
 
+import os
+import subprocess
+import sys
 import uuid
 
 import numpy as np
@@ -97,10 +100,38 @@ def test_an_entry_without_scopes_is_dropped():
     assert reasons(window_of(entry(put(), scopes={}), entry(put(b"g")))) == [Reason.NOT_GLOBAL, Reason.NOT_GLOBAL]
 
 
-def test_a_marker_is_dropped_and_a_bulk_load_is_named():
-    marker = entry(put(b"METAFAMILY", qualifier=b"HBASE::FLUSH"), scopes={})
-    bulk_load = entry(put(b"METAFAMILY", qualifier=b"HBASE::BULK_LOAD"))
-    assert reasons(window_of(marker, bulk_load)) == [Reason.NOT_GLOBAL, Reason.BULK_LOAD]
+@pytest.mark.parametrize("scopes", [{}, {b"f": GLOBAL}, {b"METAFAMILY": GLOBAL, b"f": GLOBAL}])
+@pytest.mark.parametrize(
+    ("qualifier", "reason"),
+    [
+        (b"HBASE::BULK_LOAD", Reason.BULK_LOAD),
+        (b"HBASE::COMPACTION", Reason.COMPACTION),
+        (b"HBASE::FLUSH", Reason.FLUSH),
+        (b"HBASE::REGION_EVENT", Reason.REGION_EVENT),
+        (b"HBASE::REGION_EVENT::REGION_OPEN", Reason.REGION_EVENT),
+        (b"HBASE::REGION_EVENT::REGION_CLOSE", Reason.REGION_EVENT),
+        (b"HBASE::REPLICATION_MARKER", Reason.REPLICATION_MARKER),
+    ],
+)
+def test_a_marker_is_never_shipped_whatever_its_scopes_and_is_named(qualifier, reason, scopes):
+    assert reasons(window_of(entry(put(b"METAFAMILY", qualifier=qualifier), scopes=scopes))) == [reason]
+
+
+@pytest.mark.parametrize("qualifier", [b"", b"HBASE::", b"HBASE::FLUSHED", b"HBASE::BULK_LOAD2", b"hbase::flush"])
+def test_what_is_no_marker_of_hbase_is_an_edit_as_any_other(qualifier):
+    edit = put(b"METAFAMILY", qualifier=qualifier)
+    assert reasons(window_of(entry(edit), entry(edit, scopes={b"METAFAMILY": GLOBAL}))) == [Reason.NOT_GLOBAL, Reason.SHIPPED]
+
+
+def test_a_marker_s_qualifier_in_a_family_of_its_own_is_an_edit_as_any_other():
+    assert reasons(window_of(entry(put(b"f", qualifier=b"HBASE::FLUSH")))) == [Reason.SHIPPED]
+
+
+def test_edits_beside_a_marker_are_shipped_without_it():
+    e = entry(put(row=b"a"), put(b"METAFAMILY", qualifier=b"HBASE::FLUSH"), put(row=b"b"), put(b"l"))
+    request, cells = request_of(window_of(e))
+    assert cells == put(row=b"a").encode() + put(row=b"b").encode()
+    assert request.entry[0].associated_cell_count == 2
 
 
 def test_system_tables_are_dropped_but_for_acl_and_labels():
@@ -153,7 +184,8 @@ def test_unparsable_scopes_name_the_file_and_the_offset():
 
 names = st.sampled_from([b"t", b"u", b"ns:t", b"hbase:meta", b"hbase:acl"])
 families = st.sampled_from([b"f", b"g", b"", b"METAFAMILY", b"ff"])
-cells_ = st.builds(put, families, st.binary(max_size=3), st.binary(max_size=20), st.binary(max_size=4))
+qualifiers = st.binary(max_size=4) | st.sampled_from([b"HBASE::FLUSH", b"HBASE::COMPACTION", b"HBASE::REGION_EVENT::x"])
+cells_ = st.builds(put, families, st.binary(max_size=3), st.binary(max_size=20), qualifiers)
 entries_ = st.builds(
     lambda cells, table, scopes, ids: entry(*cells, table=table, scopes=scopes, ids=tuple(ids)),
     st.lists(cells_, max_size=6),
@@ -161,6 +193,10 @@ entries_ = st.builds(
     st.dictionaries(families, st.sampled_from([0, 1, 2]), max_size=4),
     st.lists(st.sampled_from([SOURCE, SLAVE, OTHER]), max_size=3),
 )
+
+
+def is_marker(cell: Cell) -> bool:
+    return cell.family == b"METAFAMILY" and cell.qualifier.startswith(b"HBASE::")
 
 
 @settings(max_examples=300)
@@ -172,7 +208,7 @@ def test_the_compiled_filter_does_what_a_plain_one_over_messages_does(entries):
             continue
         global_families = {s.family for s in e.key.scopes if s.scope_type == GLOBAL}
         ids = [uuid.UUID(int=i.most_sig_bits << 64 | i.least_sig_bits) for i in e.key.cluster_ids]
-        cells = [c for c in e.cells if c.family in global_families]
+        cells = [c for c in e.cells if c.family in global_families and not is_marker(c)]
         if not cells or SLAVE in ids:
             continue
         key = pb.WALKey.FromString(e.key.SerializeToString())
@@ -193,3 +229,14 @@ def test_joined_shipments_are_one_request_in_order():
     request = pb.ReplicateWALEntryRequest.FromString(b"".join(e.tobytes() for e in joined.entries))
     assert (joined.entry_count, joined.cell_count, joined.row_count) == (len(request.entry), 3, 3)
     assert b"".join(c.tobytes() for c in joined.cells) == b"".join(put(value=bytes([i])).encode() for i in (0, 2, 3))
+
+
+def test_no_kernel_reaches_outside_of_its_buffer_whatever_is_in_it(tmp_path):
+    env = os.environ | {
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_CACHE_DIR": str(tmp_path),  # or the kernels compiled without checks would be taken
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [sys.executable, "-m", "tests.unit.filters_bounds_checked"]
+    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=500, check=False)
+    assert (run.returncode, run.stdout) == (0, "within bounds\n"), run.stderr

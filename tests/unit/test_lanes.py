@@ -15,7 +15,7 @@ from walferry.acknowledged import Acknowledged, WalOffset
 from walferry.filters import FilterRules, filter_window, uuid_field
 from walferry.lanes import LaneLimits, Lanes, Stopped
 from walferry.protos import hbase_pb2 as pb
-from walferry.shipment import Shipment
+from walferry.shipment import Shipment, assemble
 from walferry.wal.reader import Window
 from walferry.wal.scan import scan_entries
 
@@ -191,3 +191,22 @@ def test_stopping_wakes_a_waiting_reader_and_ends_the_lanes():
     assert len(sinks.shipments) == sinks.begun  # what was on its way, and nothing more
     with pytest.raises(Stopped):
         run.dispatch(window(1, 1))
+
+
+@pytest.mark.parametrize("alone", [{0}, {7}, {3, 4}, {0, 1, 2, 5, 9}, set(range(10))])
+def test_what_goes_alone_keeps_its_place_among_its_region_s_edits(alone):
+    sinks = Sinks()
+    run = Run(sinks.ship, 2, LaneLimits(shipment_entries=3))
+    w = window(10, 2)
+    kept = filter_window(w, RULES, "wal")
+    shipments = {i: assemble(w, kept, np.array([i]), MARK) for i in alone}
+    for i in alone:
+        kept.cells[i] = i % 2  # also where the filter has left nothing of it
+    run.lanes.dispatch(w, kept, 0, shipments)
+    run.acknowledged.read_to(WalOffset(0, int(w.next_positions[-1])))
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert not run.failures
+    assert sinks.sequence_ids() == {b"region0": [0, 2, 4, 6, 8], b"region1": [1, 3, 5, 7, 9]}
+    assert all(any(s is shipment for s in sinks.shipments) for shipment in shipments.values())
+    assert run.acknowledged.safe() == WalOffset(0, int(w.next_positions[-1]))

@@ -26,6 +26,16 @@ def test_it_survives_the_way_to_a_spark_job():
     assert SourceCluster.from_json(source.to_json()).nodes == ZNodes("/hbase-secure", QueueLayout.CLASSIC)
 
 
+@pytest.mark.parametrize(("flag", "skips"), [(True, True), (False, False), ("true", True), ("false", False)])
+def test_what_bulk_loads_need_is_optional(flag, skips):
+    source = SourceCluster.from_connection("zk1", None, EXTRA)
+    assert (source.replication_cluster_id, source.root_dir, source.skip_bulk_loads) == (None, None, False)
+    extra = {**EXTRA, "replication_cluster_id": "east", "root_dir": "hdfs://nn/hbase/", "skip_bulk_loads": flag}
+    source = SourceCluster.from_connection("zk1", None, extra)
+    assert (source.replication_cluster_id, source.root_dir, source.skip_bulk_loads) == ("east", "hdfs://nn/hbase", skips)
+    assert SourceCluster.from_json(source.to_json()) == source
+
+
 @pytest.mark.parametrize(
     ("host", "port", "extra", "field"),
     [
@@ -41,6 +51,11 @@ def test_it_survives_the_way_to_a_spark_job():
         ("zk1", 2181, {**EXTRA, "user": ""}, "user is ''"),
         ("zk1", 2181, {**EXTRA, "queue_layout": "3.x"}, "queue_layout is '3.x'; it must be one of '2.x', 'classic'"),
         ("zk1", 2181, {**EXTRA, "znode_root": "/hbase"}, "extra has znode_root"),
+        ("zk1", 2181, {**EXTRA, "replication_cluster_id": "a/b"}, "replication_cluster_id is 'a/b'; it must be the source's"),
+        ("zk1", 2181, {**EXTRA, "replication_cluster_id": ""}, "replication_cluster_id is ''"),
+        ("zk1", 2181, {**EXTRA, "root_dir": "/hbase"}, "root_dir is '/hbase'; it must be the URL of hbase.rootdir"),
+        ("zk1", 2181, {**EXTRA, "root_dir": "s3://user:pass@bucket/hbase"}, "root_dir holds a password"),
+        ("zk1", 2181, {**EXTRA, "skip_bulk_loads": "yes"}, "skip_bulk_loads is 'yes'; it must be true or false"),
     ],
 )
 def test_an_error_names_the_connection_and_the_field(host, port, extra, field):

@@ -321,3 +321,40 @@ def test_shipping_creates_nothing_under_the_cluster_s_own_znodes(zk: KazooClient
     assert before.keys() > after.keys()
     changed = {path for path in after if after[path] != before[path]}
     assert changed == {hbase.nodes.wal(SERVER, "p", wal(2)), hbase.nodes.wal(SERVER, f"p-{DEAD}", wal(2, DEAD))}
+
+
+def test_references_to_hfiles_are_removed_under_the_lease(zk: KazooClient, new_client: NewClient, hbase: HBaseZNodes) -> None:
+    parent = hbase.nodes.hfile_refs("p")
+    names = [f"file{i}_SeqId_7_" for i in range(1200)]  # more than one multi takes
+    for name in names[::2]:
+        hbase.zk.create(f"{parent}/{name}", makepath=True)
+    hbase.zk.create(f"{parent}/other")
+    lease = take(zk, hbase)
+    lease.remove_hfile_refs(names)
+    assert hbase.zk.get_children(parent) == ["other"]
+    lease.remove_hfile_refs(names)
+    lease.release()
+    take(new_client(), hbase, holder="run-2")
+    with pytest.raises(LeaseLost):
+        lease.remove_hfile_refs(["other"])
+    assert hbase.zk.get_children(parent) == ["other"]
+
+
+def test_references_of_a_peer_that_has_none_are_gone_already(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    take(zk, hbase).remove_hfile_refs(["a"])
+
+
+@pytest.mark.parametrize("name", ["", "..", "../q/file", "a/b"])
+def test_only_references_of_the_peer_are_removed(zk: KazooClient, hbase: HBaseZNodes, name: str) -> None:
+    lease = take(zk, hbase)
+    with pytest.raises(ValueError, match="not the name of an HFile"):
+        lease.remove_hfile_refs([name])
+
+
+def test_references_stay_when_the_peer_was_enabled(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.zk.create(f"{hbase.nodes.hfile_refs('p')}/a", makepath=True)
+    lease = take(zk, hbase)
+    hbase.set_state("p", "ENABLED")
+    with pytest.raises(EnabledPeer):
+        lease.remove_hfile_refs(["a"])
+    assert hbase.zk.exists(f"{hbase.nodes.hfile_refs('p')}/a")

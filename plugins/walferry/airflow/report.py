@@ -27,6 +27,8 @@ TOTALS = (
     "shippedOps",
     "shippedCells",
     "shippedBytes",
+    "shippedHFiles",
+    "missingHFiles",
     "logEditsRead",
     "logReadInBytes",
     "cellsFiltered",
@@ -104,6 +106,8 @@ def as_text(peer_id: str, plan: Mapping[str, Any] | None, reasons: Sequence[str]
             lines.append(f"({len(summaries) - len(shown)} more groups, all in the line of totals)")
         filtered = totals["filteredByReason"]
         lines += [f"logEditsFiltered {reason}: {count:,}" for reason, count in sorted(filtered.items())]
+        if totals["shippedHFiles"]:
+            lines.append(f"shippedHFiles, of bulk loads: {totals['shippedHFiles']:,}, gone before: {totals['missingHFiles']:,}")
         if totals["cellsFiltered"]:
             lines.append(f"cellsFiltered, of edits that were shipped in part: {totals['cellsFiltered']:,}")
     lines += [f"FAILED {reason}" for reason in reasons]

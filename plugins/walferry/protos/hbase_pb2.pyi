@@ -178,6 +178,34 @@ class WALKey(_message.Message):
     extended_attributes: _containers.RepeatedCompositeFieldContainer[Attribute]
     def __init__(self, encoded_region_name: _Optional[bytes] = ..., table_name: _Optional[bytes] = ..., log_sequence_number: _Optional[int] = ..., write_time: _Optional[int] = ..., cluster_id: _Optional[_Union[UUID, _Mapping]] = ..., scopes: _Optional[_Iterable[_Union[FamilyScope, _Mapping]]] = ..., following_kv_count: _Optional[int] = ..., cluster_ids: _Optional[_Iterable[_Union[UUID, _Mapping]]] = ..., nonceGroup: _Optional[int] = ..., nonce: _Optional[int] = ..., orig_sequence_number: _Optional[int] = ..., extended_attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ...) -> None: ...
 
+class StoreDescriptor(_message.Message):
+    __slots__ = ("family_name", "store_home_dir", "store_file", "store_file_size_bytes")
+    FAMILY_NAME_FIELD_NUMBER: _ClassVar[int]
+    STORE_HOME_DIR_FIELD_NUMBER: _ClassVar[int]
+    STORE_FILE_FIELD_NUMBER: _ClassVar[int]
+    STORE_FILE_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    family_name: bytes
+    store_home_dir: str
+    store_file: _containers.RepeatedScalarFieldContainer[str]
+    store_file_size_bytes: int
+    def __init__(self, family_name: _Optional[bytes] = ..., store_home_dir: _Optional[str] = ..., store_file: _Optional[_Iterable[str]] = ..., store_file_size_bytes: _Optional[int] = ...) -> None: ...
+
+class BulkLoadDescriptor(_message.Message):
+    __slots__ = ("table_name", "encoded_region_name", "stores", "bulkload_seq_num", "cluster_ids", "replicate")
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    ENCODED_REGION_NAME_FIELD_NUMBER: _ClassVar[int]
+    STORES_FIELD_NUMBER: _ClassVar[int]
+    BULKLOAD_SEQ_NUM_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_IDS_FIELD_NUMBER: _ClassVar[int]
+    REPLICATE_FIELD_NUMBER: _ClassVar[int]
+    table_name: TableName
+    encoded_region_name: bytes
+    stores: _containers.RepeatedCompositeFieldContainer[StoreDescriptor]
+    bulkload_seq_num: int
+    cluster_ids: _containers.RepeatedScalarFieldContainer[str]
+    replicate: bool
+    def __init__(self, table_name: _Optional[_Union[TableName, _Mapping]] = ..., encoded_region_name: _Optional[bytes] = ..., stores: _Optional[_Iterable[_Union[StoreDescriptor, _Mapping]]] = ..., bulkload_seq_num: _Optional[int] = ..., cluster_ids: _Optional[_Iterable[str]] = ..., replicate: _Optional[bool] = ...) -> None: ...
+
 class WrappedKey(_message.Message):
     __slots__ = ("algorithm", "length", "data", "iv", "hash", "hash_algorithm")
     ALGORITHM_FIELD_NUMBER: _ClassVar[int]

@@ -93,14 +93,15 @@ class Shipper:
         self._current: Connection | None = None
         self.failed_batches = 0
 
-    def ship(self, shipment: Shipment, deadline: float) -> ServerName:
+    def ship(self, shipment: Shipment, deadline: float, first_timeout: float | None = None) -> ServerName:
         """Send until a server acknowledges; returns which one did. `deadline` is on the clock, time.monotonic by default.
 
-        A first try that begins before the deadline has its whole time: a slave that is only slow is not unreachable.
+        `first_timeout`: seconds that a server has at the first try, for a shipment that gives it much to do. A first try that
+        begins before the deadline has its whole time: a slave that is only slow is not unreachable.
         Raises SlaveUnreachable at the deadline, ShippingStopped, RequestTooLarge, and a RemoteError that says itself that
         a retry is of no use, such as TableNotFound. A shipment that was not acknowledged may have been applied all the same.
         """
-        tries, call_timeout = 0, self._retries.call_timeout_s
+        tries, call_timeout = 0, first_timeout or self._retries.call_timeout_s
         last_error = "none: the deadline had passed already"
         while True:
             for failures in range(1, self._retries.tries + 1):
@@ -117,7 +118,8 @@ class Shipper:
                         raise
                     last_error = str(e)
                     if isinstance(e, RpcTimeout) and e.what == METHOD:
-                        call_timeout = min(call_timeout + self._retries.call_timeout_s, self._retries.max_call_timeout_s)
+                        longest = max(self._retries.max_call_timeout_s, first_timeout or 0)
+                        call_timeout = min(call_timeout + self._retries.call_timeout_s, longest)
                 self._pause(failures, deadline, last_error)
             self._sinks.redraw()
 

@@ -55,6 +55,10 @@ class ZNodes:
         """Parent of one znode per server that has queues; its cversion is HBase's optimistic lock on where WALs are queued."""
         return f"{self.base}/replication/rs"
 
+    def hfile_refs(self, peer_id: str) -> str:
+        """Parent of one znode for each bulk-loaded HFile that the peer has still to get; HBase deletes no such file."""
+        return f"{self.base}/replication/hfile-refs/{peer_id}"
+
     @property
     def locked(self) -> bool:
         """Whether who claims a server's queues makes the znode `lock` in it. In 2.x that name would be taken for a queue."""

@@ -4,20 +4,20 @@ The lease is a hold (zk/hold.py) at <root>/leases/<cluster>/<peer>/<group>. Each
 the DISABLED that was seen at first, so a peer that is enabled under our hands ends the writes too. The lease's znode is never
 deleted: a new one would count from 0 again and let an old holder pass.
 
-Below /hbase only positions of queued WALs are set, and only finished WALs and emptied queues of dead servers are deleted; nothing
-is created there. HBase may move a queue between any two of our calls: a WAL that is not where it was is looked for in all queues
-of its peer.
+Below /hbase only positions of queued WALs are set, and only finished WALs, emptied queues of dead servers and the references to
+bulk-loaded HFiles that the slave has got are deleted; nothing is created there. HBase may move a queue between any two of our
+calls: a WAL that is not where it was is looked for in all queues of its peer.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 
 from walferry.wal.names import parse_wal_name
-from walferry.zk.client import children, read
+from walferry.zk.client import children, read, read_all
 from walferry.zk.cluster import live_servers
 from walferry.zk.errors import LastWal, LeaseHeld, LeaseLost, WalGone, ZkError
 from walferry.zk.hold import Guard, Hold, Outcome
@@ -28,6 +28,7 @@ from walferry.zk.queues import find_wal
 from walferry.zk.values import decode_position, encode_position
 
 DEFAULT_ROOT = "/walferry"
+REFS_AT_ONCE = 500  # znodes of a length of 100 bytes or so in one multi, which ZooKeeper bounds at 1 MB
 TRIES = 50  # each time the WAL was moved or its position changed between our reading and our writing
 
 
@@ -136,6 +137,28 @@ class Lease:
             self._hold.check()
             return not self._is_live(f"{queue_path}/") and self._remove_if_empty(queue_path)
 
+    def remove_hfile_refs(self, names: Sequence[str]) -> None:
+        """Let HBase clean these bulk-loaded HFiles as far as this peer is concerned: the slave has their cells.
+
+        What is gone already is no error. Raises ValueError for what is no file's name.
+        """
+        parent = self._nodes.hfile_refs(self.peer_id)
+        for name in names:
+            if not is_file_name(name):
+                raise ValueError(f"{name!r} is not the name of an HFile")
+        with self._lock:
+            self._hold.check()
+            for start in range(0, len(names), REFS_AT_ONCE):
+                some = [f"{parent}/{name}" for name in names[start : start + REFS_AT_ONCE]]
+                there = [path for path, znode in zip(some, read_all(self._zk, some), strict=True) if znode is not None]
+                while there:
+                    refusal = self._write(_deletions(there)).refusal
+                    if refusal is None:
+                        break
+                    if not isinstance(refusal.error, NoNodeError):
+                        raise refusal.error
+                    del there[refusal.operation]  # by an earlier try of ours whose answer was lost, or with the peer
+
     def release(self) -> None:
         """Give the lease up, so that the next holder need not wait for the session's end; harmless when it is lost already."""
         with self._lock:
@@ -203,6 +226,19 @@ class Lease:
         if refusal is None or isinstance(refusal.error, (NoNodeError, NotEmptyError)):
             return refusal is None or isinstance(refusal.error, NoNodeError)
         raise refusal.error
+
+
+def is_file_name(name: str) -> bool:
+    """Whether this is one component of a path, so that nothing else than a file in its folder can be meant."""
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
+
+
+def _deletions(paths: Sequence[str]) -> Callable[[TransactionRequest], None]:
+    def operations(multi: TransactionRequest) -> None:
+        for path in paths:
+            multi.delete(path)
+
+    return operations
 
 
 def _deletion(path: str, newer: str | None) -> Callable[[TransactionRequest], None]:

@@ -14,6 +14,13 @@ def test_a_server_name_is_read_back_from_what_it_is_written_as() -> None:
     assert ServerName.parse_encoded(SERVER.encoded()) == SERVER
 
 
+@pytest.mark.parametrize("host", ["2001:db8::1", "::1", "fe80::1%eth0", "ip-10-46-221-101.ec2.internal", "10.0.0.7", "a_b"])
+def test_hosts_of_all_kinds_are_written_as_java_s_url_encoder_writes_them(host: str) -> None:
+    server = ServerName(host, 16020, 17)
+    assert server.encoded() == host.replace("%", "%25").replace(":", "%3A") + "%2C16020%2C17"
+    assert ServerName.parse_encoded(server.encoded()) == ServerName.parse(str(server)) == server
+
+
 @pytest.mark.parametrize("text", ["", "host", "host,16020", "host,x,1", "a,1,2,3", "a b,1,2", ",1,2", "h,1,2\n"])
 def test_what_is_no_server_name_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match="not a server name") as e:
@@ -34,6 +41,19 @@ def test_what_is_no_server_name_is_refused_by_name(text: str) -> None:
             SERVER,
             False,
         ),
+        ("2001%3Adb8%3A%3A1%2C16020%2C17.21", "2001%3Adb8%3A%3A1%2C16020%2C17", 21, ServerName("2001:db8::1", 16020, 17), False),
+        (
+            "%3A%3A1%2C16020%2C17.%3A%3A1%2C16020%2C17.regiongroup-1.22",
+            "%3A%3A1%2C16020%2C17.%3A%3A1%2C16020%2C17.regiongroup-1",
+            22,
+            ServerName("::1", 16020, 17),
+            False,
+        ),
+        ("fe80%3A%3A1%25eth0%2C1%2C2.23", "fe80%3A%3A1%25eth0%2C1%2C2", 23, ServerName("fe80::1%eth0", 1, 2), False),
+        ("10.0.0.7%2C16020%2C17.24", "10.0.0.7%2C16020%2C17", 24, ServerName("10.0.0.7", 16020, 17), False),
+        # regiongrouping.strategy=namespace, and identity: a group for each namespace, or for each region
+        (f"{SERVER.encoded()}.{SERVER.encoded()}.my_ns.25", f"{SERVER.encoded()}.{SERVER.encoded()}.my_ns", 25, SERVER, False),
+        (f"{SERVER.encoded()}.{'0a' * 16}.26", f"{SERVER.encoded()}.{'0a' * 16}", 26, SERVER, False),
         (f"{SERVER.encoded()}.default.20", f"{SERVER.encoded()}.default", 20, SERVER, False),
         ("1.1.1.2,60020.1214", "1.1.1.2,60020", 1214, None, False),
     ],

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from walferry.zk.queue_ids import QueueId, parse_queue_id
 
-HOSTS = st.from_regex(re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,30}[a-z0-9])?", re.ASCII), fullmatch=True)
+NAMES = st.from_regex(re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,30}[a-z0-9])?", re.ASCII), fullmatch=True)
+HOSTS = NAMES | st.ip_addresses().map(str)
 SERVERS = st.builds("{},{},{}".format, HOSTS, st.integers(1, 65535), st.integers(0, 2**63 - 1))
 PEERS = st.from_regex(re.compile(r"[A-Za-z0-9_.]{1,10}", re.ASCII), fullmatch=True)
 
@@ -23,6 +24,11 @@ def test_dashes_in_host_names_separate_nothing() -> None:
     parsed = parse_queue_id("2-ip-10-46-221-101.ec2.internal,52170,1364333181125-a-b,1,2")
     assert parsed == QueueId("2", ("ip-10-46-221-101.ec2.internal,52170,1364333181125", "a-b,1,2"))
     assert parsed.recovered
+
+
+def test_ipv6_hosts_are_servers_as_any_other() -> None:
+    parsed = parse_queue_id("2-2001:db8::1,16020,17-fe80::1%eth0,1,2-a-b,3,4")
+    assert parsed == QueueId("2", ("2001:db8::1,16020,17", "fe80::1%eth0,1,2", "a-b,3,4"))
 
 
 def test_a_plain_peer_id_is_a_queue_that_was_never_claimed() -> None:

@@ -1,0 +1,255 @@
+"""Bulk loads between two real clusters with hbase.replication.bulkload.enabled, and the markers that such a source writes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from embedded import wire
+from embedded.client import GLOBAL, LOCAL
+from embedded.hbase import write_site
+from embedded.standalone import StandaloneCluster
+from tests.cluster.conftest import Sides
+from tests.cluster.walferry_runs import positions, ship_one, source_of
+from walferry.summary import GroupSummary, Status
+from walferry.zk.client import children, connected
+
+SCOPES = {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}
+
+
+@pytest.fixture(scope="module")
+def sides(cluster_folder: Path, java_client: Callable[..., object]) -> Iterator[Sides]:
+    """Two clusters that each replicate bulk loads, `east` and `west`; `east` writes replication markers too."""
+    conf = cluster_folder / "bulk" / "replication-conf"
+    clusters = [
+        StandaloneCluster(
+            cluster_folder / "bulk" / name,
+            {
+                "hbase.replication.bulkload.enabled": "true",
+                "hbase.replication.cluster.id": name,
+                "hbase.replication.conf.dir": str(conf),
+                "hbase.regionserver.replication.marker.enabled": str(name == "east").lower(),
+                "hbase.regionserver.replication.marker.chore.duration": "1000",
+            },
+            name=name,
+        )
+        for name in ("east", "west")
+    ]
+    for name in ("east", "west"):
+        write_site(conf / name / "core-site.xml", {"fs.defaultFS": "file:///"})
+    try:
+        for cluster in clusters:
+            cluster.launch()
+        for cluster in clusters:
+            cluster.await_ready()
+        east, west = clusters
+        at = replace(source_of(east.address), replication_cluster_id="east")
+        yield Sides(east, west, java_client(east.address), java_client(west.address), at)  # type: ignore[arg-type]
+    finally:
+        for cluster in clusters:
+            cluster.kill()
+
+
+@pytest.fixture
+def table(both: Callable[..., str]) -> str:
+    return both(SCOPES, splits=[b"row5"])
+
+
+def puts(families: str = "fgl", rows: range = range(10), value: bytes = b"loaded") -> list[wire.Mutation]:
+    return [wire.put(f"row{i}", {f"{family}:q": value + b" %d" % i for family in families}) for i in rows]
+
+
+def load(sides: Sides, table: str, mutations: list[wire.Mutation] | None = None) -> None:
+    sides.source.bulk_load(table, mutations or puts(), f"file://{sides.source_cluster.folder}/hfiles")
+
+
+def references(sides: Sides, peer: str) -> list[str]:
+    with connected(sides.at.quorum) as zk:
+        return children(zk, sides.at.nodes.hfile_refs(peer)) or []
+
+
+def cells(client, table: str, families: str) -> list[tuple[bytes, bytes, bytes]]:
+    return [(c.row, c.family, c.value) for c in client.scan_all(table, list(families))]
+
+
+def done(summary: GroupSummary) -> GroupSummary:
+    assert summary.status is Status.DONE, summary.error
+    return summary
+
+
+@pytest.mark.timeout(900)
+def test_bulk_loaded_rows_arrive_and_their_files_are_let_go(sides, table, peer):
+    sides.source.write(table, puts(value=b"before"))
+    load(sides, table)
+    load(sides, table, puts(rows=range(20, 25)))
+    sides.source.write(table, puts("f", range(30, 32)))
+    held = references(sides, peer)
+    assert len(held) >= 6  # two regions' and one region's, of f and g; 2.6.1 makes them for those of l too
+    summary = done(ship_one(sides.at, peer))
+    assert summary.shippedHFiles == 6
+    assert "bulk_load" not in summary.logEditsFiltered
+    assert references(sides, peer) == []
+    compared = sides.source.compare(table, sides.slave, families=["f", "g"])
+    assert compared.same, compared.examples
+    assert compared.left >= 32
+    assert sides.slave.scan_all(table, ["l"]) == []
+    assert len(sides.source.scan_all(table, ["l"])) == 15
+
+
+def test_a_peer_for_some_families_gets_the_files_of_these(sides, table, unique):
+    peer = unique("peer")
+    other = unique("t")
+    for client in (sides.source, sides.slave):
+        client.create_table(other, SCOPES)
+    sides.source.roll_wals()
+    sides.source.add_peer(
+        peer, sides.slave_cluster.address.cluster_key, enabled=False, configuration={"walferry.managed": "true"},
+        table_families={table: ["g"]},
+    )  # fmt: skip
+    try:
+        load(sides, table)
+        load(sides, other)
+        assert len(references(sides, peer)) == 2
+        summary = done(ship_one(sides.at, peer))
+        assert summary.shippedHFiles == 2
+        assert references(sides, peer) == []
+        assert cells(sides.slave, table, "g") == cells(sides.source, table, "g") != []
+        assert cells(sides.slave, table, "fl") == cells(sides.slave, other, "fgl") == []
+    finally:
+        sides.source.remove_peer(peer)
+
+
+def test_a_bulk_load_keeps_its_place_among_the_region_s_edits(sides, table, peer):
+    """The same cell, with the same timestamp, is put, loaded, and put again: the last one counts, here as there."""
+
+    def at_5(value: bytes, rows: range) -> list[wire.Mutation]:
+        return [wire.put(f"row{i}", {"f:q": value}, timestamp=5) for i in rows]
+
+    sides.source.write(table, at_5(b"first", range(10)))
+    load(sides, table, at_5(b"loaded", range(10)))
+    sides.source.write(table, at_5(b"last", range(5)))
+    load(sides, table, at_5(b"loaded again", range(2)))
+    done(ship_one(sides.at, peer))
+    expected = [b"loaded again"] * 2 + [b"last"] * 3 + [b"loaded"] * 5
+    assert [value for _, _, value in cells(sides.source, table, "f")] == expected
+    assert [value for _, _, value in cells(sides.slave, table, "f")] == expected
+
+
+def test_files_that_were_archived_are_copied_from_there(sides, table, peer):
+    load(sides, table)
+    loaded = cells(sides.source, table, "fg")
+    sides.source.drop_table(table)
+    assert len(references(sides, peer)) >= 4
+    done(ship_one(sides.at, peer))
+    assert cells(sides.slave, table, "fg") == loaded != []
+    assert references(sides, peer) == []
+
+
+def test_a_load_that_the_slave_cannot_copy_stops_its_queue_and_is_shipped_once_it_can(sides, table, peer):
+    sides.source.write(table, puts("f", range(3)))
+    load(sides, table)
+    before = references(sides, peer)
+    failed = ship_one(replace(sides.at, replication_cluster_id="nowhere"), peer, deadline=12, run_id="first")
+    assert failed.status is Status.FAILED
+    print(failed.error)
+    regions = [region.encoded_name for region in sides.source.regions(table)]
+    assert any(f"bulk load of region {region} of table {table} (f/" in failed.error for region in regions)
+    assert "<hbase.replication.conf.dir>/nowhere" in failed.error
+    assert failed.failedBatches > 0
+    assert references(sides, peer) == before
+    queued = positions(sides.at, peer)
+    assert len(queued) == 2
+    done(ship_one(sides.at, peer, run_id="second"))
+    assert sides.source.compare(table, sides.slave, families=["f", "g"]).same
+    assert references(sides, peer) == []
+
+
+def test_a_load_stops_its_queue_until_somebody_says_how_it_is_shipped_or_that_it_is_not(sides, table, peer):
+    unsaid = replace(sides.at, replication_cluster_id=None)
+    sides.source.write(table, puts("f", range(30, 40), b"before"))
+    load(sides, table)
+    sides.source.write(table, puts("f", range(40, 50), b"after"))
+    failed = ship_one(unsaid, peer, run_id="first")
+    assert failed.status is Status.FAILED
+    print(failed.error)
+    assert f"of table {table}" in failed.error
+    assert "Set replication_cluster_id" in failed.error
+    assert {value[:6] for _, _, value in cells(sides.slave, table, "fg")} == {b"before"}
+    skipped = done(ship_one(replace(unsaid, skip_bulk_loads=True), peer, run_id="second"))
+    assert skipped.logEditsFiltered["bulk_load"] == 2  # one a region
+    assert {value[:6] for _, _, value in cells(sides.slave, table, "fg")} == {b"before", b"after "}
+    assert len(references(sides, peer)) >= 4
+
+
+def test_a_lost_file_stops_its_queue_until_its_reference_is_deleted(sides, table, peer):
+    load(sides, table, puts("fg"))
+    victim = references(sides, peer)[0]
+    (file,) = Path(sides.source_cluster.folder, "root").rglob(victim)
+    file.unlink()
+    failed = ship_one(sides.at, peer, run_id="first")
+    assert failed.status is Status.FAILED
+    print(failed.error)
+    assert f"/hbase/replication/hfile-refs/{peer}/{victim}" in failed.error
+    with connected(sides.at.quorum) as zk:
+        zk.delete(f"{sides.at.nodes.hfile_refs(peer)}/{victim}")
+    summary = done(ship_one(sides.at, peer, run_id="second"))
+    assert summary.missingHFiles == 1
+    assert 0 < len(cells(sides.slave, table, "fg")) < 20
+
+
+def test_a_ring_of_clusters_loads_no_file_twice(sides, table, peer, managed_peer):
+    sides.slave.roll_wals()
+    back = managed_peer(sides.slave_cluster.address, sides.source_cluster.address)
+    west = replace(source_of(sides.slave_cluster.address), replication_cluster_id="west")
+    load(sides, table)
+    assert done(ship_one(sides.at, peer)).shippedHFiles == 4
+    with connected(west.quorum) as zk:
+        assert len(children(zk, west.nodes.hfile_refs(back)) or ()) == 4
+    summary = done(ship_one(west, back))
+    assert (summary.shippedHFiles, summary.logEditsFiltered["from_slave"]) == (0, 2)
+    with connected(west.quorum) as zk:
+        assert not children(zk, west.nodes.hfile_refs(back))
+    assert sides.source.compare(table, sides.slave, families=["f", "g"]).same
+
+
+def test_markers_never_arrive(sides, table, peer):
+    """With bulk load replication on, HBase leaves scopes to all of them."""
+    for i in range(4):
+        sides.source.write(table, puts("fg", range(10 * i, 10 * i + 10)))
+        sides.source.flush(table)
+    sides.source.major_compact(table)
+    filtered: Counter[str] = Counter()
+    give_up = time.monotonic() + 120
+    wanted = {"flush", "compaction", "region_event", "replication_marker"}
+    run = 0
+    while not wanted <= filtered.keys():
+        assert time.monotonic() < give_up, filtered
+        run += 1
+        if run == 2:
+            sides.source.create_table(f"{table}other", {"f": GLOBAL})  # opens a region
+        filtered.update(done(ship_one(sides.at, peer, run_id=f"run{run}")).logEditsFiltered)
+        time.sleep(1)
+    assert filtered.keys() <= wanted | {"system_table", "not_global"}, filtered
+    assert sides.source.compare(table, sides.slave, families=["f", "g"]).same
+    assert {c.family for c in sides.slave.scan_all(table)} == {b"f", b"g"}
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_without_bulk_load_replication_in_the_source_loads_are_counted(standalone_pair, java_client, managed_peer, unique, told):
+    source, slave = java_client(standalone_pair.source.address), java_client(standalone_pair.slave.address)
+    table = unique("t")
+    for client in (source, slave):
+        client.create_table(table, SCOPES)
+    source.roll_wals()
+    peer = managed_peer(standalone_pair.source.address, standalone_pair.slave.address)
+    source.bulk_load(table, puts(), f"file://{standalone_pair.source.folder}/hfiles")
+    source.write(table, puts("f", range(40, 42)))
+    at = source_of(standalone_pair.source.address)
+    summary = done(ship_one(replace(at, replication_cluster_id="east") if told else at, peer))
+    assert summary.logEditsFiltered["bulk_load"] == 1
+    assert len(slave.scan_all(table)) == 2
