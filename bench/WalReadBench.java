@@ -10,10 +10,12 @@ import java.util.TreeMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hbase.ArrayBackedTag;
 import org.apache.hadoop.hbase.HBaseConfiguration;
 import org.apache.hadoop.hbase.HConstants;
 import org.apache.hadoop.hbase.KeyValue;
 import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.Tag;
 import org.apache.hadoop.hbase.util.Bytes;
 import org.apache.hadoop.hbase.wal.WAL;
 import org.apache.hadoop.hbase.wal.WALEdit;
@@ -26,23 +28,36 @@ import org.apache.hadoop.hbase.wal.WALStreamReader;
  * HBase's own WAL writer and reader, for bench.wal_read. Commands come on standard input, a line each, and are answered by one:
  *
  * <pre>
- * write PATH BYTES CELLS_AN_ENTRY   writes a WAL of about that size, answers "written"
+ * write PATH BYTES CELLS_AN_ENTRY [NAME=VALUE]*   writes a WAL of about that size with these settings, answers "written"
  * read PATH                         iterates it with HBase's reader, answers "nanoseconds, CPU nanoseconds, entries, cells"
  * </pre>
  */
 public final class WalReadBench {
   private static final int REGIONS = 8;
   private static final byte[] FAMILY = Bytes.toBytes("f");
+  private static final byte[] WORDS = new byte[8 * 16];
+
+  static {
+    new Random(2).nextBytes(WORDS);
+  }
 
   public static void main(String[] args) throws IOException {
     Configuration conf = HBaseConfiguration.create();
     conf.setBoolean("hbase.unsafe.stream.capability.enforce", false); // local files cannot be synced for sure
+    for (String codec : new String[] {"lz4=aircompressor.Lz4Codec", "zstd=zstd.ZstdCodec"}) {
+      String[] parts = codec.split("=");
+      conf.set("hbase.io.compress." + parts[0] + ".codec", "org.apache.hadoop.hbase.io.compress." + parts[1]);
+    }
     FileSystem fs = FileSystem.getLocal(conf);
     BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
     for (String line = in.readLine(); line != null; line = in.readLine()) {
       String[] words = line.split(" ");
       if (words[0].equals("write")) {
-        write(fs, conf, new Path(words[1]), Long.parseLong(words[2]), Integer.parseInt(words[3]));
+        Configuration settings = new Configuration(conf);
+        for (int i = 4; i < words.length; i++) {
+          settings.set(words[i].split("=")[0], words[i].split("=")[1]);
+        }
+        write(fs, settings, new Path(words[1]), Long.parseLong(words[2]), Integer.parseInt(words[3]));
         System.out.println("written");
       } else {
         System.out.println(read(fs, conf, new Path(words[1])));
@@ -58,6 +73,7 @@ public final class WalReadBench {
     for (int i = 0; i < REGIONS; i++) {
       regions[i] = Bytes.toBytes(String.format("%016x%016x", random.nextLong(), random.nextLong()));
     }
+    boolean compressed = conf.getBoolean("hbase.regionserver.wal.enablecompression", false);
     long now = System.currentTimeMillis();
     long row = 0;
     try (WALProvider.Writer writer = WALFactory.createWALWriter(fs, path, conf)) {
@@ -66,8 +82,15 @@ public final class WalReadBench {
         for (int i = 0; i < cellsAnEntry; i++) {
           byte[] value = new byte[100];
           random.nextBytes(value);
+          if (compressed) { // as text is: a few bits in each byte
+            for (int b = 0; b < value.length; b++) {
+              value[b] = WORDS[(b & 7) + 8 * (value[b & ~7] & 15)];
+            }
+          }
           byte[] qualifier = Bytes.toBytes(i % 2 == 0 ? "a" : "b");
-          edit.add(new KeyValue(Bytes.toBytes(String.format("%016x", row)), FAMILY, qualifier, now, value));
+          byte[] key = Bytes.toBytes(String.format("%016x", row));
+          Tag[] tags = {new ArrayBackedTag((byte) 70, Bytes.toBytes("tag" + row % 50))};
+          edit.add(new KeyValue(key, FAMILY, qualifier, now, KeyValue.Type.Put, value, compressed ? tags : null));
           row += i % 2;
         }
         WALKeyImpl key = new WALKeyImpl(regions[random.nextInt(REGIONS)], TableName.valueOf("bench"), sequence, now + sequence,

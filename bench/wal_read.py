@@ -9,6 +9,9 @@
 
 The files are written by HBase's own writer: 100-byte values, 8 regions, and either two cells an entry (single puts of two
 columns) or 400 (batches). The scan is to reach 5 GB/s, and decoding to be faster than HBase's reader.
+
+Then the same of compressed files, with a tag a cell and values that are like text, in bytes of the file: there `read and scan`
+gives entries as they are shipped.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +30,7 @@ from typing import Self
 
 import numpy as np
 
-from embedded.jars import hbase_classpath
+from embedded.jars import codec_classpath, hbase_classpath
 from embedded.java import find_java, jvm_options
 from walferry.storage import open_wal
 from walferry.wal.arrow import read_batches
@@ -40,6 +43,18 @@ ROUNDS = int(os.environ.get("WALFERRY_BENCH_WAL_ROUNDS", "7"))
 WARM_UP = 4  # reads by which a JVM has compiled what matters
 WINDOW = 8 << 20
 SHAPES = {"2 cells an entry": 2, "400 cells an entry": 400}
+_WAL = "hbase.regionserver.wal"
+_DICTIONARIES = {f"{_WAL}.enablecompression": "true", f"{_WAL}.tags.enablecompression": "true"}
+COMPRESSIONS = {
+    "dictionaries without tags": {**_DICTIONARIES, f"{_WAL}.tags.enablecompression": "false"},
+    "dictionaries and tags": _DICTIONARIES,
+    **{
+        f"dictionaries, tags and {codec.upper()} values": {
+            **_DICTIONARIES, f"{_WAL}.value.enablecompression": "true", f"{_WAL}.value.compression.type": codec,
+        }
+        for codec in ("gz", "snappy", "lz4", "zstd")
+    },
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,7 +71,8 @@ class HBaseReader:
     """The JVM behind WalReadBench.java."""
 
     def __enter__(self) -> Self:
-        command = [find_java(), *jvm_options(), "-Xmx1g", "-cp", os.pathsep.join(map(str, hbase_classpath()))]
+        jars = os.pathsep.join(map(str, [*hbase_classpath(), *codec_classpath()]))
+        command = [find_java(), *jvm_options(), "-Xmx1g", "-cp", jars]
         command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", Path(__file__).with_name("WalReadBench.java")]
         self._jvm = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         return self
@@ -66,8 +82,9 @@ class HBaseReader:
         self._jvm.stdin.close()
         self._jvm.wait(timeout=60)
 
-    def write(self, path: Path, size: int, cells_an_entry: int) -> None:
-        self._ask(f"write {path} {size} {cells_an_entry}")
+    def write(self, path: Path, size: int, cells_an_entry: int, settings: Mapping[str, str]) -> None:
+        words = [f"{name}={value}" for name, value in settings.items()]
+        self._ask(" ".join(["write", str(path), str(size), str(cells_an_entry), *words]))
 
     def read(self, path: Path) -> Run:
         nanoseconds, cpu_nanoseconds, entries, cells = map(int, self._ask(f"read {path}").split())
@@ -133,17 +150,13 @@ def decode(path: Path) -> Run:
     return timer.stop(None, cells)
 
 
-def measure(hbase: HBaseReader, path: Path, shape: str) -> None:
+def measure(hbase: HBaseReader, path: Path, shape: str, ours: Mapping[str, Callable[[Path], Run]], judged: str) -> None:
+    """Run HBase's reader and `ours` in turns; the verdict is of the way `judged`."""
     size = path.stat().st_size / 1e6
     for _ in range(WARM_UP):
         expected = hbase.read(path)
     print(f"\n{shape}: {size:.0f} MB, {expected.entries:,} entries, {expected.cells:,} cells; MB/s, round by round")
-    ways: dict[str, Callable[[Path], Run]] = {
-        "HBase's reader": hbase.read,
-        "scan": scan,
-        "read and scan": read_and_scan,
-        "decode": decode,
-    }
+    ways: dict[str, Callable[[Path], Run]] = {"HBase's reader": hbase.read, **ours}
     for way in ways.values():
         way(path)  # ours are compiled, or loaded, at their first call
     runs: dict[str, list[Run]] = {name: [] for name in ways}
@@ -158,19 +171,23 @@ def measure(hbase: HBaseReader, path: Path, shape: str) -> None:
         rounds = " ".join(f"{speed:6.0f}" for speed in wall)
         figures = f"median {statistics.median(wall):6.0f}  best {max(wall):6.0f}  per CPU-second {statistics.median(cpu):6.0f}"
         print(f"  {name:15} {rounds}   {figures}")
-    pairs = list(zip(runs["HBase's reader"], runs["decode"], strict=True))
-    wall_ratio = statistics.median(theirs.seconds / ours.seconds for theirs, ours in pairs)
-    cpu_ratio = statistics.median(theirs.cpu_seconds / ours.cpu_seconds for theirs, ours in pairs)
-    print(f"  decode / HBase's reader, median of the rounds: {wall_ratio:.2f} (in CPU time {cpu_ratio:.2f})")
+    pairs = list(zip(runs["HBase's reader"], runs[judged], strict=True))
+    wall_ratio = statistics.median(theirs.seconds / own.seconds for theirs, own in pairs)
+    cpu_ratio = statistics.median(theirs.cpu_seconds / own.cpu_seconds for theirs, own in pairs)
+    print(f"  {judged} / HBase's reader, median of the rounds: {wall_ratio:.2f} (in CPU time {cpu_ratio:.2f})")
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="walferry-bench-") as folder, HBaseReader() as hbase:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # ours has one core; the JVM has been started and may use all
+        path = Path(folder) / "bench%2C16020%2C1.1"
         for shape, cells_an_entry in SHAPES.items():
-            path = Path(folder) / f"bench%2C16020%2C1.{cells_an_entry}"
-            hbase.write(path, MEGABYTES * 1_000_000, cells_an_entry)
-            measure(hbase, path, shape)
+            hbase.write(path, MEGABYTES * 1_000_000, cells_an_entry, {})
+            measure(hbase, path, shape, {"scan": scan, "read and scan": read_and_scan, "decode": decode}, "decode")
+            path.unlink()
+        for name, settings in COMPRESSIONS.items():
+            hbase.write(path, MEGABYTES * 1_000_000 // 2, 20, settings)
+            measure(hbase, path, name, {"read and scan": read_and_scan, "decode": decode}, "read and scan")
             path.unlink()
 
 

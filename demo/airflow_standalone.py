@@ -1,4 +1,4 @@
-"""Airflow standalone on this repo's dags and plugins, with a home of its own, and the few calls of its API the demo makes."""
+"""Airflow standalone on this repo's dags and plugins, with a home of its own, and the API calls that demo and tests make."""
 
 from __future__ import annotations
 
@@ -66,6 +66,10 @@ class Airflow:
         """Let the scheduler run it: what was triggered, and what its schedule says."""
         self._call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
+    def details(self, dag_id: str) -> dict[str, Any]:
+        """What Airflow knows of the DAG: its parameters, among other things."""
+        return self._get(f"/api/v2/dags/{dag_id}/details") or {}
+
     def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
         """Have the scheduler run the DAG; returns the run's id."""
         run = self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": dict(conf)})
@@ -86,8 +90,37 @@ class Airflow:
         answer = self._get(f"/api/v2/dags/{dag_id}/dagRuns?order_by=run_after&limit=100") or {"dag_runs": []}
         return list(answer["dag_runs"])
 
-    def returned(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> Any:
-        """What a mapped task returned; None if it did not."""
+    def await_run(self, dag_id: str, run_id: str) -> dict[str, Any]:
+        """Wait until this run has ended."""
+        deadline = time.monotonic() + RUN_TIMEOUT_S
+        while time.monotonic() < deadline:
+            run = self._get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")
+            if run is not None and run["state"] in ENDED:
+                return run
+            time.sleep(0.5)
+        raise AirflowError(f"run {run_id} of {dag_id} did not end within {RUN_TIMEOUT_S} s; {self.log_tail()}")
+
+    def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        """A run's task instances."""
+        answer = self._get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=100") or {"task_instances": []}
+        return list(answer["task_instances"])
+
+    def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """Have the run do this task and all that come after it again."""
+        body = {
+            "dag_run_id": run_id, "task_ids": [task_id], "include_downstream": True, "only_failed": False, "dry_run": False,
+            "reset_dag_runs": True,
+        }  # fmt: skip
+        self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
+
+    def task_log(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1, try_number: int = 1) -> str:
+        """What a task has told, a line for each message."""
+        place = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
+        answer = self._get(f"{place}?map_index={map_index}&full_content=true") or {"content": []}
+        return "\n".join(str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in answer["content"])
+
+    def returned(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
+        """What a task returned; None if it did not."""
         place = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
         answer = self._get(f"{place}?map_index={map_index}&deserialize=true")
         return None if answer is None else answer["value"]
@@ -97,6 +130,13 @@ class Airflow:
         """Of user `admin`; Airflow makes one at its first start."""
         text: str = json.loads((self._home / "passwords.json").read_text())["admin"]
         return text
+
+    @property
+    def pid(self) -> int:
+        """The process that all of Airflow's descend from."""
+        if self._process is None:
+            raise AirflowError("Airflow was not launched")
+        return self._process.pid
 
     def stop(self) -> None:
         """End all of Airflow's processes."""

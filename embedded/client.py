@@ -101,7 +101,7 @@ class WriteLoad:
 class ClientJvm:
     """One JVM with HBase's client for any number of clusters, under `folder`. Ends with this process."""
 
-    def __init__(self, folder: Path, *, heap: str = "1g") -> None:
+    def __init__(self, folder: Path, *, heap: str = "1g", classpath: Sequence[Path] = ()) -> None:
         self._folder = folder
         self._clients: dict[ClusterAddress, JavaClient] = {}
         self._lock = threading.Lock()
@@ -110,7 +110,7 @@ class ClientJvm:
             "client",
             "walferry.embedded.ClientGateway",
             folder=folder,
-            classpath=[py4j_jar()],
+            classpath=[py4j_jar(), *classpath],
             heap=heap,
             options=["-XX:+UseSerialGC"],
             environment={"WALFERRY_GATEWAY_TOKEN": token},

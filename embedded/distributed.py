@@ -71,6 +71,7 @@ class DistributedCluster:
         self._hdfs = hdfs
         self._port = free_port()
         self._started = 0
+        self._masters = 0
         self.zookeeper: JavaProcess | None = None
         self.master: JavaProcess | None = None
 
@@ -93,7 +94,7 @@ class DistributedCluster:
 
     def launch_servers(self) -> None:
         """Master and RegionServers; HDFS and ZooKeeper run already."""
-        self.master = self._launch("master", "master.HMaster", ["start"], self.options.master_heap, SMALL_JVM)
+        self._launch_master()
         for _ in range(self.options.regionservers):
             self._launch_regionserver()
 
@@ -108,6 +109,11 @@ class DistributedCluster:
             processes=[master, *(server.process for server in self.regionservers)],
             timeout=START_TIMEOUT_S,
         )
+
+    def start_master(self) -> None:
+        """Another master after the one before was killed; returns when it serves."""
+        self._launch_master()
+        self.await_ready()
 
     def start_regionserver(self) -> RegionServer:
         """Add a RegionServer (a new one each time, with its own port); returns when it serves."""
@@ -141,6 +147,11 @@ class DistributedCluster:
         for process in [*(server.process for server in self.regionservers), self.master, self.zookeeper]:
             if process is not None:
                 process.kill()
+
+    def _launch_master(self) -> None:
+        self._masters += 1
+        name = "master" if self._masters == 1 else f"master{self._masters}"  # a log of its own
+        self.master = self._launch(name, "master.HMaster", ["start"], self.options.master_heap, SMALL_JVM)
 
     def _launch_regionserver(self) -> RegionServer:
         self._started += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from embedded.java import find_java
 
 HBASE_VERSION = "2.6.1-hadoop3"
 HADOOP_VERSION = "3.3.5"
+CODECS_VERSION = "2.6.1"  # they are not there for Hadoop 3, and do not care
 HBASE_1_VERSION = "1.7.2"
 RESOLVE_TIMEOUT_S = 1800
 
@@ -70,10 +72,24 @@ HBASE_1 = JarSet(
 )
 
 
+# HBase's own codecs for values in WALs, to be put on the class path beside HBASE_2.
+CODECS = JarSet(
+    f"{CODECS_VERSION} (codecs)",
+    coordinates=tuple(f"org.apache.hbase:hbase-compression-{codec}:{CODECS_VERSION}" for codec in ("aircompressor", "zstd")),
+    excluded=("org.apache.hbase:hbase-common", "org.apache.hadoop:hadoop-common"),
+    megabytes=60,
+)
+
+
 def hbase_classpath(jars: JarSet = HBASE_2) -> list[Path]:
     """HBase's jars, fetched at the first call (a minute or two), sorted by name."""
     digest = hashlib.sha256("\n".join(jars.coordinates + jars.excluded).encode()).hexdigest()[:16]
     return sorted(filled_once(cache_home() / f"jars-{digest}", partial(_resolve_into, jars)).glob("*.jar"))
+
+
+def codec_classpath() -> list[Path]:
+    """HBase's codecs for LZ4, SNAPPY and ZSTD, without what they share with HBase."""
+    return [jar for jar in hbase_classpath(CODECS) if re.search("hbase-compression|aircompressor|zstd-jni", jar.name)]
 
 
 def py4j_jar() -> Path:
@@ -105,7 +121,7 @@ def _resolve_into(wanted: JarSet, folder: Path) -> None:
             command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=RESOLVE_TIMEOUT_S, check=False
         )
         jars = list((Path(ivy) / "jars").glob("*.jar"))
-        if done.returncode != 0 or not any("hbase-server" in jar.name for jar in jars):
+        if done.returncode != 0 or not any("org.apache.hbase_hbase-" in jar.name for jar in jars):
             tail = "\n".join(done.stdout.splitlines()[-30:])
             raise JarsMissingError(
                 f"the jars of HBase {wanted.version} could not be fetched from Maven Central, check the network:\n{tail}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -13,16 +13,26 @@ START_TIMEOUT_S = 300
 
 
 class StandaloneCluster:
-    """One cluster under `folder` (created; not removed at the end). `conf` adds to or overrides hbase-site.xml.
+    """One cluster under `folder` (created; not removed at the end). `conf` adds to or overrides hbase-site.xml, `classpath` is
+    put before HBase's jars.
 
     `start()` waits until the cluster serves. To start two at once: `launch()` both, then `await_ready()` both.
     """
 
-    def __init__(self, folder: Path, conf: Mapping[str, str] | None = None, *, heap: str = "512m", name: str = "hbase") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        conf: Mapping[str, str] | None = None,
+        *,
+        heap: str = "512m",
+        name: str = "hbase",
+        classpath: Sequence[Path] = (),
+    ) -> None:
         self.folder = folder
         self.name = name
         self._conf = dict(conf or {})
         self._heap = heap
+        self._classpath = classpath
         self._port = free_port()
         self._process: JavaProcess | None = None
 
@@ -52,7 +62,7 @@ class StandaloneCluster:
             "org.apache.hadoop.hbase.master.HMaster",
             ["start"],
             folder=self.folder,
-            classpath=[self.address.hbase_site.parent],
+            classpath=[self.address.hbase_site.parent, *self._classpath],
             heap=self._heap,
             options=SMALL_JVM,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,7 @@ from airflow.sdk.exceptions import AirflowException
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.fixtures import hbase, new_client, zk, zookeeper
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
-from walferry.airflow import choices, recovery, recovery_tasks
+from walferry.airflow import batch, choices, recovery, recovery_tasks
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.source import SourceCluster
 from walferry.summary import GroupSummary, Status, write_group
@@ -23,6 +24,7 @@ from walferry.zk.dead_servers import WALFERRY_SERVER, recovered_queues
 from walferry.zk.errors import ClaimHeld, ClaimLost
 from walferry.zk.hold import Hold
 from walferry.zk.layout import OwnZNodes
+from walferry.zk.lease import acquire
 
 from .conftest import REPO, Run
 
@@ -193,7 +195,40 @@ def test_a_queue_that_fails_stops_no_other_and_a_later_run_drains_it(failover, d
     assert again.report["totals"]["completedRecoverQueues"] == 2
 
 
-def test_a_drain_waits_for_another_run_that_has_the_queue_in_hand(failover, dead: HBaseZNodes, spark: Spark):
+def test_a_drain_waits_for_another_run_that_has_the_queue_in_hand(
+    failover, dead: HBaseZNodes, at: SourceCluster, spark: Spark
+):
+    lease = acquire(dead.zk, at.nodes, "p", group(OTHER), "run x", at.root)
+    released = threading.Timer(5, lease.release)
+    released.start()
+    ended = failover(server=OTHER)
+    released.join()
+    assert ended.state == "success", ended.report
+    assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 1
+
+
+def test_a_queue_that_somebody_holds_until_the_deadline_fails(failover, dead: HBaseZNodes, at: SourceCluster, spark: Spark):
+    spark.held = {group(OTHER): 100}
+    with acquire(dead.zk, at.nodes, "p", group(OTHER), "run x", at.root):
+        ended = failover(server=OTHER, deadline=10)
+    assert ended.state == "failed"
+    assert len(spark.commands) == 1
+    assert "is held by run x" in ended.report["failures"][0]
+
+
+def test_a_batch_leaves_to_a_recovery_what_it_has_in_hand(dead: HBaseZNodes, at: SourceCluster):
+    dead.add_wal(SERVER, "p", wal(10))
+    everything = batch.plan(at, "p", "r.1")
+    assert everything["groups"] == 3
+    assert "only" not in everything
+    with acquire(dead.zk, at.nodes, "p", group(OTHER), "run x", at.root), acquire(
+        dead.zk, at.nodes, "p", group(SERVER), "another batch", at.root
+    ):
+        rest = batch.plan(at, "p", "r.2")
+    assert (rest["groups"], rest["only"]) == (2, [group(SERVER), group(DEAD)])
+
+
+def test_a_drain_before_which_somebody_else_was_faster_is_tried_again(failover, dead: HBaseZNodes, spark: Spark):
     spark.held = {group(OTHER): 2}
     ended = failover(server=OTHER)
     assert ended.state == "success", ended.report
@@ -208,7 +243,7 @@ def test_a_queue_that_stays_in_another_run_s_hand_fails_with_its_name(failover, 
     assert ended.state == "failed"
     (reason,) = ended.report["failures"]
     assert "is held by run x" in reason
-    assert len(spark.commands) == 1 + recovery_tasks.HELD_RETRIES
+    assert len(spark.commands) == 1 + recovery_tasks.DRAIN_RETRIES
 
 
 @pytest.fixture
@@ -302,8 +337,10 @@ def test_every_step_may_be_done_again(dead: HBaseZNodes, at: SourceCluster, spar
             spark._ship(queue["peer"], name)
     assert recovery.left(at, drains) == [-1, -1]
     assert recovery.plan(at, claimed["queues"], (), "run 1.3") == []
-    assert recovery.clean_up(at, [DEAD]) == [WALFERRY_SERVER]
-    assert recovery.clean_up(at, [DEAD]) == []
+    dead.zk.ensure_path(at.nodes.queue(WALFERRY_SERVER, f"p-{DEAD}"))  # as a drain leaves it that is killed in the very end
+    assert recovery.clean_up(at, [OTHER], "run 1") == []
+    assert recovery.clean_up(at, [DEAD], "run 1") == [WALFERRY_SERVER]
+    assert recovery.clean_up(at, [DEAD], "run 1") == []
     assert recovery.claim(at, DEAD, "run 1")["queues"] == []
 
 

@@ -9,7 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from hdfs_native import Client
 from kazoo.client import KazooClient
 
 from embedded.client import GLOBAL, JavaClient, WriteLoad, even_splits
@@ -103,6 +105,16 @@ class Failover:
         self.until(lambda: bool(claimed()), f"HBase has claimed the queue of {server}")
         return claimed()[0]
 
+    def kill_master(self) -> None:
+        assert self.cluster.master is not None
+        self.cluster.master.kill()
+
+    def begin_splitting(self, server: str) -> None:
+        """What a master does first with a dead server's WALs: nobody can begin another one there from now on."""
+        root = urlsplit(self.at.wal_root)
+        hdfs = Client(f"{root.scheme}://{root.netloc}")
+        hdfs.rename(f"{root.path}/WALs/{server}", f"{root.path}/WALs/{server}-splitting")
+
     def recovered(self) -> tuple[RecoveredQueue, ...]:
         return recovered_queues(self.zk, self.at.nodes, self.peer)
 
@@ -189,16 +201,18 @@ class Failover:
         self.until(lambda: not any(store.locate(wal) for wal in of_the_dead), "the log cleaner has taken the dead servers' WALs")
         assert self.watch.wrong == []
 
+    def master_log(self) -> str:
+        """Of all masters, one after the other."""
+        return "".join(log.read_text(errors="replace") for log in sorted(self.folder.glob("master*.log")))
+
     def claims_begun_by_hbase(self) -> int:
-        assert self.cluster.master is not None
         begun = r"Initialized subprocedures=\[[^\]]*\.ClaimReplicationQueuesProcedure"
-        return len(re.findall(begun, self.cluster.master.log_text()))
+        return len(re.findall(begun, self.master_log()))
 
     def hbase_is_done_with(self, server: str) -> bool:
         """Whether the master's procedure for a dead server has come to its end, its claim of the queues too."""
-        assert self.cluster.master is not None
         ended = rf"Finished pid=\d+, state=SUCCESS[^;]*; ServerCrashProcedure {re.escape(server)}"
-        return re.search(ended, self.cluster.master.log_text()) is not None
+        return re.search(ended, self.master_log()) is not None
 
     def until(self, done: Callable[[], bool], what: str) -> None:
         give_up = time.monotonic() + WAIT_S

@@ -77,6 +77,19 @@ def we_claim_from_two_that_die_at_once(site: Failover) -> None:
     site.drain(queue for claim in claims for queue in claim.queues)
 
 
+def we_drain_what_no_master_has_recovered_yet(site: Failover) -> None:
+    """The WALs lie in -splitting, and the newest is as its writer left it: open on HDFS, with a length that is not known."""
+    site.write_bulk()
+    victim, unclean = site.victim(), site.unclean
+    site.kill_master()
+    site.kill(victim)
+    site.await_death(victim)
+    site.begin_splitting(victim)
+    site.drain(site.claim(victim).queues)
+    assert site.unclean == unclean + 1
+    site.cluster.start_master()
+
+
 def both_claim(site: Failover) -> None:
     """At the same moment, as near as can be; whoever is faster, we drain the queue where it is."""
     before = site.claims_begun_by_hbase()
@@ -121,7 +134,7 @@ def run(site: Failover, rounds: Iterable[Round]) -> None:
 
 
 def test_one_death_each_way_loses_nothing(start: Start) -> None:
-    run(start(2, FEW_SECONDS_MS), [we_claim_first, hbase_claims_first])
+    run(start(2, FEW_SECONDS_MS), [we_claim_first, hbase_claims_first, we_drain_what_no_master_has_recovered_yet])
 
 
 @pytest.mark.soak

@@ -19,7 +19,7 @@ from tests.zk.claim_cluster import PEERS, ClaimCluster, Killed
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, expire, prefixed, wal
 from tests.zk.stepped import Stepped
 from walferry.zk import claim_classic
-from walferry.zk.claims import claim
+from walferry.zk.claims import claim, clean_up
 from walferry.zk.client import connect, disconnect
 from walferry.zk.dead_servers import unclaimed
 from walferry.zk.errors import ClaimHeld, ClaimLost, LiveServer, NoTarget, QueuesMoving
@@ -172,6 +172,7 @@ class Claiming(RuleBasedStateMachine):
         queued = self.at.queued()
         assert {key: len(values) for key, values in queued.items()} == dict.fromkeys(self.positions, 1)
         for server in self.dead:
+            clean_up(self.hbase_zk, self.at.source, server)
             assert not self.hbase_zk.exists(self.at.nodes.lock(server)), f"{server} is locked for ever"
 
     def _check(self, at_work: Stepped | None) -> None:

@@ -269,6 +269,23 @@ def test_what_a_region_server_moves_on_while_we_look_for_it_is_not_copied(
 
 
 @pytest.mark.parametrize("layout", CLASSIC)
+def test_a_lock_with_nothing_under_it_goes_once_its_owner_is_dead(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
+    at = cluster(layout)
+    empty = "rs-9.example.org,16020,1"
+    zk.create(at.nodes.lock(empty), prefixed(encode_lock(at.nodes.queue_server(OTHER))), makepath=True)
+    assert clean_up(zk, at.source, empty) == []
+    at.hbase.stop_server(OTHER)
+    assert clean_up(zk, at.source, empty) == [empty]
+    assert not zk.exists(at.nodes.queue_server(empty))
+
+    zk.create(at.nodes.lock(empty), encode_lock(at.own.claim(empty)), makepath=True)  # ours
+    zk.create(f"{at.own.claim(empty)}/holder", makepath=True)
+    assert clean_up(zk, at.source, empty) == []
+    zk.delete(f"{at.own.claim(empty)}/holder")
+    assert clean_up(zk, at.source, empty) == [empty]
+
+
+@pytest.mark.parametrize("layout", CLASSIC)
 def test_when_the_server_that_gets_the_queues_dies_another_one_gets_the_rest(
     zk: KazooClient, cluster: Cluster, layout: QueueLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

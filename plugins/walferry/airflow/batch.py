@@ -23,9 +23,11 @@ from walferry.storage import WalStore
 from walferry.summary import GroupSummary, read_run
 from walferry.wal.names import ServerName
 from walferry.zk.client import connected
-from walferry.zk.cluster import live_servers
+from walferry.zk.cluster import live_servers, zk_has
+from walferry.zk.dead_servers import recovered_queues
 from walferry.zk.errors import PeerError
-from walferry.zk.layout import ZNodes
+from walferry.zk.hold import read_record
+from walferry.zk.layout import OwnZNodes, ZNodes
 from walferry.zk.peers import check_shippable, read_peer, read_peers
 from walferry.zk.queues import groups, read_queues
 
@@ -33,6 +35,7 @@ ROLL_CALL_S = 30.0
 ROLL_WAIT_S = 30.0  # until the WALs that a roll has begun are queued
 ROLL_POLL_S = 0.2
 ROLLED_AT_ONCE = 16
+FREE_POLL_S = 2.0
 MAX_PROBLEMS = 20  # in a plan, which is kept in Airflow's database
 MAX_PROBLEM_CHARS = 500
 
@@ -90,13 +93,20 @@ def plan(source: SourceCluster, peer_id: str, run_id: str) -> dict[str, Any]:
     """What there is to ship, in a few figures that fit Airflow's database. Raises PeerError, ZkError.
 
     `groups` counts the WAL groups that need a job. Those that do not are done with here: an idle server's WALs have no entries.
+    Dead servers' groups that another run has in hand are left to it; `only` names the others then.
     """
     nodes = source.nodes
     with connected(source.quorum) as zk:
         check_shippable(read_peer(zk, nodes, peer_id))
         found = plan_peer(zk, nodes, WalStore(source.wal_root), peer_id)
-        swept = sweep(zk, nodes, source.root, found, f"plan of run {run_id} on {socket.gethostname()}")
-    return {"run_id": run_id, **figures(found), "swept": swept}
+        dead = {group for queue in recovered_queues(zk, nodes, peer_id) for group in queue.groups}
+        held = holders(zk, source, peer_id, dead & {group.group for group in found.groups})
+        ours = PeerPlan(peer_id, tuple(group for group in found.groups if group.group not in held))
+        swept = sweep(zk, nodes, source.root, ours, f"plan of run {run_id} on {socket.gethostname()}")
+    for group, holder in sorted(held.items()):
+        log.info("WAL group %s of a dead server is left to %s", group, holder)
+    only = {"only": [group.group for group in ours.to_ship]} if held else {}
+    return {"run_id": run_id, **figures(ours), "swept": swept, **only}
 
 
 def figures(found: PeerPlan) -> dict[str, Any]:
@@ -119,6 +129,32 @@ def summaries(source: SourceCluster, peer_id: str, run_id: str, groups: Collecti
     """What the run's Spark jobs have written of each WAL group, or of those named."""
     with connected(source.quorum) as zk:
         return [s for s in read_run(zk, source, peer_id, run_id) if groups is None or s.group in groups]
+
+
+def holders(zk: KazooClient, source: SourceCluster, peer_id: str, groups: Collection[str]) -> dict[str, str]:
+    """Who has which of the WAL groups in hand now."""
+    leases = {group: OwnZNodes(source.root, source.nodes).lease(peer_id, group) for group in groups}
+    return {
+        group: read_record(zk, lease).get("holder", "somebody")
+        for group, lease in leases.items()
+        if zk_has(zk, f"{lease}/holder")
+    }
+
+
+def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], timeout_s: float) -> bool:
+    """Wait until nobody has any of the WAL groups in hand; False if somebody still has after `timeout_s`. Raises ZkError."""
+    give_up = time.monotonic() + timeout_s
+    told: dict[str, str] = {}
+    with connected(source.quorum) as zk:
+        while held := holders(zk, source, peer_id, groups):
+            if held != told:
+                told = held
+                for group, holder in sorted(held.items()):
+                    log.info("waiting for %s, which has WAL group %s of peer %s in hand", holder, group, peer_id)
+            if time.monotonic() > give_up:
+                return False
+            time.sleep(FREE_POLL_S)
+    return True
 
 
 def _newest_wals(zk: KazooClient, nodes: ZNodes, peer_id: str) -> dict[tuple[str, str], int]:

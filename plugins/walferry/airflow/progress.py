@@ -47,7 +47,7 @@ def progress(plan: Mapping[str, Any], summaries: Sequence[GroupSummary]) -> Prog
 
 
 class ProgressLog:
-    """Tells the progress of a run whenever it has changed, until the block that this surrounds is left; and once at its end."""
+    """Tells the progress of a run whenever it has changed, until the block that this surrounds is left, and at its end."""
 
     def __init__(
         self,
@@ -78,23 +78,23 @@ class ProgressLog:
         from walferry.zk.client import connected
         from walferry.zk.errors import ZkError
 
-        ended = False
-        while not ended:
+        while not self._ended.wait(EVERY_S):
             try:
                 with connected(self._source.quorum) as zk:
-                    while not ended:
-                        ended = self._ended.wait(EVERY_S)
+                    self._look(zk)
+                    while not self._ended.wait(EVERY_S):
                         self._look(zk)
+                    self._look(zk)
             except ZkError as error:
                 log.debug("progress of peer %s: %s", self._peer, error)
-                ended = self._ended.wait(EVERY_S)
 
     def _look(self, zk: Any) -> None:
         from walferry.summary import read_run
 
         found = read_run(zk, self._source, self._peer, self._plan["run_id"])
-        now = progress(self._plan, [s for s in found if self._groups is None or s.group in self._groups])
-        if now != self._told and found:
+        mine = [s for s in found if self._groups is None or s.group in self._groups]
+        now = progress(self._plan, mine)
+        if mine and now != self._told:
             self._told = now
             self._tell(f"peer {self._peer}: {now}")
 

@@ -23,7 +23,7 @@ from walferry.wal.names import ServerName
 from walferry.zk import claims
 from walferry.zk.client import children, connected
 from walferry.zk.cluster import live_servers
-from walferry.zk.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues
+from walferry.zk.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
 from walferry.zk.errors import LeaseHeld, LiveServer, NoTarget, PeerError, ZkError
 from walferry.zk.lease import acquire
 from walferry.zk.orphans import delete_queue
@@ -179,10 +179,17 @@ def left(source: SourceCluster, queues: Iterable[Queue]) -> list[int]:
     return [sum(of_queue) if of_queue else -1 for of_queue in found]
 
 
-def clean_up(source: SourceCluster, servers: Iterable[str]) -> list[str]:
-    """Remove the znodes of dead servers that hold no queue any more; which were removed. Raises ZkError."""
+def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> list[str]:
+    """Remove what is empty of dead servers that nobody claims now: queues, and the servers' own znodes, which are returned.
+
+    A drain that is killed just after a queue's last WAL leaves the queue empty. Raises ZkError.
+    """
     removed: list[str] = []
     with connected(source.quorum) as zk:
+        ours = shippable_peers(zk, source.nodes)
+        for queue in recovered_queues(zk, source.nodes):
+            if queue.dead_server in servers and queue.peer_id in ours and not queue.wals:
+                _remove_empty(zk, source, queue, run_id)
         for server in servers:
             try:
                 removed += claims.clean_up(zk, source, server)
@@ -287,7 +294,7 @@ def _remove_empty(zk: KazooClient, source: SourceCluster, queue: RecoveredQueue,
     """A queue without WALs is what somebody left who was killed while moving or finishing it."""
     group = ServerName.parse(queue.dead_server).encoded()
     try:
-        with acquire(zk, source.nodes, queue.peer_id, group, f"plan of run {run_id}", source.root) as lease:
+        with acquire(zk, source.nodes, queue.peer_id, group, f"run {run_id}", source.root) as lease:
             lease.remove_empty_queue(source.nodes.queue(queue.server, queue.queue_id))
     except LeaseHeld as error:
         log.info("%s is left: %s", queue.ref, error)

@@ -39,7 +39,9 @@ class Drained:
 
     @property
     def bytes(self) -> int:
-        return int(self.drain["plan"]["bytes"]) if self.drain["plan"] else 0
+        """To ship; of a file that was still open when that was planned, the job has found more."""
+        planned = self.drain["plan"]["bytes"] if self.drain["plan"] else 0
+        return max(planned, sum(s.bytesToShip for s in self.summaries))
 
     @property
     def complete(self) -> bool:

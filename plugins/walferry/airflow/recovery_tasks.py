@@ -60,7 +60,7 @@ DEFAULT_ARGS = {
     "retry_policy": ExceptionRetryPolicy(rules=[RetryRule(exception=FINAL, action=RetryAction.FAIL)]),
 }
 CLAIM_RETRIES = 6  # while another run claims the server: a claim takes seconds, a killed claimer's session 20 s to end
-HELD_RETRIES = 3  # of a drain; each waits some 25 s for another run to end its own
+DRAIN_RETRIES = 3  # of a job that was killed or could not start, or before which another run was faster
 
 
 def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> None:
@@ -73,12 +73,11 @@ def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> N
         task_id="drain",
         deadline="{{ params.deadline }}",
         source_conn_id="{{ params.source_conn_id }}",
-        retries=HELD_RETRIES,
+        retries=DRAIN_RETRIES,
         map_index_template="{{ task.plan['queue'] }}",
         max_active_tis_per_dagrun=4,
     ).expand_kwargs(planned)
-    cleaned = clean_up(servers)
-    drains >> cleaned >> report(first, also)
+    drains >> clean_up() >> report(first, also)
 
 
 @task(map_index_template="{{ task.op_kwargs['server'] }}", retries=CLAIM_RETRIES, retry_delay=timedelta(seconds=15))
@@ -123,12 +122,15 @@ def plan(servers: Sequence[str] | None, claims: Any, queues: list[dict[str, Any]
 
 
 @task(trigger_rule=TriggerRule.ALL_DONE)
-def clean_up(servers: Sequence[str] | None) -> list[str]:
-    """Remove the znodes of dead servers that hold no queue any more."""
+def clean_up() -> list[str]:
+    """Remove the queues and znodes of dead servers that are empty now, unless somebody else claims the server."""
     from walferry.airflow import recovery
 
-    drains = get_current_context()["ti"].xcom_pull(task_ids="plan", key="drains") or []
-    removed = recovery.clean_up(source(), sorted({*(servers or ()), *(drain["dead_server"] for drain in drains)}))
+    context = get_current_context()
+    drains = context["ti"].xcom_pull(task_ids="plan", key="drains") or []
+    claims = context["ti"].xcom_pull(task_ids=["claim"]) or []
+    servers = {*(claim["server"] for claim in claims if claim), *(drain["dead_server"] for drain in drains if drain["plan"])}
+    removed = recovery.clean_up(source(), sorted(servers), context["run_id"])
     print(f"Removed: {', '.join(removed) or 'nothing'}.")
     return removed
 

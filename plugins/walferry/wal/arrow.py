@@ -29,8 +29,6 @@ import pyarrow as pa
 from walferry.wal.columns import (
     ENTRY,
     FAMILY,
-    KEY_START,
-    NEXT_START,
     QUALIFIER,
     REGION,
     ROW,
@@ -109,31 +107,25 @@ def _batch(columns: Columns, cluster_ids: ClusterIds, window: Window) -> pa.Reco
         buffers = [None, pa.py_buffer(columns.offsets[column]), pa.py_buffer(columns.bytes_of(column))]
         return pa.Array.from_buffers(kind, columns.rows, buffers)
 
-    def column_of_ints(column: int) -> pa.Array:
-        return pa.Array.from_buffers(pa.int64(), columns.rows, [None, pa.py_buffer(columns.ints[column])])
+    def column_of_ints(values: Ints) -> pa.Array:
+        return pa.Array.from_buffers(pa.int64(), columns.rows, [None, pa.py_buffer(values)])
 
-    def column_of_offsets(column: int, of_entries: Ints | None) -> pa.Array:
-        if of_entries is None:
-            columns.ints[column] += window.base
-        else:
-            columns.ints[column] = of_entries[columns.ints[ENTRY]]
-        return column_of_ints(column)
-
+    entry = columns.ints[ENTRY]
     arrays = [
         column_of_bytes(pa.string(), REGION),
         column_of_bytes(pa.string(), TABLE),
-        column_of_ints(SEQUENCE_ID),
-        column_of_ints(WRITE_TIME),
-        _cluster_ids_column(cluster_ids, columns.ints[ENTRY]),
+        column_of_ints(columns.ints[SEQUENCE_ID]),
+        column_of_ints(columns.ints[WRITE_TIME]),
+        _cluster_ids_column(cluster_ids, entry),
         column_of_bytes(pa.binary(), ROW),
         column_of_bytes(pa.binary(), FAMILY),
         column_of_bytes(pa.binary(), QUALIFIER),
-        column_of_ints(TIMESTAMP),
+        column_of_ints(columns.ints[TIMESTAMP]),
         column_of_bytes(pa.string(), TYPE),
         column_of_bytes(pa.binary(), VALUE),
         column_of_bytes(pa.binary(), TAGS),
-        column_of_offsets(KEY_START, window.file_start),
-        column_of_offsets(NEXT_START, window.file_end),
+        column_of_ints(window.positions[entry]),
+        column_of_ints(window.next_positions[entry]),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 

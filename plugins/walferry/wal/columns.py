@@ -19,10 +19,10 @@ from walferry.wal._compiled import inlined, unmanaged
 from walferry.wal.scan import CELL_LENGTHS, Bytes, EntryIndex, Ints, read_int32, read_uint8, read_uint16
 
 REGION, TABLE, ROW, FAMILY, QUALIFIER, TYPE, VALUE, TAGS, BYTES_COLUMNS = range(9)
-ENTRY, SEQUENCE_ID, WRITE_TIME, TIMESTAMP, KEY_START, NEXT_START, INT_COLUMNS = range(7)
+ENTRY, SEQUENCE_ID, WRITE_TIME, TIMESTAMP, INT_COLUMNS = range(5)
 
 TYPE_NAMES = {4: "Put", 8: "Delete", 10: "DeleteFamilyVersion", 12: "DeleteColumn", 14: "DeleteFamily"}
-FIXED_BYTES = 4 * (BYTES_COLUMNS + 1) + 8 * (INT_COLUMNS - 1)  # of a row: offsets, cluster ids' offset too, and integers
+FIXED_BYTES = 4 * (BYTES_COLUMNS + 1) + 8 * (INT_COLUMNS + 1)  # of a row: offsets, cluster ids' offset too, and integers
 CLUSTER_ID_BYTES = 40  # 36 of text, 4 of offset
 
 _NAMES = np.frombuffer("".join(TYPE_NAMES.values()).encode(), dtype=np.uint8)
@@ -40,7 +40,7 @@ class Columns:
     data: Bytes  # all columns of bytes
     starts: Ints  # of each column in `data`
     sizes: Ints  # of each column in `data`
-    ints: Ints  # [column of integers, row]; KEY_START and NEXT_START count from the start of the buffer
+    ints: Ints  # [column of integers, row]
 
     def bytes_of(self, column: int) -> Bytes:
         return self.data[self.starts[column] : self.starts[column] + self.sizes[column]]
@@ -126,8 +126,8 @@ def fill(
     types: tuple[Ints, Ints], type_names: Bytes, starts: Ints, offsets: NDArray[np.int32], data: Bytes, ints: Ints,
 ) -> None:  # fmt: skip
     """Write `rows` cells from `cursor` on to the columns, and move `cursor` (entry, cell in it, its position) after them."""
-    cells_start, cell_count, cells_end = cells
-    entry_start, sequence_id, write_time, _ = keys
+    cells_start, cell_count, _ = cells
+    _, sequence_id, write_time, _ = keys
     region_start, region_len, table_start, table_len = names
     offsets[:, 0] = 0
     entry, cell = cursor[0], cursor[1]
@@ -157,7 +157,5 @@ def fill(
         ints[SEQUENCE_ID, row] = sequence_id[entry]
         ints[WRITE_TIME, row] = write_time[entry]
         ints[TIMESTAMP, row] = read_int64(buf, value - 9)
-        ints[KEY_START, row] = entry_start[entry]
-        ints[NEXT_START, row] = cells_end[entry]
         pos, cell = end, cell + 1
     cursor[0], cursor[1], cursor[2] = entry, cell, pos

@@ -23,10 +23,21 @@ MAX_HEADER_BYTES = 64 << 10  # HBase's own have 80 bytes; a wrapped encryption k
 MAX_TRAILER_BYTES = 1 << 10
 TAIL_BYTES = MAX_TRAILER_BYTES + len(EMPTY_TRAILER)
 
+# Ordinals of HBase's Compression.Algorithm that values can be read of.
+VALUE_CODECS = {1: "GZ", 2: "NONE", 3: "SNAPPY", 4: "LZ4", 6: "ZSTD"}
+
 _PACKAGE = "org.apache.hadoop.hbase.regionserver.wal."
 _SECURE_CODEC = _PACKAGE + "SecureWALCellCodec"  # which writes plain cells if there is no key
 _PLAIN_CODECS = ("", _PACKAGE + "WALCellCodec", _SECURE_CODEC)
 _WRITERS = ("", "ProtobufLogWriter", "AsyncProtobufLogWriter", "SecureProtobufLogWriter", "SecureAsyncProtobufLogWriter")
+
+
+@dataclass(frozen=True)
+class Compression:
+    """What of a compressed WAL's cells is compressed, besides rows, families and qualifiers."""
+
+    tags: bool
+    values: int | None  # the ordinal of HBase's Compression.Algorithm
 
 
 @dataclass(frozen=True)
@@ -36,6 +47,7 @@ class Header:
     first_entry: int
     writer: str
     cell_codec: str
+    compression: Compression | None
     wrapped_key: bytes | None = None  # of a WAL whose cells are encrypted: its key, encrypted with the cluster's
 
 
@@ -53,9 +65,9 @@ def parse_header(head: bytes, path: str) -> Header:
         header = WALHeader.FromString(head[start : start + length])
     except DecodeError as e:
         raise WalCorruptError(path, start, f"the header of {length} bytes is not a WALHeader ({e})") from e
-    _require_plain(header, path)
+    _require_readable(header, path)
     key = header.encryption_key if _is_encrypted(header) else None
-    return Header(start + length, header.writer_cls_name, header.cell_codec_cls_name, key)
+    return Header(start + length, header.writer_cls_name, header.cell_codec_cls_name, _compression(header), key)
 
 
 def trailer_start(tail: bytes, file_length: int) -> int | None:
@@ -93,10 +105,22 @@ def _is_encrypted(header: WALHeader) -> bool:
     return header.HasField("encryption_key") and header.cell_codec_cls_name == _SECURE_CODEC
 
 
-def _require_plain(header: WALHeader, path: str) -> None:
+def _compression(header: WALHeader) -> Compression | None:
+    if not header.has_compression or _is_encrypted(header):  # an encrypted WAL is not compressed, even if its header says so
+        return None
+    return Compression(header.has_tag_compression, header.value_compression_algorithm if header.has_value_compression else None)
+
+
+def _require_readable(header: WALHeader, path: str) -> None:
     """Refuse what this reader would misread."""
-    if header.has_compression and not _is_encrypted(header):  # an encrypted WAL is not compressed, even if its header says so
-        raise WalUnsupportedError(path, 0, "the WAL is compressed, which cannot be read yet")
+    compression = _compression(header)
+    if compression is not None and compression.values is not None and compression.values not in VALUE_CODECS:
+        raise WalUnsupportedError(
+            path, 0, f"the WAL's values are compressed by number {compression.values} of HBase's algorithms, "
+            f"which cannot be read; these can: {', '.join(VALUE_CODECS.values())}"
+        )  # fmt: skip
+    if compression is not None and header.cell_codec_cls_name == _SECURE_CODEC:
+        raise WalUnsupportedError(path, 0, "the WAL is compressed, and has a codec with which HBase cannot read it either")
     if header.cell_codec_cls_name not in _PLAIN_CODECS:
         raise WalUnsupportedError(path, 0, f"the WAL's cells are in a codec that cannot be read, {header.cell_codec_cls_name}")
     if header.writer_cls_name not in _WRITERS:

@@ -11,12 +11,14 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from walferry.wal.compressed import Expanded, Expander
 from walferry.wal.encrypted import MAX_SEALED_ENTRY_BYTES, Decryption
 from walferry.wal.errors import WalCorruptError, WalError, WalKeyError, WalOverrunError, WalPositionError, WalTruncatedError
 from walferry.wal.header import (
     EMPTY_TRAILER,
     MAX_HEADER_BYTES,
     TAIL_BYTES,
+    Compression,
     Header,
     is_partial_trailer,
     parse_header,
@@ -45,9 +47,10 @@ class RandomAccess(Protocol):
 
 @dataclass(frozen=True)
 class Window:
-    """Whole entries of a file. Offsets in `index` count from the start of `buf`, which lies at offset `base` of the file.
+    """Whole entries of a file. Offsets in `index` count from the start of `buf`.
 
-    Where `buf` is not the file's bytes but entries made of them, `file_start` and `file_end` are the file offsets of each entry.
+    `buf` lies at offset `base` of the file, or, if the file's own bytes are others, `file_start` and `file_end` are the file
+    offsets of each entry.
     """
 
     buf: Bytes
@@ -68,15 +71,18 @@ class Window:
 
     def entry_offset(self, entry: int) -> int:
         """File offset of an entry."""
-        return int(self.base + self.index.entry_start[entry] if self.file_start is None else self.file_start[entry])
+        return int(self.positions[entry])
 
     def until(self, offset: int) -> Window:
         """The entries that end at or before an offset of the file; maybe none."""
         count = int(np.searchsorted(self.next_positions, offset, side="right"))
-        index = EntryIndex(*(getattr(self.index, f.name)[:count] for f in fields(EntryIndex)))
-        start = None if self.file_start is None else self.file_start[:count]
-        end = None if self.file_end is None else self.file_end[:count]
-        return Window(self.buf, self.base, index, start, end)
+        return self.between(0, count)
+
+    def between(self, first: int, last: int) -> Window:
+        """The entries `first` to `last`, the latter not among them."""
+        index = EntryIndex(*(getattr(self.index, f.name)[first:last] for f in fields(EntryIndex)))
+        starts, ends = (None if offsets is None else offsets[first:last] for offsets in (self.file_start, self.file_end))
+        return Window(self.buf, self.base, index, starts, ends)
 
 
 @dataclass(frozen=True)
@@ -116,15 +122,67 @@ def read_windows(
         if partial_tail == "stop":
             return
         raise
-    end = _entries_end(file)
-    first_entry = header.first_entry
+    first_entry, end = header.first_entry, _entries_end(file)
     start = position or first_entry
     if start == file.size:  # some releases of HBase register the file's length once the trailer is read
         return
     if not first_entry <= start <= end:
         raise WalPositionError(path, position, f"the entries of this file lie between bytes {first_entry} and {end}")
-    if start < end:
-        yield from _windows(file, path, (first_entry, start, end), window_bytes, partial_tail, _stage(header, path, unwrap_key))
+    bounds = (first_entry, start, end)
+    if header.compression is not None:
+        yield from _expanded_windows(file, path, header.compression, bounds, window_bytes, partial_tail)
+    elif start < end:
+        yield from _windows(file, path, bounds, window_bytes, partial_tail, _stage(header, path, unwrap_key))
+
+
+def _expanded_windows(
+    file: RandomAccess,
+    path: str,
+    compression: Compression,
+    bounds: tuple[int, int, int],
+    window_bytes: int,
+    partial_tail: PartialTail,
+) -> Iterator[Window]:
+    """As `_windows`, of a compressed file: all of it is read up to `start`, for the sake of the dictionaries."""
+    pos, start, end = bounds
+    expander, length = Expander(path, compression, wanted=start, size=end - pos), window_bytes
+    while True:
+        buf = _read(file, path, pos, min(length, end - pos))
+        at_end = pos + len(buf) == end
+        try:
+            for expanded in expander.feed(buf, pos, at_end):
+                yield from _wanted(expanded, start, path)
+        except WalCorruptError:
+            if end == file.size and not expander.inside and _is_partial_trailer(file, path, pos + expander.consumed):
+                return
+            raise
+        pos += expander.consumed
+        if at_end:
+            break
+        length = max(window_bytes, expander.need - expander.consumed, 0 if expander.consumed else 2 * len(buf))
+    if not expander.inside and (pos == end or (end == file.size and _is_partial_trailer(file, path, pos))):
+        return
+    entry = expander.entry_start if expander.inside else pos
+    if end < file.size:
+        raise WalOverrunError(path, entry, f"the entry goes on beyond byte {end}, where the file's trailer begins")
+    if partial_tail == "error":
+        raise WalTruncatedError(path, entry, pos + expander.need - expander.consumed - entry, end - entry)
+
+
+def _wanted(expanded: Expanded, start: int, path: str) -> Iterator[Window]:
+    """The entries from file offset `start` on. Raises WalPositionError if it lies within one, WalCorruptError."""
+    first = int(np.searchsorted(expanded.file_start, start))
+    if first and expanded.file_end[first - 1] > start:
+        before = int(expanded.file_start[first - 1])
+        raise WalPositionError(path, start, f"no entry begins here, but one at byte {before} that goes on beyond")
+    scan = scan_entries(expanded.buf, 0, len(expanded.buf))
+    window = Window(expanded.buf, 0, scan.index, expanded.file_start[: len(scan.index)], expanded.file_end[: len(scan.index)])
+    if first < len(scan.index):
+        yield window.between(first, len(scan.index))
+    if scan.consumed < len(expanded.buf):
+        entry = int(expanded.file_start[len(scan.index)])
+        reason = scan.problem.reason if scan.problem else "its cells do not end where they should"
+        raise WalCorruptError(path, entry, f"{reason} (once expanded, in the entry that begins here)")
 
 
 def _windows(

@@ -37,11 +37,11 @@ from walferry.zk.claim_multi import (
     delete_if_empty,
     read_wals,
 )
-from walferry.zk.client import children, read
+from walferry.zk.client import children, commit, read
 from walferry.zk.cluster import live_servers
 from walferry.zk.errors import ClaimHeld, ClaimLost, ClusterError, NoTarget, PeerError, QueuesMoving, ZkError
 from walferry.zk.hold import Guard, Hold, read_record
-from walferry.zk.layout import ZNodes
+from walferry.zk.layout import LOCK, ZNodes
 from walferry.zk.queue_ids import parse_queue_id
 from walferry.zk.queues import consistent, peer_queues
 from walferry.zk.values import decode_lock, decode_position, decode_server_version, encode_lock
@@ -146,7 +146,7 @@ def _take_lock(zk: KazooClient, nodes: ZNodes, hold: Hold, server: str, alive: G
         if owner == hold.path:
             return Guard(path, version, lambda: ClaimLost(server, f"its lock {path} was taken away by somebody"))
         who = owner.rpartition("/")[2]
-        if who in map(str, live_servers(zk, nodes)):
+        if _is_live(zk, nodes, who):
             if time.monotonic() > give_up:
                 raise ClaimHeld(server, f"RegionServer {who}", _when(znode.stat.mtime))
             time.sleep(LOCK_POLL_S)
@@ -279,6 +279,29 @@ def _unlock(transfer: _Transfer) -> None:
         if not isinstance(outcome.refusal.error, (NoNodeError, NotEmptyError)):
             raise outcome.refusal.error
     raise QueuesMoving(f"{own} was changed {TRIES} times while it was being removed; try again later")
+
+
+def remove_abandoned_lock(zk: KazooClient, nodes: ZNodes, server: str, claim: str) -> bool:
+    """Remove the lock, and the dead server's znode with it, if nothing else is there and its owner is dead; whether it did.
+
+    Without queues nobody takes such a lock over, and with it HBase never removes the znode. `claim` is what our locks name.
+    """
+    own, lock = nodes.queue_server(server), nodes.lock(server)
+    znode = read(zk, lock)
+    if znode is None or children(zk, own) != [LOCK]:
+        return False
+    owner = decode_lock(znode.value, lock)
+    alive = read(zk, f"{claim}/holder") is not None if owner == claim else _is_live(zk, nodes, owner.rpartition("/")[2])
+    if alive:
+        return False
+    multi = zk.transaction()
+    multi.delete(lock, int(znode.stat.version))
+    multi.delete(own)
+    return commit(multi) is None
+
+
+def _is_live(zk: KazooClient, nodes: ZNodes, server: str) -> bool:
+    return server in map(str, live_servers(zk, nodes))
 
 
 def _unlocking(lock: Guard, gone: Sequence[str]) -> Callable[[TransactionRequest], None]:

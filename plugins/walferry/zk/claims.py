@@ -71,11 +71,16 @@ def claim(zk: KazooClient, source: SourceCluster, server: str, run_id: str, hold
 
 
 def clean_up(zk: KazooClient, source: SourceCluster, server: str) -> list[str]:
-    """Remove the znodes of the dead server and of Walferry's pseudo server if no queue is left in them; which were removed."""
+    """Remove the znodes of the dead server and of Walferry's pseudo server if no queue is left in them; which were removed.
+
+    In the classic layouts a lock that a dead claimer has left there goes too. Raises LiveServer.
+    """
     nodes = source.nodes
     removed = []
     if server in map(str, live_servers(zk, nodes)):
         raise LiveServer(server)
+    if nodes.locked and claim_classic.remove_abandoned_lock(zk, nodes, server, OwnZNodes(source.root, nodes).claim(server)):
+        removed.append(server)
     for name in (server, WALFERRY_SERVER):
         if nodes.server_queues(name) != nodes.queue_server(name):
             _removed_if_empty(zk, nodes.server_queues(name))

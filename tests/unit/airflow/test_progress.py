@@ -85,8 +85,9 @@ def test_only_changes_of_the_job_s_own_groups_are_told_and_the_end_is(monkeypatc
     job, told = Job(monkeypatch), []
     other = group("other", 1, 10, 10)
     with ProgressLog(SOURCE, "p", {**PLAN, "groups": 1}, ["a"], told.append):
+        job.summaries = [other]
         job.await_looks()
-        assert told == []  # no group has begun
+        assert told == []  # none of its groups has begun
         job.summaries = [group("a", 0, 1000, 0), other]
         job.await_looks()
         job.summaries = [group("a", 5, 1000, 500), other]

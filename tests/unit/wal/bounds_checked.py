@@ -6,6 +6,7 @@ import random
 import numpy as np
 
 from tests.unit.wal.encoder import encode_varint
+from tests.unit.wal.fuzzing import fuzz
 from tests.unit.wal.sealed import WAL_KEY, Sealer, plaintext
 from tests.unit.wal.test_encrypted import SEALED, STARTS
 from tests.unit.wal.test_reader import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS
@@ -68,6 +69,7 @@ def main() -> None:
         plain[rng.randrange(len(plain))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
         key = SAMPLE[2].key.SerializeToString()  # of one cell
         decrypt(encode_varint(len(key)) + key + Sealer().seal(bytes(plain)))
+    fuzz(seed=2, count=3_000)
     print("within bounds")
 
 

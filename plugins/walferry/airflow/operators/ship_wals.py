@@ -35,7 +35,7 @@ class ShipWalsOperator(SparkSubmitOperator):
     end is not: what failed in it, say because the slave was down until the deadline, is for the next batch.
 
     With `groups` only these WAL groups are shipped, say those of a dead server's queue. No next batch comes for such a queue, so
-    there the task's retries also wait for another run that has it in hand.
+    another run that has it in hand is waited for, as long as the deadline says.
     """
 
     template_fields: Sequence[str] = (
@@ -64,7 +64,8 @@ class ShipWalsOperator(SparkSubmitOperator):
 
     def pre_execute(self, context: Context) -> None:
         """The deadline is a parameter of the run, and so is the time after which the task is killed."""
-        self.execution_timeout = timedelta(seconds=int(self.deadline) + STARTUP_S)
+        waiting = int(self.deadline) if self.groups else 0
+        self.execution_timeout = timedelta(seconds=waiting + int(self.deadline) + STARTUP_S)
 
     def execute(self, context: Context) -> None:
         """Build the archive, submit the job, wait for it."""
@@ -77,8 +78,9 @@ class ShipWalsOperator(SparkSubmitOperator):
         self.application_args = [
             *("--source", source.to_json(), "--peer", self.peer),
             *("--run-id", self.plan["run_id"], "--deadline", str(int(self.deadline))),
-            *(f"--group={group}" for group in self.groups or ()),
+            *(f"--group={group}" for group in self.groups or self.plan.get("only", ())),
         ]
+        free = self._await_free(source)
         try:
             with ProgressLog(source, self.peer, self.plan, self.groups, self.log.info):
                 super().execute(context)
@@ -86,7 +88,7 @@ class ShipWalsOperator(SparkSubmitOperator):
             failed = self._failed_groups(source)
             if not failed:
                 raise  # it was killed or could not start: try again
-            if self.groups and all(s.status == "held" for s in failed):
+            if self.groups and free and all(s.status == "held" for s in failed):  # somebody was faster: wait again
                 raise AirflowException("; ".join(s.error or s.group for s in failed)) from e
             raise AirflowFailException(f"peer {self.peer}: {len(failed)} WAL groups were not shipped, see the report") from e
 
@@ -98,6 +100,12 @@ class ShipWalsOperator(SparkSubmitOperator):
             py_files=self.py_files,
             application_args=self.application_args,
         )
+
+    def _await_free(self, source: SourceCluster) -> bool:
+        """Whether nobody else has the groups in hand; without `groups` nobody is waited for."""
+        from walferry.airflow import batch
+
+        return not self.groups or batch.await_free(source, self.peer, self.groups, int(self.deadline))
 
     def _failed_groups(self, source: SourceCluster) -> list[GroupSummary]:
         """The groups that failed, if the job has come to an end with all of them; else none."""

@@ -1,0 +1,122 @@
+"""Compressed values of a WAL's cells, each compressed by itself.
+
+    GZ            a gzip member
+    NONE          the value
+    SNAPPY, LZ4   blocks
+    ZSTD          blocks | a zstd frame                                        by HBase's own codecs | by Hadoop's
+
+    blocks = { int32 rawLen, { int32 length, block }* }* [ int32 0 ]           the blocks of a series make rawLen bytes
+
+Source: HBase's CompressionContext.ValueCompressor, Compression.Algorithm, ReusableStreamGzipCodec; Hadoop's
+BlockCompressorStream. The trailing 0 follows values that are longer than the codec's buffer (HBASE-28390).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import zstandard
+
+from walferry.wal._compiled import unmanaged
+from walferry.wal.blocks import unblock_into
+from walferry.wal.dictionaries import copy_bytes
+from walferry.wal.scan import Bytes, Ints
+
+GZ, NONE, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4, 6  # ordinals of HBase's Compression.Algorithm
+GZIP_WBITS: Final = 31
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+class BadValue(Exception):
+    """Value number `value` of a pass cannot be decompressed; the message says why."""
+
+    def __init__(self, value: int, reason: str) -> None:
+        super().__init__(reason)
+        self.value = value
+
+
+def decompress_values(codec: int, buf: Bytes, out: Bytes, values: Ints) -> None:
+    """Decompress each column of `values` (SOURCE, SOURCE_LEN, TARGET, TARGET_LEN of expand.py) of `buf` to `out`.
+
+    Raises BadValue for the first that cannot be, or has another length.
+    """
+    if codec in (SNAPPY, LZ4, NONE):
+        bad = unblock_into(codec, buf, out, values) if codec != NONE else _copy_values(buf, out, values)
+        if bad < values.shape[1]:
+            raise BadValue(bad, "a value cannot be decompressed to the length that its cell says")
+    else:
+        _each(_gunzip if codec == GZ else _unzstd, buf, out, values)
+
+
+def _each(decompress: Callable[[memoryview, int], bytes], buf: Bytes, out: Bytes, values: Ints) -> None:
+    """By a library, value by value; what it makes goes to `out` at once."""
+    data = buf.data
+    source, length, _, expected = values.tolist()
+    parts: list[bytes] = []
+    bad: BadValue | None = None
+    try:
+        for start, count, size in zip(source, length, expected, strict=True):
+            parts.append(decompress(data[start : start + count], size))
+    except (zlib.error, zstandard.ZstdError, ValueError) as e:
+        bad = BadValue(len(parts), f"a value cannot be decompressed ({e})")
+    wrong = np.flatnonzero(np.fromiter(map(len, parts), np.int64, len(parts)) != values[3, : len(parts)])
+    if len(wrong):
+        bad = BadValue(int(wrong[0]), "a value's length is not the one that its cell says")
+        del parts[bad.value :]
+    _scatter(np.frombuffer(b"".join(parts), np.uint8), out, values[:, : len(parts)])
+    if bad:
+        raise bad
+
+
+def _gunzip(value: memoryview, size: int) -> bytes:
+    return zlib.decompress(value, GZIP_WBITS, size)
+
+
+def _unzstd(value: memoryview, size: int) -> bytes:
+    if value[:4] == _ZSTD_MAGIC:
+        return _frame(value, size)
+    parts, pos, made = [], 0, 0
+    while pos + 4 <= len(value):
+        raw = int.from_bytes(value[pos : pos + 4], "big")
+        pos, series = pos + 4, made + raw
+        if series > size:
+            raise ValueError("its blocks are longer than its cell says")
+        while made < series:
+            length = int.from_bytes(value[pos : pos + 4], "big")
+            if not 0 < length <= len(value) - pos - 4:
+                raise ValueError("a block leaves the value")
+            parts.append(_frame(value[pos + 4 : pos + 4 + length], series - made))
+            pos, made = pos + 4 + length, made + len(parts[-1])
+    return b"".join(parts)
+
+
+def _frame(frame: memoryview, most: int) -> bytes:
+    """A zstd frame of `most` bytes at most; what it says of its length is not believed before."""
+    if zstandard.frame_content_size(frame) > most:
+        raise ValueError("its frame is longer than its cell says")
+    return _zstd.decompress(frame, most)
+
+
+_zstd = zstandard.ZstdDecompressor()
+
+
+@unmanaged
+def _scatter(data: Bytes, out: Bytes, values: Ints) -> None:
+    """Copy one value after the other of `data` to where it belongs."""
+    pos = 0
+    for v in range(values.shape[1]):
+        copy_bytes(out, values[2, v], data, pos, values[3, v])
+        pos += values[3, v]
+
+
+@unmanaged
+def _copy_values(buf: Bytes, out: Bytes, values: Ints) -> int:
+    """The first value that has another length than its cell says, or the number of values."""
+    for v in range(values.shape[1]):
+        if values[1, v] != values[3, v]:
+            return v
+        copy_bytes(out, values[2, v], buf, values[0, v], values[3, v])
+    return int(values.shape[1])

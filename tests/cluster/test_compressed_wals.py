@@ -1,0 +1,115 @@
+"""WALs that real HBase wrote with each kind of compression: decoded as HBase does, and replicated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded.client import GLOBAL, ClientJvm, JavaClient
+from embedded.jars import codec_classpath
+from embedded.standalone import StandaloneCluster
+from embedded.wire import put
+from tests.cluster.decoding import compare_with_pretty_printer, compare_with_reader, is_closed, write_all_kinds
+from tests.cluster.walferry_runs import roll, ship, source_of
+from walferry.storage import open_wal
+from walferry.summary import Status
+from walferry.wal.header import parse_header
+from walferry.wal.reader import read_windows
+
+WAL = "hbase.regionserver.wal"
+DICTIONARIES = {f"{WAL}.enablecompression": "true"}
+NO_TAGS = {f"{WAL}.tags.enablecompression": "false"}
+CLASSIC_WRITER = {"hbase.wal.provider": "filesystem"}
+ASYNC_WRITER = {"hbase.wal.provider": "asyncfs", "hbase.wal.async.use-shared-event-loop": "true"}
+
+
+def values(codec: str) -> dict[str, str]:
+    own = {
+        "lz4": "aircompressor.Lz4Codec",
+        "snappy-air": "aircompressor.SnappyCodec",
+        "zstd": "zstd.ZstdCodec",
+        "zstd-air": "aircompressor.ZstdCodec",
+    }.get(codec)
+    name = codec.partition("-")[0]
+    setting = {f"hbase.io.compress.{name}.codec": f"org.apache.hadoop.hbase.io.compress.{own}"} if own else {}
+    return {f"{WAL}.value.enablecompression": "true", f"{WAL}.value.compression.type": name, **setting}
+
+
+CONFIGURATIONS = {
+    "dictionaries": {**NO_TAGS, **CLASSIC_WRITER},
+    "tags and GZ": values("gz"),
+    "SNAPPY": {**values("snappy"), **NO_TAGS},
+    "SNAPPY by aircompressor": values("snappy-air"),
+    "LZ4": values("lz4"),
+    "ZSTD": {**values("zstd"), **CLASSIC_WRITER},
+    "ZSTD by aircompressor": values("zstd-air"),
+}
+ALWAYS = ("tags and GZ", "ZSTD")  # the others take as long, and are soaked
+ROWS = 3000
+
+
+def configured(name: str) -> object:
+    return pytest.param(name, marks=[] if name in ALWAYS else [pytest.mark.soak])
+
+
+@pytest.fixture(scope="module", params=[configured(name) for name in CONFIGURATIONS])
+def source(
+    request: pytest.FixtureRequest, cluster_folder: Path
+) -> Iterator[tuple[StandaloneCluster, JavaClient]]:
+    """A cluster that writes its WALs so, and a client that can read them."""
+    folder = cluster_folder / f"compressed-{request.param.replace(' ', '-')}"
+    conf, codecs = {**DICTIONARIES, **CONFIGURATIONS[request.param]}, codec_classpath()
+    with (
+        StandaloneCluster(folder, conf, name="compressed", classpath=codecs) as cluster,
+        ClientJvm(folder / "client", classpath=codecs) as jvm,
+    ):
+        yield cluster, jvm.client(cluster.address)
+
+
+@pytest.mark.timeout(900)
+def test_all_kinds_of_edits_are_decoded_and_replicated(
+    source: tuple[StandaloneCluster, JavaClient], standalone_pair, java_client, unique: Callable[[str], str]
+) -> None:
+    cluster, client = source
+    slave = java_client(standalone_pair.slave.address)
+    table, peer = unique("t"), unique("peer")
+    for side in (client, slave):
+        side.create_table(table, {"f": GLOBAL})
+    client.add_managed_peer(peer, standalone_pair.slave.address.cluster_key)
+    write_all_kinds(client)
+    client.put_many(table, ROWS, ["f:a", "f:b"], value_bytes=200)
+    tagged = [put(f"tagged{i}", {"f:q": b"v" * i}, tags=[(70, b"t%d" % (i % 7))]) for i in range(300)]
+    client.write(table, tagged, one_by_one=True)
+    for name in ("decoded", "decoding:other"):
+        if not slave.table_exists(name):
+            if ":" in name:
+                slave.create_namespace("decoding")
+            slave.create_table(name, {"f": GLOBAL})
+    at = source_of(cluster.address)
+    roll(at, peer)
+    root = Path(cluster.address.wal_root.removeprefix("file://"))
+    urls = [f"file://{path}" for path in [*root.glob("WALs/*/*"), *root.glob("oldWALs/*")] if not path.name.startswith(".")]
+    closed = [url for url in urls if is_closed(url)]
+    for url in closed:
+        with open_wal(url) as file:
+            assert parse_header(bytes(file.read_at(0, file.size)), url).compression is not None
+    compare_with_pretty_printer(client, closed)
+    assert compare_with_reader(client, closed) > 2 * ROWS
+    check_resuming(max(closed, key=lambda url: Path(url.removeprefix("file://")).stat().st_size))
+
+    summaries = ship(at, peer)
+    assert {summary.status for summary in summaries} == {Status.DONE}, [summary.error for summary in summaries]
+    for name in (table, "decoding:other"):
+        assert client.compare(name, slave).same
+    assert client.compare("decoded", slave, families=["f"]).same
+
+
+def check_resuming(url: str) -> None:
+    """From some positions of a file the same entries are read as when it is read as a whole."""
+    with open_wal(url) as file:
+        whole = [int(p) for window in read_windows(file, url, 0, partial_tail="error") for p in window.positions]
+        for first in range(0, len(whole), max(1, len(whole) // 7)):
+            windows = read_windows(file, url, whole[first], window_bytes=50_000, partial_tail="error")
+            assert [int(p) for window in windows for p in window.positions] == whole[first:]

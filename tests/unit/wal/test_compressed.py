@@ -1,0 +1,235 @@
+"""Compressed files give the entries that were written to them, from any position, in windows of any size, as far as they go."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encoder, compress
+from tests.unit.wal.encoder import PUT, Cell, Entry, encode_header, encode_tags, entry
+from tests.unit.wal.memory_file import MemoryFile
+from tests.unit.wal.strategies import entries
+from walferry.protos.hbase_pb2 import WALKey
+from walferry.wal.errors import (
+    WalCorruptError,
+    WalError,
+    WalOverrunError,
+    WalPositionError,
+    WalTruncatedError,
+    WalUnsupportedError,
+)
+from walferry.wal.reader import PartialTail, read_windows
+
+CODECS = {"no codec": None, "GZ": GZ, "NONE": NONE, "SNAPPY": SNAPPY, "LZ4": LZ4, "ZSTD": ZSTD}
+codecs = st.sampled_from(list(CODECS.values()))
+rng = random.Random(5)
+WORDS = [bytes(rng.randrange(256) for _ in range(n % 7 + 1)) for n in range(12)]
+words = st.sampled_from(WORDS)
+# Few different rows, families, qualifiers and tags, so that most are in the dictionaries.
+repeating_cells = st.builds(
+    Cell,
+    row=words,
+    family=words,
+    qualifier=st.one_of(words, st.just(b"")),
+    timestamp=st.integers(0, 1 << 40),
+    type=st.just(PUT),
+    value=st.one_of(st.binary(max_size=50), st.builds(lambda w, n: w * n, words, st.integers(0, 200))),
+    tags=st.lists(st.tuples(st.integers(0, 3), words), max_size=4).map(encode_tags),
+)
+repeating = st.builds(
+    lambda cells, region, table: entry(*cells, region=region, table=table),
+    st.lists(repeating_cells, max_size=6),
+    st.sampled_from([b"r1", b"r2"]),
+    st.sampled_from([b"t", b"ns:u"]),
+)
+written = st.lists(st.one_of(repeating, entries()), max_size=12)
+
+
+@dataclass
+class Read:
+    """What a reader gave: keys, cells' bytes, positions before and after each entry; and the error that ended it."""
+
+    entries: list[tuple[WALKey | None, bytes]]
+    starts: list[int]
+    ends: list[int]
+    error: WalError | None = None
+
+
+def read(data: bytes, position: int = 0, window_bytes: int = 1 << 20, partial_tail: PartialTail = "error") -> Read:
+    found = Read([], [], [])
+    try:
+        for window in read_windows(MemoryFile(data), "wal", position, window_bytes=window_bytes, partial_tail=partial_tail):
+            index, buf = window.index, window.buf.tobytes()
+            assert len(index)
+            for i in range(len(index)):
+                key = _key(buf[index.key_start[i] : index.key_end[i]])
+                found.entries.append((key, buf[index.cells_start[i] : index.cells_end[i]]))
+            found.starts += window.positions.tolist()
+            found.ends += window.next_positions.tolist()
+    except WalError as e:
+        found.error = e
+    return found
+
+
+def _key(data: bytes) -> WALKey | None:
+    """None for one of which fields that nobody looks at are broken."""
+    try:
+        return WALKey.FromString(data)
+    except DecodeError:
+        return None
+
+
+def plain(written: Iterable[Entry]) -> list[tuple[WALKey, bytes]]:
+    return [(e.key, e.cell_bytes()) for e in written]
+
+
+@given(written, st.booleans(), codecs, st.sampled_from([1, 40, 200, 1 << 20]), st.sampled_from([5, 1 << 18]))
+def test_what_was_written_is_read(
+    written: list[Entry], tags: bool, codec: int | None, window_bytes: int, chunk: int
+) -> None:
+    data, offsets = compress(written, Encoder(tags=tags, codec=codec, chunk=chunk))
+    found = read(data, window_bytes=window_bytes)
+    assert found.error is None
+    assert found.entries == plain(written)
+    assert (found.starts, found.ends) == (offsets[:-1], offsets[1:])
+
+
+@given(written, st.booleans(), codecs, st.sampled_from([40, 1 << 20]), st.data())
+def test_reading_from_a_position_gives_what_lies_behind_it(
+    written: list[Entry], tags: bool, codec: int | None, window_bytes: int, data: st.DataObject
+) -> None:
+    file, offsets = compress(written, Encoder(tags=tags, codec=codec))
+    first = data.draw(st.integers(0, len(written)))
+    found = read(file, offsets[first], window_bytes)
+    assert found.error is None
+    assert found.entries == plain(written[first:])
+    assert found.starts == offsets[first:-1]
+
+
+SAMPLE = [
+    entry(Cell(b"row", b"f", b"q", 1, PUT, b"value" * 20, encode_tags([(8, b"ttl"), (9, b"acl"), (8, b"ttl")]))),
+    entry(Cell(b"row", b"f", b"q", 2, PUT, b"", encode_tags([(9, b"acl")])), Cell(b"row2", b"g", b"", 2, PUT, b"x" * 300)),
+    entry(sequence_id=3),
+    entry(Cell(b"row", b"g", b"q", 4, PUT, b"value"), table=b"ns:u"),
+]
+SAMPLE[1].key.scopes.add(family=b"f", scope_type=1)
+SAMPLE[1].key.extended_attributes.add(key="k", value=b"t")
+SAMPLES = {name: compress(SAMPLE, Encoder(tags=True, codec=codec)) for name, codec in CODECS.items()}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_position_that_is_no_entry_s_start_is_refused(codec: str) -> None:
+    data, offsets = SAMPLES[codec]
+    for position in range(1, len(data) - 8):
+        found = read(data, position)
+        if position in offsets:
+            assert found.error is None
+        else:
+            assert isinstance(found.error, WalPositionError), position
+            assert found.entries == []
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("window_bytes", [7, 1 << 20])
+def test_a_file_that_ends_anywhere_gives_its_whole_entries(codec: str, window_bytes: int) -> None:
+    data, offsets = SAMPLES[codec]
+    for length in range(offsets[0], len(data)):
+        whole = sum(end <= length for end in offsets[1:])
+        found = read(data[:length], window_bytes=window_bytes)
+        assert found.entries == plain(SAMPLE[:whole]), length
+        if length in offsets or length > offsets[-1]:
+            assert found.error is None, length
+        else:
+            assert isinstance(found.error, WalTruncatedError), length
+            assert found.error.offset == offsets[whole]
+        stopped = read(data[:length], window_bytes=window_bytes, partial_tail="stop")
+        assert (stopped.entries, stopped.error) == (plain(SAMPLE[:whole]), None)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("window_bytes", [64, 1 << 20])
+def test_whichever_byte_is_wrong_what_lies_before_it_is_right(codec: str, window_bytes: int) -> None:
+    data, offsets = SAMPLES[codec]
+    errors = 0
+    for at in range(offsets[0], offsets[-1]):
+        for wrong in (0, 1, 0x7F, 0x80, 0xFF, data[at] ^ 1):
+            broken = bytearray(data)
+            broken[at] = wrong
+            found = read(bytes(broken), window_bytes=window_bytes)
+            before = sum(end <= at for end in offsets[1:])
+            assert found.entries[:before] == plain(SAMPLE[:before]), (at, wrong)
+            errors += found.error is not None
+    assert errors > 100
+
+
+def test_an_index_that_no_entry_has_is_named_with_where_it_stands() -> None:
+    data, offsets = SAMPLES["no codec"]
+    at = data.index(b"\x00\x00", offsets[1] + 30)  # the row's
+    broken = data[:at] + b"\x12\x34" + data[at + 2 :]
+    found = read(broken)
+    assert isinstance(found.error, WalCorruptError)
+    assert "names an entry that its dictionary does not have" in str(found.error)
+    assert f"begins at byte {offsets[1]}" in str(found.error)
+    assert found.entries == plain(SAMPLE[:1])
+
+
+def test_a_value_that_does_not_decompress_is_named_and_what_lies_before_it_is_read() -> None:
+    data, offsets = SAMPLES["GZ"]
+    at = data.index(b"\x1f\x8b", data.index(b"\x1f\x8b", offsets[1]) + 1)  # the first is of an empty value, which is skipped
+    found = read(data[:at] + b"\x00" + data[at + 1 :])
+    assert isinstance(found.error, WalCorruptError)
+    assert "a value cannot be decompressed" in str(found.error)
+    assert f"begins at byte {offsets[1]}" in str(found.error)
+    assert found.entries == plain(SAMPLE[:1])
+
+
+def test_a_cell_count_that_lies_is_an_error() -> None:
+    lying = entry(Cell(b"r", b"f", b"q", 1, PUT, b"v"))
+    lying.key.following_kv_count = 3
+    data, offsets = compress([*SAMPLE, lying], Encoder(tags=True, codec=None))
+    found = read(data)
+    assert isinstance(found.error, WalOverrunError)
+    assert found.error.offset == offsets[-2]
+    assert found.entries == plain(SAMPLE)
+
+
+def test_values_of_an_algorithm_that_cannot_be_read_are_named() -> None:
+    header = Encoder(tags=True, codec=8).header
+    with pytest.raises(WalUnsupportedError, match="by number 8 of HBase's algorithms, which cannot be read; these can: GZ"):
+        list(read_windows(MemoryFile(encode_header(header)), "wal", 0, partial_tail="error"))
+
+
+@pytest.mark.parametrize("window_bytes", [100_000, 8 << 20])
+def test_dictionaries_that_are_full_reuse_the_index_that_was_touched_longest_ago(window_bytes: int) -> None:
+    rng = random.Random(window_bytes)
+    rows = [b"row%d" % i for i in range(50_000)]
+    entries_ = []
+    for i in range(4000):
+        # Mostly new rows, tags and qualifiers, with some of those that are long gone, or were used a moment ago.
+        chosen = [rng.choice(rows[max(0, i * 12 - 40_000) : i * 12 + 12] or rows) for _ in range(25)]
+        cells = [
+            Cell(row, b"f%d" % rng.randrange(140), b"q%d" % rng.randrange(300), 1, PUT, row, tags)
+            for row in chosen
+            for tags in [encode_tags([(1, row), (2, b"t" + row)])]
+        ]
+        entries_.append(entry(*cells, region=b"region%d" % rng.randrange(40_000), table=b"t%d" % (i % 3)))
+    data, offsets = compress(entries_, Encoder(tags=True, codec=None))
+    found = read(data, window_bytes=window_bytes)
+    assert found.error is None
+    assert found.entries == plain(entries_)
+    assert read(data, offsets[3000]).entries == plain(entries_[3000:])
+
+
+def test_a_cell_of_a_hundred_megabytes_is_read() -> None:
+    big = entry(Cell(b"row", b"f", b"q", 1, PUT, bytes(100 << 20)))
+    data, _ = compress([*SAMPLE, big, *SAMPLE], Encoder(tags=True, codec=SNAPPY))
+    assert len(data) < 10 << 20
+    found = read(data)
+    assert found.error is None
+    assert found.entries == plain([*SAMPLE, big, *SAMPLE])

@@ -1,0 +1,27 @@
+"""Broken files by the thousands: no crash, no hang, and nothing wrong before what is broken."""
+
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+
+import pytest
+
+from tests.unit.wal.fuzzing import fuzz
+
+SOAKED = 240_000
+
+
+def test_broken_files_are_read_as_far_as_they_are_sound() -> None:
+    count, failed = fuzz(seed=1, count=2000)
+    assert count // 10 < failed < count
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_very_many_broken_files_are() -> None:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        results = list(pool.map(partial(fuzz, count=SOAKED // 24), range(100, 124)))
+    count, failed = (sum(figures) for figures in zip(*results, strict=True))
+    print(f"{count:,} broken files, {failed:,} of them ended with an error")
+    assert count == SOAKED
+    assert count // 10 < failed < count
