@@ -48,6 +48,8 @@ public final class WalReadBench {
       String[] parts = codec.split("=");
       conf.set("hbase.io.compress." + parts[0] + ".codec", "org.apache.hadoop.hbase.io.compress." + parts[1]);
     }
+    conf.set("hbase.crypto.keyprovider.parameters", System.getProperty("walferry.bench.keys"));
+    conf.set("hbase.crypto.master.key.name", "hbase");
     FileSystem fs = FileSystem.getLocal(conf);
     BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
     for (String line = in.readLine(); line != null; line = in.readLine()) {

@@ -13,6 +13,7 @@ from typing import Any
 from airflow.sdk import Param, dag, get_current_context, task
 
 from walferry.airflow.choices import proposed, proposed_peers
+from walferry.airflow.operators.ship_wals import BROKEN_WALS
 from walferry.airflow.recovery_tasks import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source
 
 MAX_NOTES = 200  # lines of select that the report tells too
@@ -56,6 +57,7 @@ MAX_NOTES = 200  # lines of select that the report tells too
             description="Their edits were never shipped, and are lost for replication then. Name a peer or a queue with it.",
         ),
         "deadline": DEADLINE,
+        "broken_wals": BROKEN_WALS,
     },
     default_args=DEFAULT_ARGS,
     doc_md=__doc__,

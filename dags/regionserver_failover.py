@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context, task
 
+from walferry.airflow.operators.ship_wals import BROKEN_WALS
 from walferry.airflow.recovery_tasks import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger
 
@@ -35,6 +36,7 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
             description="host,port,start code of one dead RegionServer; empty for all that are dead now.",
         ),
         "deadline": DEADLINE,
+        "broken_wals": BROKEN_WALS,
     },
     default_args=DEFAULT_ARGS,
     doc_md=__doc__,

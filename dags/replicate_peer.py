@@ -26,7 +26,7 @@ from airflow.sdk import (
 )
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.operators.ship_wals import ShipWalsOperator
+from walferry.airflow.operators.ship_wals import BROKEN_WALS, ShipWalsOperator
 
 if TYPE_CHECKING:
     from walferry.source import SourceCluster
@@ -61,6 +61,7 @@ PARAMS = {
         title="Deadline",
         description="Seconds after which the Spark job stops reading and retrying. The rest stays queued for the next batch.",
     ),
+    "broken_wals": BROKEN_WALS,
 }
 # Trying again does not help against these.
 FINAL = [
@@ -148,6 +149,7 @@ def replicate_peer() -> None:
             peer=peer,
             plan=planned,
             deadline="{{ params.deadline }}",
+            broken_wals="{{ params.broken_wals }}",
             source_conn_id="{{ params.source_conn_id }}",
             retries=1,
             map_index_template="{{ task.peer }}",

@@ -31,6 +31,10 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--group", action="append", dest="groups", help="a WAL group to ship; repeat it for more (default all)")
     parser.add_argument("--run-id", required=True, help="under which name the summary is kept; a retry has the same")
     parser.add_argument("--deadline", type=float, default=3600.0, help="seconds after which nothing more is read (default 3600)")
+    parser.add_argument(
+        "--broken-wals", choices=["stop", "whole-entries", "quarantine"], default="stop",
+        help="what becomes of a WAL that is broken: see walferry.broken_wals (default stop)",
+    )  # fmt: skip
     parser.add_argument("--lanes", type=int, default=2, help="connections a WAL group sends on (default 2)")
     parser.add_argument("--sink-ratio", type=float, default=0.1, help="share of the slave's RegionServers to use (default 0.1)")
     args = parser.parse_args(argv)
@@ -59,9 +63,10 @@ def main() -> int:
 
 def _run(args: argparse.Namespace) -> int:
     """Plan, ship each group in a task of its own, print the outcome."""
+    from walferry.broken_wals import BrokenWals
     from walferry.plan import plan_peer
     from walferry.shipping import GroupJob, ship_group
-    from walferry.source import SourceCluster
+    from walferry.source import SourceCluster, SourceError
     from walferry.storage import WalStore
     from walferry.summary import Status, begin_run
     from walferry.zk.client import connected
@@ -70,6 +75,10 @@ def _run(args: argparse.Namespace) -> int:
     deadline = time.time() + args.deadline
     source = SourceCluster.from_json(args.source)
     nodes = source.nodes
+    if args.broken_wals == BrokenWals.QUARANTINE and source.quarantine is None:
+        raise SourceError(
+            "broken WALs can be put into quarantine only if the source connection's extra has `quarantine`, the URL of a folder"
+        )
     with connected(source.quorum) as zk:
         check_shippable(read_peer(zk, nodes, args.peer))
         plan = plan_peer(zk, nodes, WalStore(source.wal_root), args.peer, args.groups)
@@ -82,7 +91,7 @@ def _run(args: argparse.Namespace) -> int:
         holder = f"run {args.run_id} on {socket.gethostname()}, process {os.getpid()}"
         job = GroupJob(
             source=source, peer_id=args.peer, group=group, run_id=args.run_id, holder=holder,
-            deadline=deadline, lanes=args.lanes, sink_ratio=args.sink_ratio,
+            deadline=deadline, lanes=args.lanes, sink_ratio=args.sink_ratio, broken_wals=BrokenWals(args.broken_wals),
         )  # fmt: skip
         return ship_group(job)
 

@@ -44,7 +44,7 @@ class Counters:
             self._summary = replace(
                 s,
                 logEditsRead=s.logEditsRead + len(index),
-                logReadInBytes=s.logReadInBytes + int(index.cells_end[-1] - index.entry_start[0]),
+                logReadInBytes=s.logReadInBytes + int(window.next_positions[-1] - window.positions[0]),
                 logEditsFiltered=filtered,
                 cellsFiltered=s.cellsFiltered + int((index.cell_count - kept.cells)[partial].sum()),
             )
@@ -80,6 +80,14 @@ class Counters:
                 completedLogs=s.completedLogs + 1,
                 uncleanlyClosedLogs=s.uncleanlyClosedLogs + unclean,
                 sizeOfLogQueue=s.sizeOfLogQueue - 1,
+            )
+
+    def quarantined(self, skipped_bytes: int) -> None:
+        """A broken WAL was given up from some offset on."""
+        with self._lock:
+            s = self._summary
+            self._summary = replace(
+                s, quarantinedLogs=s.quarantinedLogs + 1, skippedBytes=s.skippedBytes + skipped_bytes
             )
 
     def end(self, status: Status, error: str | None = None) -> None:

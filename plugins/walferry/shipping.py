@@ -19,6 +19,13 @@ import numpy as np
 from kazoo.client import KazooClient
 
 from walferry.acknowledged import Acknowledged, WalOffset
+from walferry.broken_wals import (
+    WAYS_OUT,
+    BrokenWals,
+    ends_with_its_whole_entries,
+    quarantine,
+    to_be_quarantined,
+)
 from walferry.closedness import CLOSE_TIMEOUT_S, await_closed
 from walferry.counters import Counters
 from walferry.filters import FilterRules, Kept, filter_window, uuid_field
@@ -29,7 +36,7 @@ from walferry.slave import Slave
 from walferry.source import SourceCluster
 from walferry.storage import WalLocation, WalStore
 from walferry.summary import GroupSummary, Status, read_group, write_group
-from walferry.wal.errors import WalCorruptError
+from walferry.wal.errors import WalCorruptError, WalError, WalTruncatedError
 from walferry.wal.header import TAIL_BYTES, trailer_start
 from walferry.wal.reader import PartialTail, Window, read_windows
 from walferry.zk.client import SESSION_TIMEOUT_S, connected
@@ -62,6 +69,7 @@ class GroupJob:
     deadline: float  # seconds since the epoch; then reading stops and retries end
     lanes: int = 2
     sink_ratio: float = 0.1
+    broken_wals: BrokenWals = BrokenWals.STOP
     limits: LaneLimits = field(default_factory=LaneLimits)
 
 
@@ -111,6 +119,8 @@ def _acquire(zk: KazooClient, nodes: ZNodes, job: GroupJob) -> Lease:
 
 
 def _text(error: BaseException) -> str:
+    if isinstance(error, (WalCorruptError, WalTruncatedError)):
+        return f"{error}. {WAYS_OUT}"
     return str(error) if type(error).__module__.startswith("walferry.") else f"{type(error).__name__}: {error}"
 
 
@@ -213,7 +223,7 @@ class _GroupShipping:
         try:
             try:
                 for number, wal in enumerate(self._wals):
-                    if not self._read_wal(number, wal, lanes, rules):
+                    if not self._read_or_give_up(number, wal, lanes, rules):
                         self._late = True
                         break
                     lanes.flush()
@@ -225,6 +235,29 @@ class _GroupShipping:
             lanes.finish()
         except Stopped:
             return
+
+    def _read_or_give_up(self, number: int, wal: Candidate, lanes: Lanes, rules: FilterRules) -> bool:
+        """As `_read_wal`; a broken WAL is dealt with as the run's policy says."""
+        try:
+            return self._read_wal(number, wal, lanes, rules)
+        except WalError as e:
+            if ends_with_its_whole_entries(self._job.broken_wals, e):
+                log.warning("%s: taken as ended here", e)
+                self._unclean.add(number)
+                return True
+            folder = self._job.source.quarantine
+            if folder is None or not to_be_quarantined(self._job.broken_wals, e):
+                raise
+            self._quarantine(folder, number, wal, e)
+            return True
+
+    def _quarantine(self, folder: str, number: int, wal: Candidate, error: WalError) -> None:
+        location = await_closed(self._store, wal.queued.name, wal.dead_servers)
+        shipped_to = max(self._ends.get(number, 0), wal.queued.position)
+        name = wal.queued.name.text
+        skipped = quarantine(folder, location, name, self._job.peer_id, self._job.run_id, shipped_to, error)
+        self._counters.quarantined(skipped.bytes)
+        log.warning("%s: %d bytes are given up, the file is copied to %s", error, skipped.bytes, folder)
 
     def _read_wal(self, number: int, wal: Candidate, lanes: Lanes, rules: FilterRules) -> bool:
         """Read one WAL to its end, wherever it is moved meanwhile; False if the deadline came first."""

@@ -5,7 +5,8 @@ A flat plugins folder cannot register a connection type, so the connection is a 
     host          ZooKeeper quorum, hosts split by commas, each with or without a port of its own
     port          ZooKeeper client port of the hosts that name none (default 2181)
     extra         {"znode_parent": "/hbase", "wal_root": "hdfs://nn:8020/hbase", "walferry_root": "/walferry", "user": "hbase",
-                   "queue_layout": "2.x", "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
+                   "queue_layout": "2.x", "quarantine": "hdfs://nn:8020/walferry-quarantine",
+                   "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
 
 The key provider is for encrypted WALs (walferry.crypto.provider). A password of the connection is not used, and refused beside a
 key provider: the only ways from here to where WALs are read are arguments and Spark's settings, which everybody can see.
@@ -27,7 +28,11 @@ from walferry.zk.layout import QueueLayout, ZNodes
 
 DEFAULT_CONN_ID = "hbase_source"
 DEFAULT_ZK_PORT = 2181
-KNOWN_EXTRAS = ("znode_parent", "wal_root", "walferry_root", "user", "queue_layout", "key_provider", "key_names")
+KNOWN_EXTRAS = ("znode_parent", "wal_root", "walferry_root", "user", "queue_layout", "quarantine", "key_provider", "key_names")
+_FOLDERS = {
+    "wal_root": "the URL of hbase.wal.dir (or hbase.rootdir, if that is not set), e.g. 'hdfs://nn:8020/hbase'",
+    "quarantine": "the URL of a folder for broken WALs, e.g. 'hdfs://nn:8020/walferry-quarantine'",
+}
 _HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
 _ZNODE = re.compile(r"^(/[^/\s\x00]+)+$")
 
@@ -46,6 +51,7 @@ class SourceCluster:
     root: str = "/walferry"  # our own root in ZooKeeper: leases, progress, marks
     user: str | None = None  # effective user of RPCs; None: the process's own
     queue_layout: str = QueueLayout.HBASE2
+    quarantine: str | None = None  # URL of the folder for broken WALs that a run gives up
     key_provider: str | None = None  # URL of the key store for encrypted WALs, without any password
     key_names: tuple[str, ...] = ()  # aliases to try; none: KeyProvider's default
 
@@ -98,6 +104,7 @@ class SourceCluster:
             root=_znode(where, "walferry_root", extra.get("walferry_root", "/walferry")),
             user=_user(where, extra.get("user")),
             queue_layout=_queue_layout(where, extra.get("queue_layout", QueueLayout.HBASE2)),
+            quarantine=_folder(where, "quarantine", extra["quarantine"]) if extra.get("quarantine") else None,
             key_provider=_key_provider(where, extra.get("key_provider"), has_password),
             key_names=_key_names(where, extra.get("key_names", ())),
         )
@@ -141,15 +148,18 @@ def _port(where: str, port: Any) -> int:
 
 
 def _wal_root(where: str, url: Any) -> str:
-    what = "the URL of hbase.wal.dir (or hbase.rootdir, if that is not set), e.g. 'hdfs://nn:8020/hbase'"
     if not isinstance(url, str) or not url:
-        raise SourceError(f"{where}: extra has no wal_root; it must be {what}")
-    parts = urlsplit(url)
+        raise SourceError(f"{where}: extra has no wal_root; it must be {_FOLDERS['wal_root']}")
+    return _folder(where, "wal_root", url)
+
+
+def _folder(where: str, field: str, url: Any) -> str:
+    parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
     if not parts.scheme or not parts.path.startswith("/"):
-        raise SourceError(f"{where}: extra's wal_root is {url!r}; it must be {what}")
+        raise SourceError(f"{where}: extra's {field} is {url!r}; it must be {_FOLDERS[field]}")
     if parts.password:
-        raise SourceError(f"{where}: extra's wal_root holds a password; credentials belong to the file system's own settings")
-    return url.rstrip("/")
+        raise SourceError(f"{where}: extra's {field} holds a password; credentials belong to the file system's own settings")
+    return str(url).rstrip("/")
 
 
 def _znode(where: str, field: str, path: Any) -> str:

@@ -32,6 +32,7 @@ OLD_WALS = "oldWALs"
 SPLITTING = "-splitting"
 HDFS_SCHEMES = ("hdfs", "viewfs")
 REMOTE_TIMEOUT_S = 120.0  # for one request; longer than a NameNode's failover takes
+COPY_BYTES = 8 << 20
 _ADVICE = "Check wal_root and the file system's settings (HADOOP_CONF_DIR)"
 
 _file_systems: dict[tuple[int, str, str], Any] = {}
@@ -78,6 +79,42 @@ class WalLocation:
 def open_wal(url: str) -> OpenWal:
     """The file behind a URL, for reads at any offset from any thread. Raises FileNotFoundError, StoreError."""
     return _LocalFile(url) if _scheme(url) == "file" else _RemoteFile(url)
+
+
+def write_file(url: str, data: bytes) -> None:
+    """Write a file as a whole, with its folder; one that is there is replaced. Raises StoreError."""
+
+    def write() -> None:
+        system, path = _system_and_path(url)
+        system.makedirs(path.rpartition("/")[0], exist_ok=True)
+        with system.open(f"{path}.part", "wb") as file:
+            file.write(data)
+        _put_in_place(system, path)
+
+    _remote(url, write)
+
+
+def copy_file(source: str, target: str) -> None:
+    """Copy a file to another place, with its folder; one that is there is replaced. Raises StoreError, FileNotFoundError."""
+    with open_wal(source) as file:
+        system, path = _system_and_path(target)
+        _remote(target, lambda: system.makedirs(path.rpartition("/")[0], exist_ok=True))
+        with _remote(target, lambda: system.open(f"{path}.part", "wb")) as copy:
+            for offset in range(0, file.size, COPY_BYTES):
+                data = file.read_at(offset, COPY_BYTES)
+                _remote(target, lambda data=data: copy.write(data))  # type: ignore[misc]
+    _remote(target, lambda: _put_in_place(system, path))
+
+
+def _system_and_path(url: str) -> tuple[Any, str]:
+    system = _file_system(url)
+    return system, _local_path(url) if _scheme(url) == "file" else system._strip_protocol(url)
+
+
+def _put_in_place(system: Any, path: str) -> None:
+    if system.exists(path):
+        system.rm_file(path)
+    system.mv(f"{path}.part", path)
 
 
 class WalStore:

@@ -12,6 +12,7 @@ from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
 from embedded.wire import Cell
 from walferry.airflow import batch
+from walferry.broken_wals import BrokenWals
 from walferry.lanes import LaneLimits
 from walferry.plan import PeerPlan, plan_peer
 from walferry.shipping import GroupJob, ship_group
@@ -39,7 +40,7 @@ def roll(source: SourceCluster, peer_id: str) -> None:
 
 def ship(
     source: SourceCluster, peer_id: str, *, deadline: float = 120.0, run_id: str = "test", limits: LaneLimits | None = None,
-    lanes: int = 2, groups: list[str] | None = None, roll_first: bool = True,
+    lanes: int = 2, groups: list[str] | None = None, roll_first: bool = True, broken_wals: BrokenWals = BrokenWals.STOP,
 ) -> list[GroupSummary]:  # fmt: skip
     """One batch of a peer: the summaries of its groups, or of those named."""
     if roll_first:
@@ -48,7 +49,7 @@ def ship(
     jobs = [
         GroupJob(
             source=source, peer_id=peer_id, group=name, run_id=run_id, holder=f"run {run_id}", deadline=time.time() + deadline,
-            lanes=lanes, limits=limits or LaneLimits(),
+            lanes=lanes, limits=limits or LaneLimits(), broken_wals=broken_wals,
         )
         for name in names
     ]  # fmt: skip

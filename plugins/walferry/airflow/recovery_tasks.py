@@ -72,6 +72,7 @@ def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> N
     drains = ShipWalsOperator.partial(
         task_id="drain",
         deadline="{{ params.deadline }}",
+        broken_wals="{{ params.broken_wals }}",
         source_conn_id="{{ params.source_conn_id }}",
         retries=DRAIN_RETRIES,
         map_index_template="{{ task.plan['queue'] }}",

@@ -31,7 +31,15 @@ TOTALS = (
     "logReadInBytes",
     "cellsFiltered",
 )
-TOTALS_OF_QUEUES = ("completedLogs", "uncleanlyClosedLogs", "sizeOfLogQueue", "bytesToShip", "bytesDone")
+TOTALS_OF_QUEUES = (
+    "completedLogs",
+    "uncleanlyClosedLogs",
+    "quarantinedLogs",
+    "skippedBytes",
+    "sizeOfLogQueue",
+    "bytesToShip",
+    "bytesDone",
+)
 MAX_GROUPS = 100  # in XCom and in the table; failed ones first
 MAX_REASON_CHARS = 500
 
@@ -90,6 +98,8 @@ def as_text(peer_id: str, plan: Mapping[str, Any] | None, reasons: Sequence[str]
         totals = totals_of(summaries)
         last = ("all", "", *(as_cell(c, totals[c]) if c in totals else "" for c in COLUMNS), "")
         lines += table([("group", "status", *COLUMNS, "seconds"), *rows, last])
+        if totals["quarantinedLogs"]:
+            lines.append(f"QUARANTINED {totals['quarantinedLogs']} broken WALs: {totals['skippedBytes']:,} bytes were given up")
         if len(summaries) > len(shown):
             lines.append(f"({len(summaries) - len(shown)} more groups, all in the line of totals)")
         filtered = totals["filteredByReason"]

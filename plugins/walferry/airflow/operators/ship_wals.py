@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Context, conf
+from airflow.sdk import Context, Param, conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 # Where the repo's spark_jobs lie if not beside its plugins: section [walferry] of airflow.cfg, or AIRFLOW__WALFERRY__SPARK_JOBS.
 CONFIG = ("walferry", "spark_jobs")
 SPARK_JOBS = Path(__file__).resolve().parents[4] / "spark_jobs"
+BROKEN_WALS = Param(
+    "stop",
+    type="string",
+    enum=["stop", "whole-entries", "quarantine"],
+    title="Broken WALs",
+    description="stop: the WAL group stops at the damage, and the report names the offset. whole-entries: a file whose end is "
+    "missing ends with its last whole entry. quarantine: the file is copied to the connection's quarantine folder, what follows "
+    "the damage in it is given up, and the group goes on.",
+)
 STARTUP_S = 120  # what a job may take beside its deadline: Spark's start, the last answers of the slave, the summaries
 
 
@@ -40,7 +49,7 @@ class ShipWalsOperator(SparkSubmitOperator):
 
     template_fields: Sequence[str] = (
         *SparkSubmitOperator.template_fields,
-        *("peer", "plan", "deadline", "groups", "source_conn_id"),
+        *("peer", "plan", "deadline", "groups", "broken_wals", "source_conn_id"),
     )
 
     def __init__(
@@ -50,6 +59,7 @@ class ShipWalsOperator(SparkSubmitOperator):
         plan: Mapping[str, Any],  # what walferry.airflow.batch.plan returned
         deadline: int | str,  # seconds
         groups: Sequence[str] | None = None,  # WAL groups; None: all of the peer's
+        broken_wals: str = "stop",  # walferry.broken_wals.BrokenWals
         source_conn_id: str = DEFAULT_CONN_ID,
         conn_id: str = "spark_default",
         conf: dict[str, Any] | None = None,
@@ -60,6 +70,7 @@ class ShipWalsOperator(SparkSubmitOperator):
         self.plan = plan
         self.deadline = deadline
         self.groups = groups
+        self.broken_wals = broken_wals
         self.source_conn_id = source_conn_id
 
     def pre_execute(self, context: Context) -> None:
@@ -78,6 +89,7 @@ class ShipWalsOperator(SparkSubmitOperator):
         self.application_args = [
             *("--source", source.to_json(), "--peer", self.peer),
             *("--run-id", self.plan["run_id"], "--deadline", str(int(self.deadline))),
+            f"--broken-wals={self.broken_wals}",
             *(f"--group={group}" for group in self.groups or self.plan.get("only", ())),
         ]
         free = self._await_free(source)

@@ -1,0 +1,102 @@
+"""What a run does with broken WALs, as it was asked to; between two real clusters."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from embedded.client import GLOBAL
+from embedded.wire import put
+from tests.cluster.dead_queues import DeadQueue, Recording, record
+from tests.cluster.test_bad_input import BROKEN, ROWS, begin, flipped, rows_at, rows_up_to
+from tests.cluster.walferry_runs import plan, positions, roll, ship
+from walferry.broken_wals import BrokenWals
+from walferry.source import SourceCluster
+from walferry.summary import GroupSummary, Status
+
+
+@pytest.fixture
+def recording(sides, both) -> Recording:
+    return record(sides.source, both({"f": GLOBAL}), ROWS)
+
+
+@pytest.fixture
+def queue(sides, recording, peer) -> DeadQueue:
+    return DeadQueue(sides.at, sides.source, peer)
+
+
+@pytest.fixture
+def at(sides, tmp_path) -> SourceCluster:
+    """The source, with a place for broken WALs."""
+    return replace(sides.at, quarantine=f"file://{tmp_path}/put/aside")
+
+
+def ship_queue(at: SourceCluster, peer: str, queue: DeadQueue, policy: BrokenWals) -> GroupSummary:
+    (summary,) = ship(at, peer, roll_first=False, groups=[queue.group], broken_wals=policy, run_id=f"run {policy}")
+    return summary
+
+
+def broken(recording: Recording) -> bytes:
+    """The put number BROKEN has a cell whose length is wrong."""
+    return flipped(recording.content, begin(recording) + 1)
+
+
+def test_quarantine_ships_what_is_whole_puts_the_file_aside_and_goes_on(sides, at, peer, both, queue, recording, tmp_path):
+    other = record(sides.source, both({"f": GLOBAL}), 5)
+    wal = queue.add(broken(recording))
+    queue.add(other.content)
+    summary = ship_queue(at, peer, queue, BrokenWals.QUARANTINE)
+    assert summary.status is Status.DONE, summary.error
+    assert (summary.completedLogs, summary.quarantinedLogs) == (2, 1)
+    assert summary.skippedBytes == len(recording.content) - begin(recording)
+    assert queue.positions() == {}
+    assert rows_at(sides.slave, recording.table) == rows_up_to(BROKEN)
+    assert sides.source.compare(other.table, sides.slave).same
+
+    assert (tmp_path / "put" / "aside" / wal.name).read_bytes() == broken(recording)
+    note = json.loads((tmp_path / "put" / "aside" / f"{wal.name}.{peer}.json").read_text())
+    assert (note["wal"], note["peer"], note["shipped_to"]) == (wal.name, peer, begin(recording))
+    assert f"begins at byte {begin(recording)}" in note["error"]
+    assert wal.read_bytes() == broken(recording)  # HBase's own copy is nobody's to touch
+
+
+@pytest.mark.parametrize("policy", [BrokenWals.STOP, BrokenWals.WHOLE_ENTRIES])
+def test_without_being_asked_to_nothing_is_given_up(sides, at, peer, queue, recording, policy, tmp_path):
+    wal = queue.add(broken(recording))
+    summary = ship_queue(at, peer, queue, policy)
+    assert summary.status is Status.FAILED
+    assert f"file://{wal} at byte" in summary.error
+    assert "Ways out: " in summary.error
+    assert queue.positions() == {wal.name: begin(recording)}
+    assert not (tmp_path / "put").exists()
+
+
+def test_without_a_folder_for_it_nothing_is_put_into_quarantine(sides, peer, queue, recording):
+    wal = queue.add(broken(recording))
+    summary = ship_queue(sides.at, peer, queue, BrokenWals.QUARANTINE)
+    assert summary.status is Status.FAILED
+    assert queue.positions() == {wal.name: begin(recording)}
+
+
+def test_a_file_without_its_end_ends_with_its_last_whole_entry_if_that_was_asked_for(sides, at, peer, both):
+    """A live server's WAL that was archived with a part of its last entry: no server does that, but a file system may."""
+    table = both()
+    sides.source.write(table, [put(f"row{i:04}", {"f:q": b"v" * 50}) for i in range(10)], one_by_one=True)
+    roll(at, peer)
+    (group,) = plan(at, peer).groups
+    wal = Path(group.wals[-1].url.removeprefix("file://"))
+    archive = Path(at.wal_root.removeprefix("file://")) / "oldWALs" / wal.name
+    content = wal.read_bytes()
+    archive.write_bytes(content[:-30])
+    wal.unlink()
+    (failed,) = ship(at, peer, roll_first=False)
+    assert failed.status is Status.FAILED
+    assert "the file ends early" in failed.error
+    assert wal.name in positions(at, peer)
+    (done,) = ship(at, peer, roll_first=False, broken_wals=BrokenWals.WHOLE_ENTRIES, run_id="again")
+    assert (done.status, done.uncleanlyClosedLogs) == (Status.DONE, 1), done.error
+    assert rows_at(sides.slave, table) == [f"row{i:04}" for i in range(9)]
+    assert wal.name not in positions(at, peer)
