@@ -91,8 +91,11 @@ public final class WalReadBench {
           }
           byte[] qualifier = Bytes.toBytes(i % 2 == 0 ? "a" : "b");
           byte[] key = Bytes.toBytes(String.format("%016x", row));
-          Tag[] tags = {new ArrayBackedTag((byte) 70, Bytes.toBytes("tag" + row % 50))};
-          edit.add(new KeyValue(key, FAMILY, qualifier, now, KeyValue.Type.Put, value, compressed ? tags : null));
+          Tag[] tags = {};
+          if (compressed) {
+            tags = new Tag[] {new ArrayBackedTag((byte) 70, Bytes.toBytes("tag" + row % 50))};
+          }
+          edit.add(new KeyValue(key, FAMILY, qualifier, now, value, tags));
           row += i % 2;
         }
         WALKeyImpl key = new WALKeyImpl(regions[random.nextInt(REGIONS)], TableName.valueOf("bench"), sequence, now + sequence,
