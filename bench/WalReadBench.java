@@ -48,6 +48,8 @@ public final class WalReadBench {
       String[] parts = codec.split("=");
       conf.set("hbase.io.compress." + parts[0] + ".codec", "org.apache.hadoop.hbase.io.compress." + parts[1]);
     }
+    conf.set("hbase.crypto.keyprovider.parameters", System.getProperty("walferry.bench.keys"));
+    conf.set("hbase.crypto.master.key.name", "hbase");
     FileSystem fs = FileSystem.getLocal(conf);
     BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
     for (String line = in.readLine(); line != null; line = in.readLine()) {
@@ -89,8 +91,11 @@ public final class WalReadBench {
           }
           byte[] qualifier = Bytes.toBytes(i % 2 == 0 ? "a" : "b");
           byte[] key = Bytes.toBytes(String.format("%016x", row));
-          Tag[] tags = {new ArrayBackedTag((byte) 70, Bytes.toBytes("tag" + row % 50))};
-          edit.add(new KeyValue(key, FAMILY, qualifier, now, KeyValue.Type.Put, value, compressed ? tags : null));
+          Tag[] tags = {};
+          if (compressed) {
+            tags = new Tag[] {new ArrayBackedTag((byte) 70, Bytes.toBytes("tag" + row % 50))};
+          }
+          edit.add(new KeyValue(key, FAMILY, qualifier, now, value, tags));
           row += i % 2;
         }
         WALKeyImpl key = new WALKeyImpl(regions[random.nextInt(REGIONS)], TableName.valueOf("bench"), sequence, now + sequence,

@@ -11,7 +11,7 @@ The files are written by HBase's own writer: 100-byte values, 8 regions, and eit
 columns) or 400 (batches). The scan is to reach 5 GB/s, and decoding to be faster than HBase's reader.
 
 Then the same of compressed files, with a tag a cell and values that are like text, in bytes of the file: there `read and scan`
-gives entries as they are shipped.
+gives entries as they are shipped. And of encrypted files, without tags, which HBase's own reader could not read.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,6 +33,7 @@ import numpy as np
 
 from embedded.jars import codec_classpath, hbase_classpath
 from embedded.java import find_java, jvm_options
+from walferry.crypto.provider import KeyProvider
 from walferry.storage import open_wal
 from walferry.wal.arrow import read_batches
 from walferry.wal.header import TAIL_BYTES, parse_header, trailer_start
@@ -55,6 +57,7 @@ COMPRESSIONS = {
         for codec in ("gz", "snappy", "lz4", "zstd")
     },
 }  # fmt: skip
+ENCRYPTION = {f"{_WAL}.encryption": "true"}
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,15 @@ class Run:
 
 
 class HBaseReader:
-    """The JVM behind WalReadBench.java."""
+    """The JVM behind WalReadBench.java; `keys` is the URL of the key provider for encrypted files."""
+
+    def __init__(self, keys: str) -> None:
+        self._keys = keys
 
     def __enter__(self) -> Self:
         jars = os.pathsep.join(map(str, [*hbase_classpath(), *codec_classpath()]))
         command = [find_java(), *jvm_options(), "-Xmx1g", "-cp", jars]
+        command += [f"-Dwalferry.bench.keys={self._keys}"]
         command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", Path(__file__).with_name("WalReadBench.java")]
         self._jvm = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         return self
@@ -131,21 +138,21 @@ def scan(path: Path) -> Run:
         return run
 
 
-def read_and_scan(path: Path) -> Run:
+def read_and_scan(path: Path, keys: KeyProvider | None = None) -> Run:
     entries = cells = 0
     timer = Timer()
     with open_wal(f"file://{path}") as file:
-        for window in read_windows(file, str(path), 0, window_bytes=WINDOW, partial_tail="error"):
+        for window in read_windows(file, str(path), 0, window_bytes=WINDOW, partial_tail="error", unwrap_key=keys):
             entries += len(window.index)
             cells += int(window.index.cell_count.sum())
     return timer.stop(entries, cells)
 
 
-def decode(path: Path) -> Run:
+def decode(path: Path, keys: KeyProvider | None = None) -> Run:
     cells = 0
     timer = Timer()
     with open_wal(f"file://{path}") as file:
-        for batch in read_batches(file, str(path)):
+        for batch in read_batches(file, str(path), unwrap_key=keys):
             cells += batch.num_rows
     return timer.stop(None, cells)
 
@@ -177,8 +184,18 @@ def measure(hbase: HBaseReader, path: Path, shape: str, ours: Mapping[str, Calla
     print(f"  {judged} / HBase's reader, median of the rounds: {wall_ratio:.2f} (in CPU time {cpu_ratio:.2f})")
 
 
+def make_keys(folder: Path) -> str:
+    """A key store with a key, in `folder`; the URL of the key provider."""
+    command = [find_java().with_name("keytool"), "-genseckey", "-keystore", folder / "keys", "-storetype", "JCEKS"]
+    command += ["-keyalg", "AES", "-keysize", "128", "-alias", "hbase"]
+    command += ["-storepass", "of the benchmark", "-keypass", "of the benchmark"]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    (folder / "passwords").write_text("hbase=of the benchmark\n")
+    return f"jceks://{folder}/keys?passwordFile={folder}/passwords"
+
+
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="walferry-bench-") as folder, HBaseReader() as hbase:
+    with tempfile.TemporaryDirectory(prefix="walferry-bench-") as folder, HBaseReader(url := make_keys(Path(folder))) as hbase:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # ours has one core; the JVM has been started and may use all
         path = Path(folder) / "bench%2C16020%2C1.1"
         for shape, cells_an_entry in SHAPES.items():
@@ -188,6 +205,12 @@ def main() -> None:
         for name, settings in COMPRESSIONS.items():
             hbase.write(path, MEGABYTES * 1_000_000 // 2, 20, settings)
             measure(hbase, path, name, {"read and scan": read_and_scan, "decode": decode}, "read and scan")
+            path.unlink()
+        keys = KeyProvider(url)
+        ours = {"read and scan": partial(read_and_scan, keys=keys), "decode": partial(decode, keys=keys)}
+        for shape, cells_an_entry in SHAPES.items():
+            hbase.write(path, MEGABYTES * 1_000_000 // 2, cells_an_entry, ENCRYPTION)
+            measure(hbase, path, f"encrypted, {shape}", ours, "read and scan")
             path.unlink()
 
 

@@ -188,11 +188,8 @@ class _Wrapped:
 
         decryptor = Cipher(AES(key), CTR(self.iv)).decryptor()
         plain = (decryptor.update(self.data) + decryptor.finalize())[: self.length]
-        if self.hash:  # HBase has always written it
-            digest = hashlib.new(self.hash_algorithm, plain, usedforsecurity=False).digest()
-            if not hmac.compare_digest(digest, self.hash):
-                return None
-        return plain
+        digest = hashlib.new(self.hash_algorithm, plain, usedforsecurity=False).digest()
+        return plain if hmac.compare_digest(digest, self.hash) else None
 
 
 def _parse(wrapped: bytes) -> _Wrapped:
@@ -211,7 +208,8 @@ def _parse(wrapped: bytes) -> _Wrapped:
         message = WrappedKey.FromString(wrapped[start : start + length])
     except DecodeError:
         raise KeyProviderError(damaged) from None
-    if not message.IsInitialized() or length > len(wrapped) - start:
+    # HBase has always written the hash. Without it a wrong key could not be told from a damaged file, which may be given up.
+    if not message.IsInitialized() or length > len(wrapped) - start or not message.hash:
         raise KeyProviderError(damaged)
     if message.algorithm.upper() != "AES":
         raise KeyProviderError(f"the WAL is encrypted with {message.algorithm!r} (hbase.crypto.wal.algorithm); only AES is known")

@@ -104,7 +104,7 @@ def _header_length(head: bytes, path: str) -> tuple[int, int]:
 
 
 def _compression(header: WALHeader) -> Compression | None:
-    if not header.has_compression:
+    if not header.has_compression or _is_encrypted(header):  # an encrypted WAL is not compressed, even if its header says so
         return None
     return Compression(header.has_tag_compression, header.value_compression_algorithm if header.has_value_compression else None)
 
@@ -118,7 +118,7 @@ def _require_readable(header: WALHeader, path: str) -> None:
     compressed = header.has_compression and header.has_value_compression and not _is_encrypted(header)
     if compressed and header.value_compression_algorithm not in VALUE_CODECS:
         raise WalUnsupportedError(
-            path, 0, f"the WAL's values are compressed by number {header.value_compression_algorithm} of HBase's algorithms, "
+            path, 0, f"the WAL's values are compressed by number {compression.values} of HBase's algorithms, "
             f"which cannot be read; these can: {', '.join(VALUE_CODECS.values())}"
         )  # fmt: skip
     if header.cell_codec_cls_name not in _PLAIN_CODECS:

@@ -34,7 +34,7 @@ def test_a_header_without_any_field_is_a_plain_wal_s() -> None:
 @pytest.mark.parametrize(
     ("fields", "what"),
     [
-        ({"has_compression": True}, "compressed"),
+        ({"has_compression": True, "has_value_compression": True, "value_compression_algorithm": 5}, "number 5 of HBase's"),
         ({"cell_codec_cls_name": PACKAGE + "IndexedWALEditCodec"}, "IndexedWALEditCodec"),
         ({"writer_cls_name": "SequenceFileLogWriter"}, "SequenceFileLogWriter"),
     ],
