@@ -12,10 +12,11 @@ import pytest
 
 from embedded import wire
 from embedded.client import GLOBAL, LOCAL
+from embedded.distributed import ClusterOptions, DistributedClusters
 from embedded.hbase import write_site
 from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
-from tests.cluster.walferry_runs import positions, ship_one, source_of
+from tests.cluster.walferry_runs import positions, ship, ship_one, source_of
 from walferry.summary import GroupSummary, Status
 from walferry.zk.client import children, connected
 
@@ -253,3 +254,39 @@ def test_without_bulk_load_replication_in_the_source_loads_are_counted(standalon
     summary = done(ship_one(replace(at, replication_cluster_id="east") if told else at, peer))
     assert summary.logEditsFiltered["bulk_load"] == 1
     assert len(slave.scan_all(table)) == 2
+
+
+@pytest.mark.timeout(900)
+def test_bulk_loads_on_hdfs_arrive_also_those_of_a_server_that_died(cluster_folder, java_client, unique):
+    conf = cluster_folder / "bulk-hdfs" / "replication-conf"
+    options = {"hbase.replication.bulkload.enabled": "true", "hbase.replication.conf.dir": str(conf)}
+    names = {name: ClusterOptions({**options, "hbase.replication.cluster.id": name}) for name in ("north", "south")}
+    with DistributedClusters(conf.parent, names) as clusters:
+        write_site(conf / "north" / "core-site.xml", {"fs.defaultFS": clusters.hdfs.url})
+        source, slave = java_client(clusters["north"].address), java_client(clusters["south"].address)
+        table = unique("t")
+        for client in (source, slave):
+            client.create_table(table, SCOPES, [b"row2", b"row4", b"row6", b"row8"])
+        peer = "south"
+        source.add_managed_peer(peer, clusters["south"].address.cluster_key)
+        at = replace(source_of(clusters["north"].address), replication_cluster_id="north")
+        source.write(table, puts("f", range(10), b"before"))
+        source.bulk_load(table, puts(), f"{clusters.hdfs.url}/hfiles")
+        assert len({region.server for region in source.regions(table)}) == 2
+        clusters["north"].kill_regionserver()
+        give_up = time.monotonic() + 240
+        while len(source.region_servers()) == 2:  # until the master has noticed
+            assert time.monotonic() < give_up
+            time.sleep(0.5)
+        shipped = 0
+        while shipped < 10:  # of f and g, in five regions
+            assert time.monotonic() < give_up, shipped
+            source.roll_wals()
+            summaries = ship(at, peer, run_id=unique("run"), roll_first=False)
+            assert all(s.status is Status.DONE for s in summaries), [s.error for s in summaries]
+            shipped += sum(s.shippedHFiles for s in summaries)
+            time.sleep(1)
+        compared = source.compare(table, slave, families=["f", "g"])
+        assert (compared.same, compared.left) == (True, 20), compared.examples
+        with connected(at.quorum) as zk:
+            assert not children(zk, at.nodes.hfile_refs(peer))

@@ -26,7 +26,9 @@ LOCAL, SERIAL = pb.REPLICATION_SCOPE_LOCAL, pb.REPLICATION_SCOPE_SERIAL
 
 
 def descriptor(
-    stores: dict[bytes, list[str]] | None = None, table: bytes = b"t", ids: tuple[str, ...] = (str(SOURCE),),
+    stores: dict[bytes, list[str]] | None = None,
+    table: bytes = b"t",
+    ids: tuple[str, ...] = (str(SOURCE),),
     replicate: bool = True,
 ) -> pb.BulkLoadDescriptor:
     namespace, _, qualifier = table.rpartition(b":")
