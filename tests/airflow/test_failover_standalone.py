@@ -12,7 +12,8 @@ import pytest
 
 from demo.airflow_standalone import Airflow
 from embedded.zookeeper import ZooKeeperServer
-from tests.zk.fixtures import hbase, new_client, zookeeper
+from tests.zk.fixtures import lasting_hbase as hbase
+from tests.zk.fixtures import new_client, zookeeper
 from tests.zk.hbase_znodes import DEAD, OTHER, HBaseZNodes, wal
 
 __all__ = ["hbase", "new_client", "zookeeper"]  # fixtures

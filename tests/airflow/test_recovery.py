@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,14 +12,17 @@ from typing import Any
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowException
+from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
-from tests.zk.fixtures import hbase, new_client, zk, zookeeper
+from tests.zk.fixtures import lasting_hbase as hbase
+from tests.zk.fixtures import new_client, zk, zookeeper
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.airflow import batch, choices, recovery, recovery_tasks
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.source import SourceCluster
 from walferry.summary import GroupSummary, Status, write_group
+from walferry.zk.client import connect, disconnect
 from walferry.zk.dead_servers import WALFERRY_SERVER, recovered_queues
 from walferry.zk.errors import ClaimHeld, ClaimLost
 from walferry.zk.hold import Hold
@@ -198,9 +201,9 @@ def test_a_queue_that_fails_stops_no_other_and_a_later_run_drains_it(failover, d
 
 
 def test_a_drain_waits_for_another_run_that_has_the_queue_in_hand(
-    failover, dead: HBaseZNodes, at: SourceCluster, spark: Spark
+    failover, dead: HBaseZNodes, at: SourceCluster, spark: Spark, other: KazooClient
 ):
-    lease = acquire(dead.zk, at.nodes, "p", group(OTHER), "run x", at.root)
+    lease = acquire(other, at.nodes, "p", group(OTHER), "run x", at.root)
     released = threading.Timer(5, lease.release)
     released.start()
     ended = failover(server=OTHER)
@@ -209,22 +212,25 @@ def test_a_drain_waits_for_another_run_that_has_the_queue_in_hand(
     assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 1
 
 
-def test_a_queue_that_somebody_holds_until_the_deadline_fails(failover, dead: HBaseZNodes, at: SourceCluster, spark: Spark):
+def test_a_queue_that_somebody_holds_until_the_deadline_fails(
+    failover, dead: HBaseZNodes, at: SourceCluster, spark: Spark, other: KazooClient
+):
     spark.held = {group(OTHER): 100}
-    with acquire(dead.zk, at.nodes, "p", group(OTHER), "run x", at.root):
+    with acquire(other, at.nodes, "p", group(OTHER), "run x", at.root):
         ended = failover(server=OTHER, deadline=10)
     assert ended.state == "failed"
     assert len(spark.commands) == 1
     assert "is held by run x" in ended.report["failures"][0]
 
 
-def test_a_batch_leaves_to_a_recovery_what_it_has_in_hand(dead: HBaseZNodes, at: SourceCluster):
+def test_a_batch_leaves_to_a_recovery_what_it_has_in_hand(dead: HBaseZNodes, at: SourceCluster, other: KazooClient):
     dead.add_wal(SERVER, "p", wal(10))
     everything = batch.plan(at, "p", "r.1")
     assert everything["groups"] == 3
     assert "only" not in everything
-    with acquire(dead.zk, at.nodes, "p", group(OTHER), "run x", at.root), acquire(
-        dead.zk, at.nodes, "p", group(SERVER), "another batch", at.root
+    with (
+        acquire(other, at.nodes, "p", group(OTHER), "run x", at.root),
+        acquire(other, at.nodes, "p", group(SERVER), "another batch", at.root),
     ):
         rest = batch.plan(at, "p", "r.2")
     assert (rest["groups"], rest["only"]) == (2, [group(SERVER), group(DEAD)])
@@ -249,10 +255,18 @@ def test_a_queue_that_stays_in_another_run_s_hand_fails_with_its_name(failover, 
 
 
 @pytest.fixture
-def rival(dead: HBaseZNodes, at: SourceCluster) -> Hold:
+def other(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
+    """Somebody else's session, one that outlives the pauses of a busy machine."""
+    client = connect(zookeeper.quorum)
+    yield client
+    disconnect(client)
+
+
+@pytest.fixture
+def rival(dead: HBaseZNodes, at: SourceCluster, other: KazooClient) -> Hold:
     """Another run that claims DEAD."""
     hold = Hold(
-        dead.zk,
+        other,
         OwnZNodes(at.root, at.nodes).claim(DEAD),
         lambda who, since: ClaimHeld(DEAD, who, since),
         lambda why: ClaimLost(DEAD, why),

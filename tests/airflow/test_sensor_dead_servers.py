@@ -17,7 +17,8 @@ from airflow.triggers.base import TriggerEvent
 from airflow.utils.session import create_session
 
 from embedded.zookeeper import ZooKeeperServer
-from tests.zk.fixtures import hbase, new_client, zookeeper
+from tests.zk.fixtures import lasting_hbase as hbase
+from tests.zk.fixtures import new_client, zookeeper
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from walferry.airflow.triggers import dead_servers
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger, DeadServersTrigger

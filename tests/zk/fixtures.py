@@ -7,7 +7,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
-from tests.zk.hbase_znodes import HBaseZNodes
+from tests.zk.hbase_znodes import HBaseZNodes, LastingZNodes
 from walferry.zk.client import connect, disconnect
 
 SESSION_TIMEOUT_S = 4.0
@@ -41,5 +41,13 @@ def zk(new_client: Callable[[], KazooClient]) -> KazooClient:
 def hbase(new_client: Callable[[], KazooClient]) -> HBaseZNodes:
     """A cluster as HBase writes it, with a managed peer `p` and a live server, by a client of its own."""
     cluster = HBaseZNodes.new(new_client())
+    cluster.add_peer("p")
+    return cluster
+
+
+@pytest.fixture
+def lasting_hbase(new_client: Callable[[], KazooClient]) -> LastingZNodes:
+    """As `hbase`, but its servers die only when they are stopped."""
+    cluster = LastingZNodes.new(new_client())
     cluster.add_peer("p")
     return cluster

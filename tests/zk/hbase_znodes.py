@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 import uuid
+from typing import Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
@@ -41,7 +42,7 @@ class HBaseZNodes:
         self.nodes = nodes
 
     @classmethod
-    def new(cls, zk: KazooClient) -> "HBaseZNodes":
+    def new(cls, zk: KazooClient) -> Self:
         """A fresh cluster under a parent of its own, with one live server."""
         cluster = cls(zk, ZNodes(f"/hbase-{uuid.uuid4().hex[:8]}"))
         cluster.create()
@@ -139,6 +140,13 @@ class HBaseZNodes:
     @staticmethod
     def _state(state: str) -> bytes:
         return PBUF + pb.ReplicationState(state=pb.ReplicationState.State.Value(state)).SerializeToString()
+
+
+class LastingZNodes(HBaseZNodes):
+    """One whose servers live until they are stopped: a session that ends on a busy machine is no death of theirs."""
+
+    def start_server(self, server: str) -> None:
+        self.zk.create(f"{self.nodes.rs}/{server}")
 
 
 def expire(client: KazooClient) -> None:

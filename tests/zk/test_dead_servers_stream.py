@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from embedded.zookeeper import ZooKeeperServer
-from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, expire, wal
 from walferry.source import SourceCluster
 from walferry.zk import watcher
 from walferry.zk.client import connect, disconnect
@@ -23,6 +23,11 @@ LIMIT_S = 60
 def _no_settling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher, "SETTLE_S", 0.05)
     monkeypatch.setattr(watcher, "RECONNECT_S", 0.2)
+
+
+@pytest.fixture
+def hbase(lasting_hbase: LastingZNodes) -> LastingZNodes:
+    return lasting_hbase
 
 
 def source_of(hbase: HBaseZNodes, quorum: str) -> SourceCluster:
@@ -168,7 +173,7 @@ def own_server(tmp_path: Path) -> Iterator[ZooKeeperServer]:
 
 def test_an_ensemble_that_is_away_for_a_while_is_no_death(own_server: ZooKeeperServer) -> None:
     client = connect(own_server.quorum)
-    hbase = HBaseZNodes.new(client)
+    hbase = LastingZNodes.new(client)
     hbase.add_peer("p")
     start(hbase, SERVER, DEAD)
     source = source_of(hbase, own_server.quorum)
