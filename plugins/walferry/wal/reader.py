@@ -135,8 +135,6 @@ def read_windows(
         yield from _windows(file, path, bounds, window_bytes, partial_tail, _stage(header, path, unwrap_key))
     else:
         yield from _expanded_windows(file, path, header.compression, bounds, window_bytes, partial_tail)
-    elif start < end:
-        yield from _windows(file, path, bounds, window_bytes, partial_tail, _stage(header, path, unwrap_key))
 
 
 def _expanded_windows(
