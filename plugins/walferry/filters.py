@@ -80,8 +80,7 @@ def filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
         np.empty(MAX_SCOPES, np.int64), np.empty(MAX_SCOPES, np.int64),
     )  # fmt: skip
     if broken >= 0:
-        at = window.entry_offset(broken) + int(index.key_start[broken] - index.entry_start[broken])
-        raise WalCorruptError(path, at, "scopes or cluster ids of the WALKey cannot be parsed")
+        raise WalCorruptError(path, window.entry_offset(broken), "scopes or cluster ids of the WALKey cannot be parsed")
     return kept
 
 

@@ -47,7 +47,7 @@ class Header:
     first_entry: int
     writer: str
     cell_codec: str
-    compression: Compression | None = None
+    compression: Compression | None
     wrapped_key: bytes | None = None  # of a WAL whose cells are encrypted: its key, encrypted with the cluster's
 
 
@@ -66,10 +66,8 @@ def parse_header(head: bytes, path: str) -> Header:
     except DecodeError as e:
         raise WalCorruptError(path, start, f"the header of {length} bytes is not a WALHeader ({e})") from e
     _require_readable(header, path)
-    encrypted = _is_encrypted(header)
-    key = header.encryption_key if encrypted else None
-    compression = None if encrypted else _compression(header)  # an encrypted WAL is not compressed, even if its header says so
-    return Header(start + length, header.writer_cls_name, header.cell_codec_cls_name, compression, key)
+    key = header.encryption_key if _is_encrypted(header) else None
+    return Header(start + length, header.writer_cls_name, header.cell_codec_cls_name, _compression(header), key)
 
 
 def trailer_start(tail: bytes, file_length: int) -> int | None:
@@ -103,24 +101,26 @@ def _header_length(head: bytes, path: str) -> tuple[int, int]:
     raise WalTruncatedError(path, 0, len(head) + 1, len(head))
 
 
+def _is_encrypted(header: WALHeader) -> bool:
+    return header.HasField("encryption_key") and header.cell_codec_cls_name == _SECURE_CODEC
+
+
 def _compression(header: WALHeader) -> Compression | None:
     if not header.has_compression or _is_encrypted(header):  # an encrypted WAL is not compressed, even if its header says so
         return None
     return Compression(header.has_tag_compression, header.value_compression_algorithm if header.has_value_compression else None)
 
 
-def _is_encrypted(header: WALHeader) -> bool:
-    return header.HasField("encryption_key") and header.cell_codec_cls_name == _SECURE_CODEC
-
-
 def _require_readable(header: WALHeader, path: str) -> None:
     """Refuse what this reader would misread."""
-    compressed = header.has_compression and header.has_value_compression and not _is_encrypted(header)
-    if compressed and header.value_compression_algorithm not in VALUE_CODECS:
+    compression = _compression(header)
+    if compression is not None and compression.values is not None and compression.values not in VALUE_CODECS:
         raise WalUnsupportedError(
             path, 0, f"the WAL's values are compressed by number {compression.values} of HBase's algorithms, "
             f"which cannot be read; these can: {', '.join(VALUE_CODECS.values())}"
         )  # fmt: skip
+    if compression is not None and header.cell_codec_cls_name == _SECURE_CODEC:
+        raise WalUnsupportedError(path, 0, "the WAL is compressed, and has a codec with which HBase cannot read it either")
     if header.cell_codec_cls_name not in _PLAIN_CODECS:
         raise WalUnsupportedError(path, 0, f"the WAL's cells are in a codec that cannot be read, {header.cell_codec_cls_name}")
     if header.writer_cls_name not in _WRITERS:
