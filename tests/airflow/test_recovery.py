@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.fixtures import lasting_hbase as hbase
 from tests.zk.fixtures import new_client, zk, zookeeper
-from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, wal
 from walferry.airflow import batch, choices, recovery, recovery_tasks
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.source import SourceCluster
@@ -26,7 +27,7 @@ from walferry.zk.client import connect, disconnect
 from walferry.zk.dead_servers import WALFERRY_SERVER, recovered_queues
 from walferry.zk.errors import ClaimHeld, ClaimLost
 from walferry.zk.hold import Hold
-from walferry.zk.layout import OwnZNodes
+from walferry.zk.layout import OwnZNodes, QueueLayout
 from walferry.zk.lease import acquire
 
 from .conftest import REPO, Run
@@ -340,6 +341,26 @@ def test_a_server_that_dies_holding_claimed_queues_leaves_chained_ones(failover,
     assert {q["queue"] for q in ended.report["queues"]} == {
         f"{WALFERRY_SERVER}/p-{OTHER}-{SERVER}", f"{WALFERRY_SERVER}/p-{SERVER}"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["classic", "classic-peers"])
+def test_the_classic_layouts_are_recovered_too(failover, hbase: HBaseZNodes, spark: Spark, monkeypatch, layout: str):
+    connection = json.loads(os.environ["AIRFLOW_CONN_HBASE_SOURCE"])
+    connection["extra"]["queue_layout"] = layout
+    monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", json.dumps(connection))
+    spark.at = replace(spark.at, queue_layout=QueueLayout(layout))
+    old = LastingZNodes(hbase.zk, spark.at.nodes)
+    old.add_wal(SERVER, "p", wal(9))
+    old.add_wal(DEAD, "p", wal(1, DEAD))
+    old.add_wal(DEAD, f"p-{OTHER}", wal(2, OTHER))
+    ended = failover()
+    assert ended.state == "success", ended.report
+    assert {(q["queue"], q["claimed_by"]) for q in ended.report["queues"]} == {
+        (f"{SERVER}/p-{DEAD}", "HBase or Walferry"), (f"{SERVER}/p-{OTHER}-{DEAD}", "HBase or Walferry")
+    }  # fmt: skip
+    assert ended.report["servers"][0]["moved"] == 2
+    assert old.zk.get_children(old.nodes.queues) == [SERVER]
+    assert old.zk.get_children(old.nodes.server_queues(SERVER)) == ["p"]
 
 
 def test_every_step_may_be_done_again(dead: HBaseZNodes, at: SourceCluster, spark: Spark):
