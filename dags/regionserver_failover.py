@@ -52,9 +52,8 @@ def regionserver_failover() -> None:
         events = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
         with telling("find"):
             found = recovery.find(source(), context["params"]["server"], recovery.announced(events))
-        notes = [f"Server {server}: no queue of it is left, they were all handled before." for server in found.handled]
-        print("\n".join([f"Dead servers to recover: {', '.join(found.servers) or 'none'}.", *notes]))
-        context["ti"].xcom_push("notes", notes)
+        print("\n".join([f"Dead servers to recover: {', '.join(found.servers) or 'none'}.", *found.notes]))
+        context["ti"].xcom_push("notes", found.notes)
         recovery.propose(source(), context["params"]["source_conn_id"])
         return found.servers
 

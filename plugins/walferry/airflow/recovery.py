@@ -30,6 +30,7 @@ from walferry.zk.orphans import delete_queue
 from walferry.zk.peers import check_shippable, read_peer
 
 MAX_LEFT = 20  # reasons why a claim left other peers' queues, kept in Airflow's database
+MAX_SERVERS = 500  # of one run: Airflow maps over 1024 at most
 MAX_DRAINS = 500  # Spark jobs of one run
 
 log = logging.getLogger(__name__)
@@ -39,10 +40,10 @@ Queue = dict[str, Any]  # what `as_dict` makes of a queue, to be handed from tas
 
 @dataclass(frozen=True)
 class Found:
-    """Which servers a run is to recover, and those it was begun for of which nothing is left."""
+    """Which servers a run is to recover, and what is to be told of the others."""
 
     servers: list[str]
-    handled: list[str]
+    notes: list[str]
 
 
 def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found:
@@ -54,7 +55,10 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
         dead = [server.name for server in find_dead(zk, source.nodes)]
         alive = {str(server) for server in live_servers(zk, source.nodes)}
     wanted = {pick_server(asked, dead, alive)} if asked.strip() else set(announced) or set(dead)
-    return Found(sorted(wanted & set(dead)), sorted(wanted - set(dead)))
+    servers = sorted(wanted & set(dead))
+    notes = [f"Server {server}: no queue of it is left, they were all handled before." for server in sorted(wanted - set(dead))]
+    notes += [f"Server {server} is left to another run: trigger one." for server in servers[MAX_SERVERS:]]
+    return Found(servers[:MAX_SERVERS], notes)
 
 
 def claim(source: SourceCluster, server: str, run_id: str) -> dict[str, Any]:

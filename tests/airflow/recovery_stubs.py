@@ -1,0 +1,151 @@
+"""Clusters with dead servers in a real ZooKeeper, and a stub of the Spark job: what the tests of recovery share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.zk.fixtures import lasting_hbase as hbase
+from tests.zk.fixtures import new_client, zk, zookeeper
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from walferry.airflow.hooks.spark import WalferrySubmitHook
+from walferry.source import SourceCluster
+from walferry.summary import GroupSummary, Status, write_group
+from walferry.zk.client import connect, disconnect
+from walferry.zk.dead_servers import recovered_queues
+from walferry.zk.errors import ClaimHeld, ClaimLost
+from walferry.zk.hold import Hold
+from walferry.zk.layout import OwnZNodes
+
+from .conftest import Run
+
+__all__ = ["hbase", "new_client", "zk", "zookeeper"]  # fixtures
+
+GONE = "rs-9.example.org,16020,1700000000009"
+
+
+@dataclass
+class Spark:
+    """Ships what it is asked to, other than groups that are `broken` or held by somebody else, as often as that says."""
+
+    zk: Any
+    at: SourceCluster
+    broken: dict[str, str] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
+    commands: list[list[str]] = field(default_factory=list)
+
+    def submit(self, hook: WalferrySubmitHook, application: str) -> None:
+        command = hook._build_spark_submit_command(application)
+        self.commands.append(command)
+        peer, run_id = (command[command.index(name) + 1] for name in ("--peer", "--run-id"))
+        failed = False
+        for group in self.groups(command):
+            summary = self._ship(peer, group)
+            failed |= summary.failed
+            write_group(self.zk, self.at, peer, run_id, summary)
+        if failed:
+            raise AirflowException("spark-submit ended with 1")
+
+    @staticmethod
+    def groups(command: list[str]) -> list[str]:
+        return [word.removeprefix("--group=") for word in command if word.startswith("--group=")]
+
+    @property
+    def shipped(self) -> list[tuple[str, list[str]]]:
+        return sorted((c[c.index("--peer") + 1], self.groups(c)) for c in self.commands)
+
+    def _ship(self, peer: str, group: str) -> GroupSummary:
+        if self.held.get(group, 0) > 0:
+            self.held[group] -= 1
+            return GroupSummary(group=group, status=Status.HELD, error=f"WAL group {group} is held by run x")
+        if group in self.broken:
+            return GroupSummary(group=group, status=Status.FAILED, error=self.broken[group])
+        wals = 0
+        for queue in recovered_queues(self.zk, self.at.nodes, peer):
+            if group in queue.groups:
+                path = self.at.nodes.queue(queue.server, queue.queue_id)
+                for name in queue.wals:
+                    self.zk.delete(f"{path}/{name}")
+                    wals += 1
+                self.zk.delete(path)
+        return GroupSummary(group=group, status=Status.DONE, completedLogs=wals, shippedOps=100 * wals)
+
+
+@pytest.fixture
+def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> SourceCluster:
+    """The cluster as Airflow's connection."""
+    extra = {"znode_parent": hbase.nodes.base, "wal_root": f"file://{tmp_path}", "walferry_root": hbase.root}
+    connection = {"conn_type": "generic", "host": zookeeper.quorum, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", json.dumps(connection))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
+    return SourceCluster(
+        quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root
+    )
+
+
+@pytest.fixture
+def spark(at: SourceCluster, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch) -> Spark:
+    spark = Spark(hbase.zk, at)
+    monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": spark.submit(hook, application))
+    return spark
+
+
+@pytest.fixture
+def failover(run_dag: Callable[..., Run], spark: Spark) -> Callable[..., Run]:
+    return partial(run_dag, "regionserver_failover")
+
+
+@pytest.fixture
+def drain(run_dag: Callable[..., Run], spark: Spark) -> Callable[..., Run]:
+    return partial(run_dag, "drain_recovered_queue")
+
+
+@pytest.fixture
+def dead(hbase: HBaseZNodes) -> HBaseZNodes:
+    """Two dead servers: the queues of DEAD are unclaimed, for p and q; HBase has claimed that of OTHER, for p."""
+    hbase.add_peer("q")
+    for timestamp in (1, 2):
+        hbase.add_wal(DEAD, "p", wal(timestamp, DEAD))
+    hbase.add_wal(DEAD, "q", wal(2, DEAD))
+    hbase.add_wal(OTHER, "p", wal(5, OTHER))
+    hbase.claim(OTHER, "p", SERVER)
+    hbase.zk.delete(hbase.nodes.queue_server(OTHER))
+    hbase.add_wal(SERVER, "p", wal(9))
+    return hbase
+
+
+def group(server: str) -> str:
+    return wal(0, server).rpartition(".")[0]
+
+
+def states(run: Run, task: str) -> dict[str | None, str]:
+    return {label: state for (name, label), state in run.tasks.items() if name == task}
+
+
+@pytest.fixture
+def other(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
+    """Somebody else's session, one that outlives the pauses of a busy machine."""
+    client = connect(zookeeper.quorum)
+    yield client
+    disconnect(client)
+
+
+@pytest.fixture
+def rival(dead: HBaseZNodes, at: SourceCluster, other: KazooClient) -> Hold:
+    """Another run that claims DEAD."""
+    hold = Hold(
+        other,
+        OwnZNodes(at.root, at.nodes).claim(DEAD),
+        lambda who, since: ClaimHeld(DEAD, who, since),
+        lambda why: ClaimLost(DEAD, why),
+    )
+    hold.acquire("run scheduled__1 on host h", "scheduled__1")
+    return hold

@@ -1,0 +1,155 @@
+"""The DAG drain_recovered_queue, run by Airflow, against a real ZooKeeper; the Spark job is a stub."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from walferry.airflow import choices
+from walferry.source import SourceCluster
+from walferry.zk.dead_servers import WALFERRY_SERVER
+from walferry.zk.hold import Hold
+
+from .conftest import REPO
+from .recovery_stubs import (
+    GONE,
+    Spark,
+    at,
+    dead,
+    drain,
+    failover,
+    group,
+    hbase,
+    new_client,
+    other,
+    rival,
+    spark,
+    states,
+    zk,
+    zookeeper,
+)
+
+__all__ = ["at", "dead", "drain", "failover", "hbase", "new_client", "other", "rival", "spark", "zk", "zookeeper"]  # fixtures
+
+
+def test_a_dry_run_tells_all_and_changes_nothing(drain, dead: HBaseZNodes, at: SourceCluster, spark: Spark, tmp_path: Any):
+    (tmp_path / "oldWALs").mkdir()
+    (tmp_path / "oldWALs" / wal(1, DEAD)).write_bytes(b"x" * 123_456)
+    dead.add_wal(SERVER, f"gone-{GONE}", wal(1, GONE))
+    before = dead.everything()
+    ended = drain(dry_run=True)
+    assert ended.state == "success"
+    assert dead.everything() == before
+    assert not dead.zk.exists(f"{at.root}/claims")
+    assert spark.commands == []
+    notes = "\n".join(ended.report["notes"])
+    assert "Dry run: nothing is claimed, shipped or deleted." in notes
+    assert f"Server {DEAD} would be claimed first." in notes
+    assert f"Queue {DEAD}/p of peer p, claimed by nobody: 2 WALs, 123.5 kB to ship" in notes
+    assert f"Queue {SERVER}/p-{OTHER} of peer p, claimed by HBase: 1 WAL" in notes
+    assert f"  {wal(1, DEAD)}: 123,456 bytes, shipped to 0, 123,456 bytes left (file://{tmp_path}/oldWALs/" in notes
+    assert f"PROBLEM WAL {wal(2, DEAD)} is queued, but there is no such file" in notes
+    assert f"Queue {SERVER}/gone-{GONE} of peer gone, which is gone: 1 WAL, 0 B not shipped: would be left" in notes
+
+
+def test_a_queue_that_hbase_claimed_is_drained_where_it_lies(drain, dead: HBaseZNodes, spark: Spark):
+    ended = drain(queue=f"{SERVER}/p-{OTHER}")
+    assert ended.state == "success", ended.report
+    assert states(ended, "claim") == {None: "skipped"}
+    assert spark.shipped == [("p", [group(OTHER)])]
+    assert dead.zk.get_children(dead.nodes.server_queues(DEAD)) == ["p", "q"]
+
+
+def test_an_orphaned_queue_is_claimed_first_and_the_others_of_its_server_are_kept(drain, dead: HBaseZNodes, spark: Spark):
+    ended = drain(peer="p", queue=f" {DEAD}/p ")
+    assert ended.state == "success", ended.report
+    assert spark.shipped == [("p", [group(DEAD)])]
+    assert dead.queued("q") == [dead.nodes.wal(WALFERRY_SERVER, f"q-{DEAD}", wal(2, DEAD))]
+    assert [q["queue"] for q in ended.report["queues"]] == [f"{WALFERRY_SERVER}/p-{DEAD}"]
+    assert drain(peer="q").state == "success"
+    assert dead.queued("q") == []
+
+
+def test_an_orphaned_queue_that_another_run_claims_is_not_touched(drain, dead: HBaseZNodes, spark: Spark, rival: Hold):
+    ended = drain(peer="p")
+    assert ended.state == "failed"
+    assert spark.shipped == [("p", [group(OTHER)])]
+    assert {reason.partition(":")[0] for reason in ended.report["failures"]} == {f"claim of {DEAD}", f"{DEAD}/p"}
+    assert len(dead.zk.get_children(dead.nodes.queue(DEAD, "p"))) == 2
+
+
+def test_a_peer_without_recovered_queues_is_a_success(drain, hbase: HBaseZNodes, spark: Spark):
+    ended = drain(peer="p")
+    assert ended.state == "success"
+    assert ended.report["notes"] == ["There are no recovered queues to drain of peer p."]
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({"queue": f"{DEAD}/x"}, f"there is no queue {DEAD}/x. Recovered queues: {SERVER}/p-{OTHER}, {DEAD}/p, {DEAD}/q"),
+        ({"queue": f"{SERVER}/p"}, "own queue of a live RegionServer"),
+        ({"queue": "; rm -rf /"}, "is no queue"),
+        ({"peer": "nobody"}, "there is no peer 'nobody'. Peers: p, q"),
+        ({"peer": "q", "queue": f"{DEAD}/p"}, "is one of peer p, not of peer q"),
+        ({"delete_orphan": True}, "name the peer or the queue"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_what_is_typed_wrongly_is_refused_at_once(
+    drain, dead: HBaseZNodes, spark: Spark, params: dict[str, Any], told: str
+):
+    before = dead.everything()
+    ended = drain(**params)
+    assert (ended.state, ended.tries["select", None]) == ("failed", 1)
+    assert told in ended.report["failures"][0]
+    assert dead.everything() == before
+    assert spark.commands == []
+
+
+@pytest.mark.parametrize("named", [{"peer": "stranger"}, {}], ids=["by name", "among all"])
+def test_a_peer_that_is_not_walferry_s_is_refused_by_name_and_left_otherwise(
+    drain, dead: HBaseZNodes, spark: Spark, named: dict[str, str]
+):
+    dead.add_peer("stranger", config={})
+    path = dead.add_wal(SERVER, f"stranger-{OTHER}", wal(1, OTHER))
+    ended = drain(**named)
+    assert ended.state == ("failed" if named else "success")
+    assert dead.zk.exists(path)
+    assert len(spark.commands) == (0 if named else 3)
+
+
+def test_a_queue_of_a_gone_peer_is_reported_and_deleted_only_if_that_is_asked_for(
+    drain, dead: HBaseZNodes, spark: Spark, tmp_path: Any
+):
+    (tmp_path / "oldWALs").mkdir()
+    (tmp_path / "oldWALs" / wal(1, GONE)).write_bytes(b"x" * 500_000)
+    for timestamp in (1, 2):
+        dead.add_wal(SERVER, f"gone-{GONE}", wal(timestamp, GONE))
+    told = f"Queue {SERVER}/gone-{GONE} of peer gone, which is gone: 2 WALs, 500.0 kB not shipped:"
+    ended = drain(peer="gone")
+    assert ended.state == "success"
+    assert ended.report["notes"] == [f"{told} left; delete_orphan would delete it"]
+    assert len(dead.queued("gone")) == 2
+    deleted = drain(queue=f"{SERVER}/gone-{GONE}", delete_orphan=True)
+    assert deleted.state == "success", deleted.report
+    assert deleted.report["notes"] == [f"{told} deleted"]
+    assert dead.queued("gone") == []
+    assert spark.commands == []
+
+
+def test_the_forms_propose_what_a_run_has_seen(
+    drain, failover, dead: HBaseZNodes, spark: Spark, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")  # here variables are not read by way of a supervisor
+    drain(dry_run=True)
+    there = [f"{DEAD}/p", f"{DEAD}/q", f"{SERVER}/p-{OTHER}"]
+    assert choices.proposed() == sorted(there)
+    params = DagBag(str(REPO / "dags" / "drain_recovered_queue.py")).dags["drain_recovered_queue"].params
+    assert params.get_param("queue").schema["examples"] == sorted(there)
+    assert params.get_param("peer").schema["examples"] == ["p", "q"]
+    failover()
+    assert choices.proposed() == []
