@@ -76,8 +76,8 @@ def as_printed(row: dict[str, Any]) -> dict[str, Any]:
     return {"table": row["table"], "region": row["region"], "sequence": row["sequence_id"], "position": row["next_offset"]} | cell
 
 
-def compare_with_pretty_printer(client: JavaClient, urls: Iterable[str]) -> list[dict[str, Any]]:
-    """Our cells are those that HBase's WALPrettyPrinter prints; returns these."""
+def compare_with_pretty_printer(client: JavaClient, urls: Iterable[str], **options: Any) -> list[dict[str, Any]]:
+    """Our cells, read with `options`, are those that HBase's WALPrettyPrinter prints; returns these."""
     printed = []
     for url in urls:
         cells = [
@@ -87,13 +87,13 @@ def compare_with_pretty_printer(client: JavaClient, urls: Iterable[str]) -> list
             for entry in client.wal_pretty_print(url)
             for action in entry["actions"]
         ]
-        assert [as_printed(row) for row in decode(url)] == cells, url
+        assert [as_printed(row) for row in decode(url, **options)] == cells, url
         printed += cells
     return printed
 
 
-def compare_with_reader(client: JavaClient, urls: Iterable[str]) -> int:
-    """Our keys, positions and cells are those of HBase's reader; how many cells."""
+def compare_with_reader(client: JavaClient, urls: Iterable[str], **options: Any) -> int:
+    """Our keys, positions and cells, read with `options`, are those of HBase's reader; how many cells."""
     cells = 0
     for url in urls:
         expected = [
@@ -114,7 +114,7 @@ def compare_with_reader(client: JavaClient, urls: Iterable[str]) -> int:
             for entry in client.read_wal(url)
             for cell in entry.cells
         ]
-        found = [{name: row[name] for name in row.keys() - {"type", "key_offset"}} for row in decode(url)]
+        found = [{name: row[name] for name in row.keys() - {"type", "key_offset"}} for row in decode(url, **options)]
         assert found == expected, url
         cells += len(expected)
     return cells

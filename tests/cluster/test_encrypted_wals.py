@@ -24,9 +24,9 @@ from embedded import wire
 from embedded.client import GLOBAL, LOCAL, ClientJvm, JavaClient, JavaClientError
 from embedded.java import find_java
 from embedded.standalone import StandaloneCluster
+from tests.cluster.decoding import compare_with_pretty_printer, compare_with_reader, decode, is_closed, write_all_kinds
 from tests.cluster.spark_runs import Job
 from tests.cluster.test_mixed_edits import edits
-from tests.cluster.test_wal_decoding import as_printed, decode, is_closed, write_all_kinds
 from tests.cluster.walferry_runs import positions, roll, ship_one, source_of
 from walferry.protos.hbase_pb2 import WALHeader, WrappedKey
 from walferry.source import SourceCluster
@@ -268,49 +268,15 @@ def test_the_files_are_encrypted_as_the_cluster_is_configured(encrypted: Encrypt
 def test_decoded_cells_are_those_that_hbase_s_wal_pretty_printer_prints(
     encrypted: Encrypted, client: JavaClient, wals: list[str]
 ) -> None:
-    count = 0
-    for url in wals:
-        cells = [
-            {name: entry[name] for name in ("table", "region", "sequence", "position")}
-            | {name: action[name] for name in ("row", "family", "qualifier", "value", "timestamp", "type", "vlen")}
-            | {"tag": action.get("tag", [])}
-            for entry in client.wal_pretty_print(url)
-            for action in entry["actions"]
-        ]
-        assert [as_printed(row) for row in decode(url, unwrap_key=encrypted.source.keys())] == cells, url
-        count += len(cells)
-    assert count > 5_000
+    assert len(compare_with_pretty_printer(client, wals, unwrap_key=encrypted.source.keys())) > 5_000
 
 
 def test_keys_positions_and_bytes_are_those_of_hbase_s_wal_reader(
     encrypted: Encrypted, client: JavaClient, wals: list[str]
 ) -> None:
-    count = 0
-    for url in wals:
-        expected = [
-            {
-                "region": entry.region.decode(),
-                "table": entry.table,
-                "sequence_id": entry.sequence_id,
-                "write_time": entry.write_time,
-                "cluster_ids": [str(uuid) for uuid in entry.cluster_ids],
-                "row": cell.row,
-                "family": cell.family,
-                "qualifier": cell.qualifier,
-                "timestamp": cell.timestamp,
-                "value": cell.value,
-                "tags": cell.tags,
-                "next_offset": entry.end,
-            }
-            for entry in client.read_wal(url)
-            for cell in entry.cells
-        ]
-        keys = encrypted.source.keys()
-        found = [{name: row[name] for name in row.keys() - {"type", "key_offset"}} for row in decode(url, unwrap_key=keys)]
-        assert found == expected, url
-        assert decode(url, unwrap_key=keys, window_bytes=1000, batch_bytes=1000) == decode(url, unwrap_key=keys)
-        count += len(found)
-    assert count > 5_000
+    keys = encrypted.source.keys()
+    assert compare_with_reader(client, wals, unwrap_key=keys) > 5_000
+    assert compare_with_reader(client, wals, unwrap_key=keys, window_bytes=1000, batch_bytes=1000) > 5_000
 
 
 def test_reading_goes_on_from_every_position_that_hbase_could_have_registered(encrypted: Encrypted, wals: list[str]) -> None:

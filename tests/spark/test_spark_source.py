@@ -92,7 +92,7 @@ def test_a_wal_that_ends_inside_an_entry_is_an_error_or_ends_there_by_choice(spa
     [
         (None, None, "does not exist"),
         ("README", b"not a WAL", "has the name of a WAL"),
-        (f"{SERVER}.20", b"PWAL\x02\x08\x01", "the WAL is compressed"),
+        (f"{SERVER}.20", b"PWAL\x06\x08\x01\x30\x01\x38\x05", "number 5 of HBase's"),
     ],
 )
 def test_what_cannot_be_read_is_named(
