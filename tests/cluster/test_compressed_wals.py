@@ -81,7 +81,7 @@ def test_all_kinds_of_edits_are_decoded_and_replicated(
     write_all_kinds(client)
     client.put_many(table, ROWS, ["f:a", "f:b"], value_bytes=200)
     tagged = [put(f"tagged{i}", {"f:q": b"v" * i}, tags=[(70, b"t%d" % (i % 7))]) for i in range(300)]
-    client.write(table, tagged, one_by_one=True)
+    client.write(table, tagged)  # one by one, HBase would drop their tags
     for name in ("decoded", "decoding:other"):
         if not slave.table_exists(name):
             if ":" in name:
@@ -113,3 +113,24 @@ def check_resuming(url: str) -> None:
         for first in range(0, len(whole), max(1, len(whole) // 7)):
             windows = read_windows(file, url, whole[first], window_bytes=50_000, partial_tail="error")
             assert [int(p) for window in windows for p in window.positions] == whole[first:]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_dictionaries_past_their_capacity_are_hbase_s(cluster_folder: Path) -> None:
+    """120,000 distinct rows and tags, 300 qualifiers, with some that come again after they have been forgotten."""
+    conf = {**DICTIONARIES, **values("snappy")}
+    with StandaloneCluster(cluster_folder / "full", conf, name="full") as cluster, ClientJvm(cluster_folder / "full-c") as jvm:
+        client = jvm.client(cluster.address)
+        client.create_table("full", {f"f{i}": GLOBAL for i in range(3)})
+        for batch in range(12):
+            rows = [*range(batch * 10_000, batch * 10_000 + 10_000), *range(0, 10_000, 50)]
+            client.write(
+                "full",
+                [put(f"row{i}", {f"f{i % 3}:q{i % 300}": b"%d" % i}, tags=[(70, b"tag%d" % i), (71, b"t")]) for i in rows],
+            )
+        client.roll_wals()
+        client.write("full", [put("after", {"f0:q": b"v"})])
+        root = Path(cluster.address.wal_root.removeprefix("file://"))
+        urls = [f"file://{path}" for path in [*root.glob("WALs/*/*"), *root.glob("oldWALs/*")] if not path.name.startswith(".")]
+        assert compare_with_reader(client, [url for url in urls if is_closed(url)]) > 120_000
