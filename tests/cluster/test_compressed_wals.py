@@ -63,7 +63,8 @@ def source(
     conf, codecs = {**DICTIONARIES, **CONFIGURATIONS[request.param]}, codec_classpath()
     with (
         StandaloneCluster(folder, conf, name="compressed", classpath=codecs) as cluster,
-        ClientJvm(folder / "client", classpath=codecs) as jvm,
+        # HBase takes the codecs' classes from the configuration on the class path only.
+        ClientJvm(folder / "client", classpath=[*codecs, cluster.address.hbase_site.parent]) as jvm,
     ):
         yield cluster, jvm.client(cluster.address)
 
