@@ -36,7 +36,7 @@ test: jars
 	$(PYTHON) -m pytest -m 'not soak'
 
 test-unit: venv
-	$(PYTHON) -m pytest tests/unit
+	$(PYTHON) -m pytest -m 'not slow and not soak' tests/unit
 
 demo: jars
 	@$(PYTHON) -m demo

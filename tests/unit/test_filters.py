@@ -231,6 +231,7 @@ def test_joined_shipments_are_one_request_in_order():
     assert b"".join(c.tobytes() for c in joined.cells) == b"".join(put(value=bytes([i])).encode() for i in (0, 2, 3))
 
 
+@pytest.mark.slow
 def test_no_kernel_reaches_outside_of_its_buffer_whatever_is_in_it(tmp_path):
     env = os.environ | {
         "NUMBA_BOUNDSCHECK": "1",

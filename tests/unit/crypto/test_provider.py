@@ -111,6 +111,7 @@ def test_files_that_are_not_there_are_named(folder: Path) -> None:
         KeyProvider(f"jceks://{folder}/JCEKS?passwordEnv=STORE", (), {})(wrap_key())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", STORES)
 def test_a_store_cut_or_changed_anywhere_gives_an_error_of_ours_or_the_key(folder: Path, store: str) -> None:
     whole = getattr(key_stores, store)

@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_no_kernel_reaches_outside_of_its_buffer(tmp_path: Path) -> None:
     env = os.environ | {
         "NUMBA_BOUNDSCHECK": "1",

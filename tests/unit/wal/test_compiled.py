@@ -21,6 +21,7 @@ print(int(columns.ints[3, 0]), sum(fill.stats.cache_hits.values()))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed_in_another_module(tmp_path: Path, packed: bool) -> None:
     program = PROGRAM.format(entry=encode_entry(entry(Cell(b"row", b"f", b"q", 5, PUT, b"v"))).hex())

@@ -89,6 +89,7 @@ def plain(written: Iterable[Entry]) -> list[tuple[WALKey, bytes]]:
     return [(e.key, e.cell_bytes()) for e in written]
 
 
+@pytest.mark.slow
 @given(written, st.booleans(), codecs, st.sampled_from([1, 40, 200, 1 << 20]), st.sampled_from([5, 1 << 18]))
 def test_what_was_written_is_read(
     written: list[Entry], tags: bool, codec: int | None, window_bytes: int, chunk: int
@@ -205,6 +206,7 @@ def test_values_of_an_algorithm_that_cannot_be_read_are_named() -> None:
         list(read_windows(MemoryFile(encode_header(header)), "wal", 0, partial_tail="error"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window_bytes", [100_000, 8 << 20])
 def test_dictionaries_that_are_full_reuse_the_index_that_was_touched_longest_ago(window_bytes: int) -> None:
     rng = random.Random(window_bytes)
@@ -226,6 +228,7 @@ def test_dictionaries_that_are_full_reuse_the_index_that_was_touched_longest_ago
     assert read(data, offsets[3000]).entries == plain(entries_[3000:])
 
 
+@pytest.mark.slow
 def test_a_cell_of_a_hundred_megabytes_is_read() -> None:
     big = entry(Cell(b"row", b"f", b"q", 1, PUT, bytes(100 << 20)))
     data, _ = compress([*SAMPLE, big, *SAMPLE], Encoder(tags=True, codec=SNAPPY))
