@@ -1,0 +1,61 @@
+"""A cell as large as a request may be goes to a real slave; one that is larger is an error that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded.client import GLOBAL, ClientJvm, JavaClient
+from embedded.standalone import StandaloneCluster
+from tests.cluster.dead_queues import DeadQueue
+from tests.cluster.walferry_runs import ship
+from tests.unit.wal.encoder import PUT, Cell, encode_wal, entry
+from walferry.summary import Status
+
+BIG = 100 << 20
+
+
+@pytest.fixture
+def roomy(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, JavaClient]]:
+    """A slave that takes cells of any size: HBase's own limit is 10 MB."""
+    conf = {"hbase.server.keyvalue.maxsize": "0", "hbase.client.keyvalue.maxsize": "0"}
+    folder = cluster_folder / "roomy"
+    with (
+        StandaloneCluster(folder, conf, heap="2g", name="roomy") as cluster,
+        ClientJvm(folder / "client", heap="2g") as jvm,
+    ):
+        yield cluster, jvm.client(cluster.address)
+
+
+@pytest.mark.timeout(600)
+def test_a_cell_of_a_hundred_megabytes_arrives_and_one_beyond_a_request_s_limit_is_named(sides, roomy, unique) -> None:
+    cluster, slave = roomy
+    table, peer = unique("t"), unique("peer")
+    slave.create_table(table, {"f": GLOBAL})
+    sides.source.add_managed_peer(peer, cluster.address.cluster_key)
+
+    def wal(*sizes: int) -> bytes:
+        entries = [
+            entry(Cell(b"row%d" % i, b"f", b"q", 1, PUT, bytes(size)), table=table.encode(), sequence_id=i + 1)
+            for i, size in enumerate(sizes)
+        ]
+        for made in entries:
+            made.key.scopes.add(family=b"f", scope_type=1)
+        return encode_wal(entries)
+
+    try:
+        fits, beyond = (DeadQueue(sides.at, sides.source, peer) for _ in range(2))
+        fits.add(wal(10, BIG, 10))
+        too_big = beyond.add(wal(10, 250 << 20, 10))
+        one, other = ship(sides.at, peer, roll_first=False, groups=[fits.group, beyond.group], deadline=300)
+        assert (one.status, one.shippedCells) == (Status.DONE, 3), one.error
+        assert one.shippedBytes > BIG
+        assert other.status is Status.FAILED
+        assert "over the 255,013,683" in other.error
+        assert "nothing was sent" in other.error
+        assert list(beyond.positions()) == [too_big.name]
+        assert slave.count_rows(table) == 3
+    finally:
+        sides.source.remove_peer(peer)
