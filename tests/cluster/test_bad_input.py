@@ -242,11 +242,12 @@ def test_what_is_no_wal_is_refused(sides, peer, recording, queue, ship_beside, s
     assert queue.positions() == {wal.name: 0}
 
 
-def test_a_compressed_wal_is_refused_as_such(sides, peer, recording, queue, ship_beside, show):
-    header = pb.WALHeader(has_compression=True, writer_cls_name="ProtobufLogWriter").SerializeToString()
+def test_a_wal_whose_values_nobody_can_decompress_is_refused_as_such(sides, peer, recording, queue, ship_beside, show):
+    lzo = {"has_compression": True, "has_value_compression": True, "value_compression_algorithm": 0}
+    header = pb.WALHeader(writer_cls_name="ProtobufLogWriter", **lzo).SerializeToString()
     wal = queue.add(b"PWAL" + bytes([len(header)]) + header + recording.content[85:])
     (summary,) = ship_beside(queue)
-    assert "compress" in show("compressed WAL", summary.error)
+    assert "by number 0 of HBase's algorithms, which cannot be read" in show("LZO values", summary.error)
     assert queue.positions() == {wal.name: 0}
 
 

@@ -47,7 +47,7 @@ class WalTruncatedError(WalError):
 
 
 class WalUnsupportedError(WalError):
-    """A sound WAL of a kind that cannot be read yet (compressed, a codec of someone else's)."""
+    """A sound WAL of a kind that cannot be read (values in a codec that few use, cells in one of someone else's)."""
 
     advice = "HBase's own tools read such files: `hbase wal` prints them, WALPlayer applies them to a cluster"
 
