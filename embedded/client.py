@@ -253,6 +253,11 @@ class JavaClient:
     def count_rows(self, table: str) -> int:
         return int(_call(self._client.countRows, table))
 
+    def _require_same_jvm(self, other: JavaClient) -> None:
+        """An object of another JVM would be taken for one of this JVM's, whichever has its number."""
+        if other._java._gateway_client is not self._java._gateway_client:
+            raise ValueError(f"the clients of {self.address.quorum} and {other.address.quorum} are in two JVMs: ask one for both")
+
     def compare(
         self,
         table: str,
@@ -263,7 +268,11 @@ class JavaClient:
         raw: bool = False,
         examples: int = 20,
     ) -> Comparison:
-        """Cell by cell, with timestamps, types, values and tags, all versions, in Java. `families` empty: all."""
+        """Cell by cell, with timestamps, types, values and tags, all versions, in Java. `families` empty: all.
+
+        Raises ValueError for a client of another JVM.
+        """
+        self._require_same_jvm(other)
         found = json.loads(
             _call(
                 self._java.Comparison.compareJson,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded.client import GLOBAL, ClientJvm, JavaClient
+from embedded.client import GLOBAL, ClientJvm
 from embedded.jars import codec_classpath
 from embedded.standalone import StandaloneCluster
 from embedded.wire import put
@@ -57,8 +57,8 @@ def configured(name: str) -> object:
 @pytest.fixture(scope="module", params=[configured(name) for name in CONFIGURATIONS])
 def source(
     request: pytest.FixtureRequest, cluster_folder: Path
-) -> Iterator[tuple[StandaloneCluster, JavaClient]]:
-    """A cluster that writes its WALs so, and a client that can read them."""
+) -> Iterator[tuple[StandaloneCluster, ClientJvm]]:
+    """A cluster that writes its WALs so, and clients that can read them."""
     folder = cluster_folder / f"compressed-{request.param.replace(' ', '-')}"
     conf, codecs = {**DICTIONARIES, **CONFIGURATIONS[request.param]}, codec_classpath()
     with (
@@ -66,15 +66,15 @@ def source(
         # HBase takes the codecs' classes from the configuration on the class path only.
         ClientJvm(folder / "client", classpath=[*codecs, cluster.address.hbase_site.parent]) as jvm,
     ):
-        yield cluster, jvm.client(cluster.address)
+        yield cluster, jvm
 
 
 @pytest.mark.timeout(900)
 def test_all_kinds_of_edits_are_decoded_and_replicated(
-    source: tuple[StandaloneCluster, JavaClient], standalone_pair, java_client, unique: Callable[[str], str]
+    source: tuple[StandaloneCluster, ClientJvm], standalone_pair, unique: Callable[[str], str]
 ) -> None:
-    cluster, client = source
-    slave = java_client(standalone_pair.slave.address)
+    cluster, jvm = source
+    client, slave = (jvm.client(each.address) for each in (cluster, standalone_pair.slave))
     table, peer = unique("t"), unique("peer")
     for side in (client, slave):
         side.create_table(table, {"f": GLOBAL})
@@ -83,11 +83,12 @@ def test_all_kinds_of_edits_are_decoded_and_replicated(
     client.put_many(table, ROWS, ["f:a", "f:b"], value_bytes=200)
     tagged = [put(f"tagged{i}", {"f:q": b"v" * i}, tags=[(70, b"t%d" % (i % 7))]) for i in range(300)]
     client.write(table, tagged)  # one by one, HBase would drop their tags
-    for name in ("decoded", "decoding:other"):
-        if not slave.table_exists(name):
-            if ":" in name:
-                slave.create_namespace("decoding")
-            slave.create_table(name, {"f": GLOBAL})
+    for name in ("decoded", "decoding:other"):  # the slave has seen those of another configuration
+        if slave.table_exists(name):
+            slave.drop_table(name)
+        elif ":" in name:
+            slave.create_namespace("decoding")
+        slave.create_table(name, {"f": GLOBAL}, versions=3)
     at = source_of(cluster.address)
     roll(at, peer)
     root = Path(cluster.address.wal_root.removeprefix("file://"))
