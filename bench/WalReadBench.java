@@ -44,10 +44,6 @@ public final class WalReadBench {
   public static void main(String[] args) throws IOException {
     Configuration conf = HBaseConfiguration.create();
     conf.setBoolean("hbase.unsafe.stream.capability.enforce", false); // local files cannot be synced for sure
-    for (String codec : new String[] {"lz4=aircompressor.Lz4Codec", "zstd=zstd.ZstdCodec"}) {
-      String[] parts = codec.split("=");
-      conf.set("hbase.io.compress." + parts[0] + ".codec", "org.apache.hadoop.hbase.io.compress." + parts[1]);
-    }
     conf.set("hbase.crypto.keyprovider.parameters", System.getProperty("walferry.bench.keys"));
     conf.set("hbase.crypto.master.key.name", "hbase");
     FileSystem fs = FileSystem.getLocal(conf);

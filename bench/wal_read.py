@@ -31,6 +31,7 @@ from typing import Self
 
 import numpy as np
 
+from embedded.hbase import write_site
 from embedded.jars import codec_classpath, hbase_classpath
 from embedded.java import find_java, jvm_options
 from walferry.crypto.provider import KeyProvider
@@ -45,6 +46,10 @@ ROUNDS = int(os.environ.get("WALFERRY_BENCH_WAL_ROUNDS", "7"))
 WARM_UP = 4  # reads by which a JVM has compiled what matters
 WINDOW = 8 << 20
 SHAPES = {"2 cells an entry": 2, "400 cells an entry": 400}
+CODECS = {
+    f"hbase.io.compress.{name}.codec": f"org.apache.hadoop.hbase.io.compress.{codec}"
+    for name, codec in (("lz4", "aircompressor.Lz4Codec"), ("zstd", "zstd.ZstdCodec"))
+}
 _WAL = "hbase.regionserver.wal"
 _DICTIONARIES = {f"{_WAL}.enablecompression": "true", f"{_WAL}.tags.enablecompression": "true"}
 COMPRESSIONS = {
@@ -77,7 +82,10 @@ class HBaseReader:
         self._keys = keys
 
     def __enter__(self) -> Self:
-        jars = os.pathsep.join(map(str, [*hbase_classpath(), *codec_classpath()]))
+        # HBase takes the codecs' classes from the configuration on the class path only.
+        self._conf = tempfile.TemporaryDirectory(prefix="walferry-bench-conf-")
+        write_site(Path(self._conf.name) / "hbase-site.xml", CODECS)
+        jars = os.pathsep.join(map(str, [self._conf.name, *hbase_classpath(), *codec_classpath()]))
         command = [find_java(), *jvm_options(), "-Xmx1g", "-cp", jars]
         command += [f"-Dwalferry.bench.keys={self._keys}"]
         command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", Path(__file__).with_name("WalReadBench.java")]
@@ -88,6 +96,7 @@ class HBaseReader:
         assert self._jvm.stdin is not None
         self._jvm.stdin.close()
         self._jvm.wait(timeout=60)
+        self._conf.cleanup()
 
     def write(self, path: Path, size: int, cells_an_entry: int, settings: Mapping[str, str]) -> None:
         words = [f"{name}={value}" for name, value in settings.items()]
