@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.filters import Kept
-from walferry.wal._compiled import inlined, unmanaged
+from walferry.wal._compiled import unmanaged
+from walferry.wal.output import copy_bytes, put_varint, varint_len
 from walferry.wal.reader import Window
 
 Bytes = npt.NDArray[np.uint8]
@@ -103,34 +104,6 @@ def join(parts: Sequence[Shipment]) -> Shipment:
     )
 
 
-@inlined
-def _put_varint(out: Bytes, at: int, value: int) -> int:
-    while value > 127:
-        out[at] = (value & 127) | 128
-        value >>= 7
-        at += 1
-    out[at] = value
-    return at + 1
-
-
-@inlined
-def _varint_len(value: int) -> int:
-    length = 1
-    while value > 127:
-        value >>= 7
-        length += 1
-    return length
-
-
-@inlined
-def _copy(out: Bytes, at: int, buf: Bytes, start: int, length: int) -> int:
-    """A loop, as numba would copy a slice by way of a temporary array; unsigned indices let it be vectorized."""
-    to, source = np.uint64(at), np.uint64(start)
-    for i in range(np.uint64(length)):
-        out[to + i] = buf[source + i]
-    return at + length
-
-
 @unmanaged
 def _assemble(
     buf: Bytes, chosen: Ints, key_start: Ints, key_end: Ints, cell_count: npt.NDArray[np.int32], marked: npt.NDArray[np.bool_],
@@ -144,15 +117,15 @@ def _assemble(
         key_len = key_end[i] - key_start[i]
         mark_len = 0 if marked[i] else mark.size
         count = cell_count[i]
-        body = 1 + _varint_len(key_len + mark_len) + key_len + mark_len + 1 + _varint_len(count)
+        body = 1 + varint_len(key_len + mark_len) + key_len + mark_len + 1 + varint_len(count)
         entries[at] = 0x0A
-        at = _put_varint(entries, at + 1, body)
+        at = put_varint(entries, at + 1, body)
         entries[at] = 0x0A
-        at = _put_varint(entries, at + 1, key_len + mark_len)
-        at = _copy(entries, at, buf, key_start[i], key_len)
-        at = _copy(entries, at, mark, 0, mark_len)
+        at = put_varint(entries, at + 1, key_len + mark_len)
+        at = copy_bytes(entries, at, buf, key_start[i], key_len)
+        at = copy_bytes(entries, at, mark, 0, mark_len)
         entries[at] = 0x18
-        at = _put_varint(entries, at + 1, count)
+        at = put_varint(entries, at + 1, count)
         for j in range(span_first[i], span_first[i + 1]):
-            cells_at = _copy(cells, cells_at, buf, span_start[j], span_end[j] - span_start[j])
+            cells_at = copy_bytes(cells, cells_at, buf, span_start[j], span_end[j] - span_start[j])
     return at

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from walferry.wal._compiled import inlined, unmanaged
-from walferry.wal.dictionaries import copy_bytes
+from walferry.wal.output import copy_bytes
 from walferry.wal.scan import Bytes, Ints, read_int32, read_uint8, read_varint
 
 SNAPPY: Final = 3  # ordinal of HBase's Compression.Algorithm

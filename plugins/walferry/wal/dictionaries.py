@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walferry.wal._compiled import inlined, unmanaged
+from walferry.wal.output import copy_bytes
 from walferry.wal.scan import INCOMPLETE, OVERLONG, Bytes, Ints, read_uint16, read_varint
 
 REGION, TABLE, FAMILY, QUALIFIER, ROW, TAG = range(6)
@@ -60,15 +61,6 @@ class Dictionaries:
         arena: NDArray[np.uint8] = np.empty(max(2 * live, MIN_ARENA_BYTES) + length, np.uint8)
         self.used[0] = _compact(self.lists, self.nodes, self.arena, arena)
         self.arena = arena
-
-
-@inlined
-def copy_bytes(out: Bytes, at: int, buf: Bytes, start: int, length: int) -> int:
-    """Copy `buf[start:start + length]` to `out[at:]`; returns the end of the copy. The caller has checked both ends."""
-    to, source = np.uint64(at), np.uint64(start)
-    for i in range(np.uint64(length)):
-        out[to + i] = buf[source + i]
-    return at + length
 
 
 @unmanaged

@@ -34,10 +34,10 @@ from walferry.wal.dictionaries import (
     SIZE,
     TABLE,
     TAG,
-    copy_bytes,
     field_end,
     read_field,
 )
+from walferry.wal.output import copy_bytes, put_varint, varint_len
 from walferry.wal.scan import (
     BAD_CELL_COUNT,
     BAD_CELL_KEY,
@@ -82,25 +82,6 @@ MIN_COMPRESSED_CELL: Final = 18  # three lengths, three indices, timestamp, type
 
 
 @inlined
-def _put_varint(out: Bytes, at: int, value: int) -> int:
-    while value > 127:
-        out[np.uint64(at)] = (value & 127) | 128
-        value >>= 7
-        at += 1
-    out[np.uint64(at)] = value
-    return at + 1
-
-
-@inlined
-def _varint_len(value: int) -> int:
-    length = 1
-    while value > 127:
-        value >>= 7
-        length += 1
-    return length
-
-
-@inlined
 def _put_uint16(out: Bytes, at: int, value: int) -> int:
     out[np.uint64(at)] = value >> 8
     out[np.uint64(at + 1)] = value & 0xFF
@@ -142,15 +123,15 @@ def _put_message(
             full = _field_length(lists, nodes, d, buf, start, after)
             if full < 0:
                 return -BAD_INDEX if full == NO_ENTRY else -BAD_KEY_FIELD
-            length += 1 + _varint_len(full) + full - (after - p)
+            length += 1 + varint_len(full) + full - (after - p)
         p = after
-    at, p = _put_varint(out, at, length), pos
+    at, p = put_varint(out, at, length), pos
     while p < end:
         tag, value = read_varint(buf, p, end)
         after = skip_field(buf, value, end, tag & 7)
         if tag >> 3 == number and tag & 7 == 2:
             _, start = read_varint(buf, value, end)
-            at = _put_varint(out, at, tag)
+            at = put_varint(out, at, tag)
             at = _put_bytes(lists, nodes, arena, used, d, buf, start, after, out, at)
         else:
             at = copy_bytes(out, at, buf, p, after - p)
@@ -166,7 +147,7 @@ def _put_bytes(
     length = _field_length(lists, nodes, d, buf, pos, end)
     if length < 0:
         return -BAD_INDEX if length == NO_ENTRY else -BAD_KEY_FIELD
-    at = _put_varint(out, at, length)
+    at = put_varint(out, at, length)
     read_field(lists, nodes, arena, used, d, buf, pos, end, out, at, length)
     return at + length
 
@@ -189,7 +170,7 @@ def _expand_key(
             if tag & 7 != 2:
                 return -BAD_KEY_FIELD, 0
             _, start = read_varint(buf, value, end)
-            at = _put_varint(out, at, tag)
+            at = put_varint(out, at, tag)
             if field == 6:
                 at = _put_message(lists, nodes, arena, used, FAMILY, 1, buf, start, after, out, at)
             elif field == 12:

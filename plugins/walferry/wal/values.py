@@ -22,7 +22,7 @@ import zstandard
 
 from walferry.wal._compiled import unmanaged
 from walferry.wal.blocks import unblock_into
-from walferry.wal.dictionaries import copy_bytes
+from walferry.wal.output import copy_bytes
 from walferry.wal.scan import Bytes, Ints
 
 GZ, NONE, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4, 6  # ordinals of HBase's Compression.Algorithm

@@ -18,6 +18,7 @@ moved while it was reading.
 """
 
 import logging
+import operator
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,12 +39,12 @@ from walferry.zk.claim_multi import (
     read_wals,
 )
 from walferry.zk.client import children, commit, read
-from walferry.zk.cluster import live_servers
+from walferry.zk.cluster import is_live, live_servers
 from walferry.zk.errors import ClaimHeld, ClaimLost, ClusterError, NoTarget, PeerError, QueuesMoving, ZkError
 from walferry.zk.hold import Guard, Hold, read_record
 from walferry.zk.layout import LOCK, ZNodes
 from walferry.zk.queue_ids import parse_queue_id
-from walferry.zk.queues import consistent, peer_queues
+from walferry.zk.queues import looked_for, peer_queues
 from walferry.zk.values import decode_lock, decode_position, decode_server_version, encode_lock
 
 log = logging.getLogger(__name__)
@@ -146,7 +147,7 @@ def _take_lock(zk: KazooClient, nodes: ZNodes, hold: Hold, server: str, alive: G
         if owner == hold.path:
             return Guard(path, version, lambda: ClaimLost(server, f"its lock {path} was taken away by somebody"))
         who = owner.rpartition("/")[2]
-        if _is_live(zk, nodes, who):
+        if is_live(zk, nodes, who):
             if time.monotonic() > give_up:
                 raise ClaimHeld(server, f"RegionServer {who}", _when(znode.stat.mtime))
             time.sleep(LOCK_POLL_S)
@@ -251,8 +252,7 @@ def _position(value: bytes, znode: str) -> int:
 def _elsewhere(transfer: _Transfer, queue_id: str) -> dict[str, str]:
     """The queues in which WALs of the queue's peer lie besides this one and our copy, by WAL.
 
-    A RegionServer that moves one of them on copies before it deletes, and changes no child version: who looks once may come to
-    either place when nothing is there. So this looks twice; what is gone since is refused when a write depends on it.
+    What is gone since it was looked at is refused when a write depends on it.
     """
     zk, nodes = transfer.zk, transfer.nodes
     here = {nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)}
@@ -261,7 +261,7 @@ def _elsewhere(transfer: _Transfer, queue_id: str) -> dict[str, str]:
         paths = [path for _, _, path in peer_queues(zk, nodes, parse_queue_id(queue_id).peer_id) if path not in here]
         return {name: path for path in paths for name in children(zk, path) or ()}
 
-    return consistent(zk, nodes, look) | consistent(zk, nodes, look)
+    return looked_for(zk, nodes, look, operator.or_)
 
 
 def _unlock(transfer: _Transfer) -> None:
@@ -291,17 +291,13 @@ def remove_abandoned_lock(zk: KazooClient, nodes: ZNodes, server: str, claim: st
     if znode is None or children(zk, own) != [LOCK]:
         return False
     owner = decode_lock(znode.value, lock)
-    alive = read(zk, f"{claim}/holder") is not None if owner == claim else _is_live(zk, nodes, owner.rpartition("/")[2])
+    alive = read(zk, f"{claim}/holder") is not None if owner == claim else is_live(zk, nodes, owner.rpartition("/")[2])
     if alive:
         return False
     multi = zk.transaction()
     multi.delete(lock, int(znode.stat.version))
     multi.delete(own)
     return commit(multi) is None
-
-
-def _is_live(zk: KazooClient, nodes: ZNodes, server: str) -> bool:
-    return server in map(str, live_servers(zk, nodes))
 
 
 def _unlocking(lock: Guard, gone: Sequence[str]) -> Callable[[TransactionRequest], None]:

@@ -43,6 +43,11 @@ class WalNode:
     version: int
 
 
+def claim_hold(zk: KazooClient, path: str, server: str) -> Hold:
+    """The right to change a server's queues, at the path of its claim; to be acquired."""
+    return Hold(zk, path, lambda who, since: ClaimHeld(server, who, since), lambda why: ClaimLost(server, why))
+
+
 @dataclass(frozen=True)
 class Claimer:
     """Who claims from which dead server, and where that is written down."""
@@ -57,10 +62,7 @@ class Claimer:
     @contextmanager
     def holding(self, to: str) -> Iterator[Hold]:
         """The right to move the server's queues to `to`; forgotten when the block ends without an error. Raises ClaimHeld."""
-        server = self.server
-        hold = Hold(
-            self.zk, self.path, lambda who, since: ClaimHeld(server, who, since), lambda why: ClaimLost(server, why)
-        )
+        hold = claim_hold(self.zk, self.path, self.server)
         hold.acquire(self.holder, self.run_id, to=to)
         done = False
         try:

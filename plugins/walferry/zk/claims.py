@@ -20,7 +20,7 @@ from walferry.source import SourceCluster
 from walferry.zk import claim_classic, claim_multi
 from walferry.zk.claim_multi import Claimer
 from walferry.zk.client import children, read, retried
-from walferry.zk.cluster import live_servers
+from walferry.zk.cluster import is_live
 from walferry.zk.dead_servers import WALFERRY_SERVER, RecoveredQueue, recovered_queues, shippable_peers
 from walferry.zk.errors import LiveServer, PeerError
 from walferry.zk.hold import Guard
@@ -51,7 +51,7 @@ def claim(zk: KazooClient, source: SourceCluster, server: str, run_id: str, hold
     StorageError, ConnectError.
     """
     nodes, own = source.nodes, OwnZNodes(source.root, source.nodes)
-    if server == WALFERRY_SERVER or server in map(str, live_servers(zk, nodes)):
+    if server == WALFERRY_SERVER or is_live(zk, nodes, server):
         raise LiveServer(server)
     shippable = shippable_peers(zk, nodes)
     mine, _ = _queues_under(zk, nodes, server, shippable)
@@ -77,7 +77,7 @@ def clean_up(zk: KazooClient, source: SourceCluster, server: str) -> list[str]:
     """
     nodes = source.nodes
     removed = []
-    if server in map(str, live_servers(zk, nodes)):
+    if is_live(zk, nodes, server):
         raise LiveServer(server)
     if nodes.locked and claim_classic.remove_abandoned_lock(zk, nodes, server, OwnZNodes(source.root, nodes).claim(server)):
         removed.append(server)

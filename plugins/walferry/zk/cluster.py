@@ -36,6 +36,11 @@ def live_servers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> 
         raise ZNodeValueError(nodes.rs, f"a child is no server name ({error})", "Is this an HBase cluster's rs znode?") from error
 
 
+def is_live(zk: KazooClient, nodes: ZNodes, server: str) -> bool:
+    """Whether the RegionServer of that name holds a session now. Raises as `live_servers`."""
+    return server in map(str, live_servers(zk, nodes))
+
+
 def master(zk: KazooClient, nodes: ZNodes) -> ServerName:
     """The active master. Raises ClusterError when there is none, ZNodeValueError."""
     found = read(zk, nodes.master)

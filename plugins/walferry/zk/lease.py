@@ -18,7 +18,7 @@ from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 
 from walferry.wal.names import parse_wal_name
 from walferry.zk.client import children, read, read_all
-from walferry.zk.cluster import live_servers
+from walferry.zk.cluster import is_live
 from walferry.zk.errors import LastWal, LeaseHeld, LeaseLost, WalGone, ZkError
 from walferry.zk.hold import Guard, Hold, Outcome
 from walferry.zk.layout import OwnZNodes, ZNodes
@@ -204,7 +204,7 @@ class Lease:
     def _is_live(self, wal_path: str) -> bool:
         """Whether a running server adds WALs to this WAL's queue. A server that is gone never comes back under its name."""
         server, queue_id = self._nodes.place(wal_path.rpartition("/")[0])
-        return not parse_queue_id(queue_id).recovered and server in map(str, live_servers(self._zk, self._nodes))
+        return not parse_queue_id(queue_id).recovered and is_live(self._zk, self._nodes, server)
 
     def _newer_wal(self, path: str) -> str:
         """The znode of a newer WAL of the group in the same queue. Raises LastWal."""

@@ -4,10 +4,10 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from walferry.source import SourceCluster
-from walferry.zk.claim_multi import chunked, read_wals
+from walferry.zk.claim_multi import chunked, claim_hold, read_wals
 from walferry.zk.client import children, read
 from walferry.zk.dead_servers import recovered_queues
-from walferry.zk.errors import ClaimHeld, ClaimLost, PeerError, QueuesMoving, ZkError
+from walferry.zk.errors import PeerError, QueuesMoving, ZkError
 from walferry.zk.hold import Hold
 from walferry.zk.layout import OwnZNodes, ZNodes
 
@@ -25,12 +25,7 @@ def delete_queue(zk: KazooClient, source: SourceCluster, ref: str, holder: str) 
     queue = queues.get(ref)
     if queue is None:
         raise ZkError(f"{ref} is no recovered queue; there are: {', '.join(sorted(queues)) or 'none'}")
-    hold = Hold(
-        zk,
-        OwnZNodes(source.root, nodes).claim(queue.server),
-        lambda who, since: ClaimHeld(queue.server, who, since),
-        lambda why: ClaimLost(queue.server, why),
-    )
+    hold = claim_hold(zk, OwnZNodes(source.root, nodes).claim(queue.server), queue.server)
     hold.acquire(holder)
     try:
         return _delete(zk, nodes, hold, nodes.queue(queue.server, queue.queue_id), queue.peer_id)

@@ -58,7 +58,7 @@ class Queue:
 def read_queues(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[Queue]:
     """All queues of a peer, each WAL once, as they lay at one moment. Raises StorageError, QueuesMoving."""
     check_storage(zk, nodes)
-    found = _looked_for(zk, nodes, lambda: _queues_and_values(zk, nodes, peer_id), _merged)
+    found = looked_for(zk, nodes, lambda: _queues_and_values(zk, nodes, peer_id), _merged)
     # After the queues: a server that has just started is in both, one that has just died in neither.
     live = {str(server) for server in live_servers(zk, nodes)}
     return [_queue(server, queue_id, path, values, server in live) for server, queue_id, path, values in found]
@@ -81,7 +81,7 @@ def find_wal(zk: KazooClient, nodes: ZNodes, peer_id: str, wal: str) -> str | No
                 return path
         return None
 
-    path = _looked_for(zk, nodes, look, lambda first, again: first or again, enough=lambda found: found is not None)
+    path = looked_for(zk, nodes, look, lambda first, again: first or again, enough=lambda found: found is not None)
     return None if path is None else f"{path}/{wal}"
 
 
@@ -138,7 +138,7 @@ def _position(value: bytes, znode: str) -> int | PositionError:
         return problem
 
 
-def _looked_for(
+def looked_for(
     zk: KazooClient,
     nodes: ZNodes,
     look: Callable[[], T],
