@@ -22,6 +22,7 @@ import zstandard
 
 from walferry.wal._compiled import unmanaged
 from walferry.wal.blocks import unblock_into
+from walferry.wal.joined_values import gunzip_all, scatter, unzstd_all
 from walferry.wal.output import copy_bytes
 from walferry.wal.scan import Bytes, Ints
 
@@ -47,13 +48,16 @@ def decompress_values(codec: int, buf: Bytes, out: Bytes, values: Ints) -> None:
         bad = unblock_into(codec, buf, out, values) if codec != NONE else _copy_values(buf, out, values)
         if bad < values.shape[1]:
             raise BadValue(bad, "a value cannot be decompressed to the length that its cell says")
+    elif codec == GZ:
+        _each(_gunzip, buf, out, values, gunzip_all(buf, out, values))
     else:
-        _each(_gunzip if codec == GZ else _unzstd, buf, out, values)
+        _each(_unzstd, buf, out, values, unzstd_all(buf, out, values))
 
 
-def _each(decompress: Callable[[memoryview, int], bytes], buf: Bytes, out: Bytes, values: Ints) -> None:
+def _each(decompress: Callable[[memoryview, int], bytes], buf: Bytes, out: Bytes, values: Ints, columns: Ints) -> None:
     """By a library, value by value; what it makes goes to `out` at once."""
     data = buf.data
+    values = values[:, columns]
     source, length, _, expected = values.tolist()
     parts: list[bytes] = []
     bad: BadValue | None = None
@@ -61,12 +65,12 @@ def _each(decompress: Callable[[memoryview, int], bytes], buf: Bytes, out: Bytes
         for start, count, size in zip(source, length, expected, strict=True):
             parts.append(decompress(data[start : start + count], size))
     except (zlib.error, zstandard.ZstdError, ValueError) as e:
-        bad = BadValue(len(parts), f"a value cannot be decompressed ({e})")
+        bad = BadValue(int(columns[len(parts)]), f"a value cannot be decompressed ({e})")
     wrong = np.flatnonzero(np.fromiter(map(len, parts), np.int64, len(parts)) != values[3, : len(parts)])
     if len(wrong):
-        bad = BadValue(int(wrong[0]), "a value's length is not the one that its cell says")
-        del parts[bad.value :]
-    _scatter(np.frombuffer(b"".join(parts), np.uint8), out, values[:, : len(parts)])
+        bad = BadValue(int(columns[wrong[0]]), "a value's length is not the one that its cell says")
+        del parts[wrong[0] :]
+    scatter(np.frombuffer(b"".join(parts), np.uint8), out, values[:, : len(parts)])
     if bad:
         raise bad
 
@@ -101,15 +105,6 @@ def _frame(frame: memoryview, most: int) -> bytes:
 
 
 _zstd = zstandard.ZstdDecompressor()
-
-
-@unmanaged
-def _scatter(data: Bytes, out: Bytes, values: Ints) -> None:
-    """Copy one value after the other of `data` to where it belongs."""
-    pos = 0
-    for v in range(values.shape[1]):
-        copy_bytes(out, values[2, v], data, pos, values[3, v])
-        pos += values[3, v]
 
 
 @unmanaged

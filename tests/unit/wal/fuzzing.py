@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from tests.unit.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encoder, compress
 from tests.unit.wal.encoder import DELETE, PUT, TRAILER, Cell, Entry, encode_entry, encode_header, encode_tags, entry
 from tests.unit.wal.memory_file import MemoryFile
+from tests.unit.wal.sealed import MASTER_KEY, encode_sealed, sealed_positions
+from walferry.crypto.provider import KeyProvider
 from walferry.wal.arrow import decode_window
 from walferry.wal.errors import WalError
 from walferry.wal.header import TAIL_BYTES, trailer_start
@@ -15,6 +17,9 @@ from walferry.wal.reader import read_windows
 
 CODECS = (None, GZ, NONE, SNAPPY, LZ4, ZSTD)
 WINDOWS = (50, 700, 1 << 20)
+PLAIN, SEALED = "plain", "sealed"
+KEYS = KeyProvider("jceks:///no/such/store?passwordEnv=NONE", ["master"])
+KEYS._keys = {"master": MASTER_KEY}  # as read from a store
 BYTES = (0, 1, 0x7F, 0x80, 0xFF)
 
 
@@ -28,14 +33,17 @@ class File:
 
 
 def files(rng: random.Random, count: int) -> list[File]:
-    """Plain and compressed ones, in turns."""
-    return [_file(rng, None if n % 7 == 0 else Encoder(tags=n % 2 == 0, codec=CODECS[n % 6])) for n in range(count)]
+    """Plain, encrypted and compressed ones, in turns."""
+    kinds = {0: PLAIN, 4: SEALED}
+    return [_file(rng, kinds.get(n % 7) or Encoder(tags=n % 2 == 0, codec=CODECS[n % 6])) for n in range(count)]
 
 
-def _file(rng: random.Random, encoder: Encoder | None) -> File:
+def _file(rng: random.Random, kind: Encoder | str) -> File:
     written = [_entry(rng) for _ in range(rng.randint(1, 8))]
-    if encoder is not None:
-        data, offsets = compress(written, encoder)
+    if isinstance(kind, Encoder):
+        data, offsets = compress(written, kind)
+    elif kind == SEALED:
+        data, offsets = encode_sealed(written), sealed_positions(written)
     else:
         parts = [encode_header(), *map(encode_entry, written)]
         offsets = [sum(map(len, parts[: i + 1])) for i in range(len(parts))]
@@ -88,8 +96,9 @@ def check(data: bytes, sound: int, file: File, window_bytes: int, partial_tail: 
     failed = False
     try:
         for window in read_windows(
-            MemoryFile(data), "wal", 0, window_bytes=window_bytes, partial_tail=partial_tail  # type: ignore[arg-type]
-        ):
+            MemoryFile(data), "wal", 0, window_bytes=window_bytes, partial_tail=partial_tail,  # type: ignore[arg-type]
+            unwrap_key=KEYS,
+        ):  # fmt: skip
             buf, index = window.buf.tobytes(), window.index
             cells += [buf[start:end] for start, end in zip(index.cells_start, index.cells_end, strict=True)]
             for batch in decode_window(window, "wal"):

@@ -1,0 +1,104 @@
+"""Many compressed values by one call of a library: for values of a hundred bytes, calls take longer than decompressing.
+
+    GZ      members of gzip one after the other are a gzip file themselves
+    ZSTD    a table of frames; a value with more than one is left to who takes them one by one
+
+Both say which values are left to be decompressed one by one. If one is broken these are all: a library says no more than that.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Final
+
+import numpy as np
+import zstandard
+from zlib_ng import gzip_ng, zlib_ng
+
+from walferry.wal._compiled import unmanaged
+from walferry.wal.output import copy_bytes
+from walferry.wal.scan import Bytes, Ints, read_int32, read_uint8
+
+MIN_GZIP_MEMBER: Final = 18  # RFC 1952: 10 bytes before the data, CRC-32 and ISIZE after it
+ZSTD_MAGIC: Final = 0x28B52FFD  # as a big-endian int32
+
+Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
+Table = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
+
+
+def gunzip_all(buf: Bytes, out: Bytes, values: Ints) -> Ints:
+    """Decompress the columns of `values` (source, its length, target, its length) of `buf` to `out`; returns which are left."""
+    none, all_ = np.empty(0, np.int64), np.arange(values.shape[1])
+    members: Bytes = np.empty(int(values[1].sum()), np.uint8)
+    if not _join_members(buf, values, members):
+        return all_
+    made: Bytes = np.empty(int(values[3].sum()), np.uint8)
+    try:
+        with gzip_ng.GzipNGFile(fileobj=io.BytesIO(members.data), mode="rb") as file:  # type: ignore[no-untyped-call]
+            if file.readinto(made.data) != len(made) or file.read(1):
+                return all_
+    except (zlib_ng.error, OSError, EOFError):  # type: ignore[misc]
+        return all_
+    scatter(made, out, values)
+    return none
+
+
+def unzstd_all(buf: Bytes, out: Bytes, values: Ints) -> Ints:
+    """As `gunzip_all`."""
+    frames = np.empty((values.shape[1], 2), np.uint64)
+    left = np.empty(values.shape[1], np.bool_)
+    count = _list_frames(buf, values, frames, left)
+    if count:
+        listed = values[:, ~left]
+        segments = zstandard.BufferWithSegments(buf.data, frames[:count].tobytes())
+        try:
+            # It makes sure that each frame has just as many bytes, whatever the frame itself says.
+            made = _zstd.multi_decompress_to_buffer(segments, decompressed_sizes=listed[3].astype(np.uint64).tobytes())
+        except zstandard.ZstdError:
+            return np.arange(values.shape[1])
+        scatter(np.frombuffer(b"".join(made), np.uint8), out, listed)  # type: ignore[arg-type]
+    return np.flatnonzero(left)
+
+
+_zstd = zstandard.ZstdDecompressor()
+
+
+@unmanaged
+def _join_members(buf: Bytes, values: Ints, members: Bytes) -> bool:
+    """Whether each value ends as a gzip member that has the length of the value does; they are copied to `members`."""
+    at = 0
+    for v in range(values.shape[1]):
+        start, length = values[0, v], values[1, v]
+        if length < MIN_GZIP_MEMBER:
+            return False
+        size = 0
+        for i in range(4):
+            size |= read_uint8(buf, start + length - 4 + i) << (8 * i)
+        if size != values[3, v]:
+            return False
+        at = copy_bytes(members, at, buf, start, length)
+    return True
+
+
+@unmanaged
+def _list_frames(buf: Bytes, values: Ints, frames: Table, left: Flags) -> int:
+    """Put offset and length of each value that is one frame to `frames`, whether it is none to `left`; returns how many are."""
+    count = 0
+    for v in range(values.shape[1]):
+        start, length, size = values[0, v], values[1, v], values[3, v]
+        if length > 8 and read_int32(buf, start) == size and read_int32(buf, start + 4) == length - 8:
+            start, length = start + 8, length - 8
+        left[v] = size == 0 or length < 4 or read_int32(buf, start) != ZSTD_MAGIC
+        if not left[v]:
+            frames[count, 0], frames[count, 1] = start, length
+            count += 1
+    return count
+
+
+@unmanaged
+def scatter(data: Bytes, out: Bytes, values: Ints) -> None:
+    """Copy one value after the other of `data` to where it belongs."""
+    pos = 0
+    for v in range(values.shape[1]):
+        copy_bytes(out, values[2, v], data, pos, values[3, v])
+        pos += values[3, v]

@@ -1,0 +1,121 @@
+"""Values decompressed many at a time are those that each alone would be; the first broken one is known by its number."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encoder
+from walferry.wal.values import BadValue, decompress_values
+
+PLAIN_FRAME = zstandard.ZstdCompressor()
+FRAME_WITHOUT_SIZE = zstandard.ZstdCompressor(write_content_size=False)
+GAP = 3  # bytes between values in the output: they belong to cells
+
+short = st.binary(min_size=1, max_size=40)
+long = st.integers(1, 3000).map(lambda n: b"repeated " * n)
+values = st.lists(st.one_of(short, long), max_size=12)
+
+
+def hadoop_blocks(value: bytes, codec: int, chunk: int) -> bytes:
+    data = Encoder(tags=False, codec=codec, chunk=chunk).value(value)
+    return data[next(i for i in range(10) if data[i] < 0x80) + 1 :]  # without its length
+
+
+def compressed(value: bytes, how: str) -> bytes:
+    match how:
+        case "gzip":
+            return gzip.compress(value, mtime=0)
+        case "frame":
+            return PLAIN_FRAME.compress(value)
+        case "frame without its size":
+            return FRAME_WITHOUT_SIZE.compress(value)
+        case "blocks":
+            return hadoop_blocks(value, ZSTD, 1 << 18)
+        case "many blocks":
+            return hadoop_blocks(value, ZSTD, 100)
+        case _:
+            raise ValueError(how)
+
+
+def decompress(codec: int, stored: list[bytes], lengths: list[int]) -> list[bytes]:
+    """What comes out, value by value; all other bytes of the output are as they were."""
+    buf = np.frombuffer(b"".join(stored), np.uint8)
+    sources = np.cumsum([0, *map(len, stored)])
+    targets = GAP + np.cumsum([0, *(length + GAP for length in lengths)])
+    out = np.full(targets[-1], 0xAA, np.uint8)
+    table = np.array([sources[:-1], np.diff(sources), targets[:-1], lengths], np.int64)
+    try:
+        decompress_values(codec, buf, out, table)
+    finally:
+        found = [out[at : at + length].tobytes() for at, length in zip(targets, lengths, strict=False)]
+        for at, length in zip(targets, lengths, strict=False):
+            out[at : at + length] = 0xAA
+        assert (out == 0xAA).all()
+        written[:] = found
+    return found
+
+
+written: list[bytes] = []  # by the last call of `decompress`, also by one that ended with an error
+
+
+@given(values)
+def test_gzip_members_give_the_values(some: list[bytes]) -> None:
+    assert decompress(GZ, [compressed(value, "gzip") for value in some], list(map(len, some))) == some
+
+
+@given(values, st.data())
+def test_zstd_frames_and_blocks_of_any_kind_give_the_values(some: list[bytes], data: st.DataObject) -> None:
+    kinds = st.sampled_from(["frame", "frame without its size", "blocks", "many blocks"])
+    stored = [compressed(value, data.draw(kinds)) for value in some]
+    assert decompress(ZSTD, stored, list(map(len, some))) == some
+
+
+@pytest.mark.parametrize(
+    ("codec", "how"), [(GZ, "gzip"), (ZSTD, "frame"), (ZSTD, "frame without its size"), (ZSTD, "blocks"), (ZSTD, "many blocks")]
+)
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "shorter than said", "longer than said"])
+@pytest.mark.parametrize("at", [0, 1, 4])
+def test_the_first_broken_value_is_named_and_those_before_it_are_there(codec: int, how: str, damage: str, at: int) -> None:
+    some = [b"value %d " % i * 20 for i in range(6)]
+    stored, lengths = [compressed(value, how) for value in some], list(map(len, some))
+    for broken in (at, 5):
+        if damage == "cut":
+            stored[broken] = stored[broken][:-5]
+        elif damage == "flipped":
+            stored[broken] = bytes([stored[broken][0] ^ 0x55]) + stored[broken][1:]
+        elif damage == "empty":
+            stored[broken] = b""
+        else:
+            lengths[broken] += 1 if damage == "shorter than said" else -1
+    with pytest.raises(BadValue) as error:
+        decompress(codec, stored, lengths)
+    assert error.value.value == at
+    assert written[:at] == some[:at]
+
+
+@pytest.mark.parametrize(("codec", "how"), [(GZ, "gzip"), (ZSTD, "frame without its size"), (ZSTD, "blocks")])
+def test_two_wrong_lengths_do_not_make_up_for_each_other(codec: int, how: str) -> None:
+    some = [b"one longer", b"short", b"and so on"]
+    lengths = [len(some[0]) - 1, len(some[1]) + 1, len(some[2])]
+    with pytest.raises(BadValue) as error:
+        decompress(codec, [compressed(value, how) for value in some], lengths)
+    assert error.value.value == 0
+
+
+def test_a_frame_that_claims_terabytes_is_refused() -> None:
+    frame = bytearray(struct.pack("<IBB", 0xFD2FB528, 0b11000000, 0x58) + struct.pack("<Q", 1 << 42) + b"\x01\x00\x00")
+    with pytest.raises(BadValue):
+        decompress(ZSTD, [bytes(frame)], [10])
+
+
+@given(values, st.sampled_from([NONE, SNAPPY, LZ4]), st.sampled_from([50, 1 << 18]))
+def test_what_kernels_decompress_gives_the_values_too(some: list[bytes], codec: int, chunk: int) -> None:
+    stored = [value if codec == NONE else hadoop_blocks(value, codec, chunk) for value in some]
+    assert decompress(codec, stored, list(map(len, some))) == some
