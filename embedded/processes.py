@@ -61,6 +61,10 @@ class JavaProcess:
     def log_text(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
+    def abort(self) -> str | None:
+        """The log's line with why an HBase server of this JVM gave itself up; the JVM may live on. None if none has."""
+        return next((line for line in self.log_text().splitlines() if "***** ABORTING" in line), None)
+
     def tail(self) -> str:
         """The end of the log, for an error message."""
         return "\n".join([f"the end of {self.log}:", *self.log_text().splitlines()[-LOG_TAIL_LINES:]])

@@ -60,6 +60,22 @@ def standalone_pair(cluster_folder: Path) -> Iterator[StandalonePair]:
             cluster.kill()
 
 
+@pytest.fixture(autouse=True)
+def servers_live_on(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test after which a server of the standalone pair gives itself up fails, and those after it fail at once."""
+    if "standalone_pair" not in request.fixturenames:
+        yield
+        return
+    pair: StandalonePair = request.getfixturevalue("standalone_pair")
+    assert not (reason := aborts(pair)), f"a server has aborted before this test: {reason}"
+    yield
+    assert not (reason := aborts(pair)), f"a server aborts: {reason}"
+
+
+def aborts(pair: StandalonePair) -> list[str]:
+    return [f"{cluster.name}: {why}" for cluster in pair if (why := cluster.process.abort())]
+
+
 @pytest.fixture(scope="session")
 def distributed_pair(cluster_folder: Path) -> Iterator[DistributedPair]:
     """Two clusters of two RegionServers each on one HDFS. A test that kills RegionServers starts others in their place."""

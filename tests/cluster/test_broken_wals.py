@@ -12,6 +12,7 @@ from embedded.client import GLOBAL
 from embedded.wire import put
 from tests.cluster.dead_queues import DeadQueue, Recording, record
 from tests.cluster.test_bad_input import BROKEN, ROWS, begin, flipped, rows_at, rows_up_to
+from tests.cluster.test_shipping import archive
 from tests.cluster.walferry_runs import plan, positions, roll, ship
 from walferry.broken_wals import BrokenWals
 from walferry.source import SourceCluster
@@ -87,11 +88,9 @@ def test_a_file_without_its_end_ends_with_its_last_whole_entry_if_that_was_asked
     sides.source.write(table, [put(f"row{i:04}", {"f:q": b"v" * 50}) for i in range(10)], one_by_one=True)
     roll(at, peer)
     (group,) = plan(at, peer).groups
-    wal = Path(group.wals[-1].url.removeprefix("file://"))
-    archive = Path(at.wal_root.removeprefix("file://")) / "oldWALs" / wal.name
-    content = wal.read_bytes()
-    archive.write_bytes(content[:-30])
-    wal.unlink()
+    archive(sides, [wal.name for wal in group.wals])
+    wal = Path(at.wal_root.removeprefix("file://")) / "oldWALs" / group.wals[-1].name
+    wal.write_bytes(wal.read_bytes()[:-30])
     (failed,) = ship(at, peer, roll_first=False)
     assert failed.status is Status.FAILED
     assert "the file ends early" in failed.error
