@@ -10,7 +10,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -98,6 +99,33 @@ def load(path: Path, text: str) -> Any:
     assert not bag.import_errors
     sync_bag_to_db(bag, BUNDLE, None)
     return bag.dags[path.stem]
+
+
+def run_sensor(dag: Any, task_id: str, conf: dict[str, Any]) -> tuple[str, Any]:
+    """Run a DAG of one sensor to its end; the sensor's state and what it returned."""
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    ended = dag.test(run_conf=conf)
+    with create_session() as session:
+        instance = session.query(TaskInstance).filter(TaskInstance.run_id == ended.run_id).one()
+        xcom = session.scalars(XComModel.get_many(run_id=ended.run_id, key="return_value", task_ids=task_id)).first()
+        return str(instance.state), xcom and XComModel.deserialize_value(xcom)
+
+
+@pytest.fixture
+def later() -> Iterator[Callable[..., None]]:
+    """`later(seconds, function, *args)`: something that happens while Airflow waits."""
+    timers: list[threading.Timer] = []
+
+    def start(delay: float, function: Callable[..., Any], *args: Any) -> None:
+        timers.append(threading.Timer(delay, function, args))
+        timers[-1].start()
+
+    yield start
+    for timer in timers:
+        timer.join()
 
 
 @pytest.fixture

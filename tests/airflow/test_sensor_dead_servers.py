@@ -4,15 +4,13 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from airflow.models.dag import DagModel
-from airflow.models.taskinstance import TaskInstance
 from airflow.models.trigger import Trigger
-from airflow.models.xcom import XComModel
 from airflow.triggers.base import TriggerEvent
 from airflow.utils.session import create_session
 
@@ -24,7 +22,7 @@ from walferry.airflow.triggers import dead_servers
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger, DeadServersTrigger
 from walferry.zk import watcher
 
-from .conftest import REPO, load
+from .conftest import REPO, load, run_sensor
 
 __all__ = ["hbase", "new_client", "zookeeper"]  # fixtures
 
@@ -70,25 +68,7 @@ def watching(airflow_db: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def run(dag: Any, conn: str = "hbase_source") -> tuple[str, Any]:
     """Run the DAG to its end; the sensor's state and what it returned."""
-    ended = dag.test(run_conf={"conn": conn})
-    with create_session() as session:
-        instance = session.query(TaskInstance).filter(TaskInstance.run_id == ended.run_id).one()
-        xcom = session.scalars(XComModel.get_many(run_id=ended.run_id, key="return_value", task_ids="dead_servers")).first()
-        return str(instance.state), xcom and XComModel.deserialize_value(xcom)
-
-
-@pytest.fixture
-def later() -> Iterator[Any]:
-    """`later(seconds, function, *args)`: something that happens while Airflow waits."""
-    timers: list[threading.Timer] = []
-
-    def start(delay: float, function: Any, *args: Any) -> None:
-        timers.append(threading.Timer(delay, function, args))
-        timers[-1].start()
-
-    yield start
-    for timer in timers:
-        timer.join()
+    return run_sensor(dag, "dead_servers", {"conn": conn})
 
 
 def test_the_sensor_defers_and_fires_when_a_server_dies(source: HBaseZNodes, watching: Any, later: Any) -> None:

@@ -3,14 +3,11 @@
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.models.taskinstance import TaskInstance
 from airflow.models.trigger import Trigger
-from airflow.models.xcom import XComModel
 from airflow.triggers.base import TriggerEvent
 from airflow.triggers.shared_stream import SharedStreamManager
 from airflow.utils.session import create_session
@@ -25,7 +22,7 @@ from walferry.zk.client import retried
 from walferry.zk.layout import OwnZNodes
 from walferry.zk.new_wals import find_new
 
-from .conftest import load
+from .conftest import load, run_sensor
 
 __all__ = ["hbase", "new_client", "zk", "zookeeper"]  # fixtures
 
@@ -83,25 +80,7 @@ def watched(airflow_db: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def run(dag: Any, **params: str) -> tuple[str, Any]:
     """Run the DAG to its end; the sensor's state and what it returned."""
-    ended = dag.test(run_conf={"peer": "p", **params})
-    with create_session() as session:
-        instance = session.query(TaskInstance).filter(TaskInstance.run_id == ended.run_id).one()
-        xcom = session.scalars(XComModel.get_many(run_id=ended.run_id, key="return_value", task_ids="new_wals")).first()
-        return str(instance.state), xcom and XComModel.deserialize_value(xcom)
-
-
-@pytest.fixture
-def later() -> Iterator[Any]:
-    """`later(seconds, function, *args)`: something that happens while Airflow waits."""
-    timers: list[threading.Timer] = []
-
-    def start(delay: float, function: Any, *args: Any) -> None:
-        timers.append(threading.Timer(delay, function, args))
-        timers[-1].start()
-
-    yield start
-    for timer in timers:
-        timer.join()
+    return run_sensor(dag, "new_wals", {"peer": "p", **params})
 
 
 def test_the_sensor_defers_and_fires_when_a_wal_is_closed(source: HBaseZNodes, watched: Any, later: Any) -> None:

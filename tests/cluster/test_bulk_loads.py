@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -17,8 +20,10 @@ from embedded.hbase import write_site
 from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
 from tests.cluster.walferry_runs import positions, ship, ship_one, source_of
+from walferry.source import SourceCluster
 from walferry.summary import GroupSummary, Status
 from walferry.zk.client import children, connected
+from walferry.zk.lease import Lease
 
 SCOPES = {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}
 
@@ -147,6 +152,43 @@ def test_files_that_were_archived_are_copied_from_there(sides, table, peer):
     sides.source.drop_table(table)
     assert len(references(sides, peer)) >= 4
     done(ship_one(sides.at, peer))
+    assert cells(sides.slave, table, "fg") == loaded != []
+    assert references(sides, peer) == []
+
+
+def killed_at_a_load(at: SourceCluster, peer: str, let_go: bool) -> None:
+    """A run that kills itself once a load is acknowledged: before its references are removed, or then but before its position."""
+    remove = Lease.remove_hfile_refs
+
+    def remove_and_die(lease: Lease, names: Sequence[str]) -> None:
+        if let_go:
+            remove(lease, names)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Lease.remove_hfile_refs = remove_and_die  # type: ignore[method-assign]
+    ship_one(at, peer, run_id="killed")
+
+
+@pytest.mark.parametrize("let_go", [False, True])
+def test_a_run_that_is_killed_after_a_load_was_acknowledged_loses_nothing(sides, table, peer, let_go):
+    load(sides, table)
+    load(sides, table, puts(rows=range(20, 25)))
+    sides.source.write(table, puts("f", range(30, 32)))
+    loaded = cells(sides.source, table, "fg")
+    sides.source.drop_table(table)  # the files lie in the archive: what is let go there is deleted
+    before = references(sides, peer)
+    run = get_context("spawn").Process(target=killed_at_a_load, args=(sides.at, peer, let_go))
+    run.start()
+    run.join(120)
+    assert run.exitcode == -signal.SIGKILL
+    after = references(sides, peer)
+    assert (len(after) < len(before)) == let_go
+    for name in set(before) - set(after):
+        (file,) = Path(sides.source_cluster.folder, "root", "archive").rglob(name)
+        file.unlink()  # as HBase's cleaner does
+    summary = done(ship_one(sides.at, peer, run_id="killed"))
+    assert summary.shippedHFiles == 6  # those of the first load once more
+    assert (summary.missingHFiles > 0) == let_go
     assert cells(sides.slave, table, "fg") == loaded != []
     assert references(sides, peer) == []
 

@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from walferry.wal._compiled import inlined, unmanaged
 from walferry.wal.scan import (
     BAD_CELL_COUNT,
-    BAD_KEY_LENGTH,
     CELL_COUNT,
     CELL_LENGTHS,
     ENTRY_TOO_LONG,
@@ -37,7 +36,6 @@ from walferry.wal.scan import (
     INCOMPLETE,
     MAX_ENTRY_BYTES,
     MAX_FAMILY,
-    MAX_KEY_BYTES,
     MAX_ROW,
     MAX_TAGS,
     MIN_KEY,
@@ -46,7 +44,7 @@ from walferry.wal.scan import (
     Bytes,
     EntryIndex,
     Ints,
-    parse_key,
+    read_entry_key,
     read_uint8,
     read_varint,
     scan_entries,
@@ -208,18 +206,7 @@ def walk_into(buf: Bytes, entries: Ints, cells: Ints, scratch: Ints, state: Ints
         if count == entries.shape[1]:
             full = FULL_ENTRIES
             break
-        key_len, key = read_varint(buf, pos, end)
-        if key == INCOMPLETE:
-            at, status = end + 1, INCOMPLETE
-            break
-        if key == OVERLONG or key_len <= 0 or key_len > MAX_KEY_BYTES:
-            at, status = pos, BAD_KEY_LENGTH
-            break
-        first = key + key_len
-        if first > end:
-            at, status = first, INCOMPLETE
-            break
-        status = parse_key(buf, key, first, scratch, 0)
+        key, first, status = read_entry_key(buf, pos, end, scratch, 0)
         if status != 0:
             at = key
             break

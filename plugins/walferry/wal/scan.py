@@ -319,6 +319,23 @@ def walk_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
 
 
 @inlined
+def read_entry_key(buf: Bytes, pos: int, end: int, table: Ints, row: int) -> tuple[int, int, int]:
+    """Parse the WALKey of the entry at `pos` to `table[:, row]`; (start of the key, of the cells, status).
+
+    If the status is not 0, the first is where the problem is, or what is needed when it is INCOMPLETE.
+    """
+    key_len, key = read_varint(buf, pos, end)
+    if key == INCOMPLETE:
+        return end + 1, 0, INCOMPLETE
+    if key == OVERLONG or key_len <= 0 or key_len > MAX_KEY_BYTES:
+        return pos, 0, BAD_KEY_LENGTH
+    cells = key + key_len
+    if cells > end:
+        return cells, 0, INCOMPLETE
+    return key, cells, parse_key(buf, key, cells, table, row)
+
+
+@inlined
 def walk_cells(buf: Bytes, start: int, end: int, count: int, limit: int) -> tuple[int, int]:
     """As `walk_cell`, for `count` cells from `start` on, none of which may end after `limit`."""
     pos = start
@@ -340,18 +357,7 @@ def scan_into(buf: Bytes, end: int, table: Ints, state: Ints) -> bool:
     count, pos = state[STATE_COUNT], state[STATE_POS]
     at, status = pos, 0
     while pos < end and count < table.shape[1]:
-        key_len, key = read_varint(buf, pos, end)
-        if key == INCOMPLETE:
-            at, status = end + 1, INCOMPLETE
-            break
-        if key == OVERLONG or key_len <= 0 or key_len > MAX_KEY_BYTES:
-            at, status = pos, BAD_KEY_LENGTH
-            break
-        cells = key + key_len
-        if cells > end:
-            at, status = cells, INCOMPLETE
-            break
-        status = parse_key(buf, key, cells, table, count)
+        key, cells, status = read_entry_key(buf, pos, end, table, count)
         if status != 0:
             at = key
             break

@@ -40,6 +40,14 @@ def decrypt(data: bytes) -> None:
         return
 
 
+def spoilt(rng: random.Random, data: bytes) -> bytes:
+    """With one to three other bytes, and perhaps cut off."""
+    broken = bytearray(data)
+    for _ in range(rng.randint(1, 3)):
+        broken[rng.randrange(len(broken))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+    return bytes(broken[: rng.randint(1, len(broken))])
+
+
 def main() -> None:
     try:
         scan_into(np.zeros(1, np.uint8), 2, np.zeros((0, 1), np.int64), np.array([0, 1, 0, 0, 0]))
@@ -52,19 +60,13 @@ def main() -> None:
     for length in range(len(entries)):
         index_and_decode(entries[:length])
     for _ in range(5_000):
-        broken = bytearray(entries)
-        for _ in range(rng.randint(1, 3)):
-            broken[rng.randrange(len(broken))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
-        index_and_decode(bytes(broken[: rng.randint(1, len(broken))]))
+        index_and_decode(spoilt(rng, entries))
     fuzz(seed=2, count=3_000)
     sealed = SEALED[STARTS[0] : STARTS[-1]]
     for length in range(len(sealed)):
         decrypt(sealed[:length])
     for _ in range(5_000):
-        broken = bytearray(sealed)
-        for _ in range(rng.randint(1, 3)):
-            broken[rng.randrange(len(broken))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
-        decrypt(bytes(broken[: rng.randint(1, len(broken))]))
+        decrypt(spoilt(rng, sealed))
     for _ in range(5_000):  # plaintexts, which no flipped byte of a ciphertext reaches with intent
         plain = bytearray(plaintext(SAMPLE[0].cells[1]))
         plain[rng.randrange(len(plain))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
