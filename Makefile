@@ -32,8 +32,9 @@ lint: venv
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy embedded demo
 
+# Most tests wait for servers: two processes at once, each with clusters of its own, take little more than half the time.
 test: jars
-	$(PYTHON) -m pytest -m 'not soak'
+	$(PYTHON) -m pytest -m 'not soak' --numprocesses 2 --dist loadfile
 
 test-unit: venv
 	$(PYTHON) -m pytest -m 'not slow and not soak' tests/unit
