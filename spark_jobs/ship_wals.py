@@ -35,12 +35,12 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
         "--broken-wals", choices=["stop", "whole-entries", "quarantine"], default="stop",
         help="what becomes of a WAL that is broken: see walferry.broken_wals (default stop)",
     )  # fmt: skip
-    parser.add_argument("--lanes", type=int, default=2, help="connections a WAL group sends on (default 2)")
+    parser.add_argument("--lanes", type=int, help="connections a WAL group sends on (default 2, of few groups more: 8 in all)")
     parser.add_argument("--sink-ratio", type=float, default=0.1, help="share of the slave's RegionServers to use (default 0.1)")
     args = parser.parse_args(argv)
     if not args.deadline > 0:
         parser.error(f"--deadline is {args.deadline:g}; it must be more than 0 seconds")
-    if not 1 <= args.lanes <= 64:
+    if args.lanes is not None and not 1 <= args.lanes <= 64:
         parser.error(f"--lanes is {args.lanes}; it must be 1 to 64")
     if not 0 < args.sink_ratio <= 1:
         parser.error(f"--sink-ratio is {args.sink_ratio:g}; it must be over 0 and at most 1")
@@ -64,6 +64,7 @@ def main() -> int:
 def _run(args: argparse.Namespace) -> int:
     """Plan, ship each group in a task of its own, print the outcome."""
     from walferry.broken_wals import BrokenWals
+    from walferry.lanes import lanes_of_each
     from walferry.plan import plan_peer
     from walferry.shipping import GroupJob, ship_group
     from walferry.source import SourceCluster, SourceError
@@ -87,11 +88,13 @@ def _run(args: argparse.Namespace) -> int:
         print(f"peer {args.peer}: no closed WALs are queued" + (f" in {', '.join(args.groups)}" if args.groups else ""))
         return 0
 
+    lanes = args.lanes or lanes_of_each(len(plan.groups))
+
     def ship(group: str) -> GroupSummary:
         holder = f"run {args.run_id} on {socket.gethostname()}, process {os.getpid()}"
         job = GroupJob(
             source=source, peer_id=args.peer, group=group, run_id=args.run_id, holder=holder,
-            deadline=deadline, lanes=args.lanes, sink_ratio=args.sink_ratio, broken_wals=BrokenWals(args.broken_wals),
+            deadline=deadline, lanes=lanes, sink_ratio=args.sink_ratio, broken_wals=BrokenWals(args.broken_wals),
         )  # fmt: skip
         return ship_group(job)
 

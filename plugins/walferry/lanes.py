@@ -20,6 +20,14 @@ from walferry.filters import Kept
 from walferry.shipment import Bytes, Ints, Shipment, assemble, join
 from walferry.wal.reader import Window
 
+LANES_OF_A_JOB = 8  # about as many as HBase's replication.source.maxthreads, by which it sends one queue
+LANES_OF_A_GROUP = 2
+
+
+def lanes_of_each(groups: int) -> int:
+    """How many lanes each of a job's groups has: one that is alone, as in a recovered queue's drain, has those of all."""
+    return max(LANES_OF_A_GROUP, LANES_OF_A_JOB // groups)
+
 
 class Stopped(Exception):
     """The group's shipping was stopped; the reader has nothing more to do."""

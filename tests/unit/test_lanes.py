@@ -13,7 +13,7 @@ import pytest
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry
 from walferry.acknowledged import Acknowledged, WalOffset
 from walferry.filters import FilterRules, filter_window, uuid_field
-from walferry.lanes import LaneLimits, Lanes, Stopped
+from walferry.lanes import LaneLimits, Lanes, Stopped, lanes_of_each
 from walferry.protos import hbase_pb2 as pb
 from walferry.shipment import Shipment, assemble
 from walferry.wal.reader import Window
@@ -74,6 +74,11 @@ class Run:
     def dispatch(self, w: Window) -> None:
         self.lanes.dispatch(w, filter_window(w, RULES, "wal"), 0)
         self.acknowledged.read_to(WalOffset(0, int(w.next_positions[-1])))
+
+
+@pytest.mark.parametrize(("groups", "lanes"), [(1, 8), (2, 4), (3, 2), (4, 2), (500, 2)])
+def test_a_group_that_is_shipped_alone_has_the_lanes_of_several(groups: int, lanes: int) -> None:
+    assert lanes_of_each(groups) == lanes
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 5])
