@@ -32,6 +32,7 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from walferry.filters import Kept, uuid_field
+from walferry.messages import parse_message
 from walferry.protos import hbase_pb2 as pb
 from walferry.rules import FilterRules, Reason
 from walferry.shipment import BulkLoad, Shipment
@@ -100,16 +101,13 @@ class _BulkLoads:
         index = window.index
         offset = int(window.positions[i])
         key_bytes = window.buf[int(index.key_start[i]) : int(index.key_end[i])].tobytes()
-        key = _parsed(pb.WALKey(), key_bytes, "the WALKey of a bulk load", path, offset)
+        key = _parsed(pb.WALKey, key_bytes, "the WALKey of a bulk load", path, offset)
         if not key.scopes or self._skip:
             return None
         cells, files, released = b"".join(_spans(window, kept, i)), list[str](), list[str]()
         count, reasons = int(kept.cells[i]), set[Reason]()
         for cell, value in _descriptor_cells(window, i):
-            descriptor = _parsed(pb.BulkLoadDescriptor(), value, "the descriptor of a bulk load", path, offset)
-            texts: list[object] = [*descriptor.cluster_ids, *(file for store in descriptor.stores for file in store.store_file)]
-            if not all(isinstance(text, str) for text in texts):  # protobuf gives bytes for what is not UTF-8
-                raise WalCorruptError(path, offset, "a cluster id or a file of a bulk load is not UTF-8")
+            descriptor = _parsed(pb.BulkLoadDescriptor, value, "the descriptor of a bulk load", path, offset)
             released += _paths(key, descriptor, path, offset)
             reason = self._filter(key, descriptor)
             if reason is not None:
@@ -203,14 +201,11 @@ def _with_value(cell: bytes, value: bytes) -> bytes:
     return lengths + cell[_LENGTHS.size : head] + value + cell[head + value_len :]
 
 
-def _parsed(message: M, data: bytes, what: str, path: str, offset: int) -> M:
+def _parsed(kind: type[M], data: bytes, what: str, path: str, offset: int) -> M:
     try:
-        message.ParseFromString(data)
+        return parse_message(kind, data)
     except DecodeError as e:
         raise WalCorruptError(path, offset, f"{what} cannot be parsed: {e}") from e
-    if not message.IsInitialized():
-        raise WalCorruptError(path, offset, f"{what} cannot be parsed: it lacks fields that it must have")
-    return message
 
 
 def _paths(key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset: int) -> list[str]:

@@ -181,7 +181,7 @@ def test_a_descriptor_that_cannot_be_parsed_names_the_file_and_the_offset(value)
 @pytest.mark.parametrize("text", [b"one_SeqId", str(SOURCE).encode()])
 def test_a_descriptor_with_names_that_are_no_text_is_broken(text):
     broken = descriptor().SerializeToString().replace(text, b"\xff" + text[1:])
-    with pytest.raises(WalCorruptError, match="a cluster id or a file of a bulk load is not UTF-8"):
+    with pytest.raises(WalCorruptError, match=r"the descriptor of a bulk load cannot be parsed: .* is not UTF-8"):
         taken(window_of(entry(Cell(b"r", b"METAFAMILY", b"HBASE::BULK_LOAD", 1, 4, broken, b""))))
 
 

@@ -196,6 +196,7 @@ def _parse(wrapped: bytes) -> _Wrapped:
     """The delimited WrappedKey message, checked. Raises KeyProviderError."""
     from google.protobuf.message import DecodeError
 
+    from walferry.messages import parse_message
     from walferry.protos.hbase_pb2 import WrappedKey
 
     damaged = "the header's encryption key is no wrapped key of HBase's. The file is damaged there"
@@ -205,11 +206,11 @@ def _parse(wrapped: bytes) -> _Wrapped:
         if byte < 0x80:
             break
     try:
-        message = WrappedKey.FromString(wrapped[start : start + length])
+        message = parse_message(WrappedKey, wrapped[start : start + length])
     except DecodeError:
         raise KeyProviderError(damaged) from None
     # HBase has always written the hash. Without it a wrong key could not be told from a damaged file, which may be given up.
-    if not message.IsInitialized() or length > len(wrapped) - start or not message.hash:
+    if length > len(wrapped) - start or not message.hash:
         raise KeyProviderError(damaged)
     if message.algorithm.upper() != "AES":
         raise KeyProviderError(f"the WAL is encrypted with {message.algorithm!r} (hbase.crypto.wal.algorithm); only AES is known")

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
+from walferry.messages import parse_message
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.errors import RequestTooLarge, UnsupportedAuth
 
@@ -139,7 +140,7 @@ def _parse_frame(frame: bytes, offset: int) -> Result | Failure:
     """One response without its int32; `offset` is its place in the stream."""
     start, end = _delimited_range(frame, 0, "response header", offset)
     try:
-        header = pb.ResponseHeader.FromString(frame[start:end])
+        header = parse_message(pb.ResponseHeader, frame[start:end])
     except DecodeError as e:
         raise CodecError(f"response header at byte {offset + start}: {e}") from e
     if header.HasField("exception"):

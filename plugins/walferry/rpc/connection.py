@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from walferry.messages import parse_message
 from walferry.rpc import codec
 from walferry.rpc.codec import AuthMethod, Buffer, Failure, Result
 from walferry.rpc.errors import ConnectionFailed, FatalConnection, ProtocolError, RpcError, RpcTimeout, remote_error
@@ -100,7 +101,7 @@ class Connection:
             sock = self._connected(deadline)
             self._send(sock, request, deadline)
             result = self._receive(sock, deadline)
-            return response_type.FromString(result.message)
+            return parse_message(response_type, result.message)
         except TimeoutError as e:
             self.close()
             raise RpcTimeout(self.server, method, seconds) from e

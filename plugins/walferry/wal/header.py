@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
+from walferry.messages import parse_message
 from walferry.protos.hbase_pb2 import WALHeader
 from walferry.wal.errors import WalCorruptError, WalTruncatedError, WalUnsupportedError
 
@@ -62,7 +63,7 @@ def parse_header(head: bytes, path: str) -> Header:
     if start + length > len(head):
         raise WalTruncatedError(path, 0, start + length, len(head))
     try:
-        header = WALHeader.FromString(head[start : start + length])
+        header = parse_message(WALHeader, head[start : start + length])
     except DecodeError as e:
         raise WalCorruptError(path, start, f"the header of {length} bytes is not a WALHeader ({e})") from e
     _require_readable(header, path)

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from walferry.messages import parse_message
 from walferry.protos import hbase_pb2 as pb
 from walferry.zk.errors import PositionError, ZNodeValueError
 
@@ -47,12 +48,9 @@ def _message(body: bytes, kind: type[M], znode: str) -> M:
     if not body.startswith(PBUF):
         raise ZNodeValueError(znode, f"{_shown(body)} does not begin with PBUF", _CHECK_PATH)
     try:
-        message = kind.FromString(body[len(PBUF) :])
+        return parse_message(kind, body[len(PBUF) :])
     except DecodeError as error:
         raise ZNodeValueError(znode, f"{_shown(body)} is no {kind.DESCRIPTOR.name} ({error})", _CHECK_PATH) from error
-    if not message.IsInitialized():  # parsing does not look whether required fields are there
-        raise ZNodeValueError(znode, f"{_shown(body)} is an incomplete {kind.DESCRIPTOR.name}", _CHECK_PATH)
-    return message
 
 
 def _shown(body: bytes) -> str:

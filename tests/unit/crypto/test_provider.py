@@ -136,6 +136,7 @@ def test_a_store_cut_or_changed_anywhere_gives_an_error_of_ours_or_the_key(folde
         (wrap_key(hash_algorithm="MD2", digest=b"1"), "hashed with 'MD2'"),
         (wrap_key()[:-1], "no wrapped key"),
         (wrap_key(hash_algorithm=None), "no wrapped key"),
+        (wrap_key().replace(b"MD5", b"MD\xff"), "no wrapped key"),
         (wrap_key(b"12345"), "5 of 5 bytes"),
     ],
 )

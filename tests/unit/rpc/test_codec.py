@@ -93,6 +93,12 @@ def test_an_exception_comes_back_with_its_call():
     assert (found.call_id, found.exception.exception_class_name) == (7, "java.io.IOException")
 
 
+def test_an_exception_whose_name_is_no_text_is_refused():
+    broken = failure(7, "java.io.IOException").replace(b"java.io", b"java\xffio")
+    with pytest.raises(CodecError, match=r"response header at byte 5: .*exception_class_name is not UTF-8"):
+        ResponseParser().feed(broken)
+
+
 def test_an_exception_of_the_whole_connection_has_call_id_minus_one():
     (found,) = ResponseParser().feed(framed(delimited(b"\x08\xff\xff\xff\xff\x0f" + b"\x12\x00")))
     assert found.call_id == codec.NO_CALL

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from walferry.protos import hbase_pb2 as pb
 from walferry.zk.errors import PositionError, ZNodeValueError
 from walferry.zk.values import (
     decode_cluster_id,
@@ -116,6 +117,12 @@ def test_a_peer_of_before_0_95_is_its_cluster_key() -> None:
     for value in (b"", b"PBUF\xff", b"\xc3\x28"):
         with pytest.raises(ZNodeValueError, match=ZNODE):
             decode_peer(value, ZNODE)
+
+
+def test_a_peer_with_a_key_that_is_no_text_is_an_error() -> None:
+    value = b"PBUF" + pb.ReplicationPeer(clusterkey="zk1:2181:/hbase").SerializeToString().replace(b"zk1", b"zk\xff")
+    with pytest.raises(ZNodeValueError, match=r"znode /peers/1: .* is no ReplicationPeer \(.*clusterkey is not UTF-8\)"):
+        decode_peer(value, "/peers/1")
 
 
 def test_a_master_without_its_message_is_an_error() -> None:

@@ -1,0 +1,37 @@
+"""Protobuf messages from outside: from files, znodes and sockets."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+M = TypeVar("M", bound=Message)
+
+
+def parse_message(kind: type[M], data: bytes) -> M:
+    """The message in `data`, one that can be relied on. Raises DecodeError.
+
+    protobuf itself lets pass a proto2 message that lacks required fields, and gives bytes for a string that is not UTF-8.
+    """
+    message = kind.FromString(data)
+    if not message.IsInitialized():
+        lacking = message.FindInitializationErrors()  # type: ignore[attr-defined]
+        raise DecodeError(f"{kind.DESCRIPTOR.name} without {', '.join(lacking)}")
+    if (field := _not_text(message)) is not None:
+        raise DecodeError(f"{field} is not UTF-8")
+    return message
+
+
+def _not_text(message: Message) -> str | None:
+    """The name of the first field that should be a text and is none."""
+    for field, value in message.ListFields():
+        values = value if field.is_repeated else [value]
+        if field.type == field.TYPE_STRING:
+            if not all(isinstance(each, str) for each in values):
+                return str(field.full_name)
+        elif field.message_type is not None:
+            for each in values:
+                if (inner := _not_text(each)) is not None:
+                    return inner
+    return None
