@@ -272,9 +272,13 @@ def test_what_a_region_server_moves_on_while_we_look_for_it_is_not_copied(
 def test_a_lock_with_nothing_under_it_goes_once_its_owner_is_dead(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
     at = cluster(layout)
     empty = "rs-9.example.org,16020,1"
-    zk.create(at.nodes.lock(empty), prefixed(encode_lock(at.nodes.queue_server(OTHER))), makepath=True)
+    zk.ensure_path(at.nodes.server_queues(empty))
+    zk.create(at.nodes.lock(empty), prefixed(encode_lock(at.nodes.queue_server(OTHER))))
     assert clean_up(zk, at.source, empty) == []
     at.hbase.stop_server(OTHER)
+    zk.ensure_path(at.nodes.queue(empty, "p"))
+    assert clean_up(zk, at.source, empty) == []
+    zk.delete(at.nodes.queue(empty, "p"))
     assert clean_up(zk, at.source, empty) == [empty]
     assert not zk.exists(at.nodes.queue_server(empty))
 

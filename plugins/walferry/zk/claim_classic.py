@@ -42,7 +42,7 @@ from walferry.zk.client import children, commit, read
 from walferry.zk.cluster import is_live, live_servers
 from walferry.zk.errors import ClaimHeld, ClaimLost, ClusterError, NoTarget, PeerError, QueuesMoving, ZkError
 from walferry.zk.hold import Guard, Hold, read_record
-from walferry.zk.layout import LOCK, ZNodes
+from walferry.zk.layout import ZNodes
 from walferry.zk.queue_ids import parse_queue_id
 from walferry.zk.queues import looked_for, peer_queues
 from walferry.zk.values import decode_lock, decode_position, decode_server_version, encode_lock
@@ -268,17 +268,21 @@ def _unlock(transfer: _Transfer) -> None:
     """Give the lock up, and the server's znode with it if no queue of another peer is left there."""
     zk, nodes, hold, server = transfer.zk, transfer.nodes, transfer.hold, transfer.server
     lock = transfer.guards[0]
-    own, queues = nodes.queue_server(server), nodes.server_queues(server)
     for _ in range(TRIES):
-        names = children(zk, queues)
+        names = children(zk, nodes.server_queues(server))
         empty = not [name for name in names or () if nodes.is_queue(name)]
-        gone = [own] if names is None or own == queues else [queues, own]
-        outcome = hold.write(_unlocking(lock, gone if empty else []))
+        outcome = hold.write(_unlocking(lock.path, lock.version, _emptied(nodes, server, names) if empty else []))
         if outcome.refusal is None or read(zk, lock.path) is None:
             return
         if not isinstance(outcome.refusal.error, (NoNodeError, NotEmptyError)):
             raise outcome.refusal.error
-    raise QueuesMoving(f"{own} was changed {TRIES} times while it was being removed; try again later")
+    raise QueuesMoving(f"{nodes.queue_server(server)} was changed {TRIES} times while it was being removed; try again later")
+
+
+def _emptied(nodes: ZNodes, server: str, there: Sequence[str] | None) -> list[str]:
+    """A server's znodes without queues, innermost first; `there`: children of the one that held them, None if it is gone."""
+    own, queues = nodes.queue_server(server), nodes.server_queues(server)
+    return [own] if there is None or own == queues else [queues, own]
 
 
 def remove_abandoned_lock(zk: KazooClient, nodes: ZNodes, server: str, claim: str) -> bool:
@@ -286,23 +290,22 @@ def remove_abandoned_lock(zk: KazooClient, nodes: ZNodes, server: str, claim: st
 
     Without queues nobody takes such a lock over, and with it HBase never removes the znode. `claim` is what our locks name.
     """
-    own, lock = nodes.queue_server(server), nodes.lock(server)
-    znode = read(zk, lock)
-    if znode is None or children(zk, own) != [LOCK]:
+    lock = nodes.lock(server)
+    znode, there = read(zk, lock), children(zk, nodes.server_queues(server))
+    if znode is None or any(nodes.is_queue(name) for name in there or ()):
         return False
     owner = decode_lock(znode.value, lock)
     alive = read(zk, f"{claim}/holder") is not None if owner == claim else is_live(zk, nodes, owner.rpartition("/")[2])
     if alive:
         return False
     multi = zk.transaction()
-    multi.delete(lock, int(znode.stat.version))
-    multi.delete(own)
+    _unlocking(lock, int(znode.stat.version), _emptied(nodes, server, there))(multi)
     return commit(multi) is None
 
 
-def _unlocking(lock: Guard, gone: Sequence[str]) -> Callable[[TransactionRequest], None]:
+def _unlocking(lock: str, version: int, gone: Sequence[str]) -> Callable[[TransactionRequest], None]:
     def operations(multi: TransactionRequest) -> None:
-        multi.delete(lock.path, lock.version)
+        multi.delete(lock, version)
         for path in gone:
             multi.delete(path)
 
