@@ -28,16 +28,16 @@ MAX_NOTES = 200  # lines of select that the report tells too
     params={
         "source_conn_id": SOURCE,
         "peer": Param(
-            "",
-            type="string",
+            None,
+            type=["null", "string"],
             maxLength=200,
             examples=proposed_peers(),
             title="Peer",
             description="Id of the peer whose recovered queues are drained; empty: the peer of the queue below, or all peers.",
         ),
         "queue": Param(
-            "",
-            type="string",
+            None,
+            type=["null", "string"],
             maxLength=2000,
             examples=proposed(),
             title="Queue",
@@ -72,7 +72,7 @@ def drain_recovered_queue() -> None:
         context = get_current_context()
         params, ti = context["params"], context["ti"]
         with telling("select"):
-            selected = recovery.select(source(), params["peer"], params["queue"], params["delete_orphan"])
+            selected = recovery.select(source(), params["peer"] or "", params["queue"] or "", params["delete_orphan"])
         notes = recovery.preview(source(), selected, params["delete_orphan"]) if params["dry_run"] else selected.notes
         print("\n".join(notes))
         ti.xcom_push("notes", notes[:MAX_NOTES])

@@ -29,8 +29,8 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
     params={
         "source_conn_id": SOURCE,
         "server": Param(
-            "",
-            type="string",
+            None,
+            type=["null", "string"],
             maxLength=300,
             title="Dead server",
             description="host,port,start code of one dead RegionServer; empty for all that are dead now.",
@@ -51,7 +51,7 @@ def regionserver_failover() -> None:
         context = get_current_context()
         events = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
         with telling("find"):
-            found = recovery.find(source(), context["params"]["server"], recovery.announced(events))
+            found = recovery.find(source(), context["params"]["server"] or "", recovery.announced(events))
         print("\n".join([f"Dead servers to recover: {', '.join(found.servers) or 'none'}.", *found.notes]))
         context["ti"].xcom_push("notes", found.notes)
         recovery.propose(source(), context["params"]["source_conn_id"])

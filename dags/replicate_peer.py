@@ -40,8 +40,8 @@ PARAMS = {
         description="Airflow connection of the cluster whose replication queues are shipped.",
     ),
     "peer": Param(
-        "",
-        type="string",
+        None,
+        type=["null", "string"],
         pattern=r"^[^-/\s]*$",
         title="Peer",
         description="Id of one peer; empty for all peers that are managed by Walferry.",

@@ -23,9 +23,9 @@ import pytest
 REPO = Path(__file__).resolve().parents[2]
 BUNDLE = "dags-folder"
 DEFAULTS = {  # dag.test() keeps a run's parameters for the next
-    "replicate_peer": {"peer": "", "roll": True, "deadline": 1800},
-    "regionserver_failover": {"server": "", "deadline": 120},
-    "drain_recovered_queue": {"peer": "", "queue": "", "dry_run": False, "delete_orphan": False, "deadline": 120},
+    "replicate_peer": {"peer": None, "roll": True, "deadline": 1800},
+    "regionserver_failover": {"server": None, "deadline": 120},
+    "drain_recovered_queue": {"peer": None, "queue": None, "dry_run": False, "delete_orphan": False, "deadline": 120},
 }
 
 assert "airflow" not in sys.modules, "airflow was imported before its environment was set: run tests/airflow in its own process"

@@ -22,6 +22,15 @@ bag = DagBag({str(REPO / "dags")!r})
 loaded = [name for name in {HEAVY!r} if name in set(sys.modules) - before]
 print("RESULT" + json.dumps([bag.import_errors, sorted(bag.dags), loaded]))
 """
+FORMS = f"""
+import json
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag({str(REPO / "dags")!r})
+print("RESULT" + json.dumps([
+    [f"{{dag_id}}.{{name}}", dag.params.get_param(name).schema["type"], dag.params[name]]
+    for dag_id, dag in sorted(bag.dags.items()) for name in dag.params
+]))
+"""
 PLUGINS = """
 import json, pathlib, sys
 from airflow import plugins_manager, settings
@@ -45,6 +54,15 @@ def test_all_dag_files_are_parsed_without_loading_what_is_slow_to_import():
     assert errors == {}
     assert {"replicate_peer", "regionserver_failover", "drain_recovered_queue"} <= set(dags)
     assert loaded == []
+
+
+def test_every_form_can_be_sent_as_it_opens():
+    """Airflow's form takes a field for required unless its type has null, sends null for an empty one, and until all required
+    ones are filled in its button does nothing (isRequired of FlexibleForm in airflow-core/src/airflow/ui)."""
+    fields = _run(FORMS)
+    assert {"replicate_peer.peer", "drain_recovered_queue.queue"} <= {name for name, _, _ in fields}
+    assert [name for name, types, value in fields if "null" not in types and value in (None, "")] == []
+    assert [name for name, types, value in fields if "null" in types and value is not None] == []
 
 
 def test_airflow_does_not_take_the_library_for_plugins():
