@@ -57,8 +57,8 @@ def test_all_dag_files_are_parsed_without_loading_what_is_slow_to_import():
 
 
 def test_every_form_can_be_sent_as_it_opens():
-    """Airflow's form takes a field for required unless its type has null, sends null for an empty one, and until all required
-    ones are filled in its button does nothing (isRequired of FlexibleForm in airflow-core/src/airflow/ui)."""
+    """Airflow's form takes a field for required unless its type has null (its documentation of Params says so), sends null for an
+    empty one, and its button does nothing until all required ones are filled in."""
     fields = _run(FORMS)
     assert {"replicate_peer.peer", "drain_recovered_queue.queue"} <= {name for name, _, _ in fields}
     assert [name for name, types, value in fields if "null" not in types and value in (None, "")] == []
