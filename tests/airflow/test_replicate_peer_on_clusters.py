@@ -62,8 +62,12 @@ def test_what_clients_wrote_arrives_and_an_idle_batch_starts_no_job(
     assert (totals["shippedOps"], totals["shippedCells"]) == (1000, 1000)
     assert first.reports[peer]["groups"][0]["ageOfLastShippedOp"] > 0
 
-    idle = replicate_peer(peer=peer, deadline=120)
-    assert idle.state == "success"
+    for _ in range(4):  # HBase flushes on its own while many WALs are there, and writes markers of that
+        idle = replicate_peer(peer=peer, deadline=120)
+        assert idle.state == "success"
+        if idle.tasks["peer.ship", peer] == "skipped":
+            break
+        assert idle.reports[peer]["totals"]["shippedOps"] == 0
     assert idle.tasks["peer.ship", peer] == "skipped"
     assert idle.reports[peer]["planned"]["groups"] == 0
 
