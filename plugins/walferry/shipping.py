@@ -33,7 +33,7 @@ from walferry.closedness import CLOSE_TIMEOUT_S, await_closed
 from walferry.counters import Counters
 from walferry.filters import filter_window, uuid_field
 from walferry.hfiles import HFileSender
-from walferry.lanes import LaneLimits, Lanes, Stopped
+from walferry.lanes import LANES_OF_A_GROUP, LaneLimits, Lanes, Stopped
 from walferry.plan import Candidate, GroupCandidates, candidates
 from walferry.rules import FilterRules
 from walferry.shipment import Shipment
@@ -73,7 +73,7 @@ class GroupJob:
     run_id: str
     holder: str  # who holds the lease, for people: run, host, process
     deadline: float  # seconds since the epoch; then reading stops and retries end
-    lanes: int = 2
+    lanes: int = LANES_OF_A_GROUP
     sink_ratio: float = 0.1
     broken_wals: BrokenWals = BrokenWals.STOP
     limits: LaneLimits = field(default_factory=LaneLimits)

@@ -19,9 +19,9 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.source import SourceCluster
 from walferry.summary import GroupSummary, Status, write_group
+from walferry.zk.claim_multi import claim_hold
 from walferry.zk.client import connect, disconnect
 from walferry.zk.dead_servers import recovered_queues
-from walferry.zk.errors import ClaimHeld, ClaimLost
 from walferry.zk.hold import Hold
 from walferry.zk.layout import OwnZNodes
 
@@ -141,11 +141,6 @@ def other(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
 @pytest.fixture
 def rival(dead: HBaseZNodes, at: SourceCluster, other: KazooClient) -> Hold:
     """Another run that claims DEAD."""
-    hold = Hold(
-        other,
-        OwnZNodes(at.root, at.nodes).claim(DEAD),
-        lambda who, since: ClaimHeld(DEAD, who, since),
-        lambda why: ClaimLost(DEAD, why),
-    )
+    hold = claim_hold(other, OwnZNodes(at.root, at.nodes).claim(DEAD), DEAD)
     hold.acquire("run scheduled__1 on host h", "scheduled__1")
     return hold

@@ -21,7 +21,7 @@ import numpy as np
 
 from walferry.wal._compiled import inlined, unmanaged
 from walferry.wal.output import copy_bytes
-from walferry.wal.scan import Bytes, Ints, read_int32, read_uint8, read_varint
+from walferry.wal.scan import Bytes, Ints, read_int32, read_little_endian, read_uint8, read_varint
 
 SNAPPY: Final = 3  # ordinal of HBase's Compression.Algorithm
 BROKEN: Final = -1
@@ -36,14 +36,6 @@ def _copy_back(out: Bytes, at: int, distance: int, length: int, begin: int, limi
     for i in range(np.uint64(length)):
         out[to + i] = out[source + i]
     return at + length
-
-
-@inlined
-def _little_endian(buf: Bytes, pos: int, width: int) -> int:
-    value = 0
-    for i in range(width):
-        value |= read_uint8(buf, pos + i) << (8 * i)
-    return value
 
 
 @inlined
@@ -63,7 +55,7 @@ def _unsnappy(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -
                 width = length - 59
                 if width > end - pos:
                     return BROKEN
-                length = _little_endian(buf, pos, width)
+                length = read_little_endian(buf, pos, width)
                 pos += width
             length += 1
             if length > end - pos or length > stop - at:
@@ -74,7 +66,7 @@ def _unsnappy(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -
         width = 1 if kind == 1 else 2 if kind == 2 else 4
         if width > end - pos:
             return BROKEN
-        distance = _little_endian(buf, pos, width)
+        distance = read_little_endian(buf, pos, width)
         pos += width
         length = (tag >> 2 & 7) + 4 if kind == 1 else (tag >> 2) + 1
         at = _copy_back(out, at, distance | (tag >> 5 << 8 if kind == 1 else 0), length, begin, stop)
@@ -112,7 +104,7 @@ def _unlz4(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -> i
             return at
         if end - pos < 2:
             return BROKEN
-        distance = _little_endian(buf, pos, 2)
+        distance = read_little_endian(buf, pos, 2)
         length, pos = _lz4_length(buf, pos + 2, end, token & 15)
         if pos < 0:
             return BROKEN

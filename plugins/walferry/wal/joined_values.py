@@ -17,10 +17,11 @@ from zlib_ng import gzip_ng, zlib_ng
 
 from walferry.wal._compiled import unmanaged
 from walferry.wal.output import copy_bytes
-from walferry.wal.scan import Bytes, Ints, read_int32, read_uint8
+from walferry.wal.scan import Bytes, Ints, read_int32, read_little_endian
 
 MIN_GZIP_MEMBER: Final = 18  # RFC 1952: 10 bytes before the data, CRC-32 and ISIZE after it
-ZSTD_MAGIC: Final = 0x28B52FFD  # as a big-endian int32
+ZSTD_MAGIC: Final[bytes] = b"\x28\xb5\x2f\xfd"  # a frame begins with it
+_MAGIC: Final = int.from_bytes(ZSTD_MAGIC, "big")
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Table = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
@@ -71,10 +72,7 @@ def _join_members(buf: Bytes, values: Ints, members: Bytes) -> bool:
         start, length = values[0, v], values[1, v]
         if length < MIN_GZIP_MEMBER:
             return False
-        size = 0
-        for i in range(4):
-            size |= read_uint8(buf, start + length - 4 + i) << (8 * i)
-        if size != values[3, v]:
+        if read_little_endian(buf, start + length - 4, 4) != values[3, v]:
             return False
         at = copy_bytes(members, at, buf, start, length)
     return True
@@ -88,7 +86,7 @@ def _list_frames(buf: Bytes, values: Ints, frames: Table, left: Flags) -> int:
         start, length, size = values[0, v], values[1, v], values[3, v]
         if length > 8 and read_int32(buf, start) == size and read_int32(buf, start + 4) == length - 8:
             start, length = start + 8, length - 8
-        left[v] = size == 0 or length < 4 or read_int32(buf, start) != ZSTD_MAGIC
+        left[v] = size == 0 or length < 4 or read_int32(buf, start) != _MAGIC
         if not left[v]:
             frames[count, 0], frames[count, 1] = start, length
             count += 1

@@ -205,6 +205,15 @@ def read_uint8(buf: Bytes, pos: int) -> int:
 
 
 @inlined
+def read_little_endian(buf: Bytes, pos: int, width: int) -> int:
+    """The little-endian number of `width` bytes at `pos`; the caller has checked that they are there."""
+    value = 0
+    for i in range(width):
+        value |= read_uint8(buf, pos + i) << (8 * i)
+    return value
+
+
+@inlined
 def read_uint16(buf: Bytes, pos: int) -> int:
     """The big-endian uint16 at `pos`; the caller has checked that it is there."""
     p = np.uint64(pos)

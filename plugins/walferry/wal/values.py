@@ -22,13 +22,12 @@ import zstandard
 
 from walferry.wal._compiled import unmanaged
 from walferry.wal.blocks import unblock_into
-from walferry.wal.joined_values import gunzip_all, scatter, unzstd_all
+from walferry.wal.joined_values import ZSTD_MAGIC, gunzip_all, scatter, unzstd_all
 from walferry.wal.output import copy_bytes
 from walferry.wal.scan import Bytes, Ints
 
 GZ, NONE, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4, 6  # ordinals of HBase's Compression.Algorithm
 GZIP_WBITS: Final = 31
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 class BadValue(Exception):
@@ -80,7 +79,7 @@ def _gunzip(value: memoryview, size: int) -> bytes:
 
 
 def _unzstd(value: memoryview, size: int) -> bytes:
-    if value[:4] == _ZSTD_MAGIC:
+    if value[:4] == ZSTD_MAGIC:
         return _frame(value, size)
     parts, pos, made = [], 0, 0
     while pos + 4 <= len(value):

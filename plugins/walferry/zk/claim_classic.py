@@ -269,9 +269,7 @@ def _unlock(transfer: _Transfer) -> None:
     zk, nodes, hold, server = transfer.zk, transfer.nodes, transfer.hold, transfer.server
     lock = transfer.guards[0]
     for _ in range(TRIES):
-        names = children(zk, nodes.server_queues(server))
-        empty = not [name for name in names or () if nodes.is_queue(name)]
-        outcome = hold.write(_unlocking(lock.path, lock.version, _emptied(nodes, server, names) if empty else []))
+        outcome = hold.write(_unlocking(lock.path, lock.version, _emptied(zk, nodes, server)))
         if outcome.refusal is None or read(zk, lock.path) is None:
             return
         if not isinstance(outcome.refusal.error, (NoNodeError, NotEmptyError)):
@@ -279,9 +277,12 @@ def _unlock(transfer: _Transfer) -> None:
     raise QueuesMoving(f"{nodes.queue_server(server)} was changed {TRIES} times while it was being removed; try again later")
 
 
-def _emptied(nodes: ZNodes, server: str, there: Sequence[str] | None) -> list[str]:
-    """A server's znodes without queues, innermost first; `there`: children of the one that held them, None if it is gone."""
+def _emptied(zk: KazooClient, nodes: ZNodes, server: str) -> list[str]:
+    """The server's znodes that are to go, innermost first: none while a queue is there."""
     own, queues = nodes.queue_server(server), nodes.server_queues(server)
+    there = children(zk, queues)
+    if any(nodes.is_queue(name) for name in there or ()):
+        return []
     return [own] if there is None or own == queues else [queues, own]
 
 
@@ -291,15 +292,15 @@ def remove_abandoned_lock(zk: KazooClient, nodes: ZNodes, server: str, claim: st
     Without queues nobody takes such a lock over, and with it HBase never removes the znode. `claim` is what our locks name.
     """
     lock = nodes.lock(server)
-    znode, there = read(zk, lock), children(zk, nodes.server_queues(server))
-    if znode is None or any(nodes.is_queue(name) for name in there or ()):
+    znode, gone = read(zk, lock), _emptied(zk, nodes, server)
+    if znode is None or not gone:
         return False
     owner = decode_lock(znode.value, lock)
     alive = read(zk, f"{claim}/holder") is not None if owner == claim else is_live(zk, nodes, owner.rpartition("/")[2])
     if alive:
         return False
     multi = zk.transaction()
-    _unlocking(lock, int(znode.stat.version), _emptied(nodes, server, there))(multi)
+    _unlocking(lock, int(znode.stat.version), gone)(multi)
     return commit(multi) is None
 
 
