@@ -19,6 +19,7 @@ import psutil  # type: ignore[import-untyped]
 
 PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 KILL_TIMEOUT_S = 20
+ENDED = 1  # exit code, when not the command came to its end but its holder
 
 
 def main(command: list[str]) -> int:
@@ -28,10 +29,14 @@ def main(command: list[str]) -> int:
     # Ctrl-C and the like are for the one who holds the pipe.
     os.setsid()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-    signal.signal(signal.SIGTERM, lambda *_: _end(1))
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    ending = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: _end(ending))
+    threading.Thread(target=_end_with_input, args=[ending], daemon=True).start()
     code = child.wait()
     kill_descendants()
+    if ending.is_set():
+        # The child was killed, and perhaps reaped, by `_end` in the other thread: Popen takes that for a 0.
+        return ENDED
     return code if code >= 0 else 128 - code  # as a shell tells that a signal ended it
 
 
@@ -47,15 +52,16 @@ def kill_descendants() -> None:
         psutil.wait_procs(left, timeout=1)
 
 
-def _end_with_input() -> None:
+def _end_with_input(ending: threading.Event) -> None:
     while os.read(0, 1024):
         pass
-    _end(1)
+    _end(ending)
 
 
-def _end(code: int) -> None:
+def _end(ending: threading.Event) -> None:
+    ending.set()
     kill_descendants()
-    os._exit(code)
+    os._exit(ENDED)
 
 
 if __name__ == "__main__":

@@ -13,15 +13,17 @@ import pytest
 
 REPO = Path(__file__).parents[2]
 
-# A program with a child in a session of its own and an orphan: both write their pid and would sleep on.
+# A program with a child in a session of its own and an orphan: each writes its pid and would sleep on.
+# A line is one write: the three share a pipe, and with PYTHONUNBUFFERED a print would be two.
 PROGRAM = """
 import os, subprocess, sys, time
-sleeper = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"]
+say = "import os; os.write(1, b'%d\\\\n' % os.getpid())"
+sleeper = [sys.executable, "-c", say + "; import time; time.sleep(600)"]
 subprocess.Popen(sleeper, start_new_session=True)
 if os.fork() == 0:
     subprocess.Popen(sleeper)
     os._exit(0)
-print(os.getpid(), flush=True)
+exec(say)
 time.sleep(600)
 """
 
@@ -59,6 +61,26 @@ def test_all_descendants_end_when_the_input_ends(held):
 
     assert process.wait(60) != 0
     assert all_gone(pids)
+
+
+def test_a_command_that_was_ended_has_not_succeeded_whoever_reaps_it():
+    # The thread that kills reaps the child, Popen.wait comes after that, and before the thread ends the process.
+    late = """
+import os, subprocess, sys, time, psutil
+from embedded import hold
+wait = subprocess.Popen.wait
+def late(child):
+    while psutil.pid_exists(child.pid):
+        pass
+    return wait(child)
+subprocess.Popen.wait = late
+leave = os._exit
+os._exit = lambda code: (time.sleep(2), leave(code))
+sys.exit(hold.main(["sleep", "600"]))
+"""
+    with subprocess.Popen([sys.executable, "-c", late], stdin=subprocess.PIPE, cwd=REPO) as process:
+        process.stdin.close()
+        assert process.wait(60) != 0
 
 
 def test_all_descendants_end_at_sigterm(held):
