@@ -20,6 +20,7 @@ from typing import Final
 import numpy as np
 
 from walferry.wal._compiled import inlined, unmanaged
+from walferry.wal.expand import SOURCE, SOURCE_LEN, TARGET, TARGET_LEN
 from walferry.wal.output import copy_bytes
 from walferry.wal.scan import Bytes, Ints, read_int32, read_little_endian, read_uint8, read_varint
 
@@ -143,12 +144,12 @@ def _unblock(codec: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int, si
 
 @unmanaged
 def unblock_into(codec: int, buf: Bytes, out: Bytes, values: Ints) -> int:
-    """Decompress each column of `values` (source, its length, target, its length) of `buf` to `out`.
+    """Decompress each column of `values` (SOURCE, SOURCE_LEN, TARGET, TARGET_LEN) of `buf` to `out`.
 
     The caller has checked that all of them lie within. Returns the first that is broken, or the number of values.
     """
     for v in range(values.shape[1]):
-        start = values[0, v]
-        if not _unblock(codec, buf, start, start + values[1, v], out, values[2, v], values[3, v]):
+        start = values[SOURCE, v]
+        if not _unblock(codec, buf, start, start + values[SOURCE_LEN, v], out, values[TARGET, v], values[TARGET_LEN, v]):
             return v
     return int(values.shape[1])

@@ -16,6 +16,7 @@ import zstandard
 from zlib_ng import gzip_ng, zlib_ng
 
 from walferry.wal._compiled import unmanaged
+from walferry.wal.expand import SOURCE, SOURCE_LEN, TARGET, TARGET_LEN
 from walferry.wal.output import copy_bytes
 from walferry.wal.scan import Bytes, Ints, read_int32, read_little_endian
 
@@ -28,12 +29,12 @@ Table = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 
 
 def gunzip_all(buf: Bytes, out: Bytes, values: Ints) -> Ints:
-    """Decompress the columns of `values` (source, its length, target, its length) of `buf` to `out`; returns which are left."""
+    """Decompress the columns of `values` (SOURCE, SOURCE_LEN, TARGET, TARGET_LEN) of `buf` to `out`; returns which are left."""
     none, all_ = np.empty(0, np.int64), np.arange(values.shape[1])
-    members: Bytes = np.empty(int(values[1].sum()), np.uint8)
+    members: Bytes = np.empty(int(values[SOURCE_LEN].sum()), np.uint8)
     if not _join_members(buf, values, members):
         return all_
-    made: Bytes = np.empty(int(values[3].sum()), np.uint8)
+    made: Bytes = np.empty(int(values[TARGET_LEN].sum()), np.uint8)
     try:
         with gzip_ng.GzipNGFile(fileobj=io.BytesIO(members.data), mode="rb") as file:  # type: ignore[no-untyped-call]
             if file.readinto(made.data) != len(made) or file.read(1):
@@ -54,7 +55,7 @@ def unzstd_all(buf: Bytes, out: Bytes, values: Ints) -> Ints:
         segments = zstandard.BufferWithSegments(buf.data, frames[:count].tobytes())
         try:
             # It makes sure that each frame has just as many bytes, whatever the frame itself says.
-            made = _zstd.multi_decompress_to_buffer(segments, decompressed_sizes=listed[3].astype(np.uint64).tobytes())
+            made = _zstd.multi_decompress_to_buffer(segments, decompressed_sizes=listed[TARGET_LEN].astype(np.uint64).tobytes())
         except zstandard.ZstdError:
             return np.arange(values.shape[1])
         scatter(np.frombuffer(b"".join(made), np.uint8), out, listed)  # type: ignore[arg-type]
@@ -69,10 +70,10 @@ def _join_members(buf: Bytes, values: Ints, members: Bytes) -> bool:
     """Whether each value ends as a gzip member that has the length of the value does; they are copied to `members`."""
     at = 0
     for v in range(values.shape[1]):
-        start, length = values[0, v], values[1, v]
+        start, length = values[SOURCE, v], values[SOURCE_LEN, v]
         if length < MIN_GZIP_MEMBER:
             return False
-        if read_little_endian(buf, start + length - 4, 4) != values[3, v]:
+        if read_little_endian(buf, start + length - 4, 4) != values[TARGET_LEN, v]:
             return False
         at = copy_bytes(members, at, buf, start, length)
     return True
@@ -83,7 +84,7 @@ def _list_frames(buf: Bytes, values: Ints, frames: Table, left: Flags) -> int:
     """Put offset and length of each value that is one frame to `frames`, whether it is none to `left`; returns how many are."""
     count = 0
     for v in range(values.shape[1]):
-        start, length, size = values[0, v], values[1, v], values[3, v]
+        start, length, size = values[SOURCE, v], values[SOURCE_LEN, v], values[TARGET_LEN, v]
         if length > 8 and read_int32(buf, start) == size and read_int32(buf, start + 4) == length - 8:
             start, length = start + 8, length - 8
         left[v] = size == 0 or length < 4 or read_int32(buf, start) != _MAGIC
@@ -98,5 +99,5 @@ def scatter(data: Bytes, out: Bytes, values: Ints) -> None:
     """Copy one value after the other of `data` to where it belongs."""
     pos = 0
     for v in range(values.shape[1]):
-        copy_bytes(out, values[2, v], data, pos, values[3, v])
-        pos += values[3, v]
+        copy_bytes(out, values[TARGET, v], data, pos, values[TARGET_LEN, v])
+        pos += values[TARGET_LEN, v]

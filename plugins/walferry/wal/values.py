@@ -22,6 +22,7 @@ import zstandard
 
 from walferry.wal._compiled import unmanaged
 from walferry.wal.blocks import unblock_into
+from walferry.wal.expand import SOURCE, SOURCE_LEN, TARGET, TARGET_LEN
 from walferry.wal.joined_values import ZSTD_MAGIC, gunzip_all, scatter, unzstd_all
 from walferry.wal.output import copy_bytes
 from walferry.wal.scan import Bytes, Ints
@@ -39,7 +40,7 @@ class BadValue(Exception):
 
 
 def decompress_values(codec: int, buf: Bytes, out: Bytes, values: Ints) -> None:
-    """Decompress each column of `values` (SOURCE, SOURCE_LEN, TARGET, TARGET_LEN of expand.py) of `buf` to `out`.
+    """Decompress each column of `values` (SOURCE, SOURCE_LEN, TARGET, TARGET_LEN) of `buf` to `out`.
 
     Raises BadValue for the first that cannot be, or has another length.
     """
@@ -57,7 +58,7 @@ def _each(decompress: Callable[[memoryview, int], bytes], buf: Bytes, out: Bytes
     """By a library, value by value; what it makes goes to `out` at once."""
     data = buf.data
     values = values[:, columns]
-    source, length, _, expected = values.tolist()
+    source, length, expected = values[[SOURCE, SOURCE_LEN, TARGET_LEN]].tolist()
     parts: list[bytes] = []
     bad: BadValue | None = None
     try:
@@ -65,7 +66,7 @@ def _each(decompress: Callable[[memoryview, int], bytes], buf: Bytes, out: Bytes
             parts.append(decompress(data[start : start + count], size))
     except (zlib.error, zstandard.ZstdError, ValueError) as e:
         bad = BadValue(int(columns[len(parts)]), f"a value cannot be decompressed ({e})")
-    wrong = np.flatnonzero(np.fromiter(map(len, parts), np.int64, len(parts)) != values[3, : len(parts)])
+    wrong = np.flatnonzero(np.fromiter(map(len, parts), np.int64, len(parts)) != values[TARGET_LEN, : len(parts)])
     if len(wrong):
         bad = BadValue(int(columns[wrong[0]]), "a value's length is not the one that its cell says")
         del parts[wrong[0] :]
@@ -75,7 +76,12 @@ def _each(decompress: Callable[[memoryview, int], bytes], buf: Bytes, out: Bytes
 
 
 def _gunzip(value: memoryview, size: int) -> bytes:
-    return zlib.decompress(value, GZIP_WBITS, size)
+    """A gzip member of `size` bytes at most; one more shows that there are more, and the rest is not made."""
+    stream = zlib.decompressobj(GZIP_WBITS)
+    made = stream.decompress(value, size + 1)
+    if len(made) <= size and not stream.eof:
+        raise ValueError("its gzip member is cut")
+    return made
 
 
 def _unzstd(value: memoryview, size: int) -> bytes:
@@ -110,7 +116,7 @@ _zstd = zstandard.ZstdDecompressor()
 def _copy_values(buf: Bytes, out: Bytes, values: Ints) -> int:
     """The first value that has another length than its cell says, or the number of values."""
     for v in range(values.shape[1]):
-        if values[1, v] != values[3, v]:
+        if values[SOURCE_LEN, v] != values[TARGET_LEN, v]:
             return v
-        copy_bytes(out, values[2, v], buf, values[0, v], values[3, v])
+        copy_bytes(out, values[TARGET, v], buf, values[SOURCE, v], values[TARGET_LEN, v])
     return int(values.shape[1])

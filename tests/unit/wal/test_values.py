@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -113,6 +114,17 @@ def test_a_frame_that_claims_terabytes_is_refused() -> None:
     frame = bytearray(struct.pack("<IBB", 0xFD2FB528, 0b11000000, 0x58) + struct.pack("<Q", 1 << 42) + b"\x01\x00\x00")
     with pytest.raises(BadValue):
         decompress(ZSTD, [bytes(frame)], [10])
+
+
+def test_a_gzip_member_of_more_than_its_cell_says_is_not_made() -> None:
+    bomb = gzip.compress(bytes(64 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadValue):
+            decompress(GZ, [bomb], [10])
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @given(values, st.sampled_from([NONE, SNAPPY, LZ4]), st.sampled_from([50, 1 << 18]))
