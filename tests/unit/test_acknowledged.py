@@ -31,21 +31,50 @@ def test_a_wal_is_not_done_while_a_shipment_of_it_is_open():
     assert acknowledged.safe().wal == 3
 
 
-@given(st.data())
-def test_the_safe_offset_never_passes_an_open_ticket_and_never_falls(data):
-    acknowledged, open_, at, last = Acknowledged(), {}, WalOffset(0, 0), WalOffset(0, 0)
-    for _ in range(data.draw(st.integers(1, 40))):
-        if open_ and data.draw(st.booleans()):
-            ticket = data.draw(st.sampled_from(sorted(open_)))
-            acknowledged.close(ticket)
-            del open_[ticket]
-        else:
-            if data.draw(st.booleans()):
-                open_[acknowledged.take(at)] = at
-            step = data.draw(st.integers(0, 9))
-            at = WalOffset(at.wal, at.offset + step) if step else WalOffset(at.wal + 1, 0)
-            acknowledged.read_to(at)
+def test_a_window_of_which_some_have_tickets_bounds_the_position_too():
+    acknowledged = Acknowledged()
+    acknowledged.read_to(WalOffset(0, 85))
+    later = acknowledged.take(WalOffset(0, 500))  # lanes are served one after the other: another's may begin at 85
+    assert acknowledged.safe() == WalOffset(0, 85)
+    acknowledged.close(later)
+    assert acknowledged.safe() == WalOffset(0, 85)
+
+
+@st.composite
+def windows(draw) -> list[list[WalOffset]]:
+    """The offsets at which shipments begin, window by window, in each in the order in which they take tickets."""
+    sizes = draw(st.lists(st.integers(0, 4), min_size=1, max_size=6))
+    offsets = iter(WalOffset(n // 5, 85 + n) for n in range(sum(sizes)))
+    return [draw(st.permutations([next(offsets) for _ in range(size)])) for size in sizes]
+
+
+@given(windows(), st.data())
+def test_no_safe_offset_passes_what_is_not_acknowledged_and_none_falls(taken, data):
+    acknowledged, open_, last = Acknowledged(), {}, WalOffset(0, 0)
+    not_acknowledged = sorted(offset for window in taken for offset in window)
+    end = WalOffset(99, 0)
+
+    def check():
+        nonlocal last
         safe = acknowledged.safe()
-        assert safe == min(open_.values(), default=at)
-        assert safe >= last
+        assert last <= safe <= min(not_acknowledged, default=end)
         last = safe
+
+    def close():
+        offset = data.draw(st.sampled_from(sorted(open_)))
+        acknowledged.close(open_.pop(offset))
+        not_acknowledged.remove(offset)
+        check()
+
+    for window, following in zip(taken, [*taken[1:], [end]], strict=True):
+        for offset in window:
+            open_[offset] = acknowledged.take(offset)
+            check()
+            while open_ and data.draw(st.booleans()):
+                close()
+        if following:
+            acknowledged.read_to(min(following))
+            check()
+    while open_:
+        close()
+    assert acknowledged.safe() == end

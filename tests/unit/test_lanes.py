@@ -64,6 +64,7 @@ class Sinks:
 class Run:
     def __init__(self, ship, lanes: int, limits: LaneLimits) -> None:
         self.acknowledged = Acknowledged()
+        self.acknowledged.read_to(WalOffset(0, 85))
         self.stop = threading.Event()
         self.failures: list[BaseException] = []
         self.lanes = Lanes(
@@ -92,6 +93,37 @@ def test_each_region_s_edits_arrive_once_and_in_order(lanes):
     assert sinks.sequence_ids() == {f"region{i}".encode(): list(range(i, 500, 7)) for i in range(7)}
     assert len(sinks.shipments) > lanes
     assert run.acknowledged.safe() == WalOffset(0, int(w.next_positions[-1]))
+
+
+class Observed(Acknowledged):
+    """Keeps what is safe after each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[WalOffset] = []
+
+    def take(self, first: WalOffset) -> int:
+        ticket = super().take(first)
+        self.seen.append(self.safe())
+        return ticket
+
+    def close(self, ticket: int) -> None:
+        super().close(ticket)
+        self.seen.append(self.safe())
+
+
+def test_while_a_window_is_handed_out_lane_by_lane_nothing_of_it_is_safe():
+    sinks = Sinks(gate=False)
+    run = Run(sinks.ship, 8, LaneLimits(shipment_bytes=1000, buffer_bytes=10 << 20))
+    observed = run.lanes._acknowledged = Observed()
+    observed.read_to(WalOffset(0, 85))
+    w = window(500, 7)
+    run.lanes.dispatch(w, filter_window(w, RULES, "wal"), 0)
+    sinks.gate.set()
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert len(observed.seen) > 16
+    assert set(observed.seen) == {WalOffset(0, 85)}
 
 
 def test_shipments_are_bounded_in_bytes_and_entries():
