@@ -157,14 +157,15 @@ def _plan(store: WalStore, group: GroupCandidates) -> GroupPlan:
     wals, problem = [], None
     for candidate in group.wals:
         try:
-            wals.append(_plan_wal(store, candidate))
+            wals.append(plan_wal(store, candidate))
         except (PositionError, WalMissing, WalError) as e:
             problem = problem or str(e)
             wals.append(PlannedWal(candidate.queued.name.text, 0, None, None, finished=False))
     return GroupPlan(group.group, group.server, group.queue_id, group.queued, tuple(wals), problem)
 
 
-def _plan_wal(store: WalStore, candidate: Candidate) -> PlannedWal:
+def plan_wal(store: WalStore, candidate: Candidate) -> PlannedWal:
+    """Find a candidate's file, and whether there is anything to ship. Raises WalMissing, PositionError, WalError, StoreError."""
     name, position = candidate.queued.name, candidate.queued.position
     location = store.locate(name, candidate.dead_servers)
     if location is None:
@@ -180,10 +181,11 @@ def _finished(store: WalStore, location: WalLocation, position: int) -> bool:
         closed = closedness(store, location)
         if not isinstance(closed, Closed):
             return False
-        if location.size == 0:
-            return True
-        with store.open(location) as file:
+        with store.open(location) as file:  # anew: recovering its length may have added to it since it was located
+            end = file.size if closed.end is None else closed.end
+            if end == 0:
+                return True
             first_entry = parse_header(file.read_at(0, min(file.size, MAX_HEADER_BYTES)), location.url).first_entry
     except (FileNotFoundError, WalTruncatedError):
         return False
-    return max(position, first_entry) >= (location.size if closed.end is None else closed.end)
+    return max(position, first_entry) >= end
