@@ -94,11 +94,15 @@ def unique() -> Callable[[str], str]:
 def managed_peer(
     java_client: Callable[[ClusterAddress], JavaClient], unique: Callable[[str], str]
 ) -> Iterator[Callable[[ClusterAddress, ClusterAddress], str]]:
-    """`managed_peer(source.address, slave.address)` → id of a new peer as Walferry wants it; removed after the test."""
+    """`managed_peer(source.address, slave.address)` → id of a new peer as Walferry wants it; removed after the test.
+
+    Nothing that was written before is in its queue: tests share clusters, and what one has written the slave may lack.
+    """
     added: list[tuple[JavaClient, str]] = []
 
     def add(source: ClusterAddress, slave: ClusterAddress) -> str:
         client, peer_id = java_client(source), unique("peer")
+        client.roll_wals()
         client.add_managed_peer(peer_id, slave.cluster_key)
         added.append((client, peer_id))
         return peer_id

@@ -246,7 +246,6 @@ def test_a_lost_file_stops_its_queue_until_its_reference_is_deleted(sides, table
 
 
 def test_a_ring_of_clusters_loads_no_file_twice(sides, table, peer, managed_peer):
-    sides.slave.roll_wals()
     back = managed_peer(sides.slave_cluster.address, sides.source_cluster.address)
     west = replace(source_of(sides.slave_cluster.address), replication_cluster_id="west")
     load(sides, table)
@@ -288,7 +287,6 @@ def test_without_bulk_load_replication_in_the_source_loads_are_counted(standalon
     table = unique("t")
     for client in (source, slave):
         client.create_table(table, SCOPES)
-    source.roll_wals()
     peer = managed_peer(standalone_pair.source.address, standalone_pair.slave.address)
     source.bulk_load(table, puts(), f"file://{standalone_pair.source.folder}/hfiles")
     source.write(table, puts("f", range(40, 42)))

@@ -62,7 +62,6 @@ def columns_at(client, table: str) -> set[str]:
 
 def test_two_clusters_that_replicate_to_each_other_get_each_edit_once(sides, both, peer, managed_peer):
     there = source_of(sides.slave.address)
-    sides.slave.roll_wals()
     back = managed_peer(sides.slave.address, sides.source.address)
     table = both({"f": GLOBAL})
     with connected(sides.at.quorum) as zk:

@@ -31,6 +31,7 @@ def test_a_peer_with_a_claimed_queue_is_handed_back_when_it_is_drained(admin, di
     ours, new, table = unique("peer"), unique("peer"), unique("t")
     for client in (source, slave):
         client.create_table(table, {"f": GLOBAL}, even_splits(4))
+    source.roll_wals()  # what other tests have written the slave may lack
     admin.create(ours, slave.address.cluster_key)
     source.put_many(table, ROWS, ["f:q"])
     distributed_pair.source.start_regionserver()
