@@ -1,8 +1,8 @@
 """How far a group's WALs are shipped: the largest offset below which every lane has been acknowledged.
 
 Lanes are acknowledged out of order. Each shipment takes a ticket with the offset of its first entry when that entry is handed
-to a lane; as long as a ticket is open, no position may pass its offset. Nor may it pass the window that the reader is handing out:
-lanes are served one after the other, so entries before a ticket's offset may have none yet.
+to a lane; as long as a ticket is open, no position may pass its offset. Nor may it pass the window that the reader is handing
+out: lanes are served one after the other, so entries before a ticket's offset may have none yet.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """What becomes of a WAL that is broken: whose end is missing, or that has in it what no WAL has.
 
     stop             its WAL group stops at the exact offset, and keeps the WAL queued; the other groups go on
-    whole-entries    a file without a trailer, of which the end is missing, ends with its last whole entry; anything else stops
+    whole-entries    a file that was cut off, so that its last entry is not whole, ends before that; anything else stops
     quarantine       what lies before the damage is shipped, the file is copied to the quarantine folder with a note of what was
                      skipped, and the group goes on with its next WAL: edits are lost for the slave, and somebody has asked for it
 
     <quarantine>/<wal>              the file
     <quarantine>/<wal>.<peer>.json  the note: Skipped
 
-A dead server's WALs end with their last whole entry under every policy: its last writes were never acknowledged to a client.
+A dead server's WALs end with their last whole entry under every policy: its last writes were never acknowledged to a client. What
+was cut off is told from damage as wal/torn.py says.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ class Skipped:
         return max(0, self.size - self.shipped_to)
 
 
-def ends_with_its_whole_entries(policy: BrokenWals, error: WalError) -> bool:
-    """Whether what is missing of this file's end is to be done without."""
-    return policy is not BrokenWals.STOP and isinstance(error, WalTruncatedError)
+def ends_with_its_whole_entries(policy: BrokenWals, *, live: bool) -> bool:
+    """Whether what is missing of a file's end, one of a live server's or of a dead one's, is to be done without."""
+    return not live or policy is BrokenWals.WHOLE_ENTRIES
 
 
 def to_be_quarantined(policy: BrokenWals, error: WalError) -> bool:
     """Whether this file is to be put aside; one of a kind that cannot be read, or with a wrong position, never is."""
-    return policy is BrokenWals.QUARANTINE and isinstance(error, WalCorruptError)
+    return policy is BrokenWals.QUARANTINE and isinstance(error, (WalCorruptError, WalTruncatedError))
 
 
 def quarantine(folder: str, location: WalLocation, wal: str, peer: str, run_id: str, shipped_to: int, error: WalError) -> Skipped:

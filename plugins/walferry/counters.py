@@ -80,14 +80,15 @@ class Counters:
         """This many bytes of those to ship are acknowledged or filtered away."""
         self._add(bytesDone=bytes_done)
 
-    def completed(self, *, unclean: bool) -> None:
-        """A WAL left the queue."""
+    def completed(self, *, ignored: int | None) -> None:
+        """A WAL left the queue; `ignored` are the bytes behind the last whole entry of one that was not closed, else None."""
         with self._lock:
             s = self._summary
             self._summary = replace(
                 s,
                 completedLogs=s.completedLogs + 1,
-                uncleanlyClosedLogs=s.uncleanlyClosedLogs + unclean,
+                uncleanlyClosedLogs=s.uncleanlyClosedLogs + (ignored is not None),
+                ignoredUncleanlyClosedLogContentsInBytes=s.ignoredUncleanlyClosedLogContentsInBytes + (ignored or 0),
                 sizeOfLogQueue=s.sizeOfLogQueue - 1,
             )
 

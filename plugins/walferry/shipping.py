@@ -44,7 +44,7 @@ from walferry.storage import WalLocation, WalStore
 from walferry.summary import GroupSummary, Status, read_group, write_group
 from walferry.wal.errors import WalCorruptError, WalError, WalTruncatedError
 from walferry.wal.header import TAIL_BYTES, trailer_start
-from walferry.wal.reader import PartialTail, Window, read_windows
+from walferry.wal.reader import Window, read_windows
 from walferry.zk.client import SESSION_TIMEOUT_S, connected
 from walferry.zk.cluster import cluster_id
 from walferry.zk.errors import LastWal, LeaseHeld, PeerError
@@ -147,7 +147,7 @@ class _GroupShipping:
         self._wals: tuple[Candidate, ...] = ()
         self._sizes: list[int] = []  # of the WALs' files, as far as they could be found at the start
         self._ends: dict[int, int] = {}  # offset after the last entry of the WALs that are read
-        self._unclean: set[int] = set()  # WALs without a trailer
+        self._unclean: dict[int, int] = {}  # WALs without a trailer: the bytes behind the last whole entry
         self._removed = 0  # how many of _wals are done with
         self._registered = WalOffset(0, 0)
         self._error: BaseException | None = None
@@ -254,9 +254,9 @@ class _GroupShipping:
         try:
             return self._read_wal(number, wal, lanes, rules)
         except WalError as e:
-            if ends_with_its_whole_entries(self._job.broken_wals, e):
-                log.warning("%s: taken as ended here", e)
-                self._unclean.add(number)
+            if isinstance(e, WalTruncatedError) and ends_with_its_whole_entries(self._job.broken_wals, live=wal.live):
+                log.warning("%s at byte %d: ends here, the %d bytes that follow are no whole entry", e.path, e.offset, e.have)
+                self._unclean[number] = e.have
                 return True
             folder = self._job.source.quarantine
             if folder is None or not to_be_quarantined(self._job.broken_wals, e):
@@ -295,13 +295,12 @@ class _GroupShipping:
         self, number: int, wal: Candidate, location: WalLocation, position: int, lanes: Lanes, rules: FilterRules
     ) -> bool:
         if location.size == 0:  # the server died before it wrote the header
-            self._unclean.add(number)
+            self._unclean[number] = 0
             return True
         with self._store.open(location) as file:
             if trailer_start(file.read_at(max(0, file.size - TAIL_BYTES), TAIL_BYTES), file.size) is None:
-                self._unclean.add(number)
-            tail: PartialTail = "error" if wal.live else "stop"
-            windows = read_windows(file, location.url, position, partial_tail=tail, unwrap_key=self._keys)
+                self._unclean[number] = 0
+            windows = read_windows(file, location.url, position, partial_tail="error", unwrap_key=self._keys)
             for window in windows:
                 if time.monotonic() > self._deadline:
                     return False
@@ -340,7 +339,7 @@ class _GroupShipping:
         name = self._wals[number].queued.name.text
         try:
             self._lease.remove_wal(name)
-            self._counters.completed(unclean=number in self._unclean)
+            self._counters.completed(ignored=self._unclean.get(number))
         except LastWal:  # somebody else took the newer ones out: this one stays, with all of it shipped
             self._lease.register_position(name, self._ends.get(number, 0))
 

@@ -57,7 +57,8 @@ class GroupSummary:
     cellsFiltered: int = 0  # cells left out, in entries of which others were shipped too
     completedLogs: int = 0  # WALs that left the queue
     uncleanlyClosedLogs: int = 0  # among them those that end without a trailer
-    quarantinedLogs: int = 0  # among them those that were broken, and given up from there on
+    ignoredUncleanlyClosedLogContentsInBytes: int = 0  # behind the last whole entry of these
+    quarantinedLogs: int = 0  # among the completed ones those that were broken, and given up from there on
     skippedBytes: int = 0  # of these
     sizeOfLogQueue: int = 0  # WALs still queued, the open one of a live server among them
     bytesToShip: int = 0  # of closed WALs when the attempt began, from the positions on

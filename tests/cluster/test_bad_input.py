@@ -138,9 +138,11 @@ def test_a_flipped_byte_stops_the_position_at_its_entry(sides, peer, recording, 
 
 def test_a_dead_servers_wal_that_ends_in_mid_entry_is_shipped_to_its_last_whole_entry(sides, peer, recording, queue):
     """So a file ends whose server died: what was being written then was never acknowledged to a client."""
-    queue.add(recording.content[: recording.puts[BROKEN].end - 3])
+    end = recording.puts[BROKEN].end - 3
+    queue.add(recording.content[:end])
     summary = ship_one(sides.at, peer, roll_first=False, groups=[queue.group])
     assert (summary.status, summary.uncleanlyClosedLogs) == (Status.DONE, 1), summary.error
+    assert summary.ignoredUncleanlyClosedLogContentsInBytes == end - begin(recording)
     assert rows_at(sides.slave, recording.table) == rows_up_to(BROKEN)
     assert queue.positions() == {}
 
@@ -151,6 +153,7 @@ def test_a_dead_servers_wal_without_a_whole_header_has_no_edits(sides, peer, rec
     queue.add(recording.content)
     summary = ship_one(sides.at, peer, roll_first=False, groups=[queue.group])
     assert (summary.status, summary.uncleanlyClosedLogs, summary.completedLogs) == (Status.DONE, 3, 4), summary.error
+    assert summary.ignoredUncleanlyClosedLogContentsInBytes == 3 + 40
     assert sides.source.compare(recording.table, sides.slave).same
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from embedded.client import GLOBAL
@@ -17,6 +19,7 @@ from tests.cluster.walferry_runs import plan, positions, roll, ship
 from walferry.broken_wals import BrokenWals
 from walferry.source import SourceCluster
 from walferry.summary import GroupSummary, Status
+from walferry.wal.scan import scan_entries
 
 
 @pytest.fixture
@@ -82,15 +85,59 @@ def test_without_a_folder_for_it_nothing_is_put_into_quarantine(sides, peer, que
     assert queue.positions() == {wal.name: begin(recording)}
 
 
-def test_a_file_without_its_end_ends_with_its_last_whole_entry_if_that_was_asked_for(sides, at, peer, both):
+def seemingly_cut_off(recording: Recording) -> bytes:
+    """Without a trailer, and the put number BROKEN has a cell that claims more than there is of the file."""
+    content = bytearray(recording.content[: recording.entries[-1].end])
+    data = np.frombuffer(bytes(content[begin(recording) :]), np.uint8)
+    cell = begin(recording) + int(scan_entries(data, 0, len(data)).index.cells_start[0])
+    kv_len, key_len, val_len = struct.unpack_from(">iii", content, cell)
+    struct.pack_into(">iii", content, cell, kv_len + (1 << 20), key_len, val_len + (1 << 20))
+    return bytes(content)
+
+
+@pytest.mark.parametrize("policy", [BrokenWals.STOP, BrokenWals.WHOLE_ENTRIES])
+def test_damage_that_looks_like_the_end_of_a_dead_servers_wal_stops_it(sides, at, peer, queue, recording, policy):
+    wal = queue.add(seemingly_cut_off(recording))
+    summary = ship_queue(at, peer, queue, policy)
+    assert summary.status is Status.FAILED
+    assert f"file://{wal} at byte {begin(recording)}: " in summary.error
+    assert f"another one begins at byte {recording.puts[BROKEN].end}" in summary.error
+    assert queue.positions() == {wal.name: begin(recording)}
+
+
+def test_damage_that_looks_like_the_end_is_put_aside_and_written_down(sides, at, peer, queue, recording, tmp_path):
+    content = seemingly_cut_off(recording)
+    wal = queue.add(content)
+    summary = ship_queue(at, peer, queue, BrokenWals.QUARANTINE)
+    assert (summary.status, summary.quarantinedLogs) == (Status.DONE, 1), summary.error
+    assert summary.skippedBytes == len(content) - begin(recording)
+    assert (tmp_path / "put" / "aside" / wal.name).read_bytes() == content
+
+
+def cut_off_while_its_server_lives(sides, at: SourceCluster, peer: str, table: str) -> Path:
     """A live server's WAL that was archived with a part of its last entry: no server does that, but a file system may."""
-    table = both()
     sides.source.write(table, [put(f"row{i:04}", {"f:q": b"v" * 50}) for i in range(10)], one_by_one=True)
     roll(at, peer)
     (group,) = plan(at, peer).groups
     archive(sides, [wal.name for wal in group.wals])
     wal = Path(at.wal_root.removeprefix("file://")) / "oldWALs" / group.wals[-1].name
     wal.write_bytes(wal.read_bytes()[:-30])
+    return wal
+
+
+def test_a_file_without_its_end_is_put_aside_and_written_down_if_that_was_asked_for(sides, at, peer, both, tmp_path):
+    table = both()
+    wal = cut_off_while_its_server_lives(sides, at, peer, table)
+    (summary,) = ship(at, peer, roll_first=False, broken_wals=BrokenWals.QUARANTINE)
+    assert (summary.status, summary.quarantinedLogs) == (Status.DONE, 1), summary.error
+    assert 0 < summary.skippedBytes < 200
+    assert (tmp_path / "put" / "aside" / wal.name).read_bytes() == wal.read_bytes()
+    assert rows_at(sides.slave, table) == [f"row{i:04}" for i in range(9)]
+
+
+def test_a_file_without_its_end_ends_with_its_last_whole_entry_if_that_was_asked_for(sides, at, peer, both):
+    table = both()
+    wal = cut_off_while_its_server_lives(sides, at, peer, table)
     (failed,) = ship(at, peer, roll_first=False)
     assert failed.status is Status.FAILED
     assert "the file ends early" in failed.error

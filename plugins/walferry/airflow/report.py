@@ -36,6 +36,7 @@ TOTALS = (
 TOTALS_OF_QUEUES = (
     "completedLogs",
     "uncleanlyClosedLogs",
+    "ignoredUncleanlyClosedLogContentsInBytes",
     "quarantinedLogs",
     "skippedBytes",
     "sizeOfLogQueue",

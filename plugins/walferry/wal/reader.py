@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from walferry.wal import torn
 from walferry.wal.compressed import Expanded, Expander
 from walferry.wal.encrypted import MAX_SEALED_ENTRY_BYTES, Decryption
 from walferry.wal.errors import WalCorruptError, WalError, WalKeyError, WalOverrunError, WalPositionError, WalTruncatedError
@@ -27,6 +28,7 @@ from walferry.wal.header import (
 from walferry.wal.scan import MAX_KEY_BYTES, Bytes, EntryIndex, Ints, scan_entries
 
 WINDOW_BYTES = 8 << 20
+MIN_ENTRY_BYTES = 16  # fewer have no WALKey; the next entry cannot begin before
 MAX_WINDOW_BYTES = MAX_SEALED_ENTRY_BYTES + MAX_KEY_BYTES + 16  # encrypted entries are the longest in the file
 
 UnwrapKey = Callable[[bytes], bytes]
@@ -112,17 +114,19 @@ def read_windows(
     `path` is what errors call the file. Position 0 means the first entry. An entry larger than a window gets a larger one. A
     file that ends inside an entry or inside its header ends with WalTruncatedError, or without a word if `partial_tail` is
     "stop"; what comes before has been handed out by then, as with every error. A trailer of which only a part was written is
-    no error. The windows of an encrypted WAL have its entries as those of a plain one; `unwrap_key` gets its key.
+    no error; an entry with another one inside of what there is of it was not cut off, and is one. The windows of an encrypted
+    WAL have its entries as those of a plain one; `unwrap_key` gets its key.
 
-    Raises WalCorruptError, WalTruncatedError, WalUnsupportedError, WalPositionError, WalKeyError, and what `file` raises.
+    Raises WalCorruptError, WalTruncatedError, WalUnsupportedError, WalPositionError, WalKeyError, what `file` raises, and
+    OSError if that gives fewer bytes than there are.
     """
     try:
-        header = parse_header(bytes(file.read_at(0, min(file.size, MAX_HEADER_BYTES))), path)
+        header = parse_header(_read(file, path, 0, min(file.size, MAX_HEADER_BYTES)).tobytes(), path)
     except WalTruncatedError:
         if partial_tail == "stop":
             return
         raise
-    first_entry, end = header.first_entry, _entries_end(file)
+    first_entry, end = header.first_entry, _entries_end(file, path)
     start = position or first_entry
     if start == file.size:  # some releases of HBase register the file's length once the trailer is read
         return
@@ -151,13 +155,17 @@ def _expanded_windows(
     while True:
         buf = _read(file, path, pos, min(length, end - pos))
         at_end = pos + len(buf) == end
-        try:
-            for expanded in expander.feed(buf, pos, at_end):
-                yield from _wanted(expanded, start, path)
-        except WalCorruptError:
-            if end == file.size and not expander.inside and _is_partial_trailer(file, path, pos + expander.consumed):
-                return
-            raise
+        expanding = expander.feed(buf, pos, at_end)
+        while True:
+            try:  # only this: what is wrong with expanded entries is not the file's end
+                expanded = next(expanding, None)
+            except WalCorruptError:
+                if end == file.size and not expander.inside and _is_partial_trailer(file, path, pos + expander.consumed):
+                    return
+                raise
+            if expanded is None:
+                break
+            yield from _wanted(expanded, start, path)
         pos += expander.consumed
         if at_end:
             break
@@ -165,10 +173,9 @@ def _expanded_windows(
     if not expander.inside and (pos == end or (end == file.size and _is_partial_trailer(file, path, pos))):
         return
     entry = expander.entry_start if expander.inside else pos
-    if end < file.size:
-        raise WalOverrunError(path, entry, f"the entry goes on beyond byte {end}, where the file's trailer begins")
-    if partial_tail == "error":
-        raise WalTruncatedError(path, entry, pos + expander.need - expander.consumed - entry, end - entry)
+    error = _unfinished(file, path, entry, pos + expander.need - expander.consumed, end)
+    if partial_tail == "error" or not isinstance(error, WalTruncatedError):
+        raise error
 
 
 def _wanted(expanded: Expanded, start: int, path: str) -> Iterator[Window]:
@@ -207,7 +214,7 @@ def _windows(
             continue
         if pos == start > first_entry:
             _require_boundary(file, path, first_entry, start, window_bytes, stage)
-        error = _error(path, part, end, closed=end < file.size)
+        error = _error(file, path, part, end)
         if partial_tail == "stop" and isinstance(error, WalTruncatedError):
             return
         raise error
@@ -239,34 +246,44 @@ def _plain(buf: Bytes, base: int) -> _Part:
     return _Part(Window(buf, base, scan.index), base + scan.consumed, problem, base + scan.need)
 
 
-def _entries_end(file: RandomAccess) -> int:
+def _entries_end(file: RandomAccess, path: str) -> int:
     """Where the trailer begins, or the end of a file that has none."""
-    tail = file.read_at(max(0, file.size - TAIL_BYTES), min(file.size, TAIL_BYTES))
-    start = trailer_start(bytes(tail), file.size)
+    tail = _read(file, path, max(0, file.size - TAIL_BYTES), min(file.size, TAIL_BYTES))
+    start = trailer_start(tail.tobytes(), file.size)
     return file.size if start is None else start
 
 
 def _is_partial_trailer(file: RandomAccess, path: str, offset: int) -> bool:
     rest = file.size - offset
-    return rest < len(EMPTY_TRAILER) and is_partial_trailer(_read(file, path, offset, rest).tobytes())
+    return 0 < rest < len(EMPTY_TRAILER) and is_partial_trailer(_read(file, path, offset, rest).tobytes())
 
 
 def _read(file: RandomAccess, path: str, offset: int, length: int) -> Bytes:
     buf = np.frombuffer(file.read_at(offset, length), dtype=np.uint8)
-    if len(buf) < length:
-        raise WalTruncatedError(path, offset, length, len(buf))
+    if len(buf) < length:  # never the file's end, which was known when it was opened: nothing may be taken for read
+        raise OSError(f"{path} at byte {offset}: {len(buf)} of {length} bytes were read, of a file of {file.size}. Try again")
     return buf
 
 
-def _error(path: str, part: _Part, end: int, *, closed: bool) -> WalError:
+def _error(file: RandomAccess, path: str, part: _Part, end: int) -> WalError:
     """What stopped the reading of a window."""
-    entry = part.consumed
     if part.problem is not None:
         offset, reason = part.problem
-        return WalCorruptError(path, offset, f"{reason} (in the entry that begins at byte {entry})")
-    if closed:
+        return WalCorruptError(path, offset, f"{reason} (in the entry that begins at byte {part.consumed})")
+    return _unfinished(file, path, part.consumed, part.need, end)
+
+
+def _unfinished(file: RandomAccess, path: str, entry: int, need: int, end: int) -> WalError:
+    """What is wrong with an entry that goes on, at least to `need`, beyond the end of the entries."""
+    if end < file.size:
         return WalOverrunError(path, entry, f"the entry goes on beyond byte {end}, where the file's trailer begins")
-    return WalTruncatedError(path, entry, part.need - entry, end - entry)
+    for offset in range(entry, end, WINDOW_BYTES):
+        buf = _read(file, path, offset, min(WINDOW_BYTES + torn.OVERLAP, end - offset))
+        other = torn.find_entry(buf, MIN_ENTRY_BYTES if offset == entry else 0)
+        if other != torn.NONE:
+            reason = f"the entry goes on beyond the end of the file, but another one begins at byte {offset + other}"
+            return WalCorruptError(path, entry, f"{reason}: the file was not cut off here, this entry is damaged")
+    return WalTruncatedError(path, entry, need - entry, end - entry)
 
 
 def _require_boundary(

@@ -15,7 +15,6 @@ from tests.unit.wal.encoder import (
     Cell,
     Entry,
     encode_entry,
-    encode_header,
     encode_tags,
     encode_wal,
     entry,
@@ -216,15 +215,18 @@ def test_a_wal_of_another_kind_is_refused_wherever_reading_begins() -> None:
         assert isinstance(read(other, position, partial_tail="stop").error, WalUnsupportedError)
 
 
-def test_a_file_that_shrinks_while_it_is_read_is_truncated() -> None:
-    class Shrunk(MemoryFile):
+@pytest.mark.parametrize("partial_tail", ["error", "stop"])
+@pytest.mark.parametrize("missing", [1, 100, len(SAMPLE_BYTES)])
+def test_a_file_system_that_gives_fewer_bytes_than_there_are_is_not_taken_for_the_file_s_end(
+    partial_tail: PartialTail, missing: int
+) -> None:
+    class Short(MemoryFile):
         @property
         def size(self) -> int:
-            return super().size + 100
+            return super().size + missing
 
-    windows = read_windows(Shrunk(encode_header()), "wal", 0, partial_tail="error")
-    with pytest.raises(WalTruncatedError):
-        next(windows)
+    with pytest.raises(OSError, match="bytes were read, of a file of"):
+        list(read_windows(Short(SAMPLE_BYTES), "wal", 0, partial_tail=partial_tail))
 
 
 def test_errors_survive_the_way_from_a_spark_worker_to_its_driver() -> None:

@@ -1,0 +1,83 @@
+"""A file's unfinished end was cut off only if nothing follows in it; else it is damage, and nothing is dropped without a word."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import numpy as np
+import pytest
+
+from tests.unit.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encoder, compress
+from tests.unit.wal.encoder import PUT, Cell, encode_entry, encode_header, entry
+from tests.unit.wal.fuzzing import KEYS
+from tests.unit.wal.memory_file import MemoryFile
+from tests.unit.wal.sealed import encode_sealed
+from walferry.wal.errors import WalCorruptError, WalError, WalTruncatedError
+from walferry.wal.reader import read_windows
+from walferry.wal.torn import NONE as NOWHERE
+from walferry.wal.torn import find_entry
+
+COUNT = 60
+FLIPS = 100
+_random = random.Random(9)
+ENTRIES = [
+    entry(*(Cell(b"row%06d-%d" % (i, j), b"f", b"q%d" % j, 1, PUT, _random.randbytes(100)) for j in range(3)), sequence_id=i + 1)
+    for i in range(COUNT)
+]
+
+
+def written(kind: str) -> bytes:
+    """The entries in a file that was not closed."""
+    codecs = {"dictionaries": None, "NONE": NONE, "GZ": GZ, "SNAPPY": SNAPPY, "LZ4": LZ4, "ZSTD": ZSTD}
+    if kind == "plain":
+        return b"".join([encode_header(), *map(encode_entry, ENTRIES)])
+    if kind == "encrypted":
+        return encode_sealed(ENTRIES, trailer=b"")
+    return compress(ENTRIES, Encoder(tags=False, codec=codecs[kind]), trailer=b"")[0]
+
+
+@pytest.mark.parametrize("kind", ["plain", "encrypted", "dictionaries", "NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"])
+def test_no_flipped_bit_makes_a_file_end_early_without_an_error(kind: str) -> None:
+    sound = written(kind)
+    flips = random.Random(kind)
+    for _ in range(FLIPS):
+        data = bytearray(sound)
+        at = flips.randrange(100, len(data))
+        data[at] ^= 1 << flips.randrange(8)
+        found = 0
+        try:
+            for window in read_windows(MemoryFile(bytes(data)), "wal", 0, partial_tail="stop", unwrap_key=KEYS):
+                found += len(window.index)
+        except WalError:
+            continue
+        assert found >= COUNT - 1, at
+
+
+def test_the_error_names_the_damaged_entry_and_the_one_that_shows_it() -> None:
+    whole = [encode_entry(e) for e in ENTRIES[:3]]
+    head = encode_header()
+    second = len(head) + len(whole[0])
+    longer = bytearray(whole[1])
+    at = whole[1].index(ENTRIES[1].cells[-1].encode()) + 8
+    longer[at - 8 : at + 4] = struct.pack(">iii", 20_000 + 30, 22, 20_000)  # as a cell with a longer value begins
+    with pytest.raises(WalCorruptError, match=f"another one begins at byte {second + len(longer)}") as error:
+        list(read_windows(MemoryFile(head + whole[0] + bytes(longer) + whole[2]), "wal", 0, partial_tail="stop"))
+    assert error.value.offset == second
+
+
+def test_an_entry_is_found_across_two_reads_of_a_long_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("walferry.wal.reader.WINDOW_BYTES", 64)
+    torn = encode_entry(entry(Cell(b"row", b"f", b"q", 1, PUT, bytes(3000))))
+    for padding in range(64):
+        data = encode_header() + torn[: 1000 + padding]
+        with pytest.raises(WalTruncatedError):
+            list(read_windows(MemoryFile(data), "wal", 0, partial_tail="error"))
+        with pytest.raises(WalCorruptError, match=f"another one begins at byte {len(data)}"):
+            list(read_windows(MemoryFile(data + encode_entry(ENTRIES[0])), "wal", 0, partial_tail="error"))
+
+
+def test_values_full_of_bytes_that_begin_a_key_are_no_entries() -> None:
+    for noise in (b"\x0a" * 5000, b"\x0a\x02ab\x12\x01t\x18\x01" * 500, random.Random(1).randbytes(1 << 20)):
+        torn = encode_entry(entry(Cell(b"row", b"f", b"q", 1, PUT, noise)))
+        assert find_entry(np.frombuffer(torn, np.uint8), 16) == NOWHERE
