@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -97,10 +97,11 @@ class Lanes:
     ) -> None:  # fmt: skip
         self._acknowledged = acknowledged
         self._mark = mark
-        self._limits = limits
+        # What the lanes have begun to fill is held too.
+        self._limits = replace(limits, shipment_bytes=min(limits.shipment_bytes, limits.buffer_bytes // (2 * len(ships))))
         self._on_acknowledged = on_acknowledged
         self._on_failure = on_failure
-        self._budget = Budget(limits.buffer_bytes)
+        self._budget = Budget(limits.buffer_bytes - len(ships) * self._limits.shipment_bytes)
         self._open: list[_Open | None] = [None] * len(ships)
         self._queues: list[queue.SimpleQueue[tuple[int, Shipment] | None]] = [queue.SimpleQueue() for _ in ships]
         self._stop = stop

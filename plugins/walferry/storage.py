@@ -19,10 +19,12 @@ import errno
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import fsspec
 
@@ -87,9 +89,10 @@ def write_file(url: str, data: bytes) -> None:
     def write() -> None:
         system, path = _system_and_path(url)
         system.makedirs(path.rpartition("/")[0], exist_ok=True)
-        with system.open(f"{path}.part", "wb") as file:
+        part = _part(path)
+        with system.open(part, "wb") as file:
             file.write(data)
-        _put_in_place(system, path)
+        _put_in_place(system, part, path)
 
     _remote(url, write)
 
@@ -99,11 +102,12 @@ def copy_file(source: str, target: str) -> None:
     with open_wal(source) as file:
         system, path = _system_and_path(target)
         _remote(target, lambda: system.makedirs(path.rpartition("/")[0], exist_ok=True))
-        with _remote(target, lambda: system.open(f"{path}.part", "wb")) as copy:
+        part = _part(path)
+        with _remote(target, lambda: system.open(part, "wb")) as copy:
             for offset in range(0, file.size, COPY_BYTES):
                 data = file.read_at(offset, COPY_BYTES)
                 _remote(target, lambda data=data: copy.write(data))  # type: ignore[misc]
-    _remote(target, lambda: _put_in_place(system, path))
+    _remote(target, lambda: _put_in_place(system, part, path))
 
 
 def _system_and_path(url: str) -> tuple[Any, str]:
@@ -111,10 +115,18 @@ def _system_and_path(url: str) -> tuple[Any, str]:
     return system, _local_path(url) if _scheme(url) == "file" else system._strip_protocol(url)
 
 
-def _put_in_place(system: Any, path: str) -> None:
-    if system.exists(path):
-        system.rm_file(path)
-    system.mv(f"{path}.part", path)
+def _part(path: str) -> str:
+    """Where a file is written first: two peers' runs may write the same one at the same time."""
+    return f"{path}.{uuid4().hex}.part"
+
+
+def _put_in_place(system: Any, part: str, path: str) -> None:
+    with suppress(FileNotFoundError):
+        if system.exists(path):
+            system.rm_file(path)
+    system.mv(part, path)
+
+
 def file_size(url: str) -> int:
     """Bytes of the file behind a URL. Raises FileNotFoundError, StoreError."""
     if _scheme(url) == "file":

@@ -154,6 +154,24 @@ def test_the_reader_waits_while_the_buffer_is_full():
     assert sum(s.entry_count for s in sinks.shipments) == 2000
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 8, 40])
+def test_all_that_is_held_fits_into_the_buffer_also_what_the_lanes_have_begun_to_fill(lanes):
+    sinks = Sinks(gate=False)
+    limits = LaneLimits(shipment_bytes=2000, buffer_bytes=20_000)
+    run = Run(sinks.ship, lanes, limits)
+    reader = threading.Thread(target=run.dispatch, args=(window(3000, 200),), daemon=True)
+    reader.start()
+    reader.join(0.5)
+    assert reader.is_alive()
+    begun = sum(open_.size for open_ in run.lanes._open if open_)
+    assert 5_000 < run.lanes._budget._held + begun <= 20_000
+    sinks.gate.set()
+    reader.join(TIMEOUT)
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert sum(s.entry_count for s in sinks.shipments) == 3000
+
+
 def test_an_entry_larger_than_the_buffer_is_let_through_alone():
     sinks = Sinks()
     run = Run(sinks.ship, 2, LaneLimits(shipment_bytes=100, buffer_bytes=200))

@@ -10,7 +10,7 @@ import fsspec
 import pytest
 
 from walferry import storage
-from walferry.storage import StoreError, WalLocation, WalStore, open_wal
+from walferry.storage import StoreError, WalLocation, WalStore, open_wal, write_file
 from walferry.wal.names import ServerName, parse_wal_name
 
 SERVER = "rs-1.example.org,16020,1700000000001"
@@ -185,3 +185,22 @@ def test_a_file_that_may_be_written_to_is_not_disturbed(store: WalStore) -> None
     url = put(store, f"WALs/{SERVER}")
     with pytest.raises(ValueError, match="neither archived nor being split"):
         store.has_no_writer(WalLocation(url, 1, archived=False))
+
+
+def test_two_who_write_the_same_file_at_the_same_time_do_not_mix_their_bytes(tmp_path: Path) -> None:
+    contents = [bytes([n]) * (1 << 20) for n in range(4)]
+    errors: list[StoreError] = []
+
+    def write(data: bytes) -> None:
+        try:
+            write_file(f"file://{tmp_path}/aside/wal", data)
+        except StoreError as e:  # whose turn it is to be put in place is not arranged: such a run tries again
+            errors.append(e)
+
+    writers = [threading.Thread(target=write, args=(data,)) for data in contents]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(errors) < len(contents)
+    assert (tmp_path / "aside" / "wal").read_bytes() in contents

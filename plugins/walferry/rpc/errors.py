@@ -194,6 +194,7 @@ _BY_CLASS: dict[str, type[RemoteError]] = {
     "UnsupportedCompressionCodecException": FatalConnection,
     "RegionServerStoppedException": ServerStopped,
     "StoppedRpcClientException": ServerStopped,  # the server's own client, which a sink writes through, is closed already
+    "LocalConnectionClosedException": ServerStopped,
     "MasterStoppedException": ServerStopped,
     "RegionServerAbortedException": ServerAborted,
     "ServerNotRunningYetException": ServerNotReady,
@@ -205,6 +206,7 @@ _BY_CLASS: dict[str, type[RemoteError]] = {
 }
 # A sink writes through a client of its own, which wraps these in exceptions that look as if a retry could help.
 _CAUSES_THAT_DECIDE = re.compile(r"\b(TableNotFoundException|NoSuchColumnFamilyException|IllegalArgumentException)\b: ?(.*)")
+_CLIENT_CLOSED = re.compile(r"\b(Client|Connection) (is )?(already )?closed\b", re.IGNORECASE)  # ReadOnlyZKClient and others
 _FAMILY = re.compile(r"Column family (\S+) does not exist in region .*? in table '([^']+)'")
 _TABLE_PATTERNS = (
     re.compile(r"[Tt]able '?([^\s',]+)'? (?:was not found|does not exist)"),
@@ -222,8 +224,8 @@ def remote_error(server: str, exception: ExceptionResponse) -> RemoteError:
     if kind is None and (cause := _CAUSES_THAT_DECIDE.search(trace)):
         kind, message, do_not_retry = _BY_CLASS[cause[1]], cause[2].strip()[:MAX_MESSAGE_CHARS], True
     if kind is None:
-        kind = RemoteError
-    elif issubclass(kind, ServerStopped):
+        kind = ServerStopped if _CLIENT_CLOSED.search(message) else RemoteError
+    if issubclass(kind, ServerStopped):
         do_not_retry = False  # some of these are DoNotRetryIOExceptions, yet what they say is: not on this server
     return kind(server, class_name, message, do_not_retry, trace)
 

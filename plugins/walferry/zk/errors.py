@@ -66,6 +66,10 @@ class CustomEndpointPeer(PeerError):
     """The peer's edits go somewhere else than into an HBase cluster's ordinary sink."""
 
 
+class CustomFilterPeer(PeerError):
+    """The peer's edits go through filters of somebody else's, which only HBase can run."""
+
+
 class QueuesMoving(ZkError):
     """HBase kept moving queues while they were read."""
 

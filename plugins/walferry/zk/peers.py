@@ -11,6 +11,7 @@ from walferry.zk.client import children, read
 from walferry.zk.cluster import check_storage
 from walferry.zk.errors import (
     CustomEndpointPeer,
+    CustomFilterPeer,
     EnabledPeer,
     MissingPeer,
     PeerError,
@@ -33,6 +34,7 @@ ENABLED_ADVICE = (
 )
 # Endpoints that put whole entries into the other cluster's sinks, which is what Walferry does.
 INTER_CLUSTER_ENDPOINTS = ("", "org.apache.hadoop.hbase.replication.regionserver.HBaseInterClusterReplicationEndpoint")
+CUSTOM_FILTERS_KEY = "hbase.replication.source.custom.walentryfilters"  # BaseReplicationEndpoint.java
 _ZNODE_PARENT = re.compile(r"/.*[^/]")
 _CLUSTER_KEY_FORM = "it should be hbase.zookeeper.quorum:hbase.zookeeper.property.clientPort:zookeeper.znode.parent"
 
@@ -160,6 +162,12 @@ def check_shippable(peer: Peer) -> None:
             peer.id,
             f"it has the endpoint {peer.endpoint_impl}",
             "Walferry ships into HBase clusters only: leave this peer to HBase",
+        )
+    if filters := peer.config.get(CUSTOM_FILTERS_KEY, "").strip():
+        raise CustomFilterPeer(
+            peer.id,
+            f"its edits go through filters of its own ({CUSTOM_FILTERS_KEY} = {filters})",
+            "Walferry cannot run these and would ship what they leave out: leave this peer to HBase, or empty that setting",
         )
     _ = peer.slave
 

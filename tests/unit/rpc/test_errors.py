@@ -94,8 +94,18 @@ def test_do_not_retry_is_kept(do_not_retry):
     assert error("java.io.IOException", "java.io.IOException: why", do_not_retry).do_not_retry is do_not_retry
 
 
-def test_a_server_that_stops_may_be_retried_elsewhere_whatever_its_exception_says():
-    assert not error("org.apache.hadoop.hbase.ipc.StoppedRpcClientException", "x", do_not_retry=True).do_not_retry
+@pytest.mark.parametrize(
+    ("class_name", "message"),
+    [
+        ("org.apache.hadoop.hbase.ipc.StoppedRpcClientException", ""),
+        ("org.apache.hadoop.hbase.DoNotRetryIOException", "Client already closed"),
+        ("org.apache.hadoop.hbase.client.ConnectionImplementation$LocalConnectionClosedException", "Connection is closed."),
+    ],
+)
+def test_a_server_that_stops_may_be_retried_elsewhere_whatever_its_exception_says(class_name, message):
+    found = error(class_name, f"{class_name}: {message}" + FRAMES, do_not_retry=True)
+    assert isinstance(found, errors.ServerStopped)
+    assert not found.do_not_retry
 
 
 def test_the_message_has_no_stack_frames_but_the_innermost_cause():

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from walferry.zk.errors import CustomEndpointPeer, EnabledPeer, PeerError, SerialPeer, UnmanagedPeer
-from walferry.zk.peers import Peer, check_shippable, parse_cluster_key
+from walferry.zk.errors import CustomEndpointPeer, CustomFilterPeer, EnabledPeer, PeerError, SerialPeer, UnmanagedPeer
+from walferry.zk.peers import CUSTOM_FILTERS_KEY, Peer, check_shippable, parse_cluster_key
 
 PEER = Peer(id="p", cluster_key="h1,h2:2181:/hbase", state="DISABLED", config={"walferry.managed": "true"})
 
@@ -49,6 +49,7 @@ def test_a_disabled_managed_peer_may_be_shipped() -> None:
         ({"state": "ENABLED"}, EnabledPeer, "Disable it"),
         ({"serial": True}, SerialPeer, "SERIAL => false"),
         ({"endpoint_impl": "org.example.MyEndpoint"}, CustomEndpointPeer, "org.example.MyEndpoint"),
+        ({"config": {**PEER.config, CUSTOM_FILTERS_KEY: "org.example.NoPii"}}, CustomFilterPeer, "org.example.NoPii"),
         ({"cluster_key": "nonsense"}, PeerError, "nonsense"),
     ],
 )
