@@ -16,6 +16,7 @@ from tests.zk.hbase_znodes import DEAD, OTHER, expire
 from walferry.zk import claim_multi
 from walferry.zk.claims import Claim, claim
 from walferry.zk.errors import ClaimHeld
+from walferry.zk.hold import is_held
 from walferry.zk.layout import QueueLayout
 from walferry.zk.values import strip_client_prefix
 
@@ -91,7 +92,7 @@ def test_another_run_is_refused_at_any_point_while_the_holder_lives(
         Killer(first, at)
         with pytest.raises(Killed):
             claimed(first, cluster)
-        held.append(cluster.hbase.zk.exists(f"{cluster.own.claim(DEAD)}/holder") is not None)
+        held.append(is_held(cluster.hbase.zk, cluster.own.claim(DEAD)))
         if held[-1]:
             before = cluster.tree()
             with pytest.raises(ClaimHeld, match="run on a host"):

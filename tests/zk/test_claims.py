@@ -283,9 +283,9 @@ def test_a_lock_with_nothing_under_it_goes_once_its_owner_is_dead(zk: KazooClien
     assert not zk.exists(at.nodes.queue_server(empty))
 
     zk.create(at.nodes.lock(empty), encode_lock(at.own.claim(empty)), makepath=True)  # ours
-    zk.create(f"{at.own.claim(empty)}/holder", makepath=True)
+    zk.create(f"{at.own.claim(empty)}/holder-1", makepath=True)
     assert clean_up(zk, at.source, empty) == []
-    zk.delete(f"{at.own.claim(empty)}/holder")
+    zk.delete(f"{at.own.claim(empty)}/holder-1")
     assert clean_up(zk, at.source, empty) == [empty]
 
 

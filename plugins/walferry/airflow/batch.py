@@ -23,10 +23,10 @@ from walferry.storage import WalStore
 from walferry.summary import GroupSummary, read_run
 from walferry.wal.names import ServerName
 from walferry.zk.client import connected
-from walferry.zk.cluster import live_servers, zk_has
+from walferry.zk.cluster import live_servers
 from walferry.zk.dead_servers import recovered_queues
 from walferry.zk.errors import PeerError
-from walferry.zk.hold import read_record
+from walferry.zk.hold import is_held, read_record
 from walferry.zk.layout import OwnZNodes, ZNodes
 from walferry.zk.peers import check_shippable, read_peer, read_peers
 from walferry.zk.queues import groups, read_queues
@@ -137,7 +137,7 @@ def holders(zk: KazooClient, source: SourceCluster, peer_id: str, groups: Collec
     return {
         group: read_record(zk, lease).get("holder", "somebody")
         for group, lease in leases.items()
-        if zk_has(zk, f"{lease}/holder")
+        if is_held(zk, lease)
     }
 
 

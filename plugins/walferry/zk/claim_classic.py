@@ -41,7 +41,7 @@ from walferry.zk.claim_multi import (
 from walferry.zk.client import children, commit, read
 from walferry.zk.cluster import is_live, live_servers
 from walferry.zk.errors import ClaimHeld, ClaimLost, ClusterError, NoTarget, PeerError, QueuesMoving, ZkError
-from walferry.zk.hold import Guard, Hold, read_record
+from walferry.zk.hold import Guard, Hold, is_held, read_record
 from walferry.zk.layout import ZNodes
 from walferry.zk.queue_ids import parse_queue_id
 from walferry.zk.queues import looked_for, peer_queues
@@ -296,7 +296,7 @@ def remove_abandoned_lock(zk: KazooClient, nodes: ZNodes, server: str, claim: st
     if znode is None or not gone:
         return False
     owner = decode_lock(znode.value, lock)
-    alive = read(zk, f"{claim}/holder") is not None if owner == claim else is_live(zk, nodes, owner.rpartition("/")[2])
+    alive = is_held(zk, claim) if owner == claim else is_live(zk, nodes, owner.rpartition("/")[2])
     if alive:
         return False
     multi = zk.transaction()

@@ -1,11 +1,12 @@
 """One holder of a right at a time, and no write by anybody else.
 
-    <path>           persistent, its version counts the acquisitions; {"holder", "since", …} as JSON
-    <path>/holder    ephemeral of the holder's session; its value is the acquisition's own token
+    <path>                   persistent, its version counts the acquisitions; {"holder", "since", …} as JSON
+    <path>/holder-<token>    ephemeral of the holder's session, named by a token of this acquisition's own
 
-Acquiring is one multi: create `holder` and set the path. Each write is one multi too, and begins with checks: the path has the
-version we made, `holder` is there, and what else the write depends on is as it was seen. So a holder whose session ended, or
-whose right was acquired by the next, can change nothing, whatever it believes.
+Acquiring is one multi: set the path as it was seen without a holder, and create ours. Each write is one multi too, and begins
+with checks: the path has the version we made, our znode is there, and what else the write depends on is as it was seen. So a
+holder whose session ended, or whose right was acquired by the next, can change nothing, whatever it believes; not even when the
+path was forgotten in between and counts from 0 again.
 """
 
 import json
@@ -20,7 +21,7 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, ConnectionClosedError, NodeExistsError, NoNodeError, SessionExpiredError
 from kazoo.protocol.states import KazooState
 
-from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, commit, hosts, read, retried
+from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, children, commit, hosts, read, retried
 from walferry.zk.errors import ConnectError, ZkError
 
 ACQUIRE_TRIES = 50  # each time somebody else has acquired and released in between
@@ -68,6 +69,7 @@ class Hold:
         self._held_error = held_error
         self._lost_error = lost_error
         self._version = -1
+        self._znode = ""  # ours, of the acquisition
         self._why_lost = "the ZooKeeper session ended"
 
     def acquire(self, holder: str, run: str | None = None, **details: str) -> Record:
@@ -103,7 +105,7 @@ class Hold:
         while not self.lost.is_set():
             multi = self._zk.transaction()
             multi.check(self.path, self._version)
-            multi.check(f"{self.path}/holder", -1)
+            multi.check(self._znode, -1)
             for guard in guards:
                 multi.check(guard.path, guard.version)
             operations(multi)
@@ -129,15 +131,14 @@ class Hold:
     def release(self, *, forget: bool = False) -> None:
         """Give the right up, so that the next holder need not wait for the session's end; harmless when it is lost already.
 
-        With `forget` the path goes too. The next acquisition counts from 0 again then, and might let an old holder pass: only
-        for a right to something that is gone for good.
+        With `forget` the path goes too, with what it has recorded: for a right to something that is gone for good.
         """
         self._zk.remove_listener(self._on_state)
 
         def give_up() -> None:
             multi = self._zk.transaction()
             multi.check(self.path, self._version)
-            multi.delete(f"{self.path}/holder")
+            multi.delete(self._znode)
             if forget:
                 multi.delete(self.path)
             commit(multi)  # refused if it was done before, or somebody else has it already
@@ -165,28 +166,26 @@ class Hold:
 
     def _acquire(self, record: Record, run: str | None) -> Record:
         zk, path = self._zk, self.path
-        token = uuid.uuid4().hex.encode()
+        self._znode = f"{path}/holder-{uuid.uuid4().hex}"
         value = json.dumps({**record, "since": datetime.now(UTC).isoformat(timespec="seconds")}).encode()
         maybe_ours: Record | None = None  # what a request of ours has overwritten, if it was done
         for _ in range(ACQUIRE_TRIES):
             retried(zk, zk.ensure_path, path)
             if maybe_ours is not None:
                 retried(zk, zk.sync, path)
-            znode, holder = read(zk, path), read(zk, f"{path}/holder")
-            if znode is None:
+            # In this order: who acquires it after the first reading changes the version, whatever the second one finds.
+            znode, holders = read(zk, path), children(zk, path)
+            if znode is None or holders is None:
                 continue  # just released and forgotten by the last holder
+            if maybe_ours is not None and self._znode in (f"{path}/{holder}" for holder in holders) and self._is_ours():
+                return maybe_ours
             before, version = _record(znode.value), int(znode.stat.version)
-            if holder is not None:
-                by_us = holder.value == token and zk.client_id and holder.stat.ephemeralOwner == zk.client_id[0]
-                if maybe_ours is not None and by_us:
-                    self._version = version
-                    return maybe_ours
-                if run is None or before.get("run") != run:
-                    raise self._held_error(*_who_and_since(before))
+            if holders and (run is None or before.get("run") != run):
+                raise self._held_error(*_who_and_since(before))
             multi = zk.transaction()
-            if holder is not None:
-                multi.delete(f"{path}/holder")
-            multi.create(f"{path}/holder", token, ephemeral=True)
+            for holder in holders:
+                multi.delete(f"{path}/{holder}")
+            multi.create(self._znode, ephemeral=True)
             multi.set_data(path, value, version)
             try:
                 refusal = commit(multi)
@@ -199,6 +198,20 @@ class Hold:
             if not isinstance(refusal.error, (NodeExistsError, BadVersionError, NoNodeError)):
                 raise refusal.error
         raise ZkError(f"{path} changed {ACQUIRE_TRIES} times while it was being acquired; try again later")
+
+    def _is_ours(self) -> bool:
+        """Whether a request whose outcome was unknown was done, in the session that we have now."""
+        ours = read(self._zk, self._znode)
+        if ours is None or not self._zk.client_id or ours.stat.ephemeralOwner != self._zk.client_id[0]:
+            return False
+        znode = read(self._zk, self.path)  # after it: the same multi has set the version
+        self._version = int(znode.stat.version) if znode else -1
+        return znode is not None
+
+
+def is_held(zk: KazooClient, path: str) -> bool:
+    """Whether somebody has the right at `path` now."""
+    return bool(children(zk, path))
 
 
 def read_record(zk: KazooClient, path: str) -> Record:

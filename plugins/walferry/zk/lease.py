@@ -2,7 +2,7 @@
 
 The lease is a hold (zk/hold.py) at <root>/leases/<cluster>/<peer>/<group>. Each write also depends on the peer's state being
 the DISABLED that was seen at first, so a peer that is enabled under our hands ends the writes too. The lease's znode is never
-deleted: a new one would count from 0 again and let an old holder pass.
+deleted: it says who had the group last.
 
 Below /hbase only positions of queued WALs are set, and only finished WALs, emptied queues of dead servers and the references to
 bulk-loaded HFiles that the slave has got are deleted; nothing is created there. HBase may move a queue between any two of our

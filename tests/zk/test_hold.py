@@ -1,0 +1,72 @@
+"""A right has one holder, and whoever has lost it writes nothing, also when its path was forgotten and made anew."""
+
+from collections.abc import Callable
+
+import pytest
+from kazoo.client import KazooClient
+
+from walferry.zk.errors import ZkError
+from walferry.zk.hold import Hold, is_held, read_record
+
+PATH = "/holds/right"
+
+
+class Held(ZkError):
+    pass
+
+
+class Lost(ZkError):
+    pass
+
+
+def hold(zk: KazooClient) -> Hold:
+    return Hold(zk, PATH, lambda who, since: Held(who), Lost)
+
+
+def write(held: Hold, path: str) -> None:
+    refusal = held.write(lambda multi: multi.create(path)).refusal
+    assert refusal is None
+
+
+@pytest.fixture(autouse=True)
+def gone_afterwards(zk: KazooClient):
+    yield
+    zk.delete("/holds", recursive=True)
+
+
+def test_one_holds_it_and_another_is_told_who(new_client: Callable[[], KazooClient], zk: KazooClient) -> None:
+    first = hold(zk)
+    assert first.acquire("the first", "run 1") == {}
+    with pytest.raises(Held, match="the first"):
+        hold(new_client()).acquire("the second", "run 2")
+    assert is_held(zk, PATH)
+    write(first, "/holds/a")
+    first.release()
+    assert not is_held(zk, PATH)
+    assert hold(new_client()).acquire("the second", "run 2")["holder"] == "the first"
+
+
+def test_an_attempt_that_was_put_out_writes_nothing_after_the_right_was_forgotten_and_acquired_anew(
+    new_client: Callable[[], KazooClient], zk: KazooClient
+) -> None:
+    zombie, retry, other = hold(new_client()), hold(new_client()), hold(zk)
+    zombie.acquire("attempt 1", "run 1")
+    retry.acquire("attempt 2", "run 1")
+    write(retry, "/holds/a")
+    retry.release(forget=True)
+    other.acquire("another", "run 2")
+    with pytest.raises(Lost):
+        write(zombie, "/holds/b")
+    assert not zk.exists("/holds/b")
+    write(other, "/holds/c")
+    assert read_record(zk, PATH)["holder"] == "another"
+
+
+def test_who_releases_what_it_has_lost_releases_nobody_else_s(new_client: Callable[[], KazooClient], zk: KazooClient) -> None:
+    zombie, retry, other = hold(new_client()), hold(new_client()), hold(zk)
+    zombie.acquire("attempt 1", "run 1")
+    retry.acquire("attempt 2", "run 1")
+    retry.release(forget=True)
+    other.acquire("another", "run 2")
+    zombie.release(forget=True)
+    write(other, "/holds/a")
