@@ -71,8 +71,33 @@ def test_one_server_is_recovered_by_name_and_again_when_it_is_done(failover, dea
     assert spark.shipped == [("p", [group(DEAD)]), ("q", [group(DEAD)])]
     again = failover(server=DEAD)
     assert again.state == "success"
-    assert again.report["notes"] == [f"Server {DEAD}: no queue of it is left, they were all handled before."]
+    (note,) = again.report["notes"]
+    assert note.startswith(f"Server {DEAD}: no queue of it is left: they were all handled before, or it never had one")
     assert len(spark.commands) == 2
+
+
+def test_a_server_whose_queues_must_not_be_shipped_now_is_no_success(failover, dead: HBaseZNodes, spark: Spark):
+    for peer in ("p", "q"):
+        dead.set_state(peer, "ENABLED")
+    ended = failover(server=DEAD)
+    assert ended.state == "failed"
+    (reason,) = ended.report["failures"]
+    assert "find: " in reason
+    assert f"server {DEAD} has queues, but they must not be shipped now: peer p: it is ENABLED" in reason
+    assert spark.commands == []
+
+
+def test_a_server_of_which_only_queues_of_others_are_left_is_a_success_that_says_so(
+    failover, dead: HBaseZNodes, spark: Spark
+):
+    for peer in ("p", "q"):
+        dead.zk.delete(dead.nodes.queue(DEAD, peer), recursive=True)
+    dead.add_peer("stranger", config={})
+    dead.add_wal(DEAD, "stranger", wal(1, DEAD))
+    ended = failover(server=DEAD)
+    assert ended.state == "success", ended.report
+    (note,) = ended.report["notes"]
+    assert f"Server {DEAD}: peer stranger: its configuration has no walferry.managed=true" in note
 
 
 @pytest.mark.parametrize("server", [SERVER, "rs-2.example.org"])

@@ -8,7 +8,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
-from walferry.airflow import choices
+from walferry.airflow import choices, recovery
 from walferry.source import SourceCluster
 from walferry.zk.dead_servers import WALFERRY_SERVER
 from walferry.zk.hold import Hold
@@ -139,6 +139,15 @@ def test_a_queue_of_a_gone_peer_is_reported_and_deleted_only_if_that_is_asked_fo
     assert deleted.report["notes"] == [f"{told} deleted"]
     assert dead.queued("gone") == []
     assert spark.commands == []
+
+
+def test_a_queue_of_a_gone_peer_is_deleted_where_it_lies_by_then(dead: HBaseZNodes, at: SourceCluster):
+    dead.add_wal(OTHER, f"gone-{GONE}", wal(1, GONE))
+    chosen = recovery.select(at, "gone", "", True)
+    dead.claim(OTHER, f"gone-{GONE}", SERVER)
+    (line,) = recovery.deal_with_orphans(at, chosen.orphans, True, "run")
+    assert line.endswith(": deleted")
+    assert dead.queued("gone") == []
 
 
 def test_the_forms_propose_what_a_run_has_seen(

@@ -3,12 +3,13 @@
 import pytest
 from kazoo.client import KazooClient
 
-from tests.zk.hbase_znodes import OTHER, SERVER, HBaseZNodes, prefixed
+from tests.zk.hbase_znodes import OTHER, SERVER, HBaseZNodes, prefixed, wal
 from walferry.protos import hbase_pb2 as pb
 from walferry.wal.names import ServerName
 from walferry.zk.cluster import cluster_id, live_servers, master
-from walferry.zk.errors import ClusterError, ZNodeValueError
-from walferry.zk.layout import ZNodes
+from walferry.zk.errors import ClusterError, StorageError, ZNodeValueError
+from walferry.zk.layout import QueueLayout, ZNodes
+from walferry.zk.queues import every_queue
 
 
 def test_live_servers_are_the_children_of_rs(zk: KazooClient, hbase: HBaseZNodes) -> None:
@@ -41,3 +42,33 @@ def test_a_wrong_parent_is_named_with_the_ensemble(zk: KazooClient) -> None:
 
 def test_the_cluster_id_is_read(zk: KazooClient, hbase: HBaseZNodes) -> None:
     assert str(cluster_id(zk, hbase.nodes)) in hbase.zk.get(hbase.nodes.hbaseid)[0].decode("latin-1")
+
+
+def as_it_lies(zk: KazooClient, nodes: ZNodes) -> None:
+    """A queue in the layout of `nodes`, and where there are locks one that is being claimed."""
+    zk.ensure_path(nodes.wal(SERVER, "p", wal(1)))
+    if nodes.locked:
+        zk.create(nodes.lock(SERVER))
+
+
+@pytest.mark.parametrize("actual", list(QueueLayout))
+@pytest.mark.parametrize("told", list(QueueLayout))
+def test_queues_that_lie_in_another_layout_than_was_told_are_refused(
+    zk: KazooClient, hbase: HBaseZNodes, actual: QueueLayout, told: QueueLayout
+) -> None:
+    as_it_lies(hbase.zk, ZNodes(hbase.nodes.base, actual))
+    nodes = ZNodes(hbase.nodes.base, told)
+    # Without its locks a classic cluster looks like one of 2.x; what is told is believed then.
+    if actual is told or (actual, told) == (QueueLayout.HBASE2, QueueLayout.CLASSIC):
+        assert [queue[1].peer_id for queue in every_queue(zk, nodes)] == ["p"]
+        return
+    with pytest.raises(StorageError, match="set queue_layout in the connection's extra to") as refused:
+        list(every_queue(zk, nodes))
+    assert str(actual) in str(refused.value).partition("extra to")[2].partition(";")[0]
+
+
+@pytest.mark.parametrize("name", ["lock", "peers"])
+def test_a_peer_may_have_the_name_of_a_lock_or_a_level(zk: KazooClient, hbase: HBaseZNodes, name: str) -> None:
+    hbase.add_peer(name)
+    hbase.add_wal(SERVER, name, wal(1))
+    assert [queue[1].peer_id for queue in every_queue(zk, hbase.nodes)] == [name]

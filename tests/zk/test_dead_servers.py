@@ -60,6 +60,17 @@ def test_a_claimed_queue_belongs_to_the_last_server_that_died(zk: KazooClient, a
     assert unclaimed(zk, at.nodes) == (OTHER,)
 
 
+def test_what_a_starting_server_has_adopted_from_walferry_s_pseudo_server_still_belongs_to_the_server_that_died(
+    zk: KazooClient, at: ClaimCluster
+) -> None:
+    """So do RegionServers of 2.0 to 2.4 with all that lies under a server that is not live."""
+    at.hbase.claim(DEAD, "p", by=WALFERRY_SERVER)
+    at.hbase.claim(WALFERRY_SERVER, f"p-{DEAD}", by=SERVER)
+    adopted = f"{SERVER}/p-{DEAD}-{WALFERRY_SERVER}"
+    found = {dead.name: {queue.ref for queue in dead.queues} for dead in find_dead(zk, at.nodes)}
+    assert found == {DEAD: {adopted, f"{DEAD}/q", f"{DEAD}/p-{OLDER}"}}
+
+
 def test_a_drained_queue_s_server_is_no_longer_there(zk: KazooClient, at: ClaimCluster) -> None:
     for queue_id in ("p", "q", f"p-{OLDER}"):
         at.hbase.claim(DEAD, queue_id, by=SERVER)

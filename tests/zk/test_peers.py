@@ -3,8 +3,9 @@
 import pytest
 from kazoo.client import KazooClient
 
-from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
+from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
 from walferry.protos import hbase_pb2 as pb
+from walferry.zk.dead_servers import find_dead, recovered_queues
 from walferry.zk.errors import MissingPeer, StorageError
 from walferry.zk.peers import read_peer, read_peers
 
@@ -59,6 +60,16 @@ def test_queues_of_a_peer_that_zookeeper_does_not_know_mean_peers_are_kept_elsew
     hbase.add_wal(SERVER, "p", wal(1))
     with pytest.raises(StorageError, match=r"peer\.storage\.impl=filesystem"):
         read_peer(zk, hbase.nodes, "p")
+
+
+def test_queues_without_a_znode_for_peers_are_nobody_s_orphans(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    """HBase with peers in the file system: none of them is gone, so none of their queues may be taken for an orphan."""
+    hbase.zk.delete(hbase.nodes.peers, recursive=True)
+    assert read_peers(zk, hbase.nodes).peers == ()
+    hbase.add_wal(SERVER, f"p-{DEAD}", wal(1, DEAD))
+    for look in (read_peers, recovered_queues, find_dead):
+        with pytest.raises(StorageError, match=r"peer\.storage\.impl=filesystem"):
+            look(zk, hbase.nodes)
 
 
 def test_no_peers_at_all_is_no_error(zk: KazooClient, hbase: HBaseZNodes) -> None:

@@ -54,7 +54,7 @@ def test_an_unparsable_position_stops_its_own_wal_only(zk: KazooClient, hbase: H
 def test_what_is_no_wal_is_named_and_left_out(zk: KazooClient, hbase: HBaseZNodes) -> None:
     hbase.add_wal(SERVER, "p", wal(1))
     hbase.zk.create(f"{hbase.nodes.queue(SERVER, 'p')}/lock")
-    hbase.zk.create(hbase.nodes.queue(SERVER, "lock"))
+    hbase.zk.create(hbase.nodes.queue(SERVER, "-no-peer"))
     (queue,) = read_queues(zk, hbase.nodes, "p")
     assert [queued.name.text for queued in queue.wals] == [wal(1)]
     assert "lock" in queue.problems[0]

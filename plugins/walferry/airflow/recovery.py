@@ -24,10 +24,10 @@ from walferry.zk import claims
 from walferry.zk.client import children, connected
 from walferry.zk.cluster import live_servers
 from walferry.zk.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
-from walferry.zk.errors import LeaseHeld, LiveServer, NoTarget, PeerError, ZkError
+from walferry.zk.errors import LeaseHeld, LiveServer, MissingPeer, NoTarget, PeerError, UnmanagedPeer, ZkError
 from walferry.zk.lease import acquire
 from walferry.zk.orphans import delete_queue
-from walferry.zk.peers import check_shippable, read_peer
+from walferry.zk.peers import check_shippable, read_peer, read_peers
 
 MAX_LEFT = 20  # reasons why a claim left other peers' queues, kept in Airflow's database
 MAX_SERVERS = 500  # of one run: Airflow maps over 1024 at most
@@ -49,16 +49,34 @@ class Found:
 def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found:
     """The dead servers of a run: the one asked for, else those that its events have announced, else all there are now.
 
-    Raises InputError for what is no server or a live one, ZkError.
+    Raises InputError for what is no server, a live one, or one with queues of ours that must not be shipped, ZkError.
     """
     with connected(source.quorum) as zk:
         dead = [server.name for server in find_dead(zk, source.nodes)]
         alive = {str(server) for server in live_servers(zk, source.nodes)}
-    wanted = {pick_server(asked, dead, alive)} if asked.strip() else set(announced) or set(dead)
+        wanted = {pick_server(asked, dead, alive)} if asked.strip() else set(announced) or set(dead)
+        others = {server: _why_left(zk, source, server) for server in sorted(wanted - set(dead))}
+        notes = [f"Left out: {problem}" for problem in read_peers(zk, source.nodes).problems]
     servers = sorted(wanted & set(dead))
-    notes = [f"Server {server}: no queue of it is left, they were all handled before." for server in sorted(wanted - set(dead))]
+    for server, reasons in others.items():
+        ours = [str(reason) for reason in reasons if not isinstance(reason, (UnmanagedPeer, MissingPeer))]
+        if asked.strip() and ours:
+            raise InputError(f"server {server} has queues, but they must not be shipped now: {'; '.join(ours)}")
+        nothing = "no queue of it is left: they were all handled before, or it never had one (compare the start code)."
+        notes.append(f"Server {server}: {'; '.join(map(str, reasons)) or nothing}")
     notes += [f"Server {server} is left to another run: trigger one." for server in servers[MAX_SERVERS:]]
     return Found(servers[:MAX_SERVERS], notes)
+
+
+def _why_left(zk: KazooClient, source: SourceCluster, server: str) -> list[ZkError]:
+    """Why the queues that came from a dead server may not be shipped, peer by peer; empty if there are none."""
+    reasons: list[ZkError] = []
+    for peer_id in sorted({queue.peer_id for queue in recovered_queues(zk, source.nodes) if queue.dead_server == server}):
+        try:
+            check_shippable(read_peer(zk, source.nodes, peer_id))
+        except ZkError as error:
+            reasons.append(error)
+    return reasons
 
 
 def claim(source: SourceCluster, server: str, run_id: str) -> dict[str, Any]:
@@ -133,8 +151,9 @@ def deal_with_orphans(source: SourceCluster, orphans: Iterable[Queue], delete: b
     for queue, groups in _files(source, orphans):
         if delete:
             with connected(source.quorum) as zk:
-                if any(_is_one_of(lies, [queue]) for lies in recovered_queues(zk, source.nodes, queue["peer"])):
-                    delete_queue(zk, source, _ref(queue), f"run {run_id} on {socket.gethostname()}")
+                for lies in recovered_queues(zk, source.nodes, queue["peer"]):  # it may have been moved since it was chosen
+                    if _is_one_of(lies, [queue]):
+                        delete_queue(zk, source, lies.ref, f"run {run_id} on {socket.gethostname()}")
         lines.append(recovery_report.orphan(queue, groups, "deleted" if delete else "left; delete_orphan would delete it"))
     return lines
 
@@ -234,10 +253,6 @@ def _claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
     if queue.server == WALFERRY_SERVER:
         return "Walferry"
     return "HBase or Walferry" if source.nodes.locked else "HBase"
-
-
-def _ref(queue: Queue) -> str:
-    return f"{queue['server']}/{queue['queue']}"
 
 
 def _files(source: SourceCluster, queues: Iterable[Queue]) -> list[tuple[Queue, tuple[GroupPlan, ...]]]:

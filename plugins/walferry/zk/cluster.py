@@ -1,13 +1,14 @@
 """What an HBase cluster says of itself in ZooKeeper."""
 
 import uuid
+from collections.abc import Iterable
 
 from kazoo.client import KazooClient
 
 from walferry.wal.names import ServerName
 from walferry.zk.client import Watch, children, hosts, read
 from walferry.zk.errors import ClusterError, StorageError, ZNodeValueError
-from walferry.zk.layout import ZNodes
+from walferry.zk.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
 from walferry.zk.values import decode_cluster_id, decode_master
 
 
@@ -51,14 +52,45 @@ def master(zk: KazooClient, nodes: ZNodes) -> ServerName:
 
 
 def check_storage(zk: KazooClient, nodes: ZNodes) -> None:
-    """Raises StorageError if the cluster's replication queues are not kept in ZooKeeper."""
+    """Raises StorageError if the cluster's replication queues or peers are not kept in ZooKeeper."""
     if zk_has(zk, nodes.queues):
+        # HBase makes the znode with the first peer, and never deletes it.
+        if not zk_has(zk, nodes.peers) and (queue := _any_queue(zk, nodes)) is not None:
+            raise StorageError(
+                f"there are queues ({queue}), but no {nodes.peers} on {hosts(zk)}: peers are kept elsewhere "
+                "(hbase.replication.peer.storage.impl=filesystem). Walferry reads peers from ZooKeeper only"
+            )
         return
     cluster_id(zk, nodes)
     raise StorageError(
         f"{nodes.queues} is not there on {hosts(zk)}: this cluster keeps its replication queues elsewhere (HBase 3 in table "
         "hbase:replication) or has never had a peer. Walferry serves HBase 2.x with queues in ZooKeeper"
     )
+
+
+def check_layout(zk: KazooClient, nodes: ZNodes, server: str, found: Iterable[str]) -> None:
+    """Raises StorageError if what was found as a server's queues shows that the cluster has another layout."""
+    classic_peers, other = QueueLayout.CLASSIC_PEERS, "2.x or classic"
+    if nodes.layout is classic_peers:
+        wrong, layout = set(children(zk, nodes.queue_server(server)) or ()) - {LOCK, PEERS_LEVEL}, other
+    elif PEERS_LEVEL in found:
+        wrong, layout = {PEERS_LEVEL}, str(classic_peers)
+    elif LOCK in found and not nodes.locked:
+        wrong, layout = {LOCK}, str(QueueLayout.CLASSIC)
+    else:
+        return
+    if wrong and not any(zk_has(zk, nodes.peer(name)) for name in wrong & {LOCK, PEERS_LEVEL}):  # a peer may be called so
+        raise StorageError(
+            f"{nodes.queue_server(server)} has {min(wrong)}, which the layout {nodes.layout} does not have: set queue_layout in "
+            f"the connection's extra to {layout}; if it was left from before an upgrade to 2.x, delete it. Nothing was changed"
+        )
+
+
+def _any_queue(zk: KazooClient, nodes: ZNodes) -> str | None:
+    for server in children(zk, nodes.queues) or ():
+        for name in children(zk, nodes.server_queues(server)) or ():
+            return nodes.queue(server, name)
+    return None
 
 
 def zk_has(zk: KazooClient, path: str) -> bool:

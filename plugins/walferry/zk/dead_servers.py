@@ -44,8 +44,14 @@ class RecoveredQueue:
 
     @property
     def dead_server(self) -> str:
-        """Whose death made it a recovered queue: the last one, if it came through several servers."""
-        return parse_queue_id(self.queue_id).dead_servers[-1] if self.claimed else self.server
+        """Whose death made it a recovered queue: the last one, if it came through several servers.
+
+        Walferry's own pseudo server has never died: a RegionServer of 2.0 to 2.4 that starts adopts what is queued there.
+        """
+        if not self.claimed:
+            return self.server
+        died = parse_queue_id(self.queue_id).dead_servers
+        return next((server for server in reversed(died) if server != WALFERRY_SERVER), died[-1])
 
 
 @dataclass(frozen=True)

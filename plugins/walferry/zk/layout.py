@@ -5,6 +5,7 @@ from enum import StrEnum
 from urllib.parse import quote
 
 LOCK = "lock"
+PEERS_LEVEL = "peers"
 
 
 class QueueLayout(StrEnum):
@@ -73,7 +74,7 @@ class ZNodes:
 
     def server_queues(self, server: str) -> str:
         """Parent of a server's queues."""
-        level = "/peers" if self.layout is QueueLayout.CLASSIC_PEERS else ""
+        level = f"/{PEERS_LEVEL}" if self.layout is QueueLayout.CLASSIC_PEERS else ""
         return f"{self.queues}/{server}{level}"
 
     def is_queue(self, name: str) -> bool:

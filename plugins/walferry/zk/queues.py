@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 
 from walferry.wal.names import WalName, parse_wal_name
 from walferry.zk.client import Watch, children, read, read_all
-from walferry.zk.cluster import check_storage, live_servers
+from walferry.zk.cluster import check_layout, check_storage, live_servers
 from walferry.zk.errors import PositionError, QueuesMoving
 from walferry.zk.layout import ZNodes
 from walferry.zk.queue_ids import QueueId, parse_queue_id
@@ -96,9 +96,11 @@ def peer_queues(zk: KazooClient, nodes: ZNodes, peer_id: str, watch: Watch | Non
 
 
 def every_queue(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> Iterator[tuple[str, QueueId, str]]:
-    """As `peer_queues`, of all peers."""
+    """As `peer_queues`, of all peers. Raises StorageError if the queues do not lie as the layout says."""
     for server in children(zk, nodes.queues, watch) or ():
-        for name in children(zk, nodes.server_queues(server), watch) or ():
+        names = children(zk, nodes.server_queues(server), watch) or ()
+        check_layout(zk, nodes, server, names)
+        for name in names:
             if not nodes.is_queue(name):
                 continue
             try:
