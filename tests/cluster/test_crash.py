@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from embedded.client import even_splits
 from embedded.wire import delete_row, put
 from tests.cluster.spark_runs import Job, run
 from tests.cluster.walferry_runs import WalTruth, await_progress, plan, positions, roll
@@ -30,7 +31,7 @@ class Backlog:
 
     def refill(self) -> None:
         while sum(w.bytes_left for g in plan(self._sides.at, self._peer).groups for w in g.wals) < TABLES_AHEAD * ROWS * 1000:
-            table = self._both()
+            table = self._both(splits=even_splits(8))  # regions for all lanes: entries are not acknowledged in the WAL's order
             self._sides.source.put_many(table, ROWS, ["f:a"], value_bytes=1000, batch=20)
             self._sides.source.put_many(table, 200, ["l:b"], batch=20)
             self.tables.append(table)

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from embedded.client import even_splits
 from tests.cluster.proxy import proxied_zookeeper
 from tests.cluster.test_shipping import eventually
 from tests.cluster.walferry_runs import Shipping, WalTruth, await_progress, plan, positions, roll, ship_one
@@ -22,7 +23,7 @@ def backlog(sides, both):
     """`backlog(peer)` → name of a table whose rows are queued for the peer, and the truth about its WALs."""
 
     def write(peer: str, rows: int = ROWS) -> tuple[str, WalTruth]:
-        table = both()
+        table = both(splits=even_splits(8))  # regions for all lanes: entries are not acknowledged in the WAL's order
         sides.source.put_many(table, rows, ["f:a"], value_bytes=1000, batch=20)
         roll(sides.at, peer)
         truth = WalTruth(sides.at, peer, sides.source, sides.slave)
@@ -73,6 +74,27 @@ def test_while_the_slave_is_away_nothing_moves_and_the_run_after_ships_it(sides,
     proxied.sink.mend()
     if what == "zookeeper and server":
         proxied.zookeeper.mend()
+    assert ship_one(sides.at, proxied_peer, roll_first=False, run_id="again").status is Status.DONE
+    assert sides.source.compare(table, sides.slave).same
+
+
+def test_a_slave_that_goes_silent_while_a_window_is_handed_out_has_all_before_the_position(
+    sides, proxied, proxied_peer, backlog
+):
+    """Some lanes have entries of the window then, others none yet, and those may lie before."""
+    table, truth = backlog(proxied_peer, 8000)
+    proxied.sink.requests.hold_after(1 << 20)
+    with Shipping(sides.at, proxied_peer, roll_first=False, limits=SMALL, lanes=8, deadline=8) as shipping:
+        proxied.sink.requests.await_held()
+        time.sleep(3)  # for some registrations
+        proxied.sink.cut()
+        summary = shipping.summary()
+    assert summary.status is Status.FAILED, summary.error
+    truth.check()
+    assert truth.unfinished
+
+    proxied.sink.requests.let_go()
+    proxied.sink.mend()
     assert ship_one(sides.at, proxied_peer, roll_first=False, run_id="again").status is Status.DONE
     assert sides.source.compare(table, sides.slave).same
 
