@@ -189,6 +189,45 @@ def test_a_claim_is_waited_for(failover, dead: HBaseZNodes, spark: Spark, rival:
     assert len(spark.commands) == 2
 
 
+def test_a_drain_that_the_deadline_ends_has_failed_and_drains_the_rest_when_it_is_cleared(
+    failover, clear, dead: HBaseZNodes, spark: Spark
+):
+    spark.late = {group(OTHER): 2}
+    ended = failover(server=OTHER)
+    drain = ("drain", f"{SERVER}/p-{OTHER}")
+    assert (ended.state, ended.tasks[drain], ended.tries[drain]) == ("failed", "failed", 1)
+    assert ended.report["failures"] == [f"{SERVER}/p-{OTHER}: 1 WAL left: {group(OTHER)}: the deadline came first"]
+    ended = clear("regionserver_failover", ended, "drain")
+    assert (ended.state, ended.tasks[drain], ended.tries[drain]) == ("failed", "failed", 2)
+    ended = clear("regionserver_failover", ended, "drain")
+    assert (ended.state, ended.tasks[drain], ended.tries[drain]) == ("success", "success", 3)
+    assert ended.report["totals"]["completedRecoverQueues"] == 1
+    assert dead.queued("p")[1:] == [dead.nodes.wal(DEAD, "p", wal(timestamp, DEAD)) for timestamp in (1, 2)]
+    assert len({command[command.index("--run-id") + 1] for command in spark.commands}) == 1
+
+
+def test_a_late_drain_that_is_cleared_when_somebody_else_has_drained_it_is_a_success(
+    failover, clear, dead: HBaseZNodes, at: SourceCluster, spark: Spark, monkeypatch: pytest.MonkeyPatch
+):
+    spark.late = {group(OTHER): 1}
+    ended = failover(server=OTHER)
+    assert ended.state == "failed"
+    spark._ship("p", group(OTHER))
+    monkeypatch.setattr(Spark, "submit", lambda *_: None)  # as the job does: nothing is queued, so it writes no summary
+    assert clear("regionserver_failover", ended, "drain").state == "success"
+
+
+def test_a_cleared_drain_whose_job_is_killed_is_tried_again_whatever_the_job_before_has_left(
+    failover, clear, dead: HBaseZNodes, spark: Spark
+):
+    spark.broken = {group(OTHER): "table t does not exist there"}
+    ended = failover(server=OTHER)
+    spark.broken, spark.killed = {}, 1
+    ended = clear("regionserver_failover", ended, "drain")
+    assert ended.state == "success", ended.report
+    assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 3
+
+
 def test_a_peer_that_is_enabled_after_the_claim_is_left_and_told(
     failover, dead: HBaseZNodes, spark: Spark, monkeypatch: pytest.MonkeyPatch
 ):
