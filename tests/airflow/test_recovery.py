@@ -31,6 +31,7 @@ from .recovery_stubs import (
     new_client,
     other,
     rival,
+    rival_claim,
     spark,
     states,
     zk,
@@ -226,6 +227,32 @@ def test_a_cleared_drain_whose_job_is_killed_is_tried_again_whatever_the_job_bef
     ended = clear("regionserver_failover", ended, "drain")
     assert ended.state == "success", ended.report
     assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 3
+
+
+def test_a_cleared_run_that_has_fewer_servers_is_not_failed_by_what_an_earlier_try_left(
+    failover, clear, dead: HBaseZNodes, at: SourceCluster, spark: Spark, other: KazooClient
+):
+    rival = rival_claim(at, other, OTHER)
+    ended = failover()
+    assert states(ended, "claim") == {DEAD: "success", OTHER: "failed"}
+    rival.release()
+    ended = clear("regionserver_failover", ended)
+    assert ended.state == "success", ended.report
+    assert [server["server"] for server in ended.report["servers"]] == [OTHER]
+    assert dead.queued("p") == [dead.nodes.wal(SERVER, "p", wal(9))]
+
+
+def test_a_cleared_run_does_not_take_what_an_earlier_try_has_claimed_for_claimed(
+    failover, clear, dead: HBaseZNodes, at: SourceCluster, spark: Spark, other: KazooClient
+):
+    spark.broken = {group(OTHER): "table t does not exist there"}
+    ended = failover()
+    assert states(ended, "claim") == {DEAD: "success", OTHER: "success"}
+    spark.commands, spark.broken = [], {}
+    rival_claim(at, other, OTHER)
+    ended = clear("regionserver_failover", ended)
+    assert [reason.partition(":")[0] for reason in ended.report["failures"]] == [f"claim of {OTHER}"]
+    assert spark.commands == []
 
 
 def test_a_peer_that_is_enabled_after_the_claim_is_left_and_told(
