@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,6 +118,43 @@ def test_a_drain_waits_for_another_run_that_has_the_queue_in_hand(
     released.join()
     assert ended.state == "success", ended.report
     assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 1
+
+
+@pytest.fixture
+def nothing_to_ship(dead: HBaseZNodes, tmp_path: Path) -> None:
+    """The WALs of OTHER, and of SERVER, which rolls another, are empty."""
+    (tmp_path / "oldWALs").mkdir()
+    for name in (wal(5, OTHER), wal(9)):
+        (tmp_path / "oldWALs" / name).touch()
+    dead.add_wal(SERVER, "p", wal(10))
+
+
+def test_a_queue_with_nothing_to_ship_that_a_killed_plan_still_holds_is_left_to_a_drain_that_waits_for_it(
+    failover, dead: HBaseZNodes, nothing_to_ship: None, at: SourceCluster, spark: Spark, other: KazooClient, later, monkeypatch
+):
+    lease = acquire(other, at.nodes, "p", group(OTHER), "plan of a run that was killed", at.root)
+    plan = recovery.plan
+
+    def plan_and_let_it_go_later(*args: Any) -> Any:
+        later(5, lease.release)
+        return plan(*args)
+
+    monkeypatch.setattr(recovery, "plan", plan_and_let_it_go_later)
+    ended = failover(server=OTHER)
+    assert ended.state == "success", ended.report
+    assert spark.shipped == [("p", [group(OTHER)])]
+
+
+def test_a_batch_starts_no_job_for_a_group_with_nothing_to_ship_that_somebody_holds(
+    dead: HBaseZNodes, nothing_to_ship: None, at: SourceCluster, other: KazooClient
+):
+    with (
+        acquire(other, at.nodes, "p", group(OTHER), "run x", at.root),
+        acquire(other, at.nodes, "p", group(SERVER), "plan of a batch that was killed", at.root),
+    ):
+        planned = batch.plan(at, "p", "r.1")
+    assert (planned["groups"], planned["only"], planned["swept"]) == (1, [group(DEAD)], 0)
+    assert batch.plan(at, "p", "r.2")["swept"] == 2
 
 
 def test_a_queue_that_somebody_holds_until_the_deadline_fails(
@@ -240,6 +278,7 @@ def test_a_cleared_run_that_has_fewer_servers_is_not_failed_by_what_an_earlier_t
     assert ended.state == "success", ended.report
     assert [server["server"] for server in ended.report["servers"]] == [OTHER]
     assert dead.queued("p") == [dead.nodes.wal(SERVER, "p", wal(9))]
+    assert clear("regionserver_failover", ended).state == "success"
 
 
 def test_a_cleared_run_does_not_take_what_an_earlier_try_has_claimed_for_claimed(

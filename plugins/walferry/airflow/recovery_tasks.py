@@ -1,7 +1,7 @@
 """What the DAGs of recovery have in common: claim → plan → drain → clean up → report, and their parameters.
 
     claim       mapped by server; a retry of the same run goes on with its claim, another run's claim is waited for
-    plan        the queues where they lie now; what has nothing to ship leaves them here
+    plan        the queues where they lie now; what has nothing to ship leaves them here, unless somebody holds it
     drain       mapped by queue: a Spark job each
     clean_up    the znodes of the dead servers, once they are empty
     report      ends as failed if a queue was not drained; the run does, too

@@ -127,8 +127,8 @@ class ShipWalsOperator(SparkSubmitOperator):
         late = [s.group for s in after if s.status == "deadline" and s not in before]
         if late:
             raise AirflowFailException(
-                f"peer {self.peer}: the deadline of {self.deadline} s came before all of {', '.join(late)} was shipped. The rest is "
-                "still queued: clear this task, and it goes on from there"
+                f"peer {self.peer}: the deadline of {self.deadline} s came before all of {', '.join(late)} was shipped. The rest "
+                "is still queued: clear this task, and it goes on from there"
             )
 
     def _summaries(self, source: SourceCluster) -> list[GroupSummary]:
