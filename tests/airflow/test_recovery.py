@@ -212,6 +212,23 @@ def test_a_claim_of_another_run_s_is_refused_and_the_other_servers_are_recovered
     assert dead.zk.get_children(dead.nodes.server_queues(DEAD)) == ["p", "q"]
 
 
+def test_runs_of_two_dags_are_two_runs_even_if_somebody_gives_them_the_same_id(
+    failover, drain, dead: HBaseZNodes, spark: Spark, monkeypatch: pytest.MonkeyPatch
+):
+    claim, claimed_by = recovery.claim, []
+
+    def claim_and_note(*args: Any) -> dict[str, Any]:
+        claimed_by.append(args[2])
+        return claim(*args)
+
+    monkeypatch.setattr(recovery, "claim", claim_and_note)
+    by_hand = drain(peer="q")
+    by_itself = failover(server=DEAD)
+    runs = [f"drain_recovered_queue/{by_hand.run_id}", f"regionserver_failover/{by_itself.run_id}"]
+    assert claimed_by == runs
+    assert [command[command.index("--run-id") + 1] for command in spark.commands] == [f"{run}.1" for run in runs]
+
+
 def test_a_claim_is_waited_for(failover, dead: HBaseZNodes, spark: Spark, rival: Hold, monkeypatch: pytest.MonkeyPatch):
     claim, tries = recovery.claim, []
 

@@ -119,6 +119,7 @@ def test_a_named_peer_is_the_only_one_and_the_deadline_bounds_job_and_task(run, 
     command = cluster.commands[0]
     assert command[command.index("--peer") + 1] == "c"
     assert command[command.index("--deadline") + 1] == "60"
+    assert command[command.index("--run-id") + 1] == f"replicate_peer/{ended.run_id}.1"  # other DAGs may have runs of this id
     assert cluster.timeouts == [60 + STARTUP_S]
 
 

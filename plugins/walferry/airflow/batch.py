@@ -50,6 +50,11 @@ class Rolled:
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
+def run_of(ti: Any) -> str:
+    """Which run of which DAG a task is of. Run ids are one DAG's own, and whoever triggers two may give both the same."""
+    return f"{ti.dag_id}/{ti.run_id}"
+
+
 def managed_peers(source: SourceCluster) -> list[str]:
     """Ids of the peers that are Walferry's, sorted; a peer that cannot be read is logged and left out."""
     with connected(source.quorum) as zk:
@@ -93,8 +98,8 @@ def plan(source: SourceCluster, peer_id: str, run_id: str) -> dict[str, Any]:
     """What there is to ship, in a few figures that fit Airflow's database. Raises PeerError, ZkError.
 
     `groups` counts the WAL groups that need a job. Those that do not are done with here: an idle server's WALs have no entries.
-    Dead servers' groups that another run has in hand are left to it; `only` names the others then. What has nothing to ship and is
-    held by somebody is left to them, or to the next batch.
+    Dead servers' groups that another run has in hand are left to it; `only` names the others then. What has nothing to ship and
+    is held by somebody is left to them, or to the next batch.
     """
     nodes = source.nodes
     with connected(source.quorum) as zk:

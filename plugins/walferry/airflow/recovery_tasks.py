@@ -87,28 +87,29 @@ def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> N
 @task(map_index_template="{{ task.op_kwargs['server'] }}", retries=CLAIM_RETRIES, retry_delay=timedelta(seconds=15))
 def claim(server: str) -> dict[str, Any]:
     """Claim the server's queues; what this returns is recovery.claim's, and the `task` that it is of."""
-    from walferry.airflow import recovery
+    from walferry.airflow import batch, recovery
 
-    context = get_current_context()
+    ti = get_current_context()["ti"]
     with telling(f"claim of {server}"):
-        claimed = recovery.claim(source(), server, context["run_id"])
+        claimed = recovery.claim(source(), server, batch.run_of(ti))
     print(f"{server}: {claimed['moved']} queues moved by this try, {len(claimed['queues'])} to drain.")
     for queue in claimed["queues"]:
         print(f"  {queue['server']}/{queue['queue']}: {queue['wals']} WALs")
     for why in claimed["left"]:
         print(f"  left to others: {why}")
-    return {"task": _name(context["ti"]), **claimed}
+    return {"task": _name(ti), **claimed}
 
 
 # Also if a claim failed: the other servers' queues are drained all the same, and the report tells.
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def plan(servers: Sequence[str] | None, claims: Any, queues: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
     """The arguments of the drains, queue by queue; the XCom `drains` has all queues, also those that need none."""
-    from walferry.airflow import recovery
+    from walferry.airflow import batch, recovery
 
     context = get_current_context()
-    claimed = _that_succeeded(list(claims[:]) if claims else (), _states(context["ti"]))  # by one request
-    run_id = f"{context['run_id']}.{context['ti'].try_number}"  # a cleared plan begins a new count
+    ti = context["ti"]
+    claimed = _that_succeeded(list(claims[:]) if claims else (), _states(ti))  # by one request
+    run_id = f"{batch.run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
     unclaimed = set(servers or ()) - {claim["server"] for claim in claimed}
     wanted = queues if queues is not None else [queue for claim in claimed for queue in claim["queues"]]
     drains = recovery.plan(source(), wanted, unclaimed, run_id)
@@ -117,21 +118,20 @@ def plan(servers: Sequence[str] | None, claims: Any, queues: list[dict[str, Any]
         what = f"{figures['wals']} WALs, {figures['bytes']:,} bytes to ship" if figures else drain["problem"]
         print(f"{drain['server']}/{drain['queue']}: {what}")
     recovery.propose(source(), context["params"]["source_conn_id"])
-    context["ti"].xcom_push("drains", drains)
+    ti.xcom_push("drains", drains)
     return [{name: drain[name] for name in ("peer", "plan", "groups")} for drain in recovery.to_ship(drains)]
 
 
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def clean_up() -> list[str]:
     """Remove the queues and znodes of dead servers that are empty now, unless somebody else claims the server."""
-    from walferry.airflow import recovery
+    from walferry.airflow import batch, recovery
 
-    context = get_current_context()
-    ti = context["ti"]
+    ti = get_current_context()["ti"]
     drains = ti.xcom_pull(task_ids="plan", key="drains") or []
     claims = _that_succeeded(ti.xcom_pull(task_ids=["claim"]), _states(ti))
     servers = {*(claim["server"] for claim in claims), *(drain["dead_server"] for drain in drains if drain["plan"])}
-    removed = recovery.clean_up(source(), sorted(servers), context["run_id"])
+    removed = recovery.clean_up(source(), sorted(servers), batch.run_of(ti))
     print(f"Removed: {', '.join(removed) or 'nothing'}.")
     return removed
 
