@@ -14,6 +14,7 @@ from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, wal
 from walferry.airflow import batch, recovery, recovery_tasks
+from walferry.airflow.operators.ship_wals import KEPT_S
 from walferry.source import SourceCluster
 from walferry.zk.dead_servers import WALFERRY_SERVER
 from walferry.zk.hold import Hold
@@ -46,6 +47,7 @@ def test_all_dead_servers_queues_are_claimed_drained_and_tidied_up(failover, dea
     ended = failover()
     assert ended.state == "success", ended.report
     assert spark.shipped == [("p", [group(DEAD)]), ("p", [group(OTHER)]), ("q", [group(DEAD)])]
+    assert [command[command.index("--keep") + 1] for command in spark.commands] == [str(KEPT_S)] * 3
     assert states(ended, "claim") == {DEAD: "success", OTHER: "success"}
     assert set(states(ended, "drain")) == {
         f"{WALFERRY_SERVER}/p-{DEAD}", f"{WALFERRY_SERVER}/q-{DEAD}", f"{SERVER}/p-{OTHER}"

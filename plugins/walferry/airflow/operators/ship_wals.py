@@ -33,6 +33,8 @@ BROKEN_WALS = Param(
     "missing ends with its last whole entry. quarantine: the file is copied to the connection's quarantine folder, what follows "
     "the damage in it is given up, and the group goes on.",
 )
+# Before its report a recovery may have other queues to drain, or to wait for, and each may take the longest deadline, 7 days.
+KEPT_S = 8 * 86400
 STARTUP_S = 120  # what a job may take beside its deadline: Spark's start, the last answers of the slave, the summaries
 
 
@@ -91,6 +93,7 @@ class ShipWalsOperator(SparkSubmitOperator):
             *("--source", source.to_json(), "--peer", self.peer),
             *("--run-id", self.plan["run_id"], "--deadline", str(int(self.deadline))),
             f"--broken-wals={self.broken_wals}",
+            *(("--keep", str(KEPT_S)) if self.groups else ()),
             *(f"--group={group}" for group in self.groups or self.plan.get("only", ())),
         ]
         free = self._await_free(source)
