@@ -90,11 +90,12 @@ def drain_recovered_queue() -> None:
     @task
     def gone_peers(queues: list[dict[str, Any]]) -> list[str]:
         """Report the queues whose peer is gone, or delete them."""
-        from walferry.airflow import recovery
+        from walferry.airflow import batch, recovery
 
         context = get_current_context()
-        orphans = context["ti"].xcom_pull(task_ids="select", key="orphans") or []
-        lines = recovery.deal_with_orphans(source(), orphans, context["params"]["delete_orphan"], context["run_id"])
+        ti = context["ti"]
+        orphans = ti.xcom_pull(task_ids="select", key="orphans") or []
+        lines = recovery.deal_with_orphans(source(), orphans, context["params"]["delete_orphan"], batch.run_of(ti))
         print("\n".join(lines) or "There are none.")
         return lines
 

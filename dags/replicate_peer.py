@@ -118,9 +118,8 @@ def replicate_peer() -> None:
     def plan(peer: str) -> dict[str, Any]:
         from walferry.airflow import batch
 
-        context = get_current_context()
-        run_id = f"{context['run_id']}.{context['ti'].try_number}"  # a cleared plan begins a new count
-        return batch.plan(_source(), peer, run_id)
+        ti = get_current_context()["ti"]
+        return batch.plan(_source(), peer, f"{batch.run_of(ti)}.{ti.try_number}")  # a cleared plan begins a new count
 
     @task(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
     def report(peer: str, planned: dict[str, Any] | None) -> None:

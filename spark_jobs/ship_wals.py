@@ -30,6 +30,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--peer", required=True, help="id of the managed peer")
     parser.add_argument("--group", action="append", dest="groups", help="a WAL group to ship; repeat it for more (default all)")
     parser.add_argument("--run-id", required=True, help="under which name the summary is kept; a retry has the same")
+    parser.add_argument("--keep", type=float, help="seconds for which the summary is kept at least (default: deadline + an hour)")
     parser.add_argument("--deadline", type=float, default=3600.0, help="seconds after which nothing more is read (default 3600)")
     parser.add_argument(
         "--broken-wals", choices=["stop", "whole-entries", "quarantine"], default="stop",
@@ -83,7 +84,7 @@ def _run(args: argparse.Namespace) -> int:
     with connected(source.quorum) as zk:
         check_shippable(read_peer(zk, nodes, args.peer))
         plan = plan_peer(zk, nodes, WalStore(source.wal_root), args.peer, args.groups)
-        begin_run(zk, source, args.peer, args.run_id)
+        begin_run(zk, source, args.peer, args.run_id, args.deadline + 3600 if args.keep is None else args.keep)
     if not plan.groups:
         print(f"peer {args.peer}: no closed WALs are queued" + (f" in {', '.join(args.groups)}" if args.groups else ""))
         return 0

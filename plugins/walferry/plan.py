@@ -133,24 +133,33 @@ def plan_peer(
     return PeerPlan(peer_id, tuple(_plan(store, g) for g in found))
 
 
-def sweep(zk: KazooClient, nodes: ZNodes, root: str, plan: PeerPlan, holder: str) -> int:
-    """Take the WALs of groups that have nothing to ship out of their queues, under each group's lease; how many these were.
+@dataclass(frozen=True)
+class Swept:
+    """How many WALs were taken out of their queues, and the groups of which none was because somebody else holds them."""
 
-    An idle server's rolled WALs are empty: they need no Spark job. A group that somebody else holds is left to them.
+    wals: int
+    held: tuple[GroupPlan, ...]
+
+
+def sweep(zk: KazooClient, nodes: ZNodes, root: str, plan: PeerPlan, holder: str) -> Swept:
+    """Take the WALs of groups that have nothing to ship out of their queues, under each group's lease.
+
+    An idle server's rolled WALs are empty: they need no Spark job. Who holds a group may also be dead, its session not yet ended.
     """
-    swept = 0
+    swept, held = 0, []
     for group in plan.groups:
         if not group.finished:
             continue
         try:
             lease = acquire(zk, nodes, plan.peer_id, group.group, holder, root)
         except LeaseHeld:
+            held.append(group)
             continue
         try:
             swept += sum(lease.remove_wal(wal.name) for wal in group.wals)
         finally:
             lease.release()
-    return swept
+    return Swept(swept, tuple(held))
 
 
 def _plan(store: WalStore, group: GroupCandidates) -> GroupPlan:

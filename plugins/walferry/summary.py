@@ -3,26 +3,35 @@
 While a Spark task ships a WAL group it keeps its summary in a znode of our own root, so progress can be watched and the
 summary comes back whatever the master and deploy mode:
 
+    <root>/runs/<quoted znode parent>/<peer>/<quoted run id>                    until when it is kept, in s since the epoch
     <root>/runs/<quoted znode parent>/<peer>/<quoted run id>/<quoted group>     GroupSummary as JSON
 
 A retry of the same run goes on counting where the killed attempt's last summary stopped.
+
+While a dead server's queues are drained, job by job, hundreds of batches of the same peer may begin and end. So each job says how
+long its run is to be kept; of the runs whose time is over the newest are.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from walferry.source import SourceCluster
-from walferry.zk.client import children, read, read_all, retried
+from walferry.zk.client import ZNode, children, read, read_all, retried
 from walferry.zk.layout import quoted
 
-RUNS_KEPT = 20  # of one peer; older ones are deleted when a new run begins
+RUNS_KEPT = 20  # of one peer: the newest
+RUNS_AT_MOST = 200  # of one peer, those among them that have to be kept longer
+
+log = logging.getLogger(__name__)
 
 
 class Status(StrEnum):
@@ -85,24 +94,40 @@ class GroupSummary:
         return cls(**{**values, "status": Status(values["status"])})
 
 
-def begin_run(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str) -> None:
-    """Make the run's znode, and delete the oldest runs of the peer beyond RUNS_KEPT. Raises ConnectError."""
-    retried(zk, zk.ensure_path, _run_path(source, peer_id, run_id))
+def begin_run(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str, keep_s: float) -> None:
+    """Make the run's znode, to be kept for `keep_s` at least, and delete runs of the peer that need not be kept any more.
+
+    Raises ConnectError.
+    """
+    _put(zk, _run_path(source, peer_id, run_id), str(int(time.time() + keep_s)).encode())
     parent = _run_path(source, peer_id, "").rstrip("/")
     names = children(zk, parent) or []
-    born = sorted(
-        (znode.stat.czxid, name)
-        for name, znode in zip(names, read_all(zk, [f"{parent}/{name}" for name in names]), strict=True)
-        if znode is not None
-    )
-    for _, name in born[:-RUNS_KEPT]:
-        retried(zk, zk.delete, f"{parent}/{name}", recursive=True)
+    znodes = dict(zip(names, read_all(zk, [f"{parent}/{name}" for name in names]), strict=True))
+    for name in _superfluous({name: znode for name, znode in znodes.items() if znode is not None}):
+        try:
+            retried(zk, zk.delete, f"{parent}/{name}", recursive=True)
+        except NotEmptyError:  # somebody writes to it after all: it is for the next run to delete
+            log.info("the summaries of %s are written to while they are being deleted", name)
+
+
+def _superfluous(runs: Mapping[str, ZNode]) -> list[str]:
+    """Those of the runs that go: all but the newest, and those that have to be kept longest."""
+    by_age = sorted(runs, key=lambda name: runs[name].stat.czxid, reverse=True)
+    others = sorted(by_age[RUNS_KEPT:], key=lambda name: _kept_until(runs[name]), reverse=True)
+    places = RUNS_AT_MOST - RUNS_KEPT
+    return [name for place, name in enumerate(others) if place >= places or _kept_until(runs[name]) <= time.time()]
+
+
+def _kept_until(run: ZNode) -> int:
+    return int(run.value) if run.value.isdigit() else 0
 
 
 def write_group(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str, summary: GroupSummary) -> None:
     """Keep a group's summary; the last one written counts. Raises ConnectError."""
-    path = f"{_run_path(source, peer_id, run_id)}/{quoted(summary.group)}"
-    value = summary.to_json().encode()
+    _put(zk, f"{_run_path(source, peer_id, run_id)}/{quoted(summary.group)}", summary.to_json().encode())
+
+
+def _put(zk: KazooClient, path: str, value: bytes) -> None:
     try:
         retried(zk, zk.set, path, value)
     except NoNodeError:

@@ -138,6 +138,33 @@ def run_dag(dags: dict[str, Any]) -> Callable[..., Run]:
     return run
 
 
+@pytest.fixture
+def clear(dags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+    """`clear("replicate_peer", run, "task", …)` clears these tasks of a run with all that follows, as people do; without a task
+    the whole run. Then the run goes on to its end, as with `run_dag`."""
+    from airflow.models.dagrun import DagRun
+    from airflow.serialization.serialized_objects import DagSerialization
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    def resumed(wanted: str, *, dag: Any, session: Any, **_: Any) -> DagRun:
+        run = session.scalars(select(DagRun).where(DagRun.run_id == wanted)).one()
+        run.dag, run.state = dag, "running"
+        session.commit()
+        return run
+
+    def clear(dag_id: str, run: Run, *tasks: str) -> Run:
+        dag = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dags[dag_id]))
+        those = dag.partial_subset(tasks, include_downstream=True, include_upstream=False).task_ids if tasks else dag.task_ids
+        with create_session() as session:
+            dag.clear(run_id=run.run_id, task_ids=list(those), session=session)
+        with monkeypatch.context() as patch:
+            patch.setattr("airflow.models.dagrun.get_or_create_dagrun", partial(resumed, run.run_id))
+            return end_of(dags[dag_id].test().run_id)
+
+    return clear
+
+
 def end_of(run_id: str) -> Run:
     """How a run ended, by Airflow's database."""
     from airflow.models.dagrun import DagRun

@@ -34,17 +34,22 @@ GONE = "rs-9.example.org,16020,1700000000009"
 
 @dataclass
 class Spark:
-    """Ships what it is asked to, other than groups that are `broken` or held by somebody else, as often as that says."""
+    """Ships what it is asked to, other than groups that are `broken`, `late` or held by somebody else, as often as that says."""
 
     zk: Any
     at: SourceCluster
     broken: dict[str, str] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
+    killed: int = 0  # jobs, before they do anything
     commands: list[list[str]] = field(default_factory=list)
 
     def submit(self, hook: WalferrySubmitHook, application: str) -> None:
         command = hook._build_spark_submit_command(application)
         self.commands.append(command)
+        if self.killed:
+            self.killed -= 1
+            raise AirflowException("spark-submit was killed")
         peer, run_id = (command[command.index(name) + 1] for name in ("--peer", "--run-id"))
         failed = False
         for group in self.groups(command):
@@ -66,6 +71,9 @@ class Spark:
         if self.held.get(group, 0) > 0:
             self.held[group] -= 1
             return GroupSummary(group=group, status=Status.HELD, error=f"WAL group {group} is held by run x")
+        if self.late.get(group, 0) > 0:
+            self.late[group] -= 1
+            return GroupSummary(group=group, status=Status.DEADLINE, seconds=float(len(self.commands)))
         if group in self.broken:
             return GroupSummary(group=group, status=Status.FAILED, error=self.broken[group])
         wals = 0
@@ -141,6 +149,11 @@ def other(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
 @pytest.fixture
 def rival(dead: HBaseZNodes, at: SourceCluster, other: KazooClient) -> Hold:
     """Another run that claims DEAD."""
-    hold = claim_hold(other, OwnZNodes(at.root, at.nodes).claim(DEAD), DEAD)
+    return rival_claim(at, other, DEAD)
+
+
+def rival_claim(at: SourceCluster, other: KazooClient, server: str) -> Hold:
+    """Another run's claim of a server."""
+    hold = claim_hold(other, OwnZNodes(at.root, at.nodes).claim(server), server)
     hold.acquire("run scheduled__1 on host h", "scheduled__1")
     return hold

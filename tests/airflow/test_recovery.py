@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, wal
 from walferry.airflow import batch, recovery, recovery_tasks
+from walferry.airflow.operators.ship_wals import KEPT_S
 from walferry.source import SourceCluster
 from walferry.zk.dead_servers import WALFERRY_SERVER
 from walferry.zk.hold import Hold
@@ -31,6 +33,7 @@ from .recovery_stubs import (
     new_client,
     other,
     rival,
+    rival_claim,
     spark,
     states,
     zk,
@@ -44,6 +47,7 @@ def test_all_dead_servers_queues_are_claimed_drained_and_tidied_up(failover, dea
     ended = failover()
     assert ended.state == "success", ended.report
     assert spark.shipped == [("p", [group(DEAD)]), ("p", [group(OTHER)]), ("q", [group(DEAD)])]
+    assert [command[command.index("--keep") + 1] for command in spark.commands] == [str(KEPT_S)] * 3
     assert states(ended, "claim") == {DEAD: "success", OTHER: "success"}
     assert set(states(ended, "drain")) == {
         f"{WALFERRY_SERVER}/p-{DEAD}", f"{WALFERRY_SERVER}/q-{DEAD}", f"{SERVER}/p-{OTHER}"
@@ -143,6 +147,43 @@ def test_a_drain_waits_for_another_run_that_has_the_queue_in_hand(
     assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 1
 
 
+@pytest.fixture
+def nothing_to_ship(dead: HBaseZNodes, tmp_path: Path) -> None:
+    """The WALs of OTHER, and of SERVER, which rolls another, are empty."""
+    (tmp_path / "oldWALs").mkdir()
+    for name in (wal(5, OTHER), wal(9)):
+        (tmp_path / "oldWALs" / name).touch()
+    dead.add_wal(SERVER, "p", wal(10))
+
+
+def test_a_queue_with_nothing_to_ship_that_a_killed_plan_still_holds_is_left_to_a_drain_that_waits_for_it(
+    failover, dead: HBaseZNodes, nothing_to_ship: None, at: SourceCluster, spark: Spark, other: KazooClient, later, monkeypatch
+):
+    lease = acquire(other, at.nodes, "p", group(OTHER), "plan of a run that was killed", at.root)
+    plan = recovery.plan
+
+    def plan_and_let_it_go_later(*args: Any) -> Any:
+        later(5, lease.release)
+        return plan(*args)
+
+    monkeypatch.setattr(recovery, "plan", plan_and_let_it_go_later)
+    ended = failover(server=OTHER)
+    assert ended.state == "success", ended.report
+    assert spark.shipped == [("p", [group(OTHER)])]
+
+
+def test_a_batch_starts_no_job_for_a_group_with_nothing_to_ship_that_somebody_holds(
+    dead: HBaseZNodes, nothing_to_ship: None, at: SourceCluster, other: KazooClient
+):
+    with (
+        acquire(other, at.nodes, "p", group(OTHER), "run x", at.root),
+        acquire(other, at.nodes, "p", group(SERVER), "plan of a batch that was killed", at.root),
+    ):
+        planned = batch.plan(at, "p", "r.1")
+    assert (planned["groups"], planned["only"], planned["swept"]) == (1, [group(DEAD)], 0)
+    assert batch.plan(at, "p", "r.2")["swept"] == 2
+
+
 def test_a_queue_that_somebody_holds_until_the_deadline_fails(
     failover, dead: HBaseZNodes, at: SourceCluster, spark: Spark, other: KazooClient
 ):
@@ -198,6 +239,23 @@ def test_a_claim_of_another_run_s_is_refused_and_the_other_servers_are_recovered
     assert dead.zk.get_children(dead.nodes.server_queues(DEAD)) == ["p", "q"]
 
 
+def test_runs_of_two_dags_are_two_runs_even_if_somebody_gives_them_the_same_id(
+    failover, drain, dead: HBaseZNodes, spark: Spark, monkeypatch: pytest.MonkeyPatch
+):
+    claim, claimed_by = recovery.claim, []
+
+    def claim_and_note(*args: Any) -> dict[str, Any]:
+        claimed_by.append(args[2])
+        return claim(*args)
+
+    monkeypatch.setattr(recovery, "claim", claim_and_note)
+    by_hand = drain(peer="q")
+    by_itself = failover(server=DEAD)
+    runs = [f"drain_recovered_queue/{by_hand.run_id}", f"regionserver_failover/{by_itself.run_id}"]
+    assert claimed_by == runs
+    assert [command[command.index("--run-id") + 1] for command in spark.commands] == [f"{run}.1" for run in runs]
+
+
 def test_a_claim_is_waited_for(failover, dead: HBaseZNodes, spark: Spark, rival: Hold, monkeypatch: pytest.MonkeyPatch):
     claim, tries = recovery.claim, []
 
@@ -212,6 +270,72 @@ def test_a_claim_is_waited_for(failover, dead: HBaseZNodes, spark: Spark, rival:
     assert ended.state == "success", ended.report
     assert ended.tries["claim", DEAD] == 3
     assert len(spark.commands) == 2
+
+
+def test_a_drain_that_the_deadline_ends_has_failed_and_drains_the_rest_when_it_is_cleared(
+    failover, clear, dead: HBaseZNodes, spark: Spark
+):
+    spark.late = {group(OTHER): 2}
+    ended = failover(server=OTHER)
+    drain = ("drain", f"{SERVER}/p-{OTHER}")
+    assert (ended.state, ended.tasks[drain], ended.tries[drain]) == ("failed", "failed", 1)
+    assert ended.report["failures"] == [f"{SERVER}/p-{OTHER}: 1 WAL left: {group(OTHER)}: the deadline came first"]
+    ended = clear("regionserver_failover", ended, "drain")
+    assert (ended.state, ended.tasks[drain], ended.tries[drain]) == ("failed", "failed", 2)
+    ended = clear("regionserver_failover", ended, "drain")
+    assert (ended.state, ended.tasks[drain], ended.tries[drain]) == ("success", "success", 3)
+    assert ended.report["totals"]["completedRecoverQueues"] == 1
+    assert dead.queued("p")[1:] == [dead.nodes.wal(DEAD, "p", wal(timestamp, DEAD)) for timestamp in (1, 2)]
+    assert len({command[command.index("--run-id") + 1] for command in spark.commands}) == 1
+
+
+def test_a_late_drain_that_is_cleared_when_somebody_else_has_drained_it_is_a_success(
+    failover, clear, dead: HBaseZNodes, at: SourceCluster, spark: Spark, monkeypatch: pytest.MonkeyPatch
+):
+    spark.late = {group(OTHER): 1}
+    ended = failover(server=OTHER)
+    assert ended.state == "failed"
+    spark._ship("p", group(OTHER))
+    monkeypatch.setattr(Spark, "submit", lambda *_: None)  # as the job does: nothing is queued, so it writes no summary
+    assert clear("regionserver_failover", ended, "drain").state == "success"
+
+
+def test_a_cleared_drain_whose_job_is_killed_is_tried_again_whatever_the_job_before_has_left(
+    failover, clear, dead: HBaseZNodes, spark: Spark
+):
+    spark.broken = {group(OTHER): "table t does not exist there"}
+    ended = failover(server=OTHER)
+    spark.broken, spark.killed = {}, 1
+    ended = clear("regionserver_failover", ended, "drain")
+    assert ended.state == "success", ended.report
+    assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 3
+
+
+def test_a_cleared_run_that_has_fewer_servers_is_not_failed_by_what_an_earlier_try_left(
+    failover, clear, dead: HBaseZNodes, at: SourceCluster, spark: Spark, other: KazooClient
+):
+    rival = rival_claim(at, other, OTHER)
+    ended = failover()
+    assert states(ended, "claim") == {DEAD: "success", OTHER: "failed"}
+    rival.release()
+    ended = clear("regionserver_failover", ended)
+    assert ended.state == "success", ended.report
+    assert [server["server"] for server in ended.report["servers"]] == [OTHER]
+    assert dead.queued("p") == [dead.nodes.wal(SERVER, "p", wal(9))]
+    assert clear("regionserver_failover", ended).state == "success"
+
+
+def test_a_cleared_run_does_not_take_what_an_earlier_try_has_claimed_for_claimed(
+    failover, clear, dead: HBaseZNodes, at: SourceCluster, spark: Spark, other: KazooClient
+):
+    spark.broken = {group(OTHER): "table t does not exist there"}
+    ended = failover()
+    assert states(ended, "claim") == {DEAD: "success", OTHER: "success"}
+    spark.commands, spark.broken = [], {}
+    rival_claim(at, other, OTHER)
+    ended = clear("regionserver_failover", ended)
+    assert [reason.partition(":")[0] for reason in ended.report["failures"]] == [f"claim of {OTHER}"]
+    assert spark.commands == []
 
 
 def test_a_peer_that_is_enabled_after_the_claim_is_left_and_told(

@@ -29,7 +29,7 @@ class Cluster:
     refused: list[str] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
     unrolled: dict[str, str] = field(default_factory=dict)
-    summaries: list[GroupSummary] = field(default_factory=lambda: [DONE])
+    left: list[GroupSummary] = field(default_factory=lambda: [DONE])  # by a job
     job_fails: int = 0  # times
     rolls: list[str] = field(default_factory=list)
     commands: list[list[str]] = field(default_factory=list)
@@ -52,6 +52,9 @@ class Cluster:
             "problems": [], "problems_left_out": 0, "swept": 0,
         }  # fmt: skip
 
+    def summaries(self, source: object, peer: str, *_: object) -> list[GroupSummary]:
+        return self.left if self.commands and peer not in self.idle else []
+
     def refusal(self, source: object, peer: str) -> str | None:
         return str(ENABLED) if peer in self.refused else None
 
@@ -66,8 +69,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     cluster = Cluster()
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
     monkeypatch.setattr(batch, "managed_peers", lambda source: cluster.managed)
-    monkeypatch.setattr(batch, "summaries", lambda source, peer, *_: [] if peer in cluster.idle else cluster.summaries)
-    for name in ("roll", "plan", "refusal"):
+    for name in ("roll", "plan", "refusal", "summaries"):
         monkeypatch.setattr(batch, name, getattr(cluster, name))
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
     execute = ShipWalsOperator.execute
@@ -117,6 +119,7 @@ def test_a_named_peer_is_the_only_one_and_the_deadline_bounds_job_and_task(run, 
     command = cluster.commands[0]
     assert command[command.index("--peer") + 1] == "c"
     assert command[command.index("--deadline") + 1] == "60"
+    assert command[command.index("--run-id") + 1] == f"replicate_peer/{ended.run_id}.1"  # other DAGs may have runs of this id
     assert cluster.timeouts == [60 + STARTUP_S]
 
 
@@ -129,16 +132,21 @@ def test_what_lies_in_closed_wals_is_shipped_although_a_server_was_not_rolled(ru
 
 
 def test_a_failed_queue_fails_the_run_although_the_job_itself_has_ended(run, cluster):
-    cluster.summaries = [DONE, GroupSummary(group="g2", server="s2", status=Status.FAILED, error="table t does not exist")]
+    cluster.left = [DONE, GroupSummary(group="g2", server="s2", status=Status.FAILED, error="table t does not exist")]
     ended = run()
     assert ended.state == "failed"
     assert ended.tasks["peer.ship", "p"] == "success"
     assert ended.reports["p"]["failures"] == ["s2 g2: failed: table t does not exist"]
 
 
+def test_a_job_that_its_deadline_has_ended_is_gone_on_with_by_the_next_batch(run, cluster):
+    cluster.left = [GroupSummary(group="g1", server="s1", status=Status.DEADLINE)]
+    assert run().state == "success"
+
+
 def test_a_queue_that_another_run_holds_fails_the_run_and_names_the_holder(run, cluster):
     held = LeaseHeld("p", "g1", "run manual__1 on host h", "12:00")
-    cluster.summaries = [GroupSummary(group="g1", status=Status.HELD, error=str(held))]
+    cluster.left = [GroupSummary(group="g1", status=Status.HELD, error=str(held))]
     ended = run()
     assert ended.state == "failed"
     assert "held by run manual__1 on host h" in ended.reports["p"]["failures"][0]
@@ -154,7 +162,7 @@ def test_a_job_that_failed_is_submitted_once_more_under_the_same_run_id(run, clu
 
 
 def test_a_job_in_which_a_queue_failed_is_left_to_the_next_batch(run, cluster):
-    cluster.summaries = [DONE, GroupSummary(group="g2", server="s2", status=Status.FAILED, error="table t does not exist")]
+    cluster.left = [DONE, GroupSummary(group="g2", server="s2", status=Status.FAILED, error="table t does not exist")]
     cluster.job_fails = 1
     ended = run()
     assert ended.state == "failed"
@@ -163,7 +171,7 @@ def test_a_job_in_which_a_queue_failed_is_left_to_the_next_batch(run, cluster):
 
 
 def test_a_job_that_was_killed_is_submitted_again_although_a_queue_had_failed(run, cluster):
-    cluster.summaries = [GroupSummary(group="g1"), GroupSummary(group="g2", status=Status.FAILED, error="table t does not exist")]
+    cluster.left = [GroupSummary(group="g1"), GroupSummary(group="g2", status=Status.FAILED, error="table t does not exist")]
     cluster.job_fails = 1
     run()
     assert len(cluster.commands) == 2

@@ -15,7 +15,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from walferry.plan import PeerPlan, plan_peer, sweep
+from walferry.plan import GroupPlan, PeerPlan, plan_peer, sweep
 from walferry.rpc.admin import roll_wal_writer
 from walferry.rpc.errors import RpcError
 from walferry.source import SourceCluster
@@ -48,6 +48,11 @@ class Rolled:
 
     servers: int
     failures: Mapping[str, str] = field(default_factory=dict)
+
+
+def run_of(ti: Any) -> str:
+    """Which run of which DAG a task is of. Run ids are one DAG's own, and whoever triggers two may give both the same."""
+    return f"{ti.dag_id}/{ti.run_id}"
 
 
 def managed_peers(source: SourceCluster) -> list[str]:
@@ -93,7 +98,8 @@ def plan(source: SourceCluster, peer_id: str, run_id: str) -> dict[str, Any]:
     """What there is to ship, in a few figures that fit Airflow's database. Raises PeerError, ZkError.
 
     `groups` counts the WAL groups that need a job. Those that do not are done with here: an idle server's WALs have no entries.
-    Dead servers' groups that another run has in hand are left to it; `only` names the others then.
+    Dead servers' groups that another run has in hand are left to it; `only` names the others then. What has nothing to ship and
+    is held by somebody is left to them, or to the next batch.
     """
     nodes = source.nodes
     with connected(source.quorum) as zk:
@@ -106,17 +112,17 @@ def plan(source: SourceCluster, peer_id: str, run_id: str) -> dict[str, Any]:
     for group, holder in sorted(held.items()):
         log.info("WAL group %s of a dead server is left to %s", group, holder)
     only = {"only": [group.group for group in ours.to_ship]} if held else {}
-    return {"run_id": run_id, **figures(ours), "swept": swept, **only}
+    return {"run_id": run_id, **figures(peer_id, ours.to_ship), "swept": swept.wals, **only}
 
 
-def figures(found: PeerPlan) -> dict[str, Any]:
-    """A plan's counts, bytes and problems."""
-    problems = [(group, group.problem) for group in found.to_ship if group.problem]
+def figures(peer_id: str, groups: Collection[GroupPlan]) -> dict[str, Any]:
+    """Counts, bytes and problems of the groups that a job is for."""
+    problems = [(group, group.problem) for group in groups if group.problem]
     return {
-        "peer": found.peer_id,
-        "groups": len(found.to_ship),
-        "wals": sum(len(group.wals) for group in found.to_ship),
-        "bytes": sum(group.bytes_left for group in found.to_ship),
+        "peer": peer_id,
+        "groups": len(groups),
+        "wals": sum(len(group.wals) for group in groups),
+        "bytes": sum(group.bytes_left for group in groups),
         "problems": [
             {"server": group.server, "queue": group.queue_id, "group": group.group, "problem": problem[:MAX_PROBLEM_CHARS]}
             for group, problem in problems[:MAX_PROBLEMS]

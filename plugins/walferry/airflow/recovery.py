@@ -304,7 +304,9 @@ def _plan_of_peer(
             _remove_empty(zk, source, queue, run_id)
         mine = PeerPlan(peer_id, tuple(group for group in planned if group.group in queue.groups))
         swept = sweep(zk, source.nodes, source.root, mine, f"plan of run {run_id} on {socket.gethostname()}")
-        figures = {"run_id": run_id, "queue": queue.ref, **batch.figures(mine), "swept": swept}
+        # Nobody comes back for what is held and could not be swept: a drain waits for it.
+        to_drain = (*mine.to_ship, *swept.held)
+        figures = {"run_id": run_id, "queue": queue.ref, **batch.figures(peer_id, to_drain), "swept": swept.wals}
         drains.append({**as_dict(source, queue), "plan": figures, "problem": None})
     return drains
 

@@ -1,7 +1,7 @@
 """What the DAGs of recovery have in common: claim → plan → drain → clean up → report, and their parameters.
 
     claim       mapped by server; a retry of the same run goes on with its claim, another run's claim is waited for
-    plan        the queues where they lie now; what has nothing to ship leaves them here
+    plan        the queues where they lie now; what has nothing to ship leaves them here, unless somebody holds it
     drain       mapped by queue: a Spark job each
     clean_up    the znodes of the dead servers, once they are empty
     report      ends as failed if a queue was not drained; the run does, too
@@ -86,28 +86,30 @@ def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> N
 
 @task(map_index_template="{{ task.op_kwargs['server'] }}", retries=CLAIM_RETRIES, retry_delay=timedelta(seconds=15))
 def claim(server: str) -> dict[str, Any]:
-    """Claim the server's queues; what this returns is recovery.claim's."""
-    from walferry.airflow import recovery
+    """Claim the server's queues; what this returns is recovery.claim's, and the `task` that it is of."""
+    from walferry.airflow import batch, recovery
 
+    ti = get_current_context()["ti"]
     with telling(f"claim of {server}"):
-        claimed = recovery.claim(source(), server, get_current_context()["run_id"])
+        claimed = recovery.claim(source(), server, batch.run_of(ti))
     print(f"{server}: {claimed['moved']} queues moved by this try, {len(claimed['queues'])} to drain.")
     for queue in claimed["queues"]:
         print(f"  {queue['server']}/{queue['queue']}: {queue['wals']} WALs")
     for why in claimed["left"]:
         print(f"  left to others: {why}")
-    return claimed
+    return {"task": _name(ti), **claimed}
 
 
 # Also if a claim failed: the other servers' queues are drained all the same, and the report tells.
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def plan(servers: Sequence[str] | None, claims: Any, queues: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
     """The arguments of the drains, queue by queue; the XCom `drains` has all queues, also those that need none."""
-    from walferry.airflow import recovery
+    from walferry.airflow import batch, recovery
 
     context = get_current_context()
-    claimed = list(claims[:]) if claims else []  # by one request
-    run_id = f"{context['run_id']}.{context['ti'].try_number}"  # a cleared plan begins a new count
+    ti = context["ti"]
+    claimed = _that_succeeded(list(claims[:]) if claims else (), _states(ti))  # by one request
+    run_id = f"{batch.run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
     unclaimed = set(servers or ()) - {claim["server"] for claim in claimed}
     wanted = queues if queues is not None else [queue for claim in claimed for queue in claim["queues"]]
     drains = recovery.plan(source(), wanted, unclaimed, run_id)
@@ -116,20 +118,20 @@ def plan(servers: Sequence[str] | None, claims: Any, queues: list[dict[str, Any]
         what = f"{figures['wals']} WALs, {figures['bytes']:,} bytes to ship" if figures else drain["problem"]
         print(f"{drain['server']}/{drain['queue']}: {what}")
     recovery.propose(source(), context["params"]["source_conn_id"])
-    context["ti"].xcom_push("drains", drains)
+    ti.xcom_push("drains", drains)
     return [{name: drain[name] for name in ("peer", "plan", "groups")} for drain in recovery.to_ship(drains)]
 
 
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def clean_up() -> list[str]:
     """Remove the queues and znodes of dead servers that are empty now, unless somebody else claims the server."""
-    from walferry.airflow import recovery
+    from walferry.airflow import batch, recovery
 
-    context = get_current_context()
-    drains = context["ti"].xcom_pull(task_ids="plan", key="drains") or []
-    claims = context["ti"].xcom_pull(task_ids=["claim"]) or []
-    servers = {*(claim["server"] for claim in claims if claim), *(drain["dead_server"] for drain in drains if drain["plan"])}
-    removed = recovery.clean_up(source(), sorted(servers), context["run_id"])
+    ti = get_current_context()["ti"]
+    drains = ti.xcom_pull(task_ids="plan", key="drains") or []
+    claims = _that_succeeded(ti.xcom_pull(task_ids=["claim"]), _states(ti))
+    servers = {*(claim["server"] for claim in claims), *(drain["dead_server"] for drain in drains if drain["plan"])}
+    removed = recovery.clean_up(source(), sorted(servers), batch.run_of(ti))
     print(f"Removed: {', '.join(removed) or 'nothing'}.")
     return removed
 
@@ -142,7 +144,7 @@ def report(first: str, also: Sequence[str] | None) -> None:
 
     context = get_current_context()
     ti = context["ti"]
-    states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id])[ti.run_id]
+    states = _states(ti)
     drains = ti.xcom_pull(task_ids="plan", key="drains") or []
     index = {_ref(drain): i for i, drain in enumerate(recovery.to_ship(drains))}
     drained = [
@@ -156,10 +158,10 @@ def report(first: str, also: Sequence[str] | None) -> None:
     ]
     told = dict(problem for problem in ti.xcom_pull(task_ids=[first, "claim"], key="problem") or () if problem)
     recovered = Recovery(
-        claims=[claim for claim in ti.xcom_pull(task_ids=["claim"]) or () if claim],
+        claims=_that_succeeded(ti.xcom_pull(task_ids=["claim"]), states),
         drained=drained,
         notes=[*(ti.xcom_pull(task_ids=first, key="notes") or ()), *(also or ())],
-        problems=[*told.values(), *(f"{name} is failed: see its log" for name in _failed_steps(states) if name not in told)],
+        problems=[told.get(name) or f"{name} is failed: see its log" for name in _failed_steps(states)],
         removed=ti.xcom_pull(task_ids="clean_up") or (),
     )
     print(as_text(recovered))
@@ -176,14 +178,33 @@ def telling(what: str) -> Iterator[None]:
         yield
     except (InputError, SourceError, ZkError) as error:
         ti = get_current_context()["ti"]
-        name = ti.task_id if ti.map_index in (None, -1) else f"{ti.task_id}_{ti.map_index}"
-        ti.xcom_push("problem", [name, f"{what}: {error}"])
+        ti.xcom_push("problem", [_name(ti), f"{what}: {error}"])
         raise
 
 
 def source() -> SourceCluster:
     """The cluster that this run's parameter names. Raises SourceError."""
     return HBaseSourceHook(get_current_context()["params"]["source_conn_id"]).get_conn()
+
+
+def _name(ti: Any) -> str:
+    """Of a task instance, as `_states` has it."""
+    return str(ti.task_id) if ti.map_index in (None, -1) else f"{ti.task_id}_{ti.map_index}"
+
+
+def _states(ti: Any) -> dict[str, str | None]:
+    """How the run's tasks stand, mapped ones by number."""
+    states: dict[str, str | None] = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id])[ti.run_id]
+    return states
+
+
+def _that_succeeded(claims: Sequence[dict[str, Any] | None] | None, states: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """The claims of this try of the run.
+
+    A task instance's XComs go when it starts again. When a run is cleared and has fewer servers then, those of the instances
+    that it has no more are still there.
+    """
+    return [claim for claim in claims or () if claim and states.get(claim["task"]) == "success"]
 
 
 def _ref(drain: Mapping[str, Any]) -> tuple[str, str]:

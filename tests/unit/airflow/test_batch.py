@@ -106,13 +106,13 @@ def _wal(name: str, size: int | None = 100, *, finished: bool = False) -> Planne
 
 def test_only_what_needs_a_job_is_counted():
     plan = PeerPlan("p", (_group("g1", _wal("a"), _wal("b", 50)), _group("g2", _wal("c", finished=True))))
-    figures = batch.figures(plan)
+    figures = batch.figures("p", plan.to_ship)
     assert (figures["groups"], figures["wals"], figures["bytes"]) == (1, 2, 150)
 
 
 def test_a_plan_with_very_many_problems_stays_small():
     groups = tuple(_group(f"g{i}", _wal("a", None), problem="x" * 10_000) for i in range(3000))
-    figures = batch.figures(PeerPlan("p", groups))
+    figures = batch.figures("p", groups)
     assert figures["groups"] == 3000
     assert figures["problems_left_out"] == 3000 - len(figures["problems"])
     assert len(json.dumps(figures)) < 20_000

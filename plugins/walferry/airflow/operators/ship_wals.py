@@ -33,6 +33,8 @@ BROKEN_WALS = Param(
     "missing ends with its last whole entry. quarantine: the file is copied to the connection's quarantine folder, what follows "
     "the damage in it is given up, and the group goes on.",
 )
+# Before its report a recovery may have other queues to drain, or to wait for, and each may take the longest deadline, 7 days.
+KEPT_S = 8 * 86400
 STARTUP_S = 120  # what a job may take beside its deadline: Spark's start, the last answers of the slave, the summaries
 
 
@@ -44,7 +46,8 @@ class ShipWalsOperator(SparkSubmitOperator):
     end is not: what failed in it, say because the slave was down until the deadline, is for the next batch.
 
     With `groups` only these WAL groups are shipped, say those of a dead server's queue. No next batch comes for such a queue, so
-    another run that has it in hand is waited for, as long as the deadline says.
+    another run that has it in hand is waited for, as long as the deadline says; and a job that its deadline has ended before it
+    had shipped all of it has failed. Cleared, it goes on from there.
     """
 
     template_fields: Sequence[str] = (
@@ -90,19 +93,23 @@ class ShipWalsOperator(SparkSubmitOperator):
             *("--source", source.to_json(), "--peer", self.peer),
             *("--run-id", self.plan["run_id"], "--deadline", str(int(self.deadline))),
             f"--broken-wals={self.broken_wals}",
+            *(("--keep", str(KEPT_S)) if self.groups else ()),
             *(f"--group={group}" for group in self.groups or self.plan.get("only", ())),
         ]
         free = self._await_free(source)
+        before = self._summaries(source)
         try:
             with ProgressLog(source, self.peer, self.plan, self.groups, self.log.info):
                 super().execute(context)
         except AirflowException as e:
-            failed = self._failed_groups(source)
+            failed = _failed_groups(before, self._summaries(source))
             if not failed:
                 raise  # it was killed or could not start: try again
             if self.groups and free and all(s.status == "held" for s in failed):  # somebody was faster: wait again
                 raise AirflowException("; ".join(s.error or s.group for s in failed)) from e
             raise AirflowFailException(f"peer {self.peer}: {len(failed)} WAL groups were not shipped, see the report") from e
+        if self.groups:
+            self._check_in_time(before, self._summaries(source))
 
     def _get_hook(self) -> WalferrySubmitHook:
         return WalferrySubmitHook(
@@ -119,16 +126,30 @@ class ShipWalsOperator(SparkSubmitOperator):
 
         return not self.groups or batch.await_free(source, self.peer, self.groups, int(self.deadline))
 
-    def _failed_groups(self, source: SourceCluster) -> list[GroupSummary]:
-        """The groups that failed, if the job has come to an end with all of them; else none."""
-        from walferry.airflow import batch
-        from walferry.zk.errors import ZkError
+    def _check_in_time(self, before: Sequence[GroupSummary], after: Sequence[GroupSummary]) -> None:
+        late = [s.group for s in after if s.status == "deadline" and s not in before]
+        if late:
+            raise AirflowFailException(
+                f"peer {self.peer}: the deadline of {self.deadline} s came before all of {', '.join(late)} was shipped. The rest "
+                "is still queued: clear this task, and it goes on from there"
+            )
 
-        try:
-            summaries = batch.summaries(source, self.peer, self.plan["run_id"], self.groups)
-        except ZkError:
-            return []
-        return [] if any(s.status == "running" for s in summaries) else [s for s in summaries if s.failed]
+    def _summaries(self, source: SourceCluster) -> list[GroupSummary]:
+        """What the run's jobs have written of the groups until now. Raises ZkError."""
+        from walferry.airflow import batch
+
+        return batch.summaries(source, self.peer, self.plan["run_id"], self.groups)
+
+
+def _failed_groups(before: Sequence[GroupSummary], after: Sequence[GroupSummary]) -> list[GroupSummary]:
+    """The groups that failed, if the job has come to an end with all of them; else none.
+
+    What an earlier job of the same run has left does not count: this one may have been killed before it wrote anything. But a job
+    that finds a group held leaves there what it finds.
+    """
+    if any(s.status == "running" for s in after):
+        return []
+    return [s for s in after if s.failed and (s.status == "held" or s not in before)]
 
 
 def _spark_jobs() -> Path:

@@ -1,0 +1,101 @@
+"""The summaries of runs: how long they are kept, and that nobody stumbles over those that go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.zk.hbase_znodes import HBaseZNodes
+from walferry import summary
+from walferry.source import SourceCluster
+from walferry.summary import RUNS_AT_MOST, RUNS_KEPT, GroupSummary, Status, begin_run, read_run, write_group
+
+HOUR = 3600.0
+DONE = GroupSummary(group="g", status=Status.DONE, shippedOps=7)
+
+
+@pytest.fixture
+def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
+    return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
+
+
+@pytest.fixture
+def passed(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """`passed(seconds)` lets time go on."""
+    now = [1_700_000_000.0]
+    monkeypatch.setattr(summary.time, "time", lambda: now[0])
+
+    def go_on(seconds: float) -> None:
+        now[0] += seconds
+
+    return go_on
+
+
+def batches(zk: KazooClient, at: SourceCluster, count: int, first: int = 0, keep: float = 0.0) -> None:
+    for number in range(first, first + count):
+        begin_run(zk, at, "p", f"batch {number}", keep)
+        write_group(zk, at, "p", f"batch {number}", DONE)
+
+
+def kept(zk: KazooClient, at: SourceCluster) -> int:
+    return sum(bool(read_run(zk, at, "p", f"batch {number}")) for number in range(1000))
+
+
+def test_the_last_runs_of_a_peer_are_kept(zk: KazooClient, at: SourceCluster, passed):
+    batches(zk, at, RUNS_KEPT + 5)
+    assert read_run(zk, at, "p", "batch 4") == []
+    assert read_run(zk, at, "p", "batch 5") == [DONE]
+    begin_run(zk, at, "q", "another peer's", 0.0)
+    assert read_run(zk, at, "p", "batch 5") == [DONE]
+
+
+def test_what_a_drain_has_done_is_kept_as_long_as_its_run_may_last_however_many_batches_there_are(
+    zk: KazooClient, at: SourceCluster, passed
+):
+    begin_run(zk, at, "p", "drains", 24 * HOUR)
+    write_group(zk, at, "p", "drains", DONE)
+    for number in range(2 * RUNS_KEPT):
+        passed(HOUR / 12)
+        batches(zk, at, 1, number)
+    assert read_run(zk, at, "p", "drains") == [DONE]
+    passed(12 * HOUR)
+    begin_run(zk, at, "p", "drains", 24 * HOUR)  # its next drain
+    passed(23 * HOUR)
+    batches(zk, at, 1, 100)
+    assert read_run(zk, at, "p", "drains") == [DONE]
+    passed(2 * HOUR)
+    batches(zk, at, 1, 101)
+    assert read_run(zk, at, "p", "drains") == []
+    assert kept(zk, at) == RUNS_KEPT
+
+
+def test_so_many_runs_are_kept_at_most_and_those_that_have_to_be_kept_longest_stay(zk: KazooClient, at: SourceCluster, passed):
+    begin_run(zk, at, "p", "drains", 25 * HOUR)
+    write_group(zk, at, "p", "drains", DONE)
+    batches(zk, at, RUNS_AT_MOST + 3, keep=24 * HOUR)
+    assert kept(zk, at) == RUNS_AT_MOST - 1
+    assert read_run(zk, at, "p", f"batch {RUNS_AT_MOST + 2}") == [DONE]
+    assert read_run(zk, at, "p", "drains") == [DONE]
+
+
+def test_a_run_that_somebody_writes_while_it_is_being_deleted_stops_no_other(
+    zk: KazooClient, at: SourceCluster, new_client, monkeypatch: pytest.MonkeyPatch, passed
+):
+    batches(zk, at, RUNS_KEPT)
+    writer, get_children = new_client(), zk.get_children
+
+    def and_another_group(path: str, *args: object, **options: object) -> list[str]:
+        names = get_children(path, *args, **options)
+        if path.endswith("batch%200"):
+            write_group(writer, at, "p", "batch 0", GroupSummary(group=f"g{len(names)}"))
+        return names
+
+    monkeypatch.setattr(zk, "get_children", and_another_group)
+    batches(zk, at, 1, RUNS_KEPT)
+    assert len(read_run(writer, at, "p", "batch 0")) == 1
+    monkeypatch.undo()
+    batches(zk, at, 1, RUNS_KEPT + 1)
+    assert read_run(zk, at, "p", "batch 0") == []
