@@ -159,7 +159,7 @@ class Claiming(RuleBasedStateMachine):
                 disconnect(zk)
 
     def _end(self) -> None:
-        """All that is at work comes to its end, and somebody claims what is left: each WAL is queued once."""
+        """All that is at work comes to its end, and somebody claims what is left: each WAL is queued once, at its position."""
         if self.region_server:
             self.region_server[1].finish()
         for at_work in self.claimers:
@@ -169,8 +169,8 @@ class Claiming(RuleBasedStateMachine):
         for server in unclaimed(self.hbase_zk, self.at.nodes):
             claim(self.hbase_zk, self.at.source, server, "the end", "the end")
         assert unclaimed(self.hbase_zk, self.at.nodes) == ()
-        queued = self.at.queued()
-        assert {key: len(values) for key, values in queued.items()} == dict.fromkeys(self.positions, 1)
+        queued = {key: [self._position(value) for value in values] for key, values in self.at.queued().items()}
+        assert queued == {key: [position] for key, position in self.positions.items()}
         for server in self.dead:
             clean_up(self.hbase_zk, self.at.source, server)
             assert not self.hbase_zk.exists(self.at.nodes.lock(server)), f"{server} is locked for ever"
