@@ -34,7 +34,7 @@ lint: venv
 
 # Most tests wait for servers: two processes at once, each with clusters of its own, take little more than half the time.
 test: jars
-	$(PYTHON) -m pytest -m 'not soak' --numprocesses 2 --dist loadfile
+	$(PYTHON) -m pytest -m 'not soak' --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-unit: venv
 	$(PYTHON) -m pytest -m 'not slow and not soak' tests/unit

@@ -34,6 +34,7 @@ class Backlog:
             table = self._both(splits=even_splits(8))  # regions for all lanes: entries are not acknowledged in the WAL's order
             self._sides.source.put_many(table, ROWS, ["f:a"], value_bytes=1000, batch=20)
             self._sides.source.put_many(table, 200, ["l:b"], batch=20)
+            self._sides.source.flush(table)  # a region that has anything in memory takes 2 MB of the server's heap
             self.tables.append(table)
             roll(self._sides.at, self._peer)
         self.truth.read_closed()
