@@ -52,9 +52,10 @@ _NO_SUCH_ENTRY = "an index names an entry that its dictionary does not have"
 
 @dataclass(frozen=True)
 class Expanded:
-    """Whole entries: `buf` as an uncompressed WAL has them, and their offsets in the file."""
+    """Whole entries: `buf` as an uncompressed WAL has them, where each begins there, and their offsets in the file."""
 
     buf: Bytes
+    start: Ints
     file_start: Ints
     file_end: Ints
 
@@ -101,9 +102,13 @@ class Expander:
                 self._out, self._entries, self._values, state,
             )  # fmt: skip
             broken = self._decompress(buf, base)
+            if broken:  # before where the pass stopped, so it comes first, whatever that was for
+                if state[ENTRIES]:
+                    yield self._flush()
+                raise broken
             if status == NEED_ARENA:
                 dictionaries.make_room(int(state[NEED]))
-            elif status in (NEED_OUT, NEED_TABLES) and not broken:
+            elif status in (NEED_OUT, NEED_TABLES):
                 if state[ENTRIES]:
                     yield self._flush()
                 elif status == NEED_OUT:
@@ -111,8 +116,6 @@ class Expander:
             else:
                 if state[ENTRIES]:
                     yield self._flush()
-                if broken:
-                    raise broken
                 if status == NEED_INPUT:
                     return
                 reason = _NO_SUCH_ENTRY if status == BAD_INDEX else PROBLEMS[status]
@@ -157,7 +160,8 @@ class Expander:
         old, self._out = self._out, np.empty(max(self._out_bytes, 2 * (end - begin)), np.uint8)
         self._out[: end - begin] = old[begin:end]
         state[OUT], state[ENTRY_OUT], state[ENTRIES] = end - begin, 0, 0
-        return Expanded(old[:begin], self._entries[FILE_START, :count].copy(), self._entries[FILE_END, :count].copy())
+        start, file_start, file_end = (self._entries[row, :count].copy() for row in (OUT_START, FILE_START, FILE_END))
+        return Expanded(old[:begin], start, file_start, file_end)
 
     def _grow(self, room: int) -> None:
         used = int(self._state[OUT])

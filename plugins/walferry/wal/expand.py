@@ -180,7 +180,7 @@ def _expand_key(
             if at < 0:
                 return at, 0
         else:
-            if field == 7:
+            if field == 7 and tag & 7 == 0:
                 count, _ = read_varint(buf, value, end)
                 cells = count & 0xFFFFFFFF
             at = copy_bytes(out, at, buf, pos, after - pos)

@@ -6,16 +6,19 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encoder, compress
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_header, encode_tags, entry
+from tests.unit.wal.encoder import PUT, Cell, Entry, encode_header, encode_tags, encode_varint, entry
 from tests.unit.wal.memory_file import MemoryFile
 from tests.unit.wal.strategies import entries
 from walferry.protos.hbase_pb2 import WALKey
+from walferry.wal import compressed, dictionaries
+from walferry.wal.compressed import Expanded, Expander
 from walferry.wal.errors import (
     WalCorruptError,
     WalError,
@@ -204,6 +207,70 @@ def test_values_of_an_algorithm_that_cannot_be_read_are_named() -> None:
     header = Encoder(tags=True, codec=8).header
     with pytest.raises(WalUnsupportedError, match="by number 8 of HBase's algorithms, which cannot be read; these can: GZ"):
         list(read_windows(MemoryFile(encode_header(header)), "wal", 0, partial_tail="error"))
+
+
+def small_buffers(monkeypatch: pytest.MonkeyPatch, arena: int = 300, out: int = 500) -> None:
+    """Let the reader stop for more room every few cells, as it does every few MB of a large file."""
+    monkeypatch.setattr(dictionaries, "MIN_ARENA_BYTES", arena)
+    monkeypatch.setattr(compressed, "MIN_OUT_BYTES", out)
+    monkeypatch.setattr(compressed, "OUT_BYTES", out)
+
+
+MANY = [
+    entry(
+        Cell(b"row%d" % i * (i % 9 + 1), b"f", b"q%d" % (i % 150), i, PUT, b"value %d " % i * 9, encode_tags([(1, b"tag%d" % i)])),
+        Cell(b"row%d" % i, b"g", b"q", i, PUT, b"another %d " % i * 9),
+        sequence_id=i,
+    )
+    for i in range(80)
+]
+
+
+@pytest.mark.parametrize("codec", ["GZ", "SNAPPY", "LZ4", "ZSTD"])
+@pytest.mark.parametrize(("arena", "out"), [(300, 1 << 20), (1 << 20, 500), (300, 500), (1000, 2000), (1 << 20, 1 << 20)])
+def test_a_broken_value_ends_the_reading_whatever_else_its_pass_stops_for(
+    codec: str, arena: int, out: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_buffers(monkeypatch, arena, out)
+    data, offsets = compress(MANY, Encoder(tags=False, codec=CODECS[codec]))
+    assert read(data).entries == plain(MANY)
+    for broken in range(len(MANY)):
+        stored = Encoder(tags=False, codec=CODECS[codec]).value(MANY[broken].cells[1].value)
+        spoilt = bytearray(data)
+        spoilt[offsets[broken + 1] - len(stored) + 1] ^= 0x55  # of gzip's magic, or of the length that blocks begin with
+        for window_bytes in (700, 1 << 20):
+            found = read(bytes(spoilt), window_bytes=window_bytes)
+            assert isinstance(found.error, WalCorruptError)
+            assert f"begins at byte {offsets[broken]}" in str(found.error)
+            assert found.entries == plain(MANY[:broken])
+            assert found.ends == offsets[1 : broken + 1]
+
+
+@pytest.mark.parametrize("missing", [0, 2, 3])
+def test_entries_that_are_found_elsewhere_than_they_were_put_are_not_handed_out(
+    missing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, offsets = SAMPLES["GZ"]
+    flush = Expander._flush
+
+    def flush_without_one(self: Expander) -> Expanded:
+        whole = flush(self)
+        rows = (np.delete(row, missing) for row in (whole.start, whole.file_start, whole.file_end))
+        return Expanded(whole.buf, *rows)
+
+    monkeypatch.setattr(Expander, "_flush", flush_without_one)
+    found = read(data)
+    assert isinstance(found.error, WalCorruptError)
+    assert found.entries == plain(SAMPLE[: max(missing - 1, 0)])
+
+
+def test_a_cell_count_that_is_no_number_is_none() -> None:
+    """As for whoever reads the key once it is expanded."""
+    file, _ = compress(SAMPLE, Encoder(tags=True, codec=None), trailer=b"")
+    key = b"\x0a\x02\x00\x00" b"\x12\x02\x00\x00" b"\x18\x05\x20\x06" b"\x3a\x01x"  # field 7 as bytes
+    found = read(file + encode_varint(len(key)) + key)
+    assert found.error is None
+    assert [cells for _, cells in found.entries] == [e.cell_bytes() for e in SAMPLE] + [b""]
 
 
 @pytest.mark.slow
