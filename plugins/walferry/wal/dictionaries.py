@@ -26,7 +26,7 @@ REGION, TABLE, FAMILY, QUALIFIER, ROW, TAG = range(6)
 CAPACITIES: Final = (0x7FFF, 0x7FFF, 0x7F, 0x7F, 0x7FFF, 0x7FFF)
 
 # Rows of `lists`, one column a dictionary.
-HEAD, TAIL, SIZE, CAPACITY, FIRST, LONGEST = range(6)
+HEAD, TAIL, SIZE, CAPACITY, FIRST = range(5)
 # Rows of `nodes`, one column an entry.
 PREVIOUS, NEXT, START, LENGTH = range(4)
 NO_NODE: Final = -1
@@ -48,8 +48,8 @@ class Dictionaries:
     @classmethod
     def empty(cls) -> Dictionaries:
         """As a file begins."""
-        lists = np.full((6, len(CAPACITIES)), NO_NODE, dtype=np.int64)
-        lists[SIZE] = lists[LONGEST] = 0
+        lists = np.full((5, len(CAPACITIES)), NO_NODE, dtype=np.int64)
+        lists[SIZE] = 0
         lists[CAPACITY] = CAPACITIES
         lists[FIRST] = np.concatenate(([0], np.cumsum(CAPACITIES)[:-1]))
         nodes = np.zeros((4, sum(CAPACITIES)), dtype=np.int64)
@@ -115,7 +115,6 @@ def add_entry(lists: Ints, nodes: Ints, arena: Bytes, used: Ints, d: int, buf: B
     nodes[START, node] = used[0]
     nodes[LENGTH, node] = length
     used[0] = copy_bytes(arena, used[0], buf, start, length)
-    lists[LONGEST, d] = max(lists[LONGEST, d], length)
 
 
 @inlined

@@ -154,8 +154,9 @@ def _expanded_windows(
         try:
             for expanded in expander.feed(buf, pos, at_end):
                 yield from _wanted(expanded, start, path)
-        except WalCorruptError:
-            if end == file.size and not expander.inside and _is_partial_trailer(file, path, pos + expander.consumed):
+        except WalCorruptError as e:
+            rest = pos + expander.consumed
+            if e.offset == rest and end == file.size and not expander.inside and _is_partial_trailer(file, path, rest):
                 return
             raise
         pos += expander.consumed
