@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import struct
 import tracemalloc
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import zstandard
 from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -272,6 +274,44 @@ def test_a_cell_count_that_is_no_number_is_none() -> None:
     found = read(file + encode_varint(len(key)) + key)
     assert found.error is None
     assert [cells for _, cells in found.entries] == [e.cell_bytes() for e in SAMPLE] + [b""]
+
+
+class WithDictionary(Encoder):
+    """As HBase with hbase.io.compress.zstd.dictionary, from value number `first` of the file on."""
+
+    def __init__(self, *, framed: bool, first: int = 0) -> None:
+        super().__init__(tags=True, codec=ZSTD)
+        trained = zstandard.train_dictionary(2048, [b"value%08d-%d" % (i, i * i) * 3 for i in range(2000)])
+        self._compressor = zstandard.ZstdCompressor(dict_data=trained)
+        self._framed, self._first, self._values = framed, first, 0
+
+    def value(self, value: bytes) -> bytes:
+        self._values += 1
+        if self._values <= self._first:
+            return super().value(value)
+        frame = self._compressor.compress(value)
+        data = struct.pack(">ii", len(value), len(frame)) + frame if self._framed else frame
+        return encode_varint(len(data)) + data
+
+
+@pytest.mark.parametrize("framed", [True, False])
+def test_values_that_need_a_dictionary_are_no_damage(framed: bool) -> None:
+    data, offsets = compress(SAMPLE, WithDictionary(framed=framed))
+    found = read(data)
+    assert isinstance(found.error, WalUnsupportedError)
+    assert "hbase.io.compress.zstd.dictionary" in found.error.reason
+    assert offsets[0] < found.error.offset < offsets[1]
+    assert found.entries == []
+
+
+def test_a_value_that_claims_to_need_a_dictionary_after_others_that_did_not_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    for out in (500, 1 << 20):
+        small_buffers(monkeypatch, out=out)
+        data, offsets = compress(MANY, WithDictionary(framed=True, first=80))
+        found = read(data)
+        assert isinstance(found.error, WalCorruptError)
+        assert f"begins at byte {offsets[40]}" in str(found.error)
+        assert found.entries == plain(MANY[:40])
 
 
 def with_attributes(values: Iterable[bytes]) -> Entry:
