@@ -102,7 +102,7 @@ def _field_length(lists: Ints, nodes: Ints, d: int, buf: Bytes, pos: int, end: i
         length, _ = read_varint(buf, pos + 1, end)
         return length
     index = read_uint16(buf, pos)
-    return nodes[LENGTH, lists[FIRST, d] + index] if index < lists[SIZE, d] else NO_ENTRY
+    return nodes[lists[FIRST, d] + index, LENGTH] if index < lists[SIZE, d] else NO_ENTRY
 
 
 @inlined

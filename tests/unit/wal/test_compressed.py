@@ -375,6 +375,37 @@ def test_long_attributes_take_memory_for_what_they_are() -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("arena", [100, 2000, 1 << 20])
+def test_an_entry_that_takes_the_place_of_one_of_another_length_is_read(arena: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_buffers(monkeypatch, arena)
+    choose = random.Random(arena)
+    qualifiers = [choose.randbytes(choose.choice([1, 5, 40, 200])) + b"%d" % i for i in range(300)]  # of which 127 are kept
+    many = [
+        entry(*(Cell(b"row", b"f", choose.choice(qualifiers[n // 3 : n // 3 + 150]), 1, PUT, b"") for _ in range(4)))
+        for n in range(450)
+    ]
+    data, _ = compress(many, Encoder(tags=True, codec=None))
+    found = read(data)
+    assert (found.error, found.entries) == (None, plain(many))
+
+
+def test_dictionaries_take_a_quarter_more_than_what_is_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_buffers(monkeypatch, 1 << 20, 1 << 20)
+    filler = random.Random(1).randbytes(1 << 20)
+    sizes = [600, 1800, 1200]  # as rows of different lengths take each other's place
+    rows = (b"%d" % i + filler[i : i + sizes[i % 3]] for i in range(36_000))
+    data, _ = compress((entry(Cell(row, b"f", b"q", 1, PUT, b"")) for row in rows), Encoder(tags=True, codec=None))
+    live = 32_767 * 1200
+    tracemalloc.start()
+    try:
+        count = sum(len(w.index) for w in read_windows(MemoryFile(data), "wal", 0, window_bytes=1 << 20, partial_tail="error"))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert count == 36_000
+    assert live < peak < live * 5 // 4 + (14 << 20), f"{peak >> 20} MB for {live >> 20} MB"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("window_bytes", [100_000, 8 << 20])
 def test_dictionaries_that_are_full_reuse_the_index_that_was_touched_longest_ago(window_bytes: int) -> None:
