@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from tests.unit.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encoder, compress
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_header, encode_tags, encode_varint, entry
 from tests.unit.wal.memory_file import MemoryFile
+from tests.unit.wal.small_buffers import small_buffers
 from tests.unit.wal.strategies import entries
 from walferry.protos.hbase_pb2 import WALKey
-from walferry.wal import compressed, dictionaries
 from walferry.wal.compressed import Expanded, Expander
 from walferry.wal.errors import (
     WalCorruptError,
@@ -160,15 +160,16 @@ def test_a_file_that_ends_anywhere_gives_its_whole_entries(codec: str, window_by
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("window_bytes", [64, 1 << 20])
-def test_whichever_byte_is_wrong_what_lies_before_it_is_right(codec: str, window_bytes: int) -> None:
+@pytest.mark.parametrize(("window_bytes", "buffer"), [(64, 1 << 20), (1 << 20, 1 << 20), (1 << 20, 300)])
+def test_whichever_byte_is_wrong_what_lies_before_it_is_right(codec: str, window_bytes: int, buffer: int) -> None:
     data, offsets = SAMPLES[codec]
     errors = 0
     for at in range(offsets[0], offsets[-1]):
         for wrong in (0, 1, 0x7F, 0x80, 0xFF, data[at] ^ 1):
             broken = bytearray(data)
             broken[at] = wrong
-            found = read(bytes(broken), window_bytes=window_bytes)
+            with small_buffers(buffer, buffer):
+                found = read(bytes(broken), window_bytes=window_bytes)
             before = sum(end <= at for end in offsets[1:])
             assert found.entries[:before] == plain(SAMPLE[:before]), (at, wrong)
             errors += found.error is not None
@@ -212,13 +213,6 @@ def test_values_of_an_algorithm_that_cannot_be_read_are_named() -> None:
         list(read_windows(MemoryFile(encode_header(header)), "wal", 0, partial_tail="error"))
 
 
-def small_buffers(monkeypatch: pytest.MonkeyPatch, arena: int = 300, out: int = 500) -> None:
-    """Let the reader stop for more room every few cells, as it does every few MB of a large file."""
-    monkeypatch.setattr(dictionaries, "MIN_ARENA_BYTES", arena)
-    monkeypatch.setattr(compressed, "MIN_OUT_BYTES", out)
-    monkeypatch.setattr(compressed, "OUT_BYTES", out)
-
-
 MANY = [
     entry(
         Cell(b"row%d" % i * (i % 9 + 1), b"f", b"q%d" % (i % 150), i, PUT, b"value %d " % i * 9, encode_tags([(1, b"t%d" % i)])),
@@ -231,18 +225,17 @@ MANY = [
 
 @pytest.mark.parametrize("codec", ["GZ", "SNAPPY", "LZ4", "ZSTD"])
 @pytest.mark.parametrize(("arena", "out"), [(300, 1 << 20), (1 << 20, 500), (300, 500), (1000, 2000), (1 << 20, 1 << 20)])
-def test_a_broken_value_ends_the_reading_whatever_else_its_pass_stops_for(
-    codec: str, arena: int, out: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_buffers(monkeypatch, arena, out)
+def test_a_broken_value_ends_the_reading_whatever_else_its_pass_stops_for(codec: str, arena: int, out: int) -> None:
     data, offsets = compress(MANY, Encoder(tags=False, codec=CODECS[codec]))
-    assert read(data).entries == plain(MANY)
-    for broken in range(len(MANY)):
+    with small_buffers(arena, out):
+        assert read(data).entries == plain(MANY)
+    for broken in range(0, len(MANY), 3):
         stored = Encoder(tags=False, codec=CODECS[codec]).value(MANY[broken].cells[1].value)
         spoilt = bytearray(data)
         spoilt[offsets[broken + 1] - len(stored) + 1] ^= 0x55  # of gzip's magic, or of the length that blocks begin with
         for window_bytes in (700, 1 << 20):
-            found = read(bytes(spoilt), window_bytes=window_bytes)
+            with small_buffers(arena, out):
+                found = read(bytes(spoilt), window_bytes=window_bytes)
             assert isinstance(found.error, WalCorruptError)
             assert f"begins at byte {offsets[broken]}" in str(found.error)
             assert found.entries == plain(MANY[:broken])
@@ -304,14 +297,14 @@ def test_values_that_need_a_dictionary_are_no_damage(framed: bool) -> None:
     assert found.entries == []
 
 
-def test_a_value_that_claims_to_need_a_dictionary_after_others_that_did_not_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
-    for out in (500, 1 << 20):
-        small_buffers(monkeypatch, out=out)
-        data, offsets = compress(MANY, WithDictionary(framed=True, first=80))
+@pytest.mark.parametrize("out", [500, 1 << 20])
+def test_a_value_that_claims_to_need_a_dictionary_after_others_that_did_not_is_damage(out: int) -> None:
+    data, offsets = compress(MANY, WithDictionary(framed=True, first=80))
+    with small_buffers(out=out):
         found = read(data)
-        assert isinstance(found.error, WalCorruptError)
-        assert f"begins at byte {offsets[40]}" in str(found.error)
-        assert found.entries == plain(MANY[:40])
+    assert isinstance(found.error, WalCorruptError)
+    assert f"begins at byte {offsets[40]}" in str(found.error)
+    assert found.entries == plain(MANY[:40])
 
 
 def with_attributes(values: Iterable[bytes]) -> Entry:
@@ -376,8 +369,7 @@ def test_long_attributes_take_memory_for_what_they_are() -> None:
 
 
 @pytest.mark.parametrize("arena", [100, 2000, 1 << 20])
-def test_an_entry_that_takes_the_place_of_one_of_another_length_is_read(arena: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_buffers(monkeypatch, arena)
+def test_an_entry_that_takes_the_place_of_one_of_another_length_is_read(arena: int) -> None:
     choose = random.Random(arena)
     qualifiers = [choose.randbytes(choose.choice([1, 5, 40, 200])) + b"%d" % i for i in range(300)]  # of which 127 are kept
     many = [
@@ -385,12 +377,12 @@ def test_an_entry_that_takes_the_place_of_one_of_another_length_is_read(arena: i
         for n in range(450)
     ]
     data, _ = compress(many, Encoder(tags=True, codec=None))
-    found = read(data)
+    with small_buffers(arena):
+        found = read(data)
     assert (found.error, found.entries) == (None, plain(many))
 
 
-def test_dictionaries_take_a_quarter_more_than_what_is_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_buffers(monkeypatch, 1 << 20, 1 << 20)
+def test_dictionaries_take_a_quarter_more_than_what_is_in_them() -> None:
     filler = random.Random(1).randbytes(1 << 20)
     sizes = [600, 1800, 1200]  # as rows of different lengths take each other's place
     rows = (b"%d" % i + filler[i : i + sizes[i % 3]] for i in range(36_000))
@@ -398,7 +390,9 @@ def test_dictionaries_take_a_quarter_more_than_what_is_in_them(monkeypatch: pyte
     live = 32_767 * 1200
     tracemalloc.start()
     try:
-        count = sum(len(w.index) for w in read_windows(MemoryFile(data), "wal", 0, window_bytes=1 << 20, partial_tail="error"))
+        with small_buffers(1 << 20, 1 << 20):
+            windows = read_windows(MemoryFile(data), "wal", 0, window_bytes=1 << 20, partial_tail="error")
+            count = sum(len(window.index) for window in windows)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
