@@ -11,7 +11,7 @@ from tests.unit.wal.compressing import GZ, SNAPPY, Encoder
 from tests.unit.wal.encoder import PUT, TRAILER, Cell, encode_entry, encode_header, entry
 from tests.unit.wal.sealed import MASTER_KEY, Sealer, sealed_header
 
-# For a large file more than for a small one: 14, 91, 100 and 25 MB were measured. With buffers of twice the size all of these fail.
+# More for a large file than for a small one. 14, 91, 100 and 25 were measured; buffers of twice the size take more than these.
 ALLOWED_MB = {"plain": 21, "SNAPPY": 106, "GZ": 130, "encrypted": 38}
 READ = """
 import resource, sys
