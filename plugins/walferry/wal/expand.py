@@ -106,6 +106,18 @@ def _field_length(lists: Ints, nodes: Ints, d: int, buf: Bytes, pos: int, end: i
 
 
 @inlined
+def _read_field(buf: Bytes, pos: int, end: int) -> tuple[int, int, int]:
+    """(tag, start of the value, or of its bytes if it has a length, end) of the protobuf field at `pos`; end < 0 if broken."""
+    tag, value = read_varint(buf, pos, end)
+    if value < 0:
+        return tag, value, value
+    if tag & 7 != 2:
+        return tag, value, skip_field(buf, value, end, tag & 7)
+    length, start = read_varint(buf, value, end)
+    return tag, start, start + length if start > 0 and 0 <= length <= end - start else INCOMPLETE
+
+
+@inlined
 def _find_field(buf: Bytes, pos: int, end: int, number: int) -> tuple[int, int, int]:
     """(start, start of its bytes, end) of the one field `number`, of bytes, of the message `buf[pos:end]`.
 
@@ -113,15 +125,13 @@ def _find_field(buf: Bytes, pos: int, end: int, number: int) -> tuple[int, int, 
     """
     found, first, last = end, end, end
     while pos < end:
-        tag, value = read_varint(buf, pos, end)
-        after = skip_field(buf, value, end, tag & 7) if value > 0 else -1
+        tag, start, after = _read_field(buf, pos, end)
         if after < 0:
             return -1, 0, 0
         if tag >> 3 == number and tag & 7 == 2:
             if found < end:
                 return -1, 0, 0
-            _, first = read_varint(buf, value, end)
-            found, last = pos, after
+            found, first, last = pos, start, after
         pos = after
     return found, first, last
 
@@ -135,15 +145,13 @@ def _key_room(lists: Ints, nodes: Ints, buf: Bytes, pos: int, end: int) -> int:
     """
     room, longest, seen = end - pos, 0, 0
     while pos < end:
-        tag, value = read_varint(buf, pos, end)
-        after = skip_field(buf, value, end, tag & 7) if value > 0 and tag >= 8 else -1
-        if after < 0:
+        tag, start, after = _read_field(buf, pos, end)
+        if after < 0 or tag < 8:
             return -BAD_KEY_FIELD
         field = tag >> 3
         if field in (1, 2, 6, 12):
             if tag & 7 != 2:
                 return -BAD_KEY_FIELD
-            _, start = read_varint(buf, value, end)
             if field == 6 or field == 12:
                 found, first, last = _find_field(buf, start, after, 1 if field == 6 else 2)
             else:
@@ -198,11 +206,9 @@ def _expand_key(
     """(end of the WALKey that was put to `out[at:]`, its cells), or (NO_ENTRY, 0). `_key_room` has found it well-formed."""
     cells = 0
     while pos < end:
-        tag, value = read_varint(buf, pos, end)
-        after = skip_field(buf, value, end, tag & 7)
+        tag, start, after = _read_field(buf, pos, end)
         field = tag >> 3
         if field in (1, 2, 6, 12):
-            _, start = read_varint(buf, value, end)
             at = put_varint(out, at, tag)
             if field == 6:
                 at = _put_message(lists, nodes, arena, used, FAMILY, 1, buf, start, after, out, at)
@@ -214,7 +220,7 @@ def _expand_key(
                 return NO_ENTRY, 0
         else:
             if field == 7 and tag & 7 == 0:
-                count, _ = read_varint(buf, value, end)
+                count, _ = read_varint(buf, start, end)
                 cells = count & 0xFFFFFFFF
             at = copy_bytes(out, at, buf, pos, after - pos)
         pos = after

@@ -160,7 +160,7 @@ def test_a_file_that_ends_anywhere_gives_its_whole_entries(codec: str, window_by
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize(("window_bytes", "buffer"), [(64, 1 << 20), (1 << 20, 1 << 20), (1 << 20, 300)])
+@pytest.mark.parametrize(("window_bytes", "buffer"), [(64, 300), (1 << 20, 1 << 20)])
 def test_whichever_byte_is_wrong_what_lies_before_it_is_right(codec: str, window_bytes: int, buffer: int) -> None:
     data, offsets = SAMPLES[codec]
     errors = 0
@@ -224,12 +224,12 @@ MANY = [
 
 
 @pytest.mark.parametrize("codec", ["GZ", "SNAPPY", "LZ4", "ZSTD"])
-@pytest.mark.parametrize(("arena", "out"), [(300, 1 << 20), (1 << 20, 500), (300, 500), (1000, 2000), (1 << 20, 1 << 20)])
+@pytest.mark.parametrize(("arena", "out"), [(300, 1 << 20), (1 << 20, 500), (300, 500)])
 def test_a_broken_value_ends_the_reading_whatever_else_its_pass_stops_for(codec: str, arena: int, out: int) -> None:
     data, offsets = compress(MANY, Encoder(tags=False, codec=CODECS[codec]))
     with small_buffers(arena, out):
         assert read(data).entries == plain(MANY)
-    for broken in range(0, len(MANY), 3):
+    for broken in range(0, len(MANY), 7):
         stored = Encoder(tags=False, codec=CODECS[codec]).value(MANY[broken].cells[1].value)
         spoilt = bytearray(data)
         spoilt[offsets[broken + 1] - len(stored) + 1] ^= 0x55  # of gzip's magic, or of the length that blocks begin with
