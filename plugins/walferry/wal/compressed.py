@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from walferry.wal.dictionaries import Dictionaries
-from walferry.wal.errors import WalCorruptError
+from walferry.wal.errors import WalCorruptError, WalUnsupportedError
 from walferry.wal.expand import (
     AT,
     AT_ENTRY,
@@ -40,7 +40,7 @@ from walferry.wal.expand import (
 )
 from walferry.wal.header import Compression
 from walferry.wal.scan import MAX_ENTRY_BYTES, MAX_KEY_BYTES, PROBLEMS, Bytes, Ints
-from walferry.wal.values import BadValue, decompress_values
+from walferry.wal.values import BadValue, UnknownDictionary, decompress_values
 
 OUT_BYTES: Final = 16 << 20
 MIN_OUT_BYTES: Final = 64 << 10
@@ -52,9 +52,10 @@ _NO_SUCH_ENTRY = "an index names an entry that its dictionary does not have"
 
 @dataclass(frozen=True)
 class Expanded:
-    """Whole entries: `buf` as an uncompressed WAL has them, and their offsets in the file."""
+    """Whole entries: `buf` as an uncompressed WAL has them, where each begins there, and their offsets in the file."""
 
     buf: Bytes
+    start: Ints
     file_start: Ints
     file_end: Ints
 
@@ -76,6 +77,7 @@ class Expander:
         self._values = np.empty((4, self._out_bytes // BYTES_A_VALUE), np.int64)
         self._state = np.zeros(STATE, np.int64)
         self._state[CELLS_LEFT] = AT_ENTRY
+        self._decompressed = False  # at least one value
 
     @property
     def entry_start(self) -> int:
@@ -90,7 +92,7 @@ class Expander:
     def feed(self, buf: Bytes, base: int, at_end: bool) -> Iterator[Expanded]:
         """The entries that end in `buf`, which lies at file offset `base`, where the last call stopped (`consumed`).
 
-        Raises WalCorruptError, once the entries before the broken one have been handed out.
+        Raises WalCorruptError or WalUnsupportedError, once the entries before the broken one have been handed out.
         """
         state, dictionaries = self._state, self.dictionaries
         state[POS] = 0
@@ -101,9 +103,13 @@ class Expander:
                 self._out, self._entries, self._values, state,
             )  # fmt: skip
             broken = self._decompress(buf, base)
+            if broken:  # before where the pass stopped, so it comes first, whatever that was for
+                if state[ENTRIES]:
+                    yield self._flush()
+                raise broken
             if status == NEED_ARENA:
                 dictionaries.make_room(int(state[NEED]))
-            elif status in (NEED_OUT, NEED_TABLES) and not broken:
+            elif status in (NEED_OUT, NEED_TABLES):
                 if state[ENTRIES]:
                     yield self._flush()
                 elif status == NEED_OUT:
@@ -111,8 +117,6 @@ class Expander:
             else:
                 if state[ENTRIES]:
                     yield self._flush()
-                if broken:
-                    raise broken
                 if status == NEED_INPUT:
                     return
                 reason = _NO_SUCH_ENTRY if status == BAD_INDEX else PROBLEMS[status]
@@ -128,7 +132,7 @@ class Expander:
         """How long the last buffer should have been, at least, for anything more to be read."""
         return int(self._state[NEED])
 
-    def _decompress(self, buf: Bytes, base: int) -> WalCorruptError | None:
+    def _decompress(self, buf: Bytes, base: int) -> WalCorruptError | WalUnsupportedError | None:
         """Put the values that the last pass left out to where they belong. What is broken breaks its entry, not those before."""
         count, self._state[VALUES] = int(self._state[VALUES]), 0
         codec = self.compression.values
@@ -143,7 +147,12 @@ class Expander:
                 entry = self._entries[:, whole]
                 self._state[ENTRY_START], self._state[ENTRY_OUT] = entry[FILE_START], entry[OUT_START]
                 self._state[ENTRIES], self._state[CELLS_LEFT] = whole, 0
-            return self._corrupt(base + int(self._values[SOURCE, e.value]), str(e))
+            offset = base + int(self._values[SOURCE, e.value])
+            # A dictionary is HBase's setting: all values of a file have it, or a broken one only looks as if it had.
+            if isinstance(e, UnknownDictionary) and not (e.value or self._decompressed):
+                return WalUnsupportedError(self.path, offset, str(e))
+            return self._corrupt(offset, str(e))
+        self._decompressed = True
         return None
 
     def _ends_after(self, entry: int, target: int) -> bool:
@@ -157,7 +166,8 @@ class Expander:
         old, self._out = self._out, np.empty(max(self._out_bytes, 2 * (end - begin)), np.uint8)
         self._out[: end - begin] = old[begin:end]
         state[OUT], state[ENTRY_OUT], state[ENTRIES] = end - begin, 0, 0
-        return Expanded(old[:begin], self._entries[FILE_START, :count].copy(), self._entries[FILE_END, :count].copy())
+        start, file_start, file_end = (self._entries[row, :count].copy() for row in (OUT_START, FILE_START, FILE_END))
+        return Expanded(old[:begin], start, file_start, file_end)
 
     def _grow(self, room: int) -> None:
         used = int(self._state[OUT])

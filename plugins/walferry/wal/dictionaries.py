@@ -6,8 +6,9 @@
 A dictionary that is full reuses the index of the entry that was touched longest ago; each use of an entry, and each new one,
 touches it. Source: HBase's LRUDictionary, Dictionary, WALCellCodec.CompressedKvDecoder, CompressionContext (branch-2.6).
 
-All dictionaries of a file share arrays, each from its own first node on. An entry's bytes are in the arena, in which there is
-only more and more: nothing is overwritten until `compact` copies what is still in use to a new one.
+All dictionaries of a file share arrays, each from its own first node on. An entry's bytes are in the arena: a new one takes the
+space of the one whose index it gets, if it fits there, or else the arena's end; `make_room` closes the gaps that this leaves. It
+is the format that has a reader hold so much: 32,767 rows and as many tags, regions and tables, each of up to 32 KB.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from walferry.wal._compiled import inlined, unmanaged
 from walferry.wal.output import copy_bytes
@@ -26,12 +26,12 @@ REGION, TABLE, FAMILY, QUALIFIER, ROW, TAG = range(6)
 CAPACITIES: Final = (0x7FFF, 0x7FFF, 0x7F, 0x7F, 0x7FFF, 0x7FFF)
 
 # Rows of `lists`, one column a dictionary.
-HEAD, TAIL, SIZE, CAPACITY, FIRST, LONGEST = range(6)
-# Rows of `nodes`, one column an entry.
-PREVIOUS, NEXT, START, LENGTH = range(4)
+HEAD, TAIL, SIZE, CAPACITY, FIRST = range(5)
+# Columns of `nodes`, one row an entry.
+PREVIOUS, NEXT, START, LENGTH, SPACE = range(5)
 NO_NODE: Final = -1
 
-MIN_ARENA_BYTES: Final = 1 << 20
+MIN_ARENA_BYTES: Final = 1 << 20  # that are free after making room; a quarter of what is in use, if that is more
 
 NO_ENTRY: Final = -3  # what `read_field` returns for an index that no entry has
 
@@ -48,29 +48,32 @@ class Dictionaries:
     @classmethod
     def empty(cls) -> Dictionaries:
         """As a file begins."""
-        lists = np.full((6, len(CAPACITIES)), NO_NODE, dtype=np.int64)
-        lists[SIZE] = lists[LONGEST] = 0
+        lists = np.full((5, len(CAPACITIES)), NO_NODE, dtype=np.int64)
+        lists[SIZE] = 0
         lists[CAPACITY] = CAPACITIES
         lists[FIRST] = np.concatenate(([0], np.cumsum(CAPACITIES)[:-1]))
-        nodes = np.zeros((4, sum(CAPACITIES)), dtype=np.int64)
+        nodes = np.zeros((sum(CAPACITIES), 5), dtype=np.int64)
         return cls(lists, nodes, np.empty(MIN_ARENA_BYTES, np.uint8), np.zeros(1, np.int64))
 
     def make_room(self, length: int) -> None:
-        """Let at least `length` bytes of the arena be free."""
-        live = int(sum(self.nodes[LENGTH, f : f + n].sum() for f, n in zip(self.lists[FIRST], self.lists[SIZE], strict=True)))
-        arena: NDArray[np.uint8] = np.empty(max(2 * live, MIN_ARENA_BYTES) + length, np.uint8)
-        self.used[0] = _compact(self.lists, self.nodes, self.arena, arena)
-        self.arena = arena
+        """Let at least `length` bytes of the arena be free. Its memory is extended, not copied, if it is large."""
+        firsts, sizes = self.lists[FIRST], self.lists[SIZE]
+        nodes = np.concatenate([np.arange(first, first + size) for first, size in zip(firsts, sizes, strict=True)])
+        live = _compact(self.nodes, nodes[np.argsort(self.nodes[nodes, START])], self.arena)
+        self.used[0] = live
+        self.arena.resize(live + max(live // 4, MIN_ARENA_BYTES) + length, refcheck=False)
 
 
 @unmanaged
-def _compact(lists: Ints, nodes: Ints, old: Bytes, new: Bytes) -> int:
+def _compact(nodes: Ints, order: Ints, arena: Bytes) -> int:
+    """Move the entries of `order`, by their start, together at the arena's beginning; returns where they end."""
     used = 0
-    for d in range(lists.shape[1]):
-        for node in range(lists[FIRST, d], lists[FIRST, d] + lists[SIZE, d]):
-            start = nodes[START, node]
-            nodes[START, node] = used
-            used = copy_bytes(new, used, old, start, nodes[LENGTH, node])
+    for node in order:
+        length = nodes[node, LENGTH]
+        if nodes[node, START] != used:
+            copy_bytes(arena, used, arena, nodes[node, START], length)
+        nodes[node, START], nodes[node, SPACE] = used, length
+        used += length
     return used
 
 
@@ -78,10 +81,10 @@ def _compact(lists: Ints, nodes: Ints, old: Bytes, new: Bytes) -> int:
 def _put_first(lists: Ints, nodes: Ints, d: int, node: int) -> None:
     """Put a node that is in no list at the head of dictionary d's."""
     head = lists[HEAD, d]
-    nodes[PREVIOUS, node] = NO_NODE
-    nodes[NEXT, node] = head
+    nodes[node, PREVIOUS] = NO_NODE
+    nodes[node, NEXT] = head
     if head != NO_NODE:
-        nodes[PREVIOUS, head] = node
+        nodes[head, PREVIOUS] = node
     lists[HEAD, d] = node
     if lists[TAIL, d] == NO_NODE:
         lists[TAIL, d] = node
@@ -91,10 +94,10 @@ def _put_first(lists: Ints, nodes: Ints, d: int, node: int) -> None:
 def _touch(lists: Ints, nodes: Ints, d: int, node: int) -> None:
     if lists[HEAD, d] == node:
         return
-    previous, following = nodes[PREVIOUS, node], nodes[NEXT, node]
-    nodes[NEXT, previous] = following
+    previous, following = nodes[node, PREVIOUS], nodes[node, NEXT]
+    nodes[previous, NEXT] = following
     if following != NO_NODE:
-        nodes[PREVIOUS, following] = previous
+        nodes[following, PREVIOUS] = previous
     else:
         lists[TAIL, d] = previous
     _put_first(lists, nodes, d, node)
@@ -112,10 +115,11 @@ def add_entry(lists: Ints, nodes: Ints, arena: Bytes, used: Ints, d: int, buf: B
     else:
         node = lists[TAIL, d]
         _touch(lists, nodes, d, node)
-    nodes[START, node] = used[0]
-    nodes[LENGTH, node] = length
-    used[0] = copy_bytes(arena, used[0], buf, start, length)
-    lists[LONGEST, d] = max(lists[LONGEST, d], length)
+    if length > nodes[node, SPACE]:
+        nodes[node, START], nodes[node, SPACE] = used[0], length
+        used[0] += length
+    nodes[node, LENGTH] = length
+    copy_bytes(arena, nodes[node, START], buf, start, length)
 
 
 @inlined
@@ -163,7 +167,7 @@ def read_field(
     node = find_entry(lists, nodes, d, index)
     if node == NO_NODE:
         return NO_ENTRY, 0
-    length = nodes[LENGTH, node]
+    length = nodes[node, LENGTH]
     if length <= most:
-        copy_bytes(out, at, arena, nodes[START, node], length)
+        copy_bytes(out, at, arena, nodes[node, START], length)
     return pos + 2, length

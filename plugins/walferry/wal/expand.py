@@ -26,7 +26,6 @@ from walferry.wal.dictionaries import (
     FAMILY,
     FIRST,
     LENGTH,
-    LONGEST,
     NO_ENTRY,
     QUALIFIER,
     REGION,
@@ -77,7 +76,8 @@ AT_ENTRY: Final = -1  # of CELLS_LEFT: before a key
 FILE_START, FILE_END, OUT_START = range(3)
 SOURCE, SOURCE_LEN, TARGET, TARGET_LEN = range(4)
 
-KEY_FRAME: Final = 16  # bytes that a key's own length may take
+KEY_FRAME: Final = 5  # bytes that a key's own length takes
+FIELD_FRAME: Final = 8  # bytes more that the lengths of a field, and of the message that it is in, may take once expanded
 MIN_COMPRESSED_CELL: Final = 18  # three lengths, three indices, timestamp, type
 
 
@@ -97,79 +97,118 @@ def _put_int32(out: Bytes, at: int, value: int) -> int:
 
 @inlined
 def _field_length(lists: Ints, nodes: Ints, d: int, buf: Bytes, pos: int, end: int) -> int:
-    """The length of the bytes that the field `buf[pos:end]` stands for; NO_ENTRY for an index without an entry, or -1."""
-    if pos >= end or field_end(buf, pos, end) != end:
-        return -1
+    """How many bytes the field `buf[pos:end]`, which is whole, stands for; NO_ENTRY for an index without an entry."""
     if buf[np.uint64(pos)] == 0xFF:
         length, _ = read_varint(buf, pos + 1, end)
         return length
     index = read_uint16(buf, pos)
-    return nodes[LENGTH, lists[FIRST, d] + index] if index < lists[SIZE, d] else NO_ENTRY
+    return nodes[lists[FIRST, d] + index, LENGTH] if index < lists[SIZE, d] else NO_ENTRY
 
 
 @inlined
-def _put_message(
-    lists: Ints, nodes: Ints, arena: Bytes, used: Ints, d: int, number: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int
-) -> int:
-    """The message `buf[pos:end]` with its field `number`, of bytes, expanded: its length and itself. Negative: what is wrong."""
-    length, p = end - pos, pos
-    while p < end:
-        tag, value = read_varint(buf, p, end)
-        after = skip_field(buf, value, end, tag & 7) if value > 0 else -1
+def _read_field(buf: Bytes, pos: int, end: int) -> tuple[int, int, int]:
+    """(tag, start of the value, or of its bytes if it has a length, end) of the protobuf field at `pos`; end < 0 if broken."""
+    tag, value = read_varint(buf, pos, end)
+    if value < 0:
+        return tag, value, value
+    if tag & 7 != 2:
+        return tag, value, skip_field(buf, value, end, tag & 7)
+    length, start = read_varint(buf, value, end)
+    return tag, start, start + length if start > 0 and 0 <= length <= end - start else INCOMPLETE
+
+
+@inlined
+def _find_field(buf: Bytes, pos: int, end: int, number: int) -> tuple[int, int, int]:
+    """(start, start of its bytes, end) of the one field `number`, of bytes, of the message `buf[pos:end]`.
+
+    All are `end` if the message has none; the first is negative if the message is malformed, or has more than one.
+    """
+    found, first, last = end, end, end
+    while pos < end:
+        tag, start, after = _read_field(buf, pos, end)
         if after < 0:
+            return -1, 0, 0
+        if tag >> 3 == number and tag & 7 == 2:
+            if found < end:
+                return -1, 0, 0
+            found, first, last = pos, start, after
+        pos = after
+    return found, first, last
+
+
+@inlined
+def _key_room(lists: Ints, nodes: Ints, buf: Bytes, pos: int, end: int) -> int:
+    """How long the WALKey `buf[pos:end]` is at most, once expanded; negative: what is wrong with it.
+
+    An index stands for the entry that its dictionary has now, or, as fields change the dictionaries too, for one that an earlier
+    field of the same key brings along. 4 M indices for 16 MB each: all that a key can hold is far from an int64's limit.
+    """
+    room, longest, seen = end - pos, 0, 0
+    while pos < end:
+        tag, start, after = _read_field(buf, pos, end)
+        if after < 0 or tag < 8:
             return -BAD_KEY_FIELD
-        if tag >> 3 == number and tag & 7 == 2:
-            _, start = read_varint(buf, value, end)
-            full = _field_length(lists, nodes, d, buf, start, after)
-            if full < 0:
-                return -BAD_INDEX if full == NO_ENTRY else -BAD_KEY_FIELD
-            length += 1 + varint_len(full) + full - (after - p)
-        p = after
-    at, p = put_varint(out, at, length), pos
-    while p < end:
-        tag, value = read_varint(buf, p, end)
-        after = skip_field(buf, value, end, tag & 7)
-        if tag >> 3 == number and tag & 7 == 2:
-            _, start = read_varint(buf, value, end)
-            at = put_varint(out, at, tag)
-            at = _put_bytes(lists, nodes, arena, used, d, buf, start, after, out, at)
-        else:
-            at = copy_bytes(out, at, buf, p, after - p)
-        p = after
-    return at
+        field = tag >> 3
+        if field in (1, 2, 6, 12):
+            if tag & 7 != 2:
+                return -BAD_KEY_FIELD
+            if field == 6 or field == 12:
+                found, first, last = _find_field(buf, start, after, 1 if field == 6 else 2)
+            else:
+                found, first, last = (-1 if seen & field else pos), start, after
+                seen |= field
+            if found < 0 or (found < after and field_end(buf, first, last) != last):
+                return -BAD_KEY_FIELD
+            if found < after:
+                length = _field_length(lists, nodes, REGION if field == 1 else FAMILY if field == 6 else TABLE, buf, first, last)
+                if buf[np.uint64(first)] == 0xFF:
+                    longest = max(longest, length)
+                else:
+                    room += FIELD_FRAME + max(longest, length)
+        pos = after
+    return room
 
 
 @inlined
 def _put_bytes(
     lists: Ints, nodes: Ints, arena: Bytes, used: Ints, d: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int
 ) -> int:
-    """What the field `buf[pos:end]` stands for: its length and itself. Negative: what is wrong."""
+    """What the field `buf[pos:end]` stands for: its length and itself. Returns the end of it, or NO_ENTRY."""
     length = _field_length(lists, nodes, d, buf, pos, end)
     if length < 0:
-        return -BAD_INDEX if length == NO_ENTRY else -BAD_KEY_FIELD
+        return NO_ENTRY
     at = put_varint(out, at, length)
     read_field(lists, nodes, arena, used, d, buf, pos, end, out, at, length)
     return at + length
 
 
 @inlined
+def _put_message(
+    lists: Ints, nodes: Ints, arena: Bytes, used: Ints, d: int, number: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int
+) -> int:
+    """The message `buf[pos:end]` with its field `number` expanded: its length and itself. Returns the end of it, or NO_ENTRY."""
+    found, first, last = _find_field(buf, pos, end, number)
+    if found == end:
+        return copy_bytes(out, put_varint(out, at, end - pos), buf, pos, end - pos)
+    full = _field_length(lists, nodes, d, buf, first, last)
+    if full < 0:
+        return NO_ENTRY
+    at = put_varint(out, at, end - pos - (last - found) + 1 + varint_len(full) + full)
+    at = put_varint(out, copy_bytes(out, at, buf, pos, found - pos), number << 3 | 2)
+    at = _put_bytes(lists, nodes, arena, used, d, buf, first, last, out, at)
+    return copy_bytes(out, at, buf, last, end - last)
+
+
+@inlined
 def _expand_key(
     lists: Ints, nodes: Ints, arena: Bytes, used: Ints, buf: Bytes, pos: int, end: int, out: Bytes, at: int
 ) -> tuple[int, int]:
-    """(end of the WALKey that was put to `out[at:]`, its cells), or (what is wrong, negative, 0)."""
+    """(end of the WALKey that was put to `out[at:]`, its cells), or (NO_ENTRY, 0). `_key_room` has found it well-formed."""
     cells = 0
     while pos < end:
-        tag, value = read_varint(buf, pos, end)
-        if value < 0 or tag < 8:
-            return -BAD_KEY_FIELD, 0
-        after = skip_field(buf, value, end, tag & 7)
-        if after < 0:
-            return -BAD_KEY_FIELD, 0
+        tag, start, after = _read_field(buf, pos, end)
         field = tag >> 3
         if field in (1, 2, 6, 12):
-            if tag & 7 != 2:
-                return -BAD_KEY_FIELD, 0
-            _, start = read_varint(buf, value, end)
             at = put_varint(out, at, tag)
             if field == 6:
                 at = _put_message(lists, nodes, arena, used, FAMILY, 1, buf, start, after, out, at)
@@ -178,10 +217,10 @@ def _expand_key(
             else:
                 at = _put_bytes(lists, nodes, arena, used, REGION if field == 1 else TABLE, buf, start, after, out, at)
             if at < 0:
-                return at, 0
+                return NO_ENTRY, 0
         else:
-            if field == 7:
-                count, _ = read_varint(buf, value, end)
+            if field == 7 and tag & 7 == 0:
+                count, _ = read_varint(buf, start, end)
                 cells = count & 0xFFFFFFFF
             at = copy_bytes(out, at, buf, pos, after - pos)
         pos = after
@@ -299,8 +338,10 @@ def expand_into(
             if key == INCOMPLETE or key + key_len > end:
                 state[NEED] = end + 1 if key == INCOMPLETE else key + key_len
                 return NEED_INPUT
-            longest = max(lists[LONGEST, REGION], lists[LONGEST, TABLE], lists[LONGEST, FAMILY])
-            room = KEY_FRAME + 4 * key_len + key_len // 2 * longest
+            room = KEY_FRAME + _key_room(lists, nodes, buf, key, key + key_len)
+            if room < KEY_FRAME:
+                state[AT] = key
+                return KEY_FRAME - room
             if room > MAX_ENTRY_BYTES:
                 return ENTRY_TOO_LONG
             if used[0] + key_len > arena.size:
@@ -310,13 +351,13 @@ def expand_into(
                 state[NEED] = room
                 return NEED_OUT
             # The length comes first and is known last: a varint of five bytes, whatever it is.
-            stop, cells = _expand_key(lists, nodes, arena, used, buf, key, key + key_len, out, at + 5)
+            stop, cells = _expand_key(lists, nodes, arena, used, buf, key, key + key_len, out, at + KEY_FRAME)
             if stop < 0:
                 state[AT] = key
-                return -stop
-            length = stop - at - 5
-            for i in range(5):
-                out[np.uint64(at + i)] = (length >> (7 * i) & 127) | (128 if i < 4 else 0)
+                return BAD_INDEX
+            length = stop - at - KEY_FRAME
+            for i in range(KEY_FRAME):
+                out[np.uint64(at + i)] = (length >> (7 * i) & 127) | (128 if i < KEY_FRAME - 1 else 0)
             if cells * MIN_COMPRESSED_CELL > MAX_ENTRY_BYTES:
                 return BAD_CELL_COUNT
             state[POS], state[OUT], state[CELLS_LEFT] = key + key_len, stop, cells

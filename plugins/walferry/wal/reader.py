@@ -159,8 +159,9 @@ def _expanded_windows(
         while True:
             try:  # only this: what is wrong with expanded entries is not the file's end
                 expanded = next(expanding, None)
-            except WalCorruptError:
-                if end == file.size and not expander.inside and _is_partial_trailer(file, path, pos + expander.consumed):
+            except WalCorruptError as e:
+                rest = pos + expander.consumed
+                if e.offset == rest and end == file.size and not expander.inside and _is_partial_trailer(file, path, rest):
                     return
                 raise
             if expanded is None:
@@ -185,11 +186,14 @@ def _wanted(expanded: Expanded, start: int, path: str) -> Iterator[Window]:
         before = int(expanded.file_start[first - 1])
         raise WalPositionError(path, start, f"no entry begins here, but one at byte {before} that goes on beyond")
     scan = scan_entries(expanded.buf, 0, len(expanded.buf))
-    window = Window(expanded.buf, 0, scan.index, expanded.file_start[: len(scan.index)], expanded.file_end[: len(scan.index)])
-    if first < len(scan.index):
-        yield window.between(first, len(scan.index))
-    if scan.consumed < len(expanded.buf):
-        entry = int(expanded.file_start[len(scan.index)])
+    found, expected = np.append(scan.index.entry_start, scan.consumed), np.append(expanded.start, len(expanded.buf))
+    count = min(len(found), len(expected))
+    whole = int(np.append(np.flatnonzero(found[:count] != expected[:count]), count)[0]) - 1  # begin and end where they should
+    window = Window(expanded.buf, 0, scan.index, expanded.file_start, expanded.file_end)
+    if first < whole:
+        yield window.between(first, whole)
+    if whole < len(expanded.start):
+        entry = int(expanded.file_start[max(whole, 0)])
         reason = scan.problem.reason if scan.problem else "its cells do not end where they should"
         raise WalCorruptError(path, entry, f"{reason} (once expanded, in the entry that begins here)")
 

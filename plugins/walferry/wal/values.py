@@ -39,10 +39,18 @@ class BadValue(Exception):
         self.value = value
 
 
+class UnknownDictionary(BadValue):
+    """What the value was compressed with is not in the file: if it is not damaged, all that follows is like it."""
+
+
+class _NeedsDictionary(Exception):
+    """A zstd frame that only a dictionary decompresses."""
+
+
 def decompress_values(codec: int, buf: Bytes, out: Bytes, values: Ints) -> None:
     """Decompress each column of `values` (SOURCE, SOURCE_LEN, TARGET, TARGET_LEN) of `buf` to `out`.
 
-    Raises BadValue for the first that cannot be, or has another length.
+    Raises BadValue, maybe UnknownDictionary, for the first that cannot be, or has another length.
     """
     if codec in (SNAPPY, LZ4, NONE):
         bad = unblock_into(codec, buf, out, values) if codec != NONE else _copy_values(buf, out, values)
@@ -66,6 +74,8 @@ def _each(decompress: Callable[[memoryview, int], bytes], buf: Bytes, out: Bytes
             parts.append(decompress(data[start : start + count], size))
     except (zlib.error, zstandard.ZstdError, ValueError) as e:
         bad = BadValue(int(columns[len(parts)]), f"a value cannot be decompressed ({e})")
+    except _NeedsDictionary as e:
+        bad = UnknownDictionary(int(columns[len(parts)]), str(e))
     wrong = np.flatnonzero(np.fromiter(map(len, parts), np.int64, len(parts)) != values[TARGET_LEN, : len(parts)])
     if len(wrong):
         bad = BadValue(int(columns[wrong[0]]), "a value's length is not the one that its cell says")
@@ -106,7 +116,15 @@ def _frame(frame: memoryview, most: int) -> bytes:
     """A zstd frame of `most` bytes at most; what it says of its length is not believed before."""
     if zstandard.frame_content_size(frame) > most:
         raise ValueError("its frame is longer than its cell says")
-    return _zstd.decompress(frame, most)
+    try:
+        return _zstd.decompress(frame, most)
+    except zstandard.ZstdError:
+        dictionary = zstandard.get_frame_parameters(frame).dict_id
+        if not dictionary:
+            raise
+        raise _NeedsDictionary(
+            f"a value is compressed with zstd's dictionary {dictionary} (hbase.io.compress.zstd.dictionary), which cannot be read"
+        ) from None
 
 
 _zstd = zstandard.ZstdDecompressor()

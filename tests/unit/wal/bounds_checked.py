@@ -2,21 +2,26 @@
 a kernel reaches outside of its buffer."""
 
 import random
+import struct
 
 import numpy as np
 
-from tests.unit.wal.encoder import encode_varint
+from tests.unit.wal.compressing import Encoder
+from tests.unit.wal.encoder import encode_header, encode_varint
 from tests.unit.wal.fuzzing import fuzz
+from tests.unit.wal.memory_file import MemoryFile
 from tests.unit.wal.sealed import WAL_KEY, Sealer, plaintext
+from tests.unit.wal.small_buffers import small_buffers
 from tests.unit.wal.test_encrypted import SEALED, STARTS
 from tests.unit.wal.test_reader import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS
 from walferry.wal.arrow import decode_window
 from walferry.wal.encrypted import Decryption
 from walferry.wal.errors import WalError
-from walferry.wal.reader import Window
+from walferry.wal.reader import Window, read_windows
 from walferry.wal.scan import scan_entries, scan_into
 
 DECRYPTION = Decryption(WAL_KEY)
+KEY_FIELDS = ["name", "scope", *["attribute"] * 4, *["many"] * 4, "bytes", "number", "number"]
 
 
 def index_and_decode(data: bytes) -> None:
@@ -48,6 +53,63 @@ def spoilt(rng: random.Random, data: bytes) -> bytes:
     return bytes(broken[: rng.randint(1, len(broken))])
 
 
+def delimited(number: int, data: bytes) -> bytes:
+    """A protobuf field of bytes."""
+    return encode_varint(number << 3 | 2) + encode_varint(len(data)) + data
+
+
+def hostile_key(rng: random.Random) -> bytes:
+    """A compressed WALKey of fields that come any number of times, of literals, short and long, and of many indices to them."""
+
+    def field() -> bytes:
+        if rng.random() < 0.6:
+            return struct.pack(">H", rng.choice([0, 0, 1, rng.randrange(12)]))
+        literal = rng.randbytes(rng.choice([1, 20, 300, 5000]))
+        lie = rng.choice([0] * 40 + [1, -1, 1 << 40, 1 << 62])
+        return b"\xff" + encode_varint(max(len(literal) + lie, 0)) + literal
+
+    def message(number: int) -> bytes:
+        return b"\x18\x01" + b"".join(delimited(number, field()) for _ in range(rng.choice([0, 1, 1, 1, 1, 1, 1, 1, 2])))
+
+    parts = [b"\x0a\x02\x00\x00" b"\x12\x02\x00\x00" b"\x18\x05\x20\x06"] if rng.random() < 0.7 else []
+    for _ in range(rng.randint(1, 6)):
+        times = rng.choice([1, 1, 1, 1, 2, 50])
+        match rng.choice(KEY_FIELDS):
+            case "name":
+                parts += [delimited(rng.choice([1, 2]), field())] * rng.choice([1, 1, 1, times])
+            case "scope":
+                parts += [delimited(6, message(1))] * times
+            case "attribute":
+                parts += [delimited(12, message(2))] * times
+            case "many":  # indices to what may be the literal before them
+                literal = b"\xff" + encode_varint(2000) + rng.randbytes(2000)
+                index = struct.pack(">H", rng.randrange(4))
+                parts += [delimited(12, delimited(2, f)) for f in (literal, *[index] * rng.choice([3, 200]))]
+            case "bytes":
+                parts += [delimited(rng.choice([5, 7, 8, 15]), rng.randbytes(rng.randrange(10)))] * times
+            case _:
+                number, value = rng.choice([3, 4, 4, 7]), rng.choice([0, 0, 0, 5, 1 << 31, 1 << 62])
+                parts.append(encode_varint(number << 3) + encode_varint(value))
+    key = b"".join(parts)
+    return spoilt(rng, key) if rng.random() < 0.2 else key
+
+
+def expand_hostile_keys(rng: random.Random) -> bool:
+    """Whether all of a file's keys, of which some are hostile, were read."""
+    encoder = Encoder(tags=True, codec=None)
+    data = bytearray(encode_header(encoder.header))
+    for _ in range(rng.randint(1, 2)):
+        key = hostile_key(rng)
+        data += b"".join(map(encoder.entry, SAMPLE)) + encode_varint(len(key)) + key
+    try:
+        with small_buffers(rng.choice([50, 300, 1 << 20]), rng.choice([150, 1000, 1 << 20])):
+            for _ in read_windows(MemoryFile(bytes(data)), "wal", 0, window_bytes=rng.choice([50, 1 << 20]), partial_tail="stop"):
+                pass
+    except WalError:
+        return False
+    return True
+
+
 def main() -> None:
     try:
         scan_into(np.zeros(1, np.uint8), 2, np.zeros((0, 1), np.int64), np.array([0, 1, 0, 0, 0]))
@@ -62,6 +124,8 @@ def main() -> None:
     for _ in range(5_000):
         index_and_decode(spoilt(rng, entries))
     fuzz(seed=2, count=3_000)
+    read = sum(expand_hostile_keys(rng) for _ in range(4_000))
+    assert 400 < read < 3_600, read
     sealed = SEALED[STARTS[0] : STARTS[-1]]
     for length in range(len(sealed)):
         decrypt(sealed[:length])

@@ -1,19 +1,28 @@
-"""Files as real as an encoder of the tests makes them, broken in every way: what is read of them is right as far as they are."""
+"""Files as real as an encoder of the tests makes them, broken in every way: what is read of them is right as far as they are.
+
+That is: all entries before the damage are there and are right. So is each later one that is found where one was and of which no
+byte is damaged; of a compressed file, only what does not depend on the dictionaries, which may have been damaged before. And
+nothing is what memory happened to hold.
+"""
 
 from __future__ import annotations
 
+import itertools
 import random
+import struct
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
 from tests.unit.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encoder, compress
 from tests.unit.wal.encoder import DELETE, PUT, TRAILER, Cell, Entry, encode_entry, encode_header, encode_tags, entry
 from tests.unit.wal.memory_file import MemoryFile
 from tests.unit.wal.sealed import MASTER_KEY, encode_sealed, sealed_positions
+from tests.unit.wal.small_buffers import filled_buffers, small_buffers
 from walferry.crypto.provider import KeyProvider
 from walferry.wal.arrow import decode_window
 from walferry.wal.errors import WalError
 from walferry.wal.header import TAIL_BYTES, trailer_start
-from walferry.wal.reader import read_windows
+from walferry.wal.reader import PartialTail, read_windows
 
 CODECS = (None, GZ, NONE, SNAPPY, LZ4, ZSTD)
 WINDOWS = (50, 700, 1 << 20)
@@ -25,11 +34,29 @@ BYTES = (0, 1, 0x7F, 0x80, 0xFF)
 
 @dataclass(frozen=True)
 class File:
-    """A sound file: the offset after each entry, and each entry's cells as an uncompressed WAL has them."""
+    """A sound file: where each entry begins, and the last one ends, and each entry's cells as an uncompressed WAL has them."""
 
     data: bytes
-    ends: list[int]
+    offsets: list[int]
     cells: list[bytes]
+    compressed: bool
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What is as it was of a broken file: its bytes `begin` to `end` were at `begin + shift` of the sound one."""
+
+    begin: int
+    end: int
+    shift: int
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a reader gave: each entry's offsets and its cells, and the error that ended it."""
+
+    entries: list[tuple[int, int, bytes]]
+    error: WalError | None
 
 
 def files(rng: random.Random, count: int) -> list[File]:
@@ -39,7 +66,8 @@ def files(rng: random.Random, count: int) -> list[File]:
 
 
 def _file(rng: random.Random, kind: Encoder | str) -> File:
-    written = [_entry(rng) for _ in range(rng.randint(1, 8))]
+    count, rows = rng.choice([*[(rng.randint(1, 8), 5)] * 4, (rng.randint(30, 60), 1000)])
+    written = [_entry(rng, rows) for _ in range(count)]
     if isinstance(kind, Encoder):
         data, offsets = compress(written, kind)
     elif kind == SEALED:
@@ -48,14 +76,14 @@ def _file(rng: random.Random, kind: Encoder | str) -> File:
         parts = [encode_header(), *map(encode_entry, written)]
         offsets = [sum(map(len, parts[: i + 1])) for i in range(len(parts))]
         data = b"".join(parts) + TRAILER
-    return File(data, offsets[1:], [e.cell_bytes() for e in written])
+    return File(data, offsets, [e.cell_bytes() for e in written], isinstance(kind, Encoder))
 
 
-def _entry(rng: random.Random) -> Entry:
+def _entry(rng: random.Random, rows: int) -> Entry:
     made = entry(
         *(
             Cell(
-                row=b"row%d" % rng.randrange(5),
+                row=b"row%d" % rng.randrange(rows),
                 family=rng.choice([b"f", b"g", b""]),
                 qualifier=b"q" * rng.randrange(4),
                 timestamp=rng.randrange(1 << 40),
@@ -69,59 +97,103 @@ def _entry(rng: random.Random) -> Entry:
     )
     if rng.random() < 0.5:
         made.key.scopes.add(family=b"f", scope_type=1)
+    for _ in range(rng.choice([0, 0, 1, 3])):
+        made.key.extended_attributes.add(key="k", value=rng.choice([b"value", rng.randbytes(rng.randint(1, 400))]))
     return made
 
 
-def mutated(rng: random.Random, file: File, other: File) -> tuple[bytes, int]:
-    """A broken copy, and up to which offset it is as it was."""
+def mutated(rng: random.Random, file: File, other: File) -> tuple[bytes, list[Piece]]:
+    """A broken copy, and what of it is as it was; the first piece begins with the file."""
     data, kind = file.data, rng.randrange(4)
     at = rng.randrange(len(data))
     if kind == 0:  # one to three bytes are others
-        broken, places = bytearray(data), [rng.randrange(len(data)) for _ in range(rng.randint(1, 3))]
+        broken, places = bytearray(data), sorted(rng.sample(range(len(data)), rng.randint(1, 3)))
         for place in places:
             broken[place] = rng.choice([*BYTES, rng.randrange(256), broken[place] ^ 1 << rng.randrange(8)])
-        return bytes(broken), min(places)
+        edges = zip([0, *(place + 1 for place in places)], [*places, len(data)], strict=True)
+        return bytes(broken), [Piece(begin, end, 0) for begin, end in edges]
     if kind == 1:
-        return data[:at], at
+        return data[:at], [Piece(0, at, 0)]
     if kind == 2:  # some bytes are gone, or some are there twice
         other_end = rng.randrange(len(data))
-        return data[:at] + data[other_end:], at
+        return data[:at] + data[other_end:], [Piece(0, at, 0), Piece(at, at + len(data) - other_end, other_end - at)]
     begin = rng.randrange(len(other.data))
-    return data[:at] + other.data[begin : begin + rng.randrange(60)] + data[at:], at
+    spliced = other.data[begin : begin + rng.randrange(60)]
+    broken_length = len(data) + len(spliced)
+    return data[:at] + spliced + data[at:], [Piece(0, at, 0), Piece(at + len(spliced), broken_length, -len(spliced))]
 
 
-def check(data: bytes, sound: int, file: File, window_bytes: int, partial_tail: str) -> bool:
-    """Read a broken file; whether that ended with an error. Entries that end before offset `sound` are all there, and right."""
-    cells: list[bytes] = []
-    failed = False
+def read(data: bytes, window_bytes: int, partial_tail: PartialTail) -> Read:
+    entries: list[tuple[int, int, bytes]] = []
     try:
         for window in read_windows(
-            MemoryFile(data), "wal", 0, window_bytes=window_bytes, partial_tail=partial_tail,  # type: ignore[arg-type]
-            unwrap_key=KEYS,
-        ):  # fmt: skip
+            MemoryFile(data), "wal", 0, window_bytes=window_bytes, partial_tail=partial_tail, unwrap_key=KEYS
+        ):
             buf, index = window.buf.tobytes(), window.index
-            cells += [buf[start:end] for start, end in zip(index.cells_start, index.cells_end, strict=True)]
-            for batch in decode_window(window, "wal"):
-                batch.validate()
-    except WalError:
-        failed = True
+            cells = (buf[start:end] for start, end in zip(index.cells_start, index.cells_end, strict=True))
+            entries += zip(window.positions.tolist(), window.next_positions.tolist(), cells, strict=True)
+            with suppress(WalError):  # it looks into keys, which reading does not
+                for batch in decode_window(window, "wal"):
+                    batch.validate()
+    except WalError as e:
+        return Read(entries, e)
+    return Read(entries, None)
+
+
+def check(found: Read, data: bytes, pieces: list[Piece], file: File) -> None:
+    """See above."""
+    sound, entries = pieces[0].end, found.entries
     trailer = trailer_start(data[-TAIL_BYTES:], len(data))  # it is looked at first: one that claims too much ends the entries
-    whole = sum(end <= min(sound, len(data) if trailer is None else trailer) for end in file.ends)
-    assert cells[:whole] == file.cells[:whole], f"{len(cells)} entries were read, {whole} are sound"
-    return failed
+    whole = sum(end <= min(sound, len(data) if trailer is None else trailer) for end in file.offsets[1:])
+    expected = list(zip(file.offsets, file.offsets[1:], file.cells, strict=False))
+    assert entries[:whole] == expected[:whole], f"{len(entries)} entries were read, {whole} are sound"
+    for (_, end, _), (start, _, _) in itertools.pairwise(entries):
+        assert start == end, "entries lie one behind the other"
+    if found.error and entries:
+        assert found.error.offset >= entries[-1][1], "the error lies in or before an entry that was handed out"
+    if sound < file.offsets[0]:
+        return  # with another header the bytes mean something else
+    originals = {(start, end): cells for start, end, cells in expected}
+    for start, end, cells in entries[whole:]:
+        for piece in pieces:
+            original = originals.get((start + piece.shift, end + piece.shift))
+            if original is not None and piece.begin <= start and end <= piece.end:
+                part = _independent if file.compressed else bytes
+                assert part(cells) == part(original), f"the entry from {start} to {end} is undamaged"
+
+
+def _independent(cells: bytes) -> list[tuple[int, bytes, bytes]]:
+    """Of each cell what a compressed file has outside of the dictionaries: length of its key, timestamp and type, value."""
+    found = []
+    pos = 0
+    while pos < len(cells):
+        length, key_len, value_len = struct.unpack_from(">iii", cells, pos)
+        value = pos + 12 + key_len
+        found.append((key_len, cells[value - 9 : value], cells[value : value + value_len]))
+        pos += 4 + length
+    return found
 
 
 def fuzz(seed: int, count: int) -> tuple[int, int]:
-    """Read `count` broken files; how many these were, and how many ended with an error."""
+    """Read `count` broken files, half of them with small buffers; how many these were, and how many ended with an error."""
     rng = random.Random(seed)
     failed, sound = 0, files(rng, 60)
     for n in range(count):
         if n % 2000 == 1999:
             sound = files(rng, 60)
         file = rng.choice(sound)
-        data, upto = mutated(rng, file, rng.choice(sound))
+        data, pieces = mutated(rng, file, rng.choice(sound))
+        tail: PartialTail = rng.choice(["error", "stop"])
+        window_bytes = rng.choice(WINDOWS)
         try:
-            failed += check(data, upto, file, rng.choice(WINDOWS), rng.choice(["error", "stop"]))
+            with small_buffers(rng.choice([100, 400]), rng.choice([200, 1000])) if n % 2 else nullcontext():
+                with filled_buffers(0x55):
+                    found = read(data, window_bytes, tail)
+                check(found, data, pieces, file)
+                if n % 2 and file.compressed:
+                    with filled_buffers(0xAA):
+                        assert read(data, window_bytes, tail).entries == found.entries, "what was read was never written"
         except Exception as e:
-            raise AssertionError(f"file {n} of seed {seed} ({len(data)} bytes, sound up to {upto}): {e!r}\n{data!r}") from e
+            raise AssertionError(f"file {n} of seed {seed} ({len(data)} bytes): {e!r}\n{pieces}\n{data!r}") from e
+        failed += found.error is not None
     return count, failed

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import random
+import struct
+import tracemalloc
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
+import zstandard
 from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encoder, compress
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_header, encode_tags, entry
+from tests.unit.wal.encoder import PUT, Cell, Entry, encode_header, encode_tags, encode_varint, entry
 from tests.unit.wal.memory_file import MemoryFile
+from tests.unit.wal.small_buffers import small_buffers
 from tests.unit.wal.strategies import entries
 from walferry.protos.hbase_pb2 import WALKey
+from walferry.wal.compressed import Expanded, Expander
 from walferry.wal.errors import (
     WalCorruptError,
     WalError,
@@ -154,15 +160,16 @@ def test_a_file_that_ends_anywhere_gives_its_whole_entries(codec: str, window_by
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("window_bytes", [64, 1 << 20])
-def test_whichever_byte_is_wrong_what_lies_before_it_is_right(codec: str, window_bytes: int) -> None:
+@pytest.mark.parametrize(("window_bytes", "buffer"), [(64, 300), (1 << 20, 1 << 20)])
+def test_whichever_byte_is_wrong_what_lies_before_it_is_right(codec: str, window_bytes: int, buffer: int) -> None:
     data, offsets = SAMPLES[codec]
     errors = 0
     for at in range(offsets[0], offsets[-1]):
         for wrong in (0, 1, 0x7F, 0x80, 0xFF, data[at] ^ 1):
             broken = bytearray(data)
             broken[at] = wrong
-            found = read(bytes(broken), window_bytes=window_bytes)
+            with small_buffers(buffer, buffer):
+                found = read(bytes(broken), window_bytes=window_bytes)
             before = sum(end <= at for end in offsets[1:])
             assert found.entries[:before] == plain(SAMPLE[:before]), (at, wrong)
             errors += found.error is not None
@@ -204,6 +211,193 @@ def test_values_of_an_algorithm_that_cannot_be_read_are_named() -> None:
     header = Encoder(tags=True, codec=8).header
     with pytest.raises(WalUnsupportedError, match="by number 8 of HBase's algorithms, which cannot be read; these can: GZ"):
         list(read_windows(MemoryFile(encode_header(header)), "wal", 0, partial_tail="error"))
+
+
+MANY = [
+    entry(
+        Cell(b"row%d" % i * (i % 9 + 1), b"f", b"q%d" % (i % 150), i, PUT, b"value %d " % i * 9, encode_tags([(1, b"t%d" % i)])),
+        Cell(b"row%d" % i, b"g", b"q", i, PUT, b"another %d " % i * 9),
+        sequence_id=i,
+    )
+    for i in range(80)
+]
+
+
+@pytest.mark.parametrize("codec", ["GZ", "SNAPPY", "LZ4", "ZSTD"])
+@pytest.mark.parametrize(("arena", "out"), [(300, 1 << 20), (1 << 20, 500), (300, 500)])
+def test_a_broken_value_ends_the_reading_whatever_else_its_pass_stops_for(codec: str, arena: int, out: int) -> None:
+    data, offsets = compress(MANY, Encoder(tags=False, codec=CODECS[codec]))
+    with small_buffers(arena, out):
+        assert read(data).entries == plain(MANY)
+    for broken in range(0, len(MANY), 7):
+        stored = Encoder(tags=False, codec=CODECS[codec]).value(MANY[broken].cells[1].value)
+        spoilt = bytearray(data)
+        spoilt[offsets[broken + 1] - len(stored) + 1] ^= 0x55  # of gzip's magic, or of the length that blocks begin with
+        for window_bytes in (700, 1 << 20):
+            with small_buffers(arena, out):
+                found = read(bytes(spoilt), window_bytes=window_bytes)
+            assert isinstance(found.error, WalCorruptError)
+            assert f"begins at byte {offsets[broken]}" in str(found.error)
+            assert found.entries == plain(MANY[:broken])
+            assert found.ends == offsets[1 : broken + 1]
+
+
+@pytest.mark.parametrize("missing", [0, 2, 3])
+def test_entries_that_are_found_elsewhere_than_they_were_put_are_not_handed_out(
+    missing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, _ = SAMPLES["GZ"]
+    flush = Expander._flush
+
+    def flush_without_one(self: Expander) -> Expanded:
+        whole = flush(self)
+        rows = (np.delete(row, missing) for row in (whole.start, whole.file_start, whole.file_end))
+        return Expanded(whole.buf, *rows)
+
+    monkeypatch.setattr(Expander, "_flush", flush_without_one)
+    found = read(data)
+    assert isinstance(found.error, WalCorruptError)
+    assert found.entries == plain(SAMPLE[: max(missing - 1, 0)])
+
+
+def test_a_cell_count_that_is_no_number_is_none() -> None:
+    """As for whoever reads the key once it is expanded."""
+    file, _ = compress(SAMPLE, Encoder(tags=True, codec=None), trailer=b"")
+    key = b"\x0a\x02\x00\x00" b"\x12\x02\x00\x00" b"\x18\x05\x20\x06" b"\x3a\x01x"  # field 7 as bytes
+    found = read(file + encode_varint(len(key)) + key)
+    assert found.error is None
+    assert [cells for _, cells in found.entries] == [e.cell_bytes() for e in SAMPLE] + [b""]
+
+
+class WithDictionary(Encoder):
+    """As HBase with hbase.io.compress.zstd.dictionary, from value number `first` of the file on."""
+
+    def __init__(self, *, framed: bool, first: int = 0) -> None:
+        super().__init__(tags=True, codec=ZSTD)
+        trained = zstandard.train_dictionary(2048, [b"value%08d-%d" % (i, i * i) * 3 for i in range(2000)])
+        self._compressor = zstandard.ZstdCompressor(dict_data=trained)
+        self._framed, self._first, self._values = framed, first, 0
+
+    def value(self, value: bytes) -> bytes:
+        self._values += 1
+        if self._values <= self._first:
+            return super().value(value)
+        frame = self._compressor.compress(value)
+        data = struct.pack(">ii", len(value), len(frame)) + frame if self._framed else frame
+        return encode_varint(len(data)) + data
+
+
+@pytest.mark.parametrize("framed", [True, False])
+def test_values_that_need_a_dictionary_are_no_damage(framed: bool) -> None:
+    data, offsets = compress(SAMPLE, WithDictionary(framed=framed))
+    found = read(data)
+    assert isinstance(found.error, WalUnsupportedError)
+    assert "hbase.io.compress.zstd.dictionary" in found.error.reason
+    assert offsets[0] < found.error.offset < offsets[1]
+    assert found.entries == []
+
+
+@pytest.mark.parametrize("out", [500, 1 << 20])
+def test_a_value_that_claims_to_need_a_dictionary_after_others_that_did_not_is_damage(out: int) -> None:
+    data, offsets = compress(MANY, WithDictionary(framed=True, first=80))
+    with small_buffers(out=out):
+        found = read(data)
+    assert isinstance(found.error, WalCorruptError)
+    assert f"begins at byte {offsets[40]}" in str(found.error)
+    assert found.entries == plain(MANY[:40])
+
+
+def with_attributes(values: Iterable[bytes]) -> Entry:
+    made = entry(Cell(b"row", b"f", b"q", 1, PUT, b"value"))
+    for value in values:
+        made.key.extended_attributes.add(key="k", value=value)
+    return made
+
+
+def test_attributes_that_refer_to_a_long_one_of_the_same_key_are_expanded() -> None:
+    many = [*SAMPLE, with_attributes([b"long" * 2500] * 1000), *SAMPLE]
+    data, _ = compress(many, Encoder(tags=True, codec=None))
+    assert len(data) < 30_000
+    found = read(data)
+    assert (found.error, found.entries) == (None, plain(many))
+
+
+@pytest.mark.parametrize("uses", [2_000, 30_000])
+def test_a_key_that_would_become_longer_than_a_key_can_be_is_an_error(uses: int) -> None:
+    data, _ = compress(SAMPLE, Encoder(tags=True, codec=None), trailer=b"")
+    fields = b"\xff" + encode_varint(10_000) + bytes(10_000), b"\x00\x02"
+    first, again = (b"\x12" + encode_varint(len(field)) + field for field in fields)
+    key = b"".join(b"\x62" + encode_varint(len(attribute)) + attribute for attribute in (first, *[again] * uses))
+    found = read(data + encode_varint(len(key)) + key)
+    assert isinstance(found.error, WalCorruptError)
+    assert found.entries == plain(SAMPLE)
+
+
+@pytest.mark.parametrize("field", [b"\x0a\x02\x00\x00", b"\x12\x02\x00\x00"], ids=["region", "table"])
+@pytest.mark.parametrize("times", [2, 1000])
+def test_a_key_with_a_region_or_table_more_than_once_is_an_error(field: bytes, times: int) -> None:
+    data, _ = compress(SAMPLE, Encoder(tags=True, codec=None), trailer=b"")
+    key = b"\x18\x05\x20\x06" + field * times
+    found = read(data + encode_varint(len(key)) + key)
+    assert isinstance(found.error, WalCorruptError)
+    assert "a field of the WALKey is malformed" in found.error.reason
+    assert found.entries == plain(SAMPLE)
+
+
+@pytest.mark.parametrize("message", [b"\x32\x08" + b"\x0a\x02\x00\x00" * 2, b"\x62\x08" + b"\x12\x02\x00\x00" * 2])
+def test_a_scope_or_attribute_with_two_names_or_values_is_an_error(message: bytes) -> None:
+    data, _ = compress(SAMPLE, Encoder(tags=True, codec=None), trailer=b"")
+    key = b"\x0a\x02\x00\x00" b"\x12\x02\x00\x00" b"\x18\x05\x20\x06" + message
+    found = read(data + encode_varint(len(key)) + key)
+    assert isinstance(found.error, WalCorruptError)
+    assert "a field of the WALKey is malformed" in found.error.reason
+    assert found.entries == plain(SAMPLE)
+
+
+def test_long_attributes_take_memory_for_what_they_are() -> None:
+    long = [with_attributes([rng.randbytes(24_000), rng.randbytes(24_000)]) for _ in range(10)]
+    data, _ = compress(long, Encoder(tags=True, codec=None))
+    assert (found := read(data)).error is None
+    assert found.entries == plain(long)
+    tracemalloc.start()
+    try:
+        for _ in read_windows(MemoryFile(data), "wal", 0, partial_tail="error"):
+            pass
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("arena", [100, 2000, 1 << 20])
+def test_an_entry_that_takes_the_place_of_one_of_another_length_is_read(arena: int) -> None:
+    choose = random.Random(arena)
+    qualifiers = [choose.randbytes(choose.choice([1, 5, 40, 200])) + b"%d" % i for i in range(300)]  # of which 127 are kept
+    many = [
+        entry(*(Cell(b"row", b"f", choose.choice(qualifiers[n // 3 : n // 3 + 150]), 1, PUT, b"") for _ in range(4)))
+        for n in range(450)
+    ]
+    data, _ = compress(many, Encoder(tags=True, codec=None))
+    with small_buffers(arena):
+        found = read(data)
+    assert (found.error, found.entries) == (None, plain(many))
+
+
+def test_dictionaries_take_a_quarter_more_than_what_is_in_them() -> None:
+    filler = random.Random(1).randbytes(1 << 20)
+    sizes = [600, 1800, 1200]  # as rows of different lengths take each other's place
+    rows = (b"%d" % i + filler[i : i + sizes[i % 3]] for i in range(36_000))
+    data, _ = compress((entry(Cell(row, b"f", b"q", 1, PUT, b"")) for row in rows), Encoder(tags=True, codec=None))
+    live = 32_767 * 1200
+    tracemalloc.start()
+    try:
+        with small_buffers(1 << 20, 1 << 20):
+            windows = read_windows(MemoryFile(data), "wal", 0, window_bytes=1 << 20, partial_tail="error")
+            count = sum(len(window.index) for window in windows)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert count == 36_000
+    assert live < peak < live * 5 // 4 + (14 << 20), f"{peak >> 20} MB for {live >> 20} MB"
 
 
 @pytest.mark.slow
