@@ -192,6 +192,8 @@ def _finished(store: WalStore, location: WalLocation, position: int) -> bool:
             return False
         with store.open(location) as file:  # anew: recovering its length may have added to it since it was located
             end = file.size if closed.end is None else closed.end
+            if position > end and position != file.size:
+                return False  # no position of this file's: the job says so
             if end == 0:
                 return True
             first_entry = parse_header(file.read_at(0, min(file.size, MAX_HEADER_BYTES)), location.url).first_entry

@@ -42,7 +42,7 @@ from walferry.slave import Slave
 from walferry.source import SourceCluster
 from walferry.storage import WalLocation, WalStore
 from walferry.summary import GroupSummary, Status, read_group, write_group
-from walferry.wal.errors import WalCorruptError, WalError, WalTruncatedError
+from walferry.wal.errors import WalCorruptError, WalError, WalPositionError, WalTruncatedError
 from walferry.wal.header import TAIL_BYTES, trailer_start
 from walferry.wal.reader import Window, read_windows
 from walferry.zk.client import SESSION_TIMEOUT_S, connected
@@ -295,6 +295,8 @@ class _GroupShipping:
         self, number: int, wal: Candidate, location: WalLocation, position: int, lanes: Lanes, rules: FilterRules
     ) -> bool:
         if location.size == 0:  # the server died before it wrote the header
+            if position:
+                raise WalPositionError(location.url, position, "the file is empty")
             self._unclean[number] = 0
             return True
         with self._store.open(location) as file:

@@ -90,9 +90,13 @@ def write_file(url: str, data: bytes) -> None:
         system, path = _system_and_path(url)
         system.makedirs(path.rpartition("/")[0], exist_ok=True)
         part = _part(path)
-        with system.open(part, "wb") as file:
-            file.write(data)
-        _put_in_place(system, part, path)
+        try:
+            with system.open(part, "wb") as file:
+                file.write(data)
+            _put_in_place(system, part, path)
+        except BaseException:
+            _remove(system, part)
+            raise
 
     _remote(url, write)
 
@@ -103,11 +107,15 @@ def copy_file(source: str, target: str) -> None:
         system, path = _system_and_path(target)
         _remote(target, lambda: system.makedirs(path.rpartition("/")[0], exist_ok=True))
         part = _part(path)
-        with _remote(target, lambda: system.open(part, "wb")) as copy:
-            for offset in range(0, file.size, COPY_BYTES):
-                data = file.read_at(offset, COPY_BYTES)
-                _remote(target, lambda data=data: copy.write(data))  # type: ignore[misc]
-    _remote(target, lambda: _put_in_place(system, part, path))
+        try:
+            with _remote(target, lambda: system.open(part, "wb")) as copy:
+                for offset in range(0, file.size, COPY_BYTES):
+                    data = file.read_at(offset, COPY_BYTES)
+                    _remote(target, lambda data=data: copy.write(data))  # type: ignore[misc]
+            _remote(target, lambda: _put_in_place(system, part, path))
+        except BaseException:
+            _remote(target, lambda: _remove(system, part))
+            raise
 
 
 def _system_and_path(url: str) -> tuple[Any, str]:
@@ -118,6 +126,11 @@ def _system_and_path(url: str) -> tuple[Any, str]:
 def _part(path: str) -> str:
     """Where a file is written first: two peers' runs may write the same one at the same time."""
     return f"{path}.{uuid4().hex}.part"
+
+
+def _remove(system: Any, part: str) -> None:
+    with suppress(Exception):  # what went wrong before is what there is to tell
+        system.rm_file(part)
 
 
 def _put_in_place(system: Any, part: str, path: str) -> None:

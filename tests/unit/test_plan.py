@@ -31,6 +31,16 @@ def planned(store: WalStore, position: int = 0) -> PlannedWal:
     return plan_wal(store, Candidate(QueuedWal(WAL, "/queue/wal", position), False, (SERVER,)))
 
 
+@pytest.mark.parametrize("beyond", [1, 1000, 10**9])
+@pytest.mark.parametrize("data", [b"", HEADER, WHOLE, WHOLE + TRAILER], ids=["empty", "header", "entries", "closed"])
+def test_a_position_that_no_such_file_has_does_not_make_it_finished(
+    splitting: Path, tmp_path: Path, data: bytes, beyond: int
+) -> None:
+    """The job names it; swept away, nobody would."""
+    splitting.write_bytes(data)
+    assert not planned(WalStore(f"file://{tmp_path}"), len(data) + beyond).finished
+
+
 class Stale(WalStore):
     """HDFS told a length just before the lease of the file was recovered."""
 

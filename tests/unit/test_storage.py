@@ -10,7 +10,7 @@ import fsspec
 import pytest
 
 from walferry import storage
-from walferry.storage import StoreError, WalLocation, WalStore, open_wal, write_file
+from walferry.storage import StoreError, WalLocation, WalStore, copy_file, open_wal, write_file
 from walferry.wal.names import ServerName, parse_wal_name
 
 SERVER = "rs-1.example.org,16020,1700000000001"
@@ -185,6 +185,18 @@ def test_a_file_that_may_be_written_to_is_not_disturbed(store: WalStore) -> None
     url = put(store, f"WALs/{SERVER}")
     with pytest.raises(ValueError, match="neither archived nor being split"):
         store.has_no_writer(WalLocation(url, 1, archived=False))
+
+
+def test_what_could_not_be_written_whole_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wal").write_bytes(BYTES)
+    monkeypatch.setattr(storage, "_put_in_place", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
+    for write in (
+        lambda: copy_file(f"file://{tmp_path}/wal", f"file://{tmp_path}/aside/wal"),
+        lambda: write_file(f"file://{tmp_path}/aside/wal.json", b"{}"),
+    ):
+        with pytest.raises(StoreError, match="no space left"):
+            write()
+    assert list((tmp_path / "aside").iterdir()) == []
 
 
 def test_two_who_write_the_same_file_at_the_same_time_do_not_mix_their_bytes(tmp_path: Path) -> None:

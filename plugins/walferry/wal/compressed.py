@@ -138,22 +138,36 @@ class Expander:
         codec = self.compression.values
         if not count or codec is None or base + int(self._state[POS]) <= self.wanted:
             return None
+        first = self._first_wanted(count)
         try:
-            decompress_values(codec, buf, self._out, self._values[:, :count])
+            decompress_values(codec, buf, self._out, self._values[:, first:count])
         except BadValue as e:
-            target = int(self._values[TARGET, e.value])
+            value = first + e.value
+            target = int(self._values[TARGET, value])
             whole = int(np.searchsorted(self._entries[OUT_START, : self._state[ENTRIES]], target, side="right")) - 1
             if self._ends_after(whole, target):  # then it is the one at which this has stopped
                 entry = self._entries[:, whole]
                 self._state[ENTRY_START], self._state[ENTRY_OUT] = entry[FILE_START], entry[OUT_START]
                 self._state[ENTRIES], self._state[CELLS_LEFT] = whole, 0
-            offset = base + int(self._values[SOURCE, e.value])
+            offset = base + int(self._values[SOURCE, value])
             # A dictionary is HBase's setting: all values of a file have it, or a broken one only looks as if it had.
             if isinstance(e, UnknownDictionary) and not (e.value or self._decompressed):
                 return WalUnsupportedError(self.path, offset, str(e))
             return self._corrupt(offset, str(e))
         self._decompressed = True
         return None
+
+    def _first_wanted(self, count: int) -> int:
+        """The first of `count` values that an entry has from `wanted` on; a broken one before it has been passed by somebody."""
+        whole = int(self._state[ENTRIES])
+        entry = int(np.searchsorted(self._entries[FILE_START, :whole], self.wanted))
+        if entry < whole:
+            begin = int(self._entries[OUT_START, entry])
+        elif self.inside and self.entry_start >= self.wanted:
+            begin = int(self._state[ENTRY_OUT])
+        else:
+            return count
+        return int(np.searchsorted(self._values[TARGET, :count], begin))
 
     def _ends_after(self, entry: int, target: int) -> bool:
         """Whether the whole entry `entry`, the last that begins before `target`, is the one that has it."""

@@ -17,6 +17,7 @@ from walferry.wal.encrypted import MAX_SEALED_ENTRY_BYTES, Decryption
 from walferry.wal.errors import WalCorruptError, WalError, WalKeyError, WalOverrunError, WalPositionError, WalTruncatedError
 from walferry.wal.header import (
     EMPTY_TRAILER,
+    MAGIC,
     MAX_HEADER_BYTES,
     TAIL_BYTES,
     Compression,
@@ -120,9 +121,14 @@ def read_windows(
     Raises WalCorruptError, WalTruncatedError, WalUnsupportedError, WalPositionError, WalKeyError, what `file` raises, and
     OSError if that gives fewer bytes than there are.
     """
+    head = _read(file, path, 0, min(file.size, MAX_HEADER_BYTES))
     try:
-        header = parse_header(_read(file, path, 0, min(file.size, MAX_HEADER_BYTES)).tobytes(), path)
+        header = parse_header(head.tobytes(), path)
     except WalTruncatedError:
+        if position > file.size:
+            raise WalPositionError(path, position, f"the file ends at byte {file.size}, within its header") from None
+        if any(torn.find_entry(head, 0, keys) != torn.NONE for keys in (torn.Keys(), torn.Keys(compressed=True))):
+            raise WalCorruptError(path, len(MAGIC), "the header claims to go on beyond the file, which has entries") from None
         if partial_tail == "stop":
             return
         raise
@@ -174,7 +180,8 @@ def _expanded_windows(
     if not expander.inside and (pos == end or (end == file.size and _is_partial_trailer(file, path, pos))):
         return
     entry = expander.entry_start if expander.inside else pos
-    error = _unfinished(file, path, entry, pos + expander.need - expander.consumed, end)
+    keys = torn.Keys.of(expander.dictionaries)
+    error = _unfinished(file, path, entry, pos + expander.need - expander.consumed, end, keys)
     if partial_tail == "error" or not isinstance(error, WalTruncatedError):
         raise error
 
@@ -218,7 +225,7 @@ def _windows(
             continue
         if pos == start > first_entry:
             _require_boundary(file, path, first_entry, start, window_bytes, stage)
-        error = _error(file, path, part, end)
+        error = _error(file, path, part, end, torn.Keys(plain_cells=stage is _plain))
         if partial_tail == "stop" and isinstance(error, WalTruncatedError):
             return
         raise error
@@ -269,21 +276,21 @@ def _read(file: RandomAccess, path: str, offset: int, length: int) -> Bytes:
     return buf
 
 
-def _error(file: RandomAccess, path: str, part: _Part, end: int) -> WalError:
+def _error(file: RandomAccess, path: str, part: _Part, end: int, keys: torn.Keys) -> WalError:
     """What stopped the reading of a window."""
     if part.problem is not None:
         offset, reason = part.problem
         return WalCorruptError(path, offset, f"{reason} (in the entry that begins at byte {part.consumed})")
-    return _unfinished(file, path, part.consumed, part.need, end)
+    return _unfinished(file, path, part.consumed, part.need, end, keys)
 
 
-def _unfinished(file: RandomAccess, path: str, entry: int, need: int, end: int) -> WalError:
+def _unfinished(file: RandomAccess, path: str, entry: int, need: int, end: int, keys: torn.Keys) -> WalError:
     """What is wrong with an entry that goes on, at least to `need`, beyond the end of the entries."""
     if end < file.size:
         return WalOverrunError(path, entry, f"the entry goes on beyond byte {end}, where the file's trailer begins")
     for offset in range(entry, end, WINDOW_BYTES):
         buf = _read(file, path, offset, min(WINDOW_BYTES + torn.OVERLAP, end - offset))
-        other = torn.find_entry(buf, MIN_ENTRY_BYTES if offset == entry else 0)
+        other = torn.find_entry(buf, MIN_ENTRY_BYTES if offset == entry else 0, keys)
         if other != torn.NONE:
             reason = f"the entry goes on beyond the end of the file, but another one begins at byte {offset + other}"
             return WalCorruptError(path, entry, f"{reason}: the file was not cut off here, this entry is damaged")

@@ -55,7 +55,7 @@ def check_storage(zk: KazooClient, nodes: ZNodes) -> None:
     """Raises StorageError if the cluster's replication queues or peers are not kept in ZooKeeper."""
     if zk_has(zk, nodes.queues):
         # HBase makes the znode with the first peer, and never deletes it.
-        if not zk_has(zk, nodes.peers) and (queue := _any_queue(zk, nodes)) is not None:
+        if not zk_has(zk, nodes.peers) and (queue := _any_queue(zk, nodes)) is not None and not zk_has(zk, nodes.peers):
             raise StorageError(
                 f"there are queues ({queue}), but no {nodes.peers} on {hosts(zk)}: peers are kept elsewhere "
                 "(hbase.replication.peer.storage.impl=filesystem). Walferry reads peers from ZooKeeper only"

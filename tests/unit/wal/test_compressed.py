@@ -430,3 +430,19 @@ def test_a_cell_of_a_hundred_megabytes_is_read() -> None:
     found = read(data)
     assert found.error is None
     assert found.entries == plain([*SAMPLE, big, *SAMPLE])
+
+
+@pytest.mark.parametrize("window_bytes", [300, 1 << 20])
+def test_a_broken_value_before_the_position_is_passed(window_bytes: int) -> None:
+    """As the error's advice says: an operator may move the position past what is lost."""
+    entries = [entry(Cell(b"row%d" % i, b"f", b"q", 1, PUT, b"value %d " % i * 30), sequence_id=i + 1) for i in range(8)]
+    data, offsets = compress(entries, Encoder(tags=False, codec=GZ))
+    broken = bytearray(data)
+    broken[data.index(b"\x1f\x8b", offsets[3])] ^= 0xFF
+    for position in offsets[:4]:
+        assert isinstance(read(bytes(broken), position, window_bytes).error, WalCorruptError)
+    for i in range(4, 8):
+        found = read(bytes(broken), offsets[i], window_bytes)
+        assert found.error is None
+        assert found.entries == read(data, offsets[i], window_bytes).entries
+        assert len(found.entries) == 8 - i

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from tests.unit.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encoder, compress
-from tests.unit.wal.encoder import PUT, Cell, encode_entry, encode_header, entry
+from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry, encode_header, encode_varint, entry
 from tests.unit.wal.fuzzing import KEYS
 from tests.unit.wal.memory_file import MemoryFile
 from tests.unit.wal.sealed import encode_sealed
-from walferry.wal.errors import WalCorruptError, WalError, WalTruncatedError
+from walferry.wal.errors import WalCorruptError, WalError, WalPositionError, WalTruncatedError
 from walferry.wal.reader import read_windows
 from walferry.wal.torn import NONE as NOWHERE
-from walferry.wal.torn import find_entry
+from walferry.wal.torn import Keys, find_entry
 
 COUNT = 60
 FLIPS = 100
@@ -27,14 +28,14 @@ ENTRIES = [
 ]
 
 
-def written(kind: str) -> bytes:
+def written(kind: str, entries: Sequence[Entry] = ENTRIES) -> bytes:
     """The entries in a file that was not closed."""
     codecs = {"dictionaries": None, "NONE": NONE, "GZ": GZ, "SNAPPY": SNAPPY, "LZ4": LZ4, "ZSTD": ZSTD}
     if kind == "plain":
-        return b"".join([encode_header(), *map(encode_entry, ENTRIES)])
+        return b"".join([encode_header(), *map(encode_entry, entries)])
     if kind == "encrypted":
-        return encode_sealed(ENTRIES, trailer=b"")
-    return compress(ENTRIES, Encoder(tags=False, codec=codecs[kind]), trailer=b"")[0]
+        return encode_sealed(entries, trailer=b"")
+    return compress(entries, Encoder(tags=False, codec=codecs[kind]), trailer=b"")[0]
 
 
 @pytest.mark.parametrize("kind", ["plain", "encrypted", "dictionaries", "NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"])
@@ -80,4 +81,52 @@ def test_an_entry_is_found_across_two_reads_of_a_long_rest(monkeypatch: pytest.M
 def test_values_full_of_bytes_that_begin_a_key_are_no_entries() -> None:
     for noise in (b"\x0a" * 5000, b"\x0a\x02ab\x12\x01t\x18\x01" * 500, random.Random(1).randbytes(1 << 20)):
         torn = encode_entry(entry(Cell(b"row", b"f", b"q", 1, PUT, noise)))
-        assert find_entry(np.frombuffer(torn, np.uint8), 16) == NOWHERE
+        for keys in (Keys(), Keys(plain_cells=True), Keys(compressed=True, regions=5, tables=5)):
+            assert find_entry(np.frombuffer(torn, np.uint8), 16, keys) == NOWHERE
+
+
+def item(name: bytes, text: bytes) -> bytes:
+    """A message with two texts and two numbers, as a WALKey begins, behind its length."""
+    fields = b"\x0a%c%b\x12%c%b\x18\x07\x20\x09" % (len(name), name, len(text), text)
+    return encode_varint(len(fields)) + fields
+
+
+ORDER = b"".join(b"\x0a" + item(b"a%d" % i, b"some item") for i in range(3))
+LIKE_A_REGION = item(b"0123456789abcdef" * 2, b"table")
+
+
+@pytest.mark.parametrize("kind", ["plain", "encrypted", "dictionaries", "NONE", "GZ", "SNAPPY"])
+@pytest.mark.parametrize("value", [ORDER, item(b"ab", b"cd"), item(b"\0\7", b"\0\7"), LIKE_A_REGION * 3])
+def test_messages_in_an_entry_that_was_cut_off_are_no_entries(kind: str, value: bytes) -> None:
+    before = entry(Cell(b"row", b"f", b"q", 1, PUT, b"v"))
+    torn = entry(*(Cell(b"row%d" % i, b"f", b"q", 1, PUT, value) for i in range(20)))
+    sound = written(kind, [before, torn])
+    for cut in range(1, 200, 7):
+        windows = read_windows(MemoryFile(sound[:-cut]), "wal", 0, partial_tail="stop", unwrap_key=KEYS)
+        assert sum(len(window.index) for window in windows) == 1
+
+
+@pytest.mark.parametrize("families", [1, 80, 1000])
+def test_keys_of_tables_with_very_many_families_show_damage_too(families: int) -> None:
+    entries = [entry(Cell(b"row%d" % i, b"f", b"q", 1, PUT, b"v")) for i in range(5)]
+    for e in entries:
+        for family in range(families):
+            e.key.scopes.add(family=b"family%d" % family, scope_type=1)
+    data = bytearray(written("plain", entries))
+    cell = data.index(entries[1].cells[0].encode())
+    data[cell : cell + 12] = struct.pack(">iii", 1_000_000 + 25, 17, 1_000_000)
+    with pytest.raises(WalCorruptError, match="another one begins at byte"):
+        list(read_windows(MemoryFile(bytes(data)), "wal", 0, partial_tail="stop"))
+
+
+@pytest.mark.parametrize("kind", ["plain", "dictionaries"])
+def test_a_header_with_a_damaged_length_does_not_make_a_file_empty(kind: str) -> None:
+    data = bytearray(written(kind, ENTRIES[:1]))
+    data[4] |= 0x80
+    with pytest.raises(WalCorruptError):
+        list(read_windows(MemoryFile(bytes(data)), "wal", 0, partial_tail="stop"))
+
+
+def test_a_position_behind_a_cut_header_is_no_position_of_this_file() -> None:
+    with pytest.raises(WalPositionError, match="ends at byte 40"):
+        list(read_windows(MemoryFile(written("plain")[:40]), "wal", 500, partial_tail="stop"))
