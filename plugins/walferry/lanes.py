@@ -122,11 +122,17 @@ class Lanes:
         chosen = np.flatnonzero(kept.cells)
         if alone:
             chosen = np.union1d(chosen, np.array(sorted(alone)))
+        for some in _fitting(chosen, kept.size, self._limits.buffer_bytes // 8, chosen.size):
+            self._dispatch(some, window, kept, wal, alone or {})
+            self._acknowledged.read_to(WalOffset(wal, int(window.next_positions[some[-1]])))
+
+    def _dispatch(self, chosen: Ints, window: Window, kept: Kept, wal: int, alone: Mapping[int, Shipment]) -> None:
+        """Lane by lane: until all have theirs no position passes the first of these entries."""
         lane_of = window.index.region_hash[chosen] % np.uint64(len(self._queues))
         for lane in range(len(self._queues)):
-            for part in _parts(chosen[lane_of == lane], kept.size, self._limits, alone or {}):
+            for part in _parts(chosen[lane_of == lane], kept.size, self._limits, alone):
                 first = WalOffset(wal, window.entry_offset(part[0]))
-                if alone and int(part[0]) in alone:
+                if int(part[0]) in alone:
                     self._flush(lane)
                     self._queue(lane, self._acknowledged.take(first), alone[int(part[0])])
                 else:
@@ -203,19 +209,19 @@ class Lanes:
 def _parts(chosen: Ints, size: Ints, limits: LaneLimits, alone: Mapping[int, Shipment]) -> Iterator[Ints]:
     """`chosen` cut so that no part exceeds a shipment, unless a single entry does, and that each of `alone` is a part."""
     if not alone:
-        yield from _fitting(chosen, size, limits)
+        yield from _fitting(chosen, size, limits.shipment_bytes, limits.shipment_entries)
         return
     at = np.flatnonzero(np.isin(chosen, np.array(list(alone))))
     for part in np.split(chosen, np.union1d(at, at + 1)):
-        yield from _fitting(part, size, limits)
+        yield from _fitting(part, size, limits.shipment_bytes, limits.shipment_entries)
 
 
-def _fitting(chosen: Ints, size: Ints, limits: LaneLimits) -> Iterator[Ints]:
+def _fitting(chosen: Ints, size: Ints, most_bytes: int, most_entries: int) -> Iterator[Ints]:
     ends = np.cumsum(size[chosen])
     start = 0
     while start < chosen.size:
         before = int(ends[start - 1]) if start else 0
-        fit = int(np.searchsorted(ends, before + limits.shipment_bytes, side="right"))
-        stop = max(start + 1, min(fit, start + limits.shipment_entries))
+        fit = int(np.searchsorted(ends, before + most_bytes, side="right"))
+        stop = max(start + 1, min(fit, start + most_entries))
         yield chosen[start:stop]
         start = stop

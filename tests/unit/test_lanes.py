@@ -119,11 +119,25 @@ def test_while_a_window_is_handed_out_lane_by_lane_nothing_of_it_is_safe():
     observed.read_to(WalOffset(0, 85))
     w = window(500, 7)
     run.lanes.dispatch(w, filter_window(w, RULES, "wal"), 0)
+    assert len(observed.seen) > 16
+    assert set(observed.seen) == {WalOffset(0, 85)}
     sinks.gate.set()
     run.lanes.finish()
     assert run.lanes.join(TIMEOUT)
-    assert len(observed.seen) > 16
-    assert set(observed.seen) == {WalOffset(0, 85)}
+    assert observed.safe() == WalOffset(0, int(w.next_positions[-1]))
+
+
+def test_what_is_safe_moves_on_within_a_window_that_is_large_for_the_buffer():
+    sinks = Sinks()
+    run = Run(sinks.ship, 2, LaneLimits(shipment_bytes=500, buffer_bytes=16_000))
+    observed = run.lanes._acknowledged = Observed()
+    observed.read_to(WalOffset(0, 85))
+    w = window(2000, 7)
+    run.lanes.dispatch(w, filter_window(w, RULES, "wal"), 0)
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert observed.safe() == WalOffset(0, int(w.next_positions[-1]))
+    assert len({seen.offset // 10_000 for seen in observed.seen}) > 10
 
 
 def test_shipments_are_bounded_in_bytes_and_entries():

@@ -16,7 +16,7 @@ from walferry.zk import claim_classic
 from walferry.zk.claims import Claim, claim, clean_up
 from walferry.zk.client import Watch, children
 from walferry.zk.dead_servers import WALFERRY_SERVER, find_dead, unclaimed
-from walferry.zk.errors import ClaimHeld, ClusterError, LiveServer, NoTarget
+from walferry.zk.errors import ClaimHeld, ClusterError, LiveServer, NoTarget, StorageError
 from walferry.zk.hold import Hold
 from walferry.zk.layout import QueueLayout
 from walferry.zk.values import PBUF, decode_lock, encode_lock, encode_position
@@ -358,11 +358,14 @@ def test_no_lock_is_made_in_a_cluster_of_a_release_that_has_none(zk: KazooClient
     assert at.tree() == before
 
 
-def test_what_is_claimed_twice_in_different_ways_is_found_by_the_layout_s_own_name(zk: KazooClient, cluster: Cluster) -> None:
+def test_a_server_that_is_claimed_under_a_lock_is_not_claimed_without_one(zk: KazooClient, cluster: Cluster) -> None:
     at = cluster(QueueLayout.CLASSIC)
-    with_lock = replace(at.source, queue_layout=QueueLayout.HBASE2)
+    without = replace(at.source, queue_layout=QueueLayout.HBASE2)
     zk.create(at.nodes.lock(DEAD), encode_lock("x"))
-    assert any("lock" in reason for reason in claim(zk, with_lock, DEAD, "run", "run").left)
+    before = at.tree()
+    with pytest.raises(StorageError, match="set queue_layout in the connection's extra to classic"):
+        claim(zk, without, DEAD, "run", "run")
+    assert at.tree() == before
 
 
 @pytest.mark.parametrize("layout", CLASSIC)

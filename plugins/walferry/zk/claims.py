@@ -20,7 +20,7 @@ from walferry.source import SourceCluster
 from walferry.zk import claim_classic, claim_multi
 from walferry.zk.claim_multi import Claimer
 from walferry.zk.client import children, read, retried
-from walferry.zk.cluster import is_live
+from walferry.zk.cluster import check_layout, is_live
 from walferry.zk.dead_servers import WALFERRY_SERVER, RecoveredQueue, recovered_queues, shippable_peers
 from walferry.zk.errors import LiveServer, PeerError
 from walferry.zk.hold import Guard
@@ -116,7 +116,9 @@ def _queues_under(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Ids of the queues under a server's znode that are ours to claim, and why others are not, in the order of their names."""
     mine, left = [], []
-    for name in children(zk, nodes.server_queues(server)) or ():
+    names = children(zk, nodes.server_queues(server)) or ()
+    check_layout(zk, nodes, server, names)
+    for name in names:
         if not nodes.is_queue(name):
             continue
         try:
