@@ -43,6 +43,7 @@ class Claiming(RuleBasedStateMachine):
         self.hbase_zk = connect(self.quorum)
         self.at = ClaimCluster(self.hbase_zk, self.layout)
         self.positions = {key: self._position(values[0]) for key, values in self.at.queued().items()}
+        self.first = dict(self.positions)
         self.zks: list[KazooClient] = [connect(self.quorum, session_timeout=4) for _ in range(3)]
         self.claimers: list[Stepped | None] = [None, None]
         self.region_server: tuple[str, Stepped] | None = None  # that claims, in the classic layouts, and how far it is
@@ -159,7 +160,7 @@ class Claiming(RuleBasedStateMachine):
                 disconnect(zk)
 
     def _end(self) -> None:
-        """All that is at work comes to its end, and somebody claims what is left: each WAL is queued once, at its position."""
+        """All that is at work comes to its end, and somebody claims what is left: each WAL is queued once, with its position."""
         if self.region_server:
             self.region_server[1].finish()
         for at_work in self.claimers:
@@ -170,7 +171,12 @@ class Claiming(RuleBasedStateMachine):
             claim(self.hbase_zk, self.at.source, server, "the end", "the end")
         assert unclaimed(self.hbase_zk, self.at.nodes) == ()
         queued = {key: [self._position(value) for value in values] for key, values in self.at.queued().items()}
-        assert queued == {key: [position] for key, position in self.positions.items()}
+        assert {key: len(positions) for key, positions in queued.items()} == dict.fromkeys(self.positions, 1)
+        for key, (position,) in queued.items():
+            # In the classic layouts a position that is registered while HBase copies its WAL may stay behind with the original:
+            # it comes along as it was copied then, never beyond what was registered.
+            lowest = self.first.get(key, 0) if self.at.nodes.locked else self.positions[key]
+            assert lowest <= position <= self.positions[key]
         for server in self.dead:
             clean_up(self.hbase_zk, self.at.source, server)
             assert not self.hbase_zk.exists(self.at.nodes.lock(server)), f"{server} is locked for ever"
