@@ -55,7 +55,9 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
         dead = [server.name for server in find_dead(zk, source.nodes)]
         alive = {str(server) for server in live_servers(zk, source.nodes)}
         wanted = {pick_server(asked, dead, alive)} if asked.strip() else set(announced) or set(dead)
-        others = {server: _why_left(zk, source, server) for server in sorted(wanted - set(dead))}
+        rest = sorted(wanted - set(dead))
+        there = recovered_queues(zk, source.nodes) if rest else ()
+        others = {server: _why_left(zk, source, [q for q in there if q.dead_server == server]) for server in rest}
         notes = [f"Left out: {problem}" for problem in read_peers(zk, source.nodes).problems]
     servers = sorted(wanted & set(dead))
     for server, reasons in others.items():
@@ -68,10 +70,10 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
     return Found(servers[:MAX_SERVERS], notes)
 
 
-def _why_left(zk: KazooClient, source: SourceCluster, server: str) -> list[ZkError]:
-    """Why the queues that came from a dead server may not be shipped, peer by peer; empty if there are none."""
+def _why_left(zk: KazooClient, source: SourceCluster, queues: Iterable[RecoveredQueue]) -> list[ZkError]:
+    """Why these queues may not be shipped, peer by peer; empty if there are none."""
     reasons: list[ZkError] = []
-    for peer_id in sorted({queue.peer_id for queue in recovered_queues(zk, source.nodes) if queue.dead_server == server}):
+    for peer_id in sorted({queue.peer_id for queue in queues}):
         try:
             check_shippable(read_peer(zk, source.nodes, peer_id))
         except ZkError as error:

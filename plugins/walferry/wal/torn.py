@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from walferry.wal._compiled import inlined, unmanaged
-from walferry.wal.dictionaries import REGION, SIZE, TABLE, Dictionaries
+from walferry.wal.dictionaries import REGION, SIZE, TABLE, Dictionaries, field_end
 from walferry.wal.scan import (
     CELL_COUNT,
     FIELDS,
@@ -77,12 +77,13 @@ def _name(buf: Bytes, start: int, length: int, compressed: bool, known: int) -> 
     """(start, length) of the name in a field; a length of 0 for an index that the dictionary has, of NONE for what is no name."""
     if not compressed:
         return start, length
-    if length < 2:
+    end = start + length
+    if field_end(buf, start, end) != end:
         return start, NONE
     if read_uint8(buf, start) != _LITERAL:
-        return start, 0 if length == 2 and read_uint16(buf, start) < known else NONE
-    name_len, name = read_varint(buf, start + 1, start + length)
-    return (name, name_len) if name > 0 and name_len > 0 and name + name_len == start + length else (start, NONE)
+        return start, 0 if read_uint16(buf, start) < known else NONE
+    name_len, name = read_varint(buf, start + 1, end)
+    return name, name_len or NONE
 
 
 @inlined
