@@ -10,9 +10,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow.sdk import Param, dag, get_current_context, task
+from airflow.sdk import Param, dag, get_current_context
 
 from walferry.airflow.choices import proposed, proposed_peers
+from walferry.airflow.literal import task
 from walferry.airflow.operators.ship_wals import BROKEN_WALS
 from walferry.airflow.recovery_tasks import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source, telling
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context, task
+from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context
 
+from walferry.airflow.literal import task
 from walferry.airflow.operators.ship_wals import BROKEN_WALS
 from walferry.airflow.recovery_tasks import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source, telling
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger

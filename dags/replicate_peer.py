@@ -21,11 +21,11 @@ from airflow.sdk import (
     TriggerRule,
     dag,
     get_current_context,
-    task,
     task_group,
 )
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import BROKEN_WALS, ShipWalsOperator
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ FINAL = [
     "walferry.zk.errors.StorageError",
     "walferry.airflow.report.BatchFailed",
 ]
-PEER_NAME = "{{ task.op_kwargs['peer'] }}"  # so pass it by name
+PEER_NAME = label("task.op_kwargs['peer']")  # so pass it by name
 
 
 @dag(
@@ -95,7 +95,8 @@ def replicate_peer() -> None:
         """The peers of this run: the one asked for, or all that are managed now."""
         from walferry.airflow import batch
 
-        asked = get_current_context()["params"]["peer"]
+        context = get_current_context()
+        asked = context["params"]["peer"]
         return [asked] if asked else batch.managed_peers(_source())
 
     @task(map_index_template=PEER_NAME)
@@ -147,11 +148,8 @@ def replicate_peer() -> None:
             task_id="ship",
             peer=peer,
             plan=planned,
-            deadline="{{ params.deadline }}",
-            broken_wals="{{ params.broken_wals }}",
-            source_conn_id="{{ params.source_conn_id }}",
             retries=1,
-            map_index_template="{{ task.peer }}",
+            map_index_template=label("task.peer"),
             max_active_tis_per_dagrun=4,
         )
         roll(peer=peer) >> planned >> ship >> report(peer=peer, planned=planned)

@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import ExceptionRetryPolicy, Param, RetryAction, RetryRule, TriggerRule, get_current_context, task
+from airflow.sdk import ExceptionRetryPolicy, Param, RetryAction, RetryRule, TriggerRule, get_current_context
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.recovery_input import InputError
 from walferry.source import DEFAULT_CONN_ID, SourceError
@@ -74,17 +75,14 @@ def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> N
     planned = plan(servers, claim.expand(server=servers), queues)
     drains = ShipWalsOperator.partial(
         task_id="drain",
-        deadline="{{ params.deadline }}",
-        broken_wals="{{ params.broken_wals }}",
-        source_conn_id="{{ params.source_conn_id }}",
         retries=DRAIN_RETRIES,
-        map_index_template="{{ task.plan['queue'] }}",
+        map_index_template=label("task.plan['queue']"),
         max_active_tis_per_dagrun=4,
     ).expand_kwargs(planned)
     drains >> clean_up() >> report(first, also)
 
 
-@task(map_index_template="{{ task.op_kwargs['server'] }}", retries=CLAIM_RETRIES, retry_delay=timedelta(seconds=15))
+@task(map_index_template=label("task.op_kwargs['server']"), retries=CLAIM_RETRIES, retry_delay=timedelta(seconds=15))
 def claim(server: str) -> dict[str, Any]:
     """Claim the server's queues; what this returns is recovery.claim's, and the `task` that it is of."""
     from walferry.airflow import batch, recovery
