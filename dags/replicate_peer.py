@@ -6,6 +6,9 @@ For each peer: `roll` has the RegionServers begin new WALs, `plan` looks what li
 
 Every task may be cleared, retried or killed at any time: the only state is in ZooKeeper, where a position never passes an edit
 that the slave has not acknowledged.
+
+The DAG cannot be backfilled: a WAL is shipped once, from where the positions are, whatever the date of the run. To ship what is
+queued now, trigger a run. Shipping an interval again is not possible yet.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from airflow.sdk import (
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import BROKEN_WALS, ShipWalsOperator
+from walferry.airflow.run_checks import RUN_TYPES, check_run
 
 if TYPE_CHECKING:
     from walferry.source import SourceCluster
@@ -68,6 +72,7 @@ FINAL = [
     "walferry.source.SourceError",
     "walferry.zk.errors.PeerError",
     "walferry.zk.errors.StorageError",
+    "walferry.airflow.recovery_input.InputError",
     "walferry.airflow.report.BatchFailed",
 ]
 PEER_NAME = label("task.op_kwargs['peer']")  # so pass it by name
@@ -78,6 +83,7 @@ PEER_NAME = label("task.op_kwargs['peer']")  # so pass it by name
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
+    allowed_run_types=RUN_TYPES,
     description="Ship what is queued for the managed HBase replication peers of a cluster",
     params=PARAMS,
     default_args={
@@ -96,6 +102,7 @@ def replicate_peer() -> None:
         from walferry.airflow import batch
 
         context = get_current_context()
+        check_run(context)
         asked = context["params"]["peer"]
         return [asked] if asked else batch.managed_peers(_source())
 
