@@ -132,9 +132,11 @@ def replicate_peer() -> None:
     @task(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
     def report(peer: str, planned: dict[str, Any] | None) -> None:
         from walferry.airflow import batch
+        from walferry.airflow.kept_reports import as_lines, with_earlier
         from walferry.airflow.report import BatchFailed, as_dict, as_text, failures
 
-        ti = get_current_context()["ti"]
+        context = get_current_context()
+        ti = context["ti"]
         if planned:
             states = {step: _state(ti, step) for step in ("roll", "ship")}
             problems = ti.xcom_pull(task_ids="peer.roll", key="problems", map_indexes=ti.map_index) or []
@@ -143,8 +145,10 @@ def replicate_peer() -> None:
         else:
             summaries = []
             reasons = [batch.refusal(_source(), peer) or f"plan is {_state(ti, 'plan')}: see its log; nothing was shipped"]
-        print(as_text(peer, planned, reasons, summaries))
-        ti.xcom_push("return_value", as_dict(peer, planned, reasons, summaries))
+        attempt = planned["run_id"] if planned else f"{batch.run_of(ti)}, report {ti.try_number}"
+        told = with_earlier(context, attempt, as_dict(peer, planned, reasons, summaries))
+        print("\n".join([as_text(peer, planned, reasons, summaries), *as_lines(told)]))
+        ti.xcom_push("return_value", told)
         if reasons:
             raise BatchFailed("; ".join(reasons[:10]))
 

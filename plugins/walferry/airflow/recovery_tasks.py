@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import ExceptionRetryPolicy, Param, RetryAction, RetryRule, TriggerRule, get_current_context
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.kept_reports import as_lines, with_earlier
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.recovery_input import InputError
@@ -162,8 +163,11 @@ def report(first: str, also: Sequence[str] | None) -> None:
         problems=[told.get(name) or f"{name} is failed: see its log" for name in _failed_steps(states)],
         removed=ti.xcom_pull(task_ids="clean_up") or (),
     )
-    print(as_text(recovered))
-    ti.xcom_push("return_value", as_dict(recovered))
+    planned = [drain["plan"]["run_id"] for drain in drains if drain["plan"]]
+    attempt = planned[0] if planned else f"{batch.run_of(ti)}, report {ti.try_number}"
+    whole = with_earlier(context, attempt, as_dict(recovered))
+    print("\n".join([as_text(recovered), *as_lines(whole)]))
+    ti.xcom_push("return_value", whole)
     recovery.propose(source(), context["params"]["source_conn_id"])
     if recovered.failures:
         raise RecoveryFailed("; ".join(recovered.failures[:10]))
