@@ -10,11 +10,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow.sdk import Param, dag, get_current_context, task
+from airflow.sdk import Param, dag, get_current_context
 
 from walferry.airflow.choices import proposed, proposed_peers
+from walferry.airflow.literal import task
 from walferry.airflow.operators.ship_wals import BROKEN_WALS
 from walferry.airflow.recovery_tasks import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source, telling
+from walferry.airflow.run_checks import RUN_TYPES, check_run
 
 MAX_NOTES = 200  # lines of select that the report tells too
 
@@ -24,6 +26,7 @@ MAX_NOTES = 200  # lines of select that the report tells too
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=4,
+    allowed_run_types=RUN_TYPES,
     description="Drain recovered replication queues by hand",
     params={
         "source_conn_id": SOURCE,
@@ -72,6 +75,7 @@ def drain_recovered_queue() -> None:
         context = get_current_context()
         params, ti = context["params"], context["ti"]
         with telling("select"):
+            check_run(context)
             selected = recovery.select(source(), params["peer"] or "", params["queue"] or "", params["delete_orphan"])
         notes = recovery.preview(source(), selected, params["delete_orphan"]) if params["dry_run"] else selected.notes
         print("\n".join(notes))

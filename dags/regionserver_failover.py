@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context, task
+from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context
 
+from walferry.airflow.literal import task
 from walferry.airflow.operators.ship_wals import BROKEN_WALS
 from walferry.airflow.recovery_tasks import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source, telling
+from walferry.airflow.run_checks import RUN_TYPES, check_run
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger
 
 DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_source", trigger=DeadServersEventTrigger())])
@@ -25,6 +27,7 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=4,
+    allowed_run_types=RUN_TYPES,
     description="Claim and drain the replication queues of RegionServers that have died",
     params={
         "source_conn_id": SOURCE,
@@ -51,6 +54,7 @@ def regionserver_failover() -> None:
         context = get_current_context()
         events = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]
         with telling("find"):
+            check_run(context)
             found = recovery.find(source(), context["params"]["server"] or "", recovery.announced(events))
         print("\n".join([f"Dead servers to recover: {', '.join(found.servers) or 'none'}.", *found.notes]))
         context["ti"].xcom_push("notes", found.notes)

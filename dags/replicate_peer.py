@@ -6,6 +6,9 @@ For each peer: `roll` has the RegionServers begin new WALs, `plan` looks what li
 
 Every task may be cleared, retried or killed at any time: the only state is in ZooKeeper, where a position never passes an edit
 that the slave has not acknowledged.
+
+The DAG cannot be backfilled: a WAL is shipped once, from where the positions are, whatever the date of the run. To ship what is
+queued now, trigger a run. Shipping an interval again is not possible yet.
 """
 
 from __future__ import annotations
@@ -21,12 +24,13 @@ from airflow.sdk import (
     TriggerRule,
     dag,
     get_current_context,
-    task,
     task_group,
 )
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import BROKEN_WALS, ShipWalsOperator
+from walferry.airflow.run_checks import RUN_TYPES, check_run
 
 if TYPE_CHECKING:
     from walferry.source import SourceCluster
@@ -68,9 +72,10 @@ FINAL = [
     "walferry.source.SourceError",
     "walferry.zk.errors.PeerError",
     "walferry.zk.errors.StorageError",
+    "walferry.airflow.recovery_input.InputError",
     "walferry.airflow.report.BatchFailed",
 ]
-PEER_NAME = "{{ task.op_kwargs['peer'] }}"  # so pass it by name
+PEER_NAME = label("task.op_kwargs['peer']")  # so pass it by name
 
 
 @dag(
@@ -78,6 +83,7 @@ PEER_NAME = "{{ task.op_kwargs['peer'] }}"  # so pass it by name
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
+    allowed_run_types=RUN_TYPES,
     description="Ship what is queued for the managed HBase replication peers of a cluster",
     params=PARAMS,
     default_args={
@@ -95,7 +101,9 @@ def replicate_peer() -> None:
         """The peers of this run: the one asked for, or all that are managed now."""
         from walferry.airflow import batch
 
-        asked = get_current_context()["params"]["peer"]
+        context = get_current_context()
+        check_run(context)
+        asked = context["params"]["peer"]
         return [asked] if asked else batch.managed_peers(_source())
 
     @task(map_index_template=PEER_NAME)
@@ -124,9 +132,11 @@ def replicate_peer() -> None:
     @task(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
     def report(peer: str, planned: dict[str, Any] | None) -> None:
         from walferry.airflow import batch
+        from walferry.airflow.kept_reports import as_lines, with_earlier
         from walferry.airflow.report import BatchFailed, as_dict, as_text, failures
 
-        ti = get_current_context()["ti"]
+        context = get_current_context()
+        ti = context["ti"]
         if planned:
             states = {step: _state(ti, step) for step in ("roll", "ship")}
             problems = ti.xcom_pull(task_ids="peer.roll", key="problems", map_indexes=ti.map_index) or []
@@ -135,8 +145,10 @@ def replicate_peer() -> None:
         else:
             summaries = []
             reasons = [batch.refusal(_source(), peer) or f"plan is {_state(ti, 'plan')}: see its log; nothing was shipped"]
-        print(as_text(peer, planned, reasons, summaries))
-        ti.xcom_push("return_value", as_dict(peer, planned, reasons, summaries))
+        attempt = planned["run_id"] if planned else f"{batch.run_of(ti)}, report {ti.try_number}"
+        told = with_earlier(context, attempt, as_dict(peer, planned, reasons, summaries))
+        print("\n".join([as_text(peer, planned, reasons, summaries), *as_lines(told)]))
+        ti.xcom_push("return_value", told)
         if reasons:
             raise BatchFailed("; ".join(reasons[:10]))
 
@@ -147,11 +159,8 @@ def replicate_peer() -> None:
             task_id="ship",
             peer=peer,
             plan=planned,
-            deadline="{{ params.deadline }}",
-            broken_wals="{{ params.broken_wals }}",
-            source_conn_id="{{ params.source_conn_id }}",
             retries=1,
-            map_index_template="{{ task.peer }}",
+            map_index_template=label("task.peer"),
             max_active_tis_per_dagrun=4,
         )
         roll(peer=peer) >> planned >> ship >> report(peer=peer, planned=planned)

@@ -16,9 +16,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import ExceptionRetryPolicy, Param, RetryAction, RetryRule, TriggerRule, get_current_context, task
+from airflow.sdk import ExceptionRetryPolicy, Param, RetryAction, RetryRule, TriggerRule, get_current_context
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.kept_reports import as_lines, with_earlier
+from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.recovery_input import InputError
 from walferry.source import DEFAULT_CONN_ID, SourceError
@@ -74,17 +76,14 @@ def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> N
     planned = plan(servers, claim.expand(server=servers), queues)
     drains = ShipWalsOperator.partial(
         task_id="drain",
-        deadline="{{ params.deadline }}",
-        broken_wals="{{ params.broken_wals }}",
-        source_conn_id="{{ params.source_conn_id }}",
         retries=DRAIN_RETRIES,
-        map_index_template="{{ task.plan['queue'] }}",
+        map_index_template=label("task.plan['queue']"),
         max_active_tis_per_dagrun=4,
     ).expand_kwargs(planned)
     drains >> clean_up() >> report(first, also)
 
 
-@task(map_index_template="{{ task.op_kwargs['server'] }}", retries=CLAIM_RETRIES, retry_delay=timedelta(seconds=15))
+@task(map_index_template=label("task.op_kwargs['server']"), retries=CLAIM_RETRIES, retry_delay=timedelta(seconds=15))
 def claim(server: str) -> dict[str, Any]:
     """Claim the server's queues; what this returns is recovery.claim's, and the `task` that it is of."""
     from walferry.airflow import batch, recovery
@@ -164,8 +163,11 @@ def report(first: str, also: Sequence[str] | None) -> None:
         problems=[told.get(name) or f"{name} is failed: see its log" for name in _failed_steps(states)],
         removed=ti.xcom_pull(task_ids="clean_up") or (),
     )
-    print(as_text(recovered))
-    ti.xcom_push("return_value", as_dict(recovered))
+    planned = [drain["plan"]["run_id"] for drain in drains if drain["plan"]]
+    attempt = planned[0] if planned else f"{batch.run_of(ti)}, report {ti.try_number}"
+    whole = with_earlier(context, attempt, as_dict(recovered))
+    print("\n".join([as_text(recovered), *as_lines(whole)]))
+    ti.xcom_push("return_value", whole)
     recovery.propose(source(), context["params"]["source_conn_id"])
     if recovered.failures:
         raise RecoveryFailed("; ".join(recovered.failures[:10]))

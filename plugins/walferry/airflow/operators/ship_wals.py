@@ -13,10 +13,11 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
+from walferry.airflow.literal import LiteralFields
 from walferry.airflow.progress import ProgressLog
 from walferry.archive import build_archive
 from walferry.archive_entry import cache_folder
-from walferry.source import DEFAULT_CONN_ID, SourceCluster
+from walferry.source import SourceCluster
 
 if TYPE_CHECKING:
     from walferry.summary import GroupSummary
@@ -38,10 +39,11 @@ KEPT_S = 8 * 86400
 STARTUP_S = 120  # what a job may take beside its deadline: Spark's start, the last answers of the slave, the summaries
 
 
-class ShipWalsOperator(SparkSubmitOperator):
+class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
     """Submits spark_jobs/ship_wals.py for `peer`, or skips itself if `plan` has nothing to ship. Tells how far the job is.
 
-    Spark itself is set up through the connection `conn_id`, spark-defaults.conf, or `conf`.
+    `deadline`, `broken_wals` and `source_conn_id` are the run's parameters of these names, unless they are given. No text of any
+    field is rendered. Spark itself is set up through the connection `conn_id`, spark-defaults.conf, or `conf`.
     A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. One that came to its
     end is not: what failed in it, say because the slave was down until the deadline, is for the next batch.
 
@@ -60,10 +62,10 @@ class ShipWalsOperator(SparkSubmitOperator):
         *,
         peer: str,
         plan: Mapping[str, Any],  # what walferry.airflow.batch.plan returned
-        deadline: int | str,  # seconds
+        deadline: int | None = None,  # seconds
         groups: Sequence[str] | None = None,  # WAL groups; None: all of the peer's
-        broken_wals: str = "stop",  # walferry.broken_wals.BrokenWals
-        source_conn_id: str = DEFAULT_CONN_ID,
+        broken_wals: str | None = None,  # walferry.broken_wals.BrokenWals
+        source_conn_id: str | None = None,
         conn_id: str = "spark_default",
         conf: dict[str, Any] | None = None,
         **kwargs: Any,
@@ -71,13 +73,16 @@ class ShipWalsOperator(SparkSubmitOperator):
         super().__init__(conn_id=conn_id, conf=conf, **kwargs)
         self.peer = peer
         self.plan = plan
-        self.deadline = deadline
+        self.deadline: Any = deadline
         self.groups = groups
         self.broken_wals = broken_wals
-        self.source_conn_id = source_conn_id
+        self.source_conn_id: Any = source_conn_id
 
     def pre_execute(self, context: Context) -> None:
         """The deadline is a parameter of the run, and so is the time after which the task is killed."""
+        for name in ("deadline", "broken_wals", "source_conn_id"):
+            if getattr(self, name) is None:
+                setattr(self, name, context["params"][name])
         waiting = int(self.deadline) if self.groups else 0
         self.execution_timeout = timedelta(seconds=waiting + int(self.deadline) + STARTUP_S)
 

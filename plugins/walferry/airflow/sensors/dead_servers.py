@@ -9,6 +9,7 @@ from airflow.sdk import BaseSensorOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.literal import LiteralIfMapped
 from walferry.airflow.triggers.dead_servers import DeadServersTrigger, payload
 from walferry.source import DEFAULT_CONN_ID, SourceError
 from walferry.zk.client import connected
@@ -16,7 +17,7 @@ from walferry.zk.dead_servers import find_dead
 from walferry.zk.errors import ClusterError
 
 
-class DeadServersSensor(BaseSensorOperator):
+class DeadServersSensor(LiteralIfMapped, BaseSensorOperator):
     """Waits until a dead server's queues of managed peers are there to be drained, in the triggerer, without polling.
 
     It goes by what there is, not by what it has seen die: servers that died while nobody watched are found too, and as long as

@@ -10,6 +10,7 @@ from airflow.sdk import BaseSensorOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.literal import LiteralIfMapped
 from walferry.airflow.triggers.new_wals import NewWalsTrigger, payload
 from walferry.source import DEFAULT_CONN_ID, SourceCluster, SourceError
 from walferry.zk.client import connected
@@ -18,7 +19,7 @@ from walferry.zk.layout import OwnZNodes
 from walferry.zk.new_wals import commit, find_new
 
 
-class NewWalsSensor(BaseSensorOperator):
+class NewWalsSensor(LiteralIfMapped, BaseSensorOperator):
     """Waits until closed WALs are queued for `peer` that this sensor has not seen yet, in the triggerer, without polling.
 
     What it has seen is kept in ZooKeeper under `key`, by default `dag_id.task_id`, and moves on when the task succeeds: a crash

@@ -1,0 +1,75 @@
+"""What a run has reported, kept beside the run for as long as that exists.
+
+When a run, or its report, is cleared, Airflow deletes the report's XCom. Most often nothing is left to ship then, so the new
+report by itself would put zeros in the place of what the run has shipped. The reports of all attempts are kept in Airflow's task
+state store, which clearing leaves alone, and each report tells of those before it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowRuntimeError
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
+
+KEY = "reports"
+MAX_KEPT = 10  # attempts of one run: the newest
+NOT_ADDED = ("sizeOfLogQueue", "bytesToShip", "bytesDone", "failedRecoverQueues", "ageOfLastShippedOp")  # how things stand now
+TOLD = ("completedLogs", "shippedOps", "shippedBytes")
+
+log = logging.getLogger(__name__)
+
+
+def with_earlier(context: Context, attempt: str, report: Mapping[str, Any]) -> dict[str, Any]:
+    """The report of this attempt, with `totals` of the whole run and the reports of its `earlier` attempts; keeps it for later.
+
+    What has reported before under the same name was the same attempt. If its summaries are gone by now, that report counts.
+    """
+    store = context["task_state_store"]
+    try:
+        known: Any = store.get(KEY, [])
+    except AirflowRuntimeError as error:  # better a report of this attempt than none
+        log.warning("the reports of earlier attempts could not be read: %s", error)
+        return {**report, "attempt": attempt, "earlier": []}
+    kept: list[dict[str, Any]] = known
+    earlier = [entry for entry in kept if entry["attempt"] != attempt or entry.get("peer") != report.get("peer")]
+    before = next((entry for entry in kept if entry not in earlier), None)
+    mine = {**report, "attempt": attempt}
+    if before and _rows(before) and not _rows(report):
+        mine = {**before, "ok": report["ok"], "failures": report["failures"]}
+    now: Any = [*earlier, mine][-MAX_KEPT:]
+    store.set(KEY, now, retention=NEVER_EXPIRE)
+    of_same = [entry for entry in earlier if entry.get("peer") == report.get("peer")]
+    return {**mine, "totals": added(mine["totals"], [entry["totals"] for entry in of_same]), "earlier": earlier}
+
+
+def as_lines(report: Mapping[str, Any]) -> list[str]:
+    """What the earlier attempts have done, a line each, for the log."""
+    return [
+        f"Attempt {entry['attempt']} of this run has reported"
+        + (f" of peer {entry['peer']}: " if "peer" in entry else ": ")
+        + ", ".join(f"{name} {entry['totals'].get(name, 0):,}" for name in TOLD)
+        for entry in report["earlier"]
+    ]
+
+
+def added(totals: Mapping[str, Any], earlier: list[dict[str, Any]]) -> dict[str, Any]:
+    """The totals with those of earlier attempts; what is no count stays as it is now, and an age is the last that there was."""
+    result = dict(totals)
+    for other in earlier:
+        for name, value in other.items():
+            if isinstance(value, dict):
+                result[name] = added(result.get(name) or {}, [value])
+            elif name not in NOT_ADDED and value is not None:
+                result[name] = (result.get(name) or 0) + value
+    if result.get("ageOfLastShippedOp", 0) is None:
+        ages = [other.get("ageOfLastShippedOp") for other in earlier]
+        result["ageOfLastShippedOp"] = next((age for age in reversed(ages) if age is not None), None)
+    return result
+
+
+def _rows(report: Mapping[str, Any]) -> Any:
+    return report.get("groups") or report.get("queues")

@@ -1,0 +1,92 @@
+"""Tasks whose arguments are values and never templates.
+
+Airflow hands the text in an operator's template fields to Jinja, which knows all connections and variables. Some of that text is
+nobody's of this installation: names in ZooKeeper, what a form, an event or a slave says. Airflow leaves out what `expand` maps,
+and renders what `expand_kwargs` does, however deep it lies in lists and dicts. Here no text is rendered, wherever it comes from:
+
+    LiteralFields          for operators: what stands for a value (an XCom, a mapped argument) is replaced by it, all else stays
+    LiteralIfMapped        the same for those tasks only that are mapped; others are their DAG's author's, whose templates work
+    task                   Airflow's decorator `task` with LiteralFields
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar, overload
+
+from airflow.providers.standard.operators.python import PythonOperator
+from airflow.sdk import Context
+from airflow.sdk.bases.decorator import DecoratedOperator, Task, task_decorator_factory
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MAX_LABEL_CHARS = 250  # of a mapped task, in Airflow's database
+
+
+def label(expression: str) -> str:
+    """The `map_index_template` that shows an attribute of the mapped task. What that has is shown, and is no template itself."""
+    return f"{{{{ {expression}[:{MAX_LABEL_CHARS}] }}}}"
+
+
+class LiteralFields:
+    """A mixin for operators, to be named before the operator's class: their fields are resolved, and never rendered."""
+
+    template_ext: Sequence[str] = ()  # a value that ends like a file's name is no file either
+
+    def render_template(self, content: Any, context: Context, *_: Any, **__: Any) -> Any:
+        """What Airflow calls for each field."""
+        return resolved(content, context)
+
+
+class LiteralIfMapped(LiteralFields):
+    """The same for a mapped task, whose values may come from anywhere; that of an unmapped one is in the DAG file."""
+
+    def render_template(self, content: Any, context: Context, *args: Any, **kwargs: Any) -> Any:
+        """What Airflow calls for each field."""
+        if context["ti"].map_index not in (None, -1):
+            return resolved(content, context)
+        return super(LiteralFields, self).render_template(content, context, *args, **kwargs)  # type: ignore[misc]
+
+
+class LiteralTask(LiteralFields, DecoratedOperator, PythonOperator):
+    """A task made of a function; what it is called with is data."""
+
+    custom_operator_name = "@task"
+    template_fields: Sequence[str] = PythonOperator.template_fields
+    template_fields_renderers = PythonOperator.template_fields_renderers
+
+    def __init__(
+        self, *, python_callable: Callable[..., Any], op_args: Collection[Any], op_kwargs: Mapping[str, Any], **kwargs: Any
+    ) -> None:
+        upstream = {"python_callable": python_callable, "op_args": op_args, "op_kwargs": op_kwargs}
+        super().__init__(
+            kwargs_to_upstream=upstream, python_callable=python_callable, op_args=op_args, op_kwargs=op_kwargs, **kwargs
+        )
+
+
+@overload
+def task(python_callable: Callable[P, R]) -> Task[P, R]: ...
+
+
+@overload
+def task(**kwargs: Any) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+
+
+def task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
+    """Make a task of a function, as Airflow's own decorator does; no argument of it is rendered."""
+    return task_decorator_factory(python_callable=python_callable, decorated_operator_class=LiteralTask, **kwargs)
+
+
+def resolved(value: Any, context: Context) -> Any:
+    """The value, with what stands for another one replaced by that, also in lists, tuples, sets and dicts."""
+    if isinstance(value, (str, bytes, os.PathLike)):
+        return value
+    if callable(resolve := getattr(value, "resolve", None)):
+        return resolve(context)
+    if type(value) is dict:
+        return {key: resolved(item, context) for key, item in value.items()}
+    if type(value) in (list, tuple, set):
+        return type(value)(resolved(item, context) for item in value)
+    return value

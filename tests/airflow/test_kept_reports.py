@@ -1,0 +1,101 @@
+"""What a run has reported is told as long as the run is there, however often it is cleared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.zk.hbase_znodes import HBaseZNodes
+from walferry.airflow.kept_reports import added
+from walferry.summary import GroupSummary, Status
+
+from .conftest import Run
+from .recovery_stubs import Spark, at, dead, failover, hbase, new_client, spark, zk, zookeeper
+from .test_replicate_peer import Cluster, cluster, run
+
+__all__ = ["at", "cluster", "dead", "failover", "hbase", "new_client", "run", "spark", "zk", "zookeeper"]  # fixtures
+
+
+def test_a_cleared_run_that_finds_nothing_left_reports_what_it_shipped_before(
+    run, clear: Callable[..., Run], cluster: Cluster, capfd: pytest.CaptureFixture[str]
+):
+    first = run()
+    cluster.idle = ["p"]
+    again = clear("replicate_peer", first)
+    report = again.reports["p"]
+    assert again.state == "success"
+    assert report["totals"]["shippedOps"] == first.reports["p"]["totals"]["shippedOps"] == 7
+    (earlier,) = report["earlier"]
+    assert earlier["groups"] == first.reports["p"]["groups"]
+    assert earlier["attempt"] == first.reports["p"]["planned"]["run_id"]
+    told = f"Attempt {earlier['attempt']} of this run has reported of peer p: completedLogs 0, shippedOps 7"
+    assert told in "".join(capfd.readouterr())
+    thrice = clear("replicate_peer", again)
+    assert thrice.reports["p"]["totals"]["shippedOps"] == 7
+    assert [entry["totals"]["shippedOps"] for entry in thrice.reports["p"]["earlier"]] == [7, 0]
+
+
+def test_a_cleared_run_that_ships_more_reports_both(run, clear: Callable[..., Run], cluster: Cluster):
+    first = run()
+    cluster.left = [GroupSummary(group="g1", server="s1", status=Status.DONE, shippedOps=5)]
+    report = clear("replicate_peer", first).reports["p"]
+    assert report["totals"]["shippedOps"] == 12
+    assert [group["shippedOps"] for group in report["groups"]] == [5]
+
+
+def test_a_report_that_is_cleared_alone_counts_nothing_twice_and_outlives_the_summaries(
+    run, clear: Callable[..., Run], cluster: Cluster
+):
+    first = run()
+    same = clear("replicate_peer", first, "peer.report").reports["p"]
+    assert (same["totals"], same["groups"], same["earlier"]) == (first.reports["p"]["totals"], first.reports["p"]["groups"], [])
+    cluster.left = []  # newer runs have taken their place
+    gone = clear("replicate_peer", first, "peer.report").reports["p"]
+    assert (gone["totals"], gone["groups"], gone["earlier"]) == (same["totals"], same["groups"], [])
+
+
+def test_peers_that_change_places_when_a_run_is_cleared_keep_their_reports(run, clear: Callable[..., Run], cluster: Cluster):
+    cluster.managed = ["a", "b"]
+    first = run()
+    cluster.managed, cluster.idle = ["b", "c"], ["b", "c"]
+    again = clear("replicate_peer", first)
+    kept = {(report["peer"], entry["peer"]) for report in again.reports.values() for entry in report["earlier"]}
+    assert kept == {("b", "a"), ("c", "b")}
+    assert [report["totals"]["shippedOps"] for report in again.reports.values()] == [0, 0]
+
+
+def test_a_run_whose_peers_cannot_be_told_when_it_is_cleared_keeps_its_reports(
+    run, clear: Callable[..., Run], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    first = run()
+
+    def unreachable(source: Any) -> list[str]:
+        raise ConnectionError("no ZooKeeper server answered")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("walferry.airflow.batch.managed_peers", unreachable)
+        assert clear("replicate_peer", first).state == "failed"
+    cluster.idle = ["p"]
+    report = clear("replicate_peer", first).reports["p"]
+    assert report["totals"]["shippedOps"] == 7
+
+
+def test_a_cleared_recovery_that_finds_nothing_left_reports_what_it_drained_before(
+    failover, clear: Callable[..., Run], dead: HBaseZNodes, spark: Spark
+):
+    first = failover()
+    again = clear("regionserver_failover", first)
+    assert again.state == "success", again.report
+    assert again.report["totals"]["completedLogs"] == first.report["totals"]["completedLogs"] == 4
+    assert again.report["totals"]["completedRecoverQueues"] == 3
+    assert again.report["earlier"][0]["queues"] == first.report["queues"]
+
+
+def test_counts_are_added_and_how_things_stand_now_is_not() -> None:
+    earlier = {"shippedOps": 7, "sizeOfLogQueue": 3, "filteredByReason": {"scope": 2}, "ageOfLastShippedOp": 5000}
+    now = {"shippedOps": 0, "sizeOfLogQueue": 1, "filteredByReason": {"cycle": 1}, "ageOfLastShippedOp": None}
+    assert added(now, [earlier]) == {
+        "shippedOps": 7, "sizeOfLogQueue": 1, "filteredByReason": {"cycle": 1, "scope": 2}, "ageOfLastShippedOp": 5000
+    }  # fmt: skip
