@@ -11,6 +11,7 @@ again by the caller.
 
 Local files are read directly, all else through fsspec: hdfs:// and viewfs:// by hdfs-native, which takes its settings (name
 services, Kerberos) from HADOOP_CONF_DIR and its user from HADOOP_USER_NAME; s3a:// and the like if their fsspec package is there.
+WALs lie on local files and HDFS only: elsewhere nothing tells whether the length of a file that was never closed is final.
 """
 
 from __future__ import annotations
@@ -189,8 +190,13 @@ class WalStore:
         """
         if not location.fenced:
             raise ValueError(f"{location.url} is neither archived nor being split: its writer must not be disturbed")
-        if _scheme(location.url) not in HDFS_SCHEMES:
+        if (scheme := _scheme(location.url)) == "file":
             return True
+        if scheme not in HDFS_SCHEMES:
+            raise StoreError(
+                f"{location.url}: on {scheme}:// nothing says whether the length of a file that was never closed is final. "
+                "wal_root must be on HDFS or local files"
+            )
 
         def ask() -> bool:
             system = _file_system(location.url)

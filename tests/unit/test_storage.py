@@ -187,6 +187,15 @@ def test_a_file_that_may_be_written_to_is_not_disturbed(store: WalStore) -> None
         store.has_no_writer(WalLocation(url, 1, archived=False))
 
 
+def test_a_length_is_final_without_being_asked_for_on_local_files_only(store: WalStore) -> None:
+    location = WalLocation(put(store, "oldWALs"), len(BYTES), archived=True)
+    if location.url.startswith("file:"):
+        assert store.has_no_writer(location)
+        return
+    with pytest.raises(StoreError, match=f"^{location.url}: on memory:// nothing says whether"):
+        store.has_no_writer(location)
+
+
 def test_what_could_not_be_written_whole_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wal").write_bytes(BYTES)
     monkeypatch.setattr(storage, "_put_in_place", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
