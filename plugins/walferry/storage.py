@@ -29,6 +29,8 @@ from uuid import uuid4
 
 import fsspec
 
+from walferry.hosts import unreachable
+from walferry.namenodes import namenodes
 from walferry.wal.names import WalName
 
 OLD_WALS = "oldWALs"
@@ -264,12 +266,27 @@ def _file_system(url: str) -> Any:
     """fsspec's file system for a URL: one a process for each scheme and host, with its connections."""
     parts = urlsplit(url)
     key = (os.getpid(), parts.scheme, parts.netloc)  # connections do not survive a fork
+    if key not in _file_systems and parts.scheme in HDFS_SCHEMES and (why := unreachable(namenodes(url))):
+        raise StoreError(f"{url}: {why}. {_ADVICE}")  # hdfs-native would try for ever
     with _file_systems_lock:
         if key not in _file_systems:
             # fsspec's own cache keeps one a thread, for ever.
             # The path is left out: "::" in it, as in the name of an IPv6 host's folder, would mean something to fsspec.
-            _file_systems[key] = fsspec.core.url_to_fs(f"{parts.scheme}://{parts.netloc}/", skip_instance_cache=True)[0]
+            _file_systems[key] = _connect(url)
         return _file_systems[key]
+
+
+def _connect(url: str) -> Any:
+    parts = urlsplit(url)
+    try:
+        return fsspec.core.url_to_fs(f"{parts.scheme}://{parts.netloc}/", skip_instance_cache=True)[0]
+    except RuntimeError as e:
+        if "No NameNode hosts found" not in str(e):
+            raise
+        raise StoreError(
+            f"{url}: {parts.netloc} is not a name service that HADOOP_CONF_DIR knows. {_ADVICE}, or name a NameNode with its "
+            f"port: hdfs://{parts.netloc}:8020"
+        ) from e
 
 
 def _remote(url: str, call: Callable[[], T]) -> T:
@@ -292,6 +309,8 @@ def _remote(url: str, call: Callable[[], T]) -> T:
         raise StoreError(f"{url}: no answer within {REMOTE_TIMEOUT_S:g} s. {_ADVICE}") from None
     if isinstance(error, FileNotFoundError):
         raise FileNotFoundError(errno.ENOENT, "no such file", url) from error
+    if isinstance(error, StoreError):
+        raise error
     if error is not None:
         # A NameNode's refusal comes with its whole stack trace.
         raise StoreError(f"{url}: {type(error).__name__}: {str(error).partition(chr(10))[0]}. {_ADVICE}") from error

@@ -118,12 +118,6 @@ def test_an_archived_file_whose_writer_never_closed_it_is_read_at_its_recovered_
         write_on()
 
 
-def test_a_name_node_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, wal: WalName) -> None:
-    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_S", 2)
-    with pytest.raises(StoreError, match=r"^hdfs://localhost:1/hbase/WALs/.* no answer within 2 s\. Check wal_root"):
-        WalStore("hdfs://localhost:1/hbase").locate(wal)
-
-
 def test_a_name_node_that_stops_answering_is_given_up(
     hdfs: Hdfs, client: Client, store: WalStore, wal: WalName, monkeypatch: pytest.MonkeyPatch
 ) -> None:

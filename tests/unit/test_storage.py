@@ -3,6 +3,7 @@
 import itertools
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,10 +176,34 @@ def test_a_file_system_that_does_not_answer_is_given_up(monkeypatch: pytest.Monk
     never.set()
 
 
-@pytest.mark.parametrize("root", ["hdfs://no-such-name-service/hbase", "nonsense://a/b"])
-def test_a_file_system_that_cannot_be_reached_is_named(root: str) -> None:
-    with pytest.raises(StoreError, match=f"^{root}/WALs/"):
+@pytest.mark.parametrize(
+    ("root", "why"),
+    [
+        ("hdfs://no-such-name-service/hbase", "no-such-name-service is not a name service that HADOOP_CONF_DIR knows"),
+        ("hdfs://no-such-host.invalid:8020/hbase", r"the name no-such-host.invalid does not resolve \(Name or service not"),
+        ("hdfs://localhost:1/hbase", r"nothing listens on localhost:1 \(connection refused\)"),
+        ("hdfs://unknown/hbase", "the name nn1.invalid does not resolve .*; nothing listens on localhost:1 "),
+        ("viewfs://mounts/hbase", "the name nn1.invalid does not resolve .*; nothing listens on localhost:1 "),
+        ("nonsense://a/b", "Protocol not known"),
+    ],
+)
+def test_a_file_system_that_cannot_be_reached_is_named_in_seconds(
+    root: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        "dfs.ha.namenodes.unknown": "nn1,nn2",
+        "dfs.namenode.rpc-address.unknown.nn1": "nn1.invalid:8020",
+        "dfs.namenode.rpc-address.unknown.nn2": "localhost:1",
+        "fs.viewfs.mounttable.mounts.link./hbase": "hdfs://unknown/hbase",
+    }
+    entries = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_S", 15)
+    began = time.monotonic()
+    with pytest.raises(StoreError, match=f"^{root}/WALs/.*: .*{why}.*Check wal_root"):
         WalStore(root).locate(WAL)
+    assert time.monotonic() - began < 10
 
 
 def test_a_file_that_may_be_written_to_is_not_disturbed(store: WalStore) -> None:
