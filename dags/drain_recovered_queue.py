@@ -73,7 +73,7 @@ def drain_recovered_queue() -> None:
         params, ti = context["params"], context["ti"]
         with telling("select"):
             selected = recovery.select(source(), params["peer"] or "", params["queue"] or "", params["delete_orphan"])
-        notes = recovery.preview(source(), selected, params["delete_orphan"]) if params["dry_run"] else selected.notes
+            notes = recovery.preview(source(), selected, params["delete_orphan"]) if params["dry_run"] else selected.notes
         print("\n".join(notes))
         ti.xcom_push("notes", notes[:MAX_NOTES])
         ti.xcom_push("orphans", [] if params["dry_run"] else selected.orphans)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from walferry.peers_admin import PeerAdmin, Refused, parse_table_cfs, peer_admin
-from walferry.peers_report import describe, table
+from walferry.peers_report import Told, describe, table
 from walferry.rpc.errors import RpcError
 from walferry.source import SourceCluster, SourceError
 from walferry.storage import StoreError
@@ -25,18 +25,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         source = SourceCluster.from_text(parsed.source) if parsed.source else SourceCluster.from_env()
         with peer_admin(source) as peers:
-            print(parsed.run(peers, parsed))
+            told = parsed.run(peers, parsed)
     except ERRORS as e:
         print(f"walferry: {e}", file=sys.stderr)
         return 1
-    return 0
+    told = told if isinstance(told, Told) else Told(told)
+    print(told.text)
+    if told.problem:
+        print(f"walferry: {told.problem}", file=sys.stderr)
+    return 1 if told.problem else 0
 
 
-def _list(peers: PeerAdmin, _: argparse.Namespace) -> str:
+def _list(peers: PeerAdmin, _: argparse.Namespace) -> Told:
     return table(peers)
 
 
-def _show(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
+def _show(peers: PeerAdmin, parsed: argparse.Namespace) -> Told:
     return describe(peers, parsed.id)
 
 

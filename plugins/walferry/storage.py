@@ -33,6 +33,7 @@ from walferry.hosts import unreachable
 from walferry.namenodes import namenodes
 from walferry.wal.names import WalName
 
+WALS = "WALs"
 OLD_WALS = "oldWALs"
 SPLITTING = "-splitting"
 HDFS_SCHEMES = ("hdfs", "viewfs")
@@ -48,6 +49,10 @@ T = TypeVar("T")
 
 class StoreError(OSError):
     """The file system did not do what was asked of it; the message names the file or folder."""
+
+
+class WrongRoot(StoreError):
+    """No cluster keeps its WALs at wal_root."""
 
 
 class OpenWal(Protocol):
@@ -146,15 +151,42 @@ def _put_in_place(system: Any, part: str, path: str) -> None:
 def file_size(url: str) -> int:
     """Bytes of the file behind a URL. Raises FileNotFoundError, StoreError."""
     if _scheme(url) == "file":
-        return os.stat(_local_path(url)).st_size
+        try:
+            return os.stat(_local_path(url)).st_size
+        except NotADirectoryError:
+            raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
+        except PermissionError as e:
+            raise StoreError(f"{url}: {e.strerror}. The user that runs this must be able to read below wal_root") from e
     return _remote(url, lambda: int(_file_system(url).info(url)["size"]))
 
 
-class WalStore:
-    """The WALs of one cluster. `root` is the URL of hbase.wal.dir, or of hbase.rootdir where that is not set."""
+def _exists(url: str) -> bool:
+    try:
+        file_size(url)
+    except FileNotFoundError:
+        return False
+    return True
 
-    def __init__(self, wal_root: str) -> None:
+
+class WalStore:
+    """The WALs of one cluster. `root` is the URL of hbase.wal.dir, or of hbase.rootdir where that is not set.
+
+    With `look_only` the file system is asked, but told nothing: no lease is recovered.
+    """
+
+    def __init__(self, wal_root: str, *, look_only: bool = False) -> None:
         self.root = wal_root.rstrip("/")
+        self.look_only = look_only
+
+    def check_root(self) -> None:
+        """Raises WrongRoot if the root has no folder of WALs, as each cluster's has; StoreError if that cannot be told."""
+        if any(_exists(f"{self.root}/{folder}") for folder in (WALS, OLD_WALS)):
+            return
+        what = f"the folder has neither {WALS} nor {OLD_WALS} in it" if _exists(self.root) else "there is no such folder"
+        raise WrongRoot(
+            f"wal_root {self.root}: {what}, so no WAL is found there and how much is to be shipped is not known. Set wal_root in "
+            "the connection's extra to the source's hbase.wal.dir, or to its hbase.rootdir if that is not set"
+        )
 
     def locate(self, wal: WalName, dead_servers: Sequence[str] = ()) -> WalLocation | None:
         """The WAL's place now; `dead_servers` are those its queue came from. None if it is in none of `places`.
@@ -173,8 +205,8 @@ class WalStore:
         """URLs at which the WAL can lie, in the order in which HBase moves it from one to the next."""
         servers = list(dict.fromkeys([*([str(wal.server)] if wal.server else []), *dead_servers]))
         return [
-            *(f"{self.root}/WALs/{server}/{wal.text}" for server in servers),
-            *(f"{self.root}/WALs/{server}{SPLITTING}/{wal.text}" for server in servers),
+            *(f"{self.root}/{WALS}/{server}/{wal.text}" for server in servers),
+            *(f"{self.root}/{WALS}/{server}{SPLITTING}/{wal.text}" for server in servers),
             f"{self.root}/{OLD_WALS}/{wal.text}",
             *(f"{self.root}/{OLD_WALS}/{server}/{wal.text}" for server in servers),
         ]
@@ -188,7 +220,7 @@ class WalStore:
 
         On HDFS a file has a writer until it is closed, and until then the length that others see is stale. There this asks the
         NameNode to close the file, as HBase itself does before it reads a WAL that was not closed cleanly; it may take some
-        seconds, so ask again. Raises FileNotFoundError, StoreError.
+        seconds, so ask again. A store that is `look_only` asks whether it is closed. Raises FileNotFoundError, StoreError.
         """
         if not location.fenced:
             raise ValueError(f"{location.url} is neither archived nor being split: its writer must not be disturbed")
@@ -200,9 +232,28 @@ class WalStore:
                 "wal_root must be on HDFS or local files"
             )
 
+        if self.look_only:
+            return not self.is_growing(location)
+
         def ask() -> bool:
             system = _file_system(location.url)
             return bool(system.client.recover_lease(system._strip_protocol(location.url)))
+
+        return _remote(location.url, ask)
+
+    def is_growing(self, location: WalLocation) -> bool:
+        """Whether the file was not closed, on a file system where it may be longer then than it seems.
+
+        The NameNode counts the last block of such a file as a full one. Raises FileNotFoundError, StoreError.
+        """
+        if _scheme(location.url) not in HDFS_SCHEMES:
+            return False
+
+        def ask() -> bool:
+            system = _file_system(location.url)
+            path = system._strip_protocol(location.url)
+            copies, used = system.client.get_file_info(path).replication, system.client.get_content_summary(path)
+            return not copies or bool(used.space_consumed != used.length * copies)  # no copies: erasure coded
 
         return _remote(location.url, ask)
 

@@ -1,5 +1,6 @@
 """Finding and opening WALs, on local files and through fsspec."""
 
+import errno
 import itertools
 import os
 import threading
@@ -11,7 +12,7 @@ import fsspec
 import pytest
 
 from walferry import storage
-from walferry.storage import StoreError, WalLocation, WalStore, copy_file, open_wal, write_file
+from walferry.storage import StoreError, WalLocation, WalStore, WrongRoot, copy_file, open_wal, write_file
 from walferry.wal.names import ServerName, parse_wal_name
 
 SERVER = "rs-1.example.org,16020,1700000000001"
@@ -29,6 +30,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WalStore]:
         yield WalStore("memory://hbase")
         memory = fsspec.filesystem("memory")
         memory.store.clear()  # paths with "::" are none to its rm
+        memory.pseudo_dirs[:] = [""]
 
 
 def put(store: WalStore, folder: str, data: bytes = BYTES) -> str:
@@ -219,6 +221,35 @@ def test_a_length_is_final_without_being_asked_for_on_local_files_only(store: Wa
         return
     with pytest.raises(StoreError, match=f"^{location.url}: on memory:// nothing says whether"):
         store.has_no_writer(location)
+
+
+@pytest.mark.parametrize("folder", ["WALs", "oldWALs"])
+def test_a_root_with_a_folder_of_wals_is_one(store: WalStore, folder: str) -> None:
+    put(store, folder)
+    store.check_root()
+
+
+def test_a_root_that_is_none_is_told_apart_from_one_that_is_not_there(store: WalStore) -> None:
+    with pytest.raises(WrongRoot, match=f"^wal_root {store.root}: there is no such folder, .* is not known. Set wal_root in"):
+        store.check_root()
+    put(store, "data")
+    with pytest.raises(WrongRoot, match=f"^wal_root {store.root}: the folder has neither WALs nor oldWALs in it, "):
+        store.check_root()
+
+
+def test_a_root_below_a_file_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(WrongRoot, match="there is no such folder"):
+        WalStore(f"file://{tmp_path}/file/hbase").check_root()
+
+
+def test_a_folder_that_must_not_be_read_is_not_called_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(storage.os, "stat", refuse)
+    with pytest.raises(StoreError, match=rf"^file://{tmp_path}/WALs: Permission denied\. The user that runs this must"):
+        WalStore(f"file://{tmp_path}").check_root()
 
 
 def test_what_could_not_be_written_whole_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
