@@ -7,7 +7,8 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from walferry.peers_admin import PeerAdmin, Refused, parse_table_cfs, peer_admin
+from walferry.peer_tables import Asked, parse_tables
+from walferry.peers_admin import PeerAdmin, Refused, peer_admin
 from walferry.peers_report import Told, describe, table
 from walferry.rpc.errors import RpcError
 from walferry.source import SourceCluster, SourceError
@@ -45,7 +46,10 @@ def _show(peers: PeerAdmin, parsed: argparse.Namespace) -> Told:
 
 
 def _create(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
-    peer = peers.create(parsed.id, parsed.cluster_key, namespaces=parsed.namespaces, table_cfs=dict(parsed.table_cfs))
+    tables = peers.meant([asked for argument in parsed.table_cfs for asked in argument])
+    peer = peers.create(
+        parsed.id, parsed.cluster_key, namespaces=parsed.namespaces, table_cfs=tables, allow_missing=parsed.allow_missing
+    )
     return f"peer {peer.id} to {peer.cluster_key} is managed by Walferry: what is written from now on is queued for it"
 
 
@@ -88,7 +92,15 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--cluster-key", required=True, help="the slave's ZooKeeper: host,host:port:/znode")
     command.add_argument("--namespaces", nargs="+", default=[], metavar="NAMESPACE", help="only these")
     command.add_argument(
-        "--table-cfs", nargs="+", default=[], type=parse_table_cfs, metavar="[NAMESPACE:]TABLE[=CF,CF]", help="only these"
+        "--table-cfs",
+        nargs="+",
+        default=[],
+        type=_tables,
+        metavar="[NAMESPACE:]TABLE[=CF,CF]",
+        help="only these; also as HBase writes them: TABLE:CF,CF or { 'NAMESPACE:TABLE' => ['CF'] }",
+    )
+    command.add_argument(
+        "--allow-missing", action="store_true", help="also if tables, families or namespaces are not there, or the slave is down"
     )
     command.set_defaults(run=_create)
 
@@ -104,6 +116,13 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--drop-backlog", action="store_true", help="also if edits queued for it were not shipped")
     command.set_defaults(run=_remove)
     return parser
+
+
+def _tables(text: str) -> list[Asked]:
+    try:
+        return parse_tables(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(str(e)) from e
 
 
 def _with_id(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str) -> argparse.ArgumentParser:
