@@ -86,8 +86,7 @@ def connect(
         command_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0, deadline=call_timeout),
     )
     try:
-        _await_reachable(zk, quorum, timeout)
-        zk.start(timeout)
+        _start(zk, quorum, timeout)
     except (KazooTimeoutError, WriterNotClosedException) as error:
         raise ConnectError(
             f"no ZooKeeper server of {quorum} answered within {timeout:g} s; check host and port of the connection and that the "
@@ -96,18 +95,28 @@ def connect(
     return zk
 
 
-def _await_reachable(zk: KazooClient, quorum: str, timeout: float) -> None:
-    """Begin to connect, and give up early if that is in vain: kazoo tries an unknown host for as long as it is let."""
-    give_up = time.monotonic() + UNREACHABLE_S
+def _start(zk: KazooClient, quorum: str, timeout: float) -> None:
+    """Connect as KazooClient.start does, which tries an unknown host for the whole `timeout`: here that is given up earlier.
+
+    Raises ConnectError, KazooTimeoutError, WriterNotClosedException.
+    """
+    began = time.monotonic()
     live = zk.start_async()
-    if timeout <= UNREACHABLE_S:
-        return
-    live.wait(FIRST_LOOK_S)
-    while not zk.connected and (why := unreachable(zk.hosts, TCP_TIMEOUT_S)):
-        if time.monotonic() >= give_up:
-            disconnect(zk)
-            raise ConnectError(f"no ZooKeeper server of {quorum} can be reached: {why}")
+    live.wait(min(timeout, FIRST_LOOK_S))
+    why = None
+    while not live.is_set() and timeout > UNREACHABLE_S and (why := unreachable(zk.hosts, TCP_TIMEOUT_S)):
+        if time.monotonic() - began >= UNREACHABLE_S:
+            break
         live.wait(1.0)
+    if why is None:
+        live.wait(max(0.0, began + timeout - time.monotonic()))
+    if zk.connected:
+        return
+    zk.stop()
+    zk.close()
+    if why:
+        raise ConnectError(f"no ZooKeeper server of {quorum} can be reached: {why}")
+    raise KazooTimeoutError("Connection time-out")
 
 
 def disconnect(zk: KazooClient) -> None:
