@@ -92,7 +92,7 @@ def _left(plan: PeerPlan) -> list[str]:
     known, unsure = sum(group.bytes_left for group in plan.groups), sum(group.unsure for group in plan.groups)
     amount = f"{known:,} bytes"
     if unsure:
-        amount = f"{f'at least {amount}' if known else 'not known'}; {unsure} WALs are of unknown size, see below"
+        amount = f"{f'at least {amount}' if known else 'not known'} (WALs of unknown size: {unsure}, see below)"
     lines = [f"  left to ship of closed WALs: {amount}"]
     growing = [wal for group in plan.groups for wal in group.wals if wal.growing]
     lines += [f"  WAL {wal.name}: its dead server has not closed it, and HDFS has yet to recover its lease" for wal in growing]

@@ -448,7 +448,7 @@ def test_a_wal_that_is_gone_is_not_counted_as_nothing(clusters, command, peer_id
     monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", clusters.at_root(f"file://{tmp_path}"))
     status, out, err = command("peers", "show", name)
     assert status == 1
-    assert "left to ship of closed WALs: not known; 1 WALs are of unknown size, see below" in out
+    assert "left to ship of closed WALs: not known (WALs of unknown size: 1, see below)" in out
     assert "is queued, but there is no such file" in out
     assert f"peer {name}: 1 of its WAL groups cannot be shipped" in err
 
