@@ -77,7 +77,7 @@ def drain_recovered_queue() -> None:
         with telling("select"):
             check_run(context)
             selected = recovery.select(source(), params["peer"] or "", params["queue"] or "", params["delete_orphan"])
-        notes = recovery.preview(source(), selected, params["delete_orphan"]) if params["dry_run"] else selected.notes
+            notes = recovery.preview(source(), selected, params["delete_orphan"]) if params["dry_run"] else selected.notes
         print("\n".join(notes))
         ti.xcom_push("notes", notes[:MAX_NOTES])
         ti.xcom_push("orphans", [] if params["dry_run"] else selected.orphans)

@@ -7,8 +7,9 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from walferry.peers_admin import PeerAdmin, Refused, parse_table_cfs, peer_admin
-from walferry.peers_report import describe, table
+from walferry.peer_tables import Asked, parse_tables
+from walferry.peers_admin import PeerAdmin, Refused, peer_admin
+from walferry.peers_report import Told, describe, table
 from walferry.rpc.errors import RpcError
 from walferry.source import SourceCluster, SourceError
 from walferry.storage import StoreError
@@ -25,23 +26,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         source = SourceCluster.from_text(parsed.source) if parsed.source else SourceCluster.from_env()
         with peer_admin(source) as peers:
-            print(parsed.run(peers, parsed))
+            told = parsed.run(peers, parsed)
     except ERRORS as e:
         print(f"walferry: {e}", file=sys.stderr)
         return 1
-    return 0
+    told = told if isinstance(told, Told) else Told(told)
+    print(told.text)
+    if told.problem:
+        print(f"walferry: {told.problem}", file=sys.stderr)
+    return 1 if told.problem else 0
 
 
-def _list(peers: PeerAdmin, _: argparse.Namespace) -> str:
+def _list(peers: PeerAdmin, _: argparse.Namespace) -> Told:
     return table(peers)
 
 
-def _show(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
+def _show(peers: PeerAdmin, parsed: argparse.Namespace) -> Told:
     return describe(peers, parsed.id)
 
 
 def _create(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
-    peer = peers.create(parsed.id, parsed.cluster_key, namespaces=parsed.namespaces, table_cfs=dict(parsed.table_cfs))
+    tables = peers.meant([asked for argument in parsed.table_cfs for asked in argument])
+    peer = peers.create(
+        parsed.id, parsed.cluster_key, namespaces=parsed.namespaces, table_cfs=tables, allow_missing=parsed.allow_missing
+    )
     return f"peer {peer.id} to {peer.cluster_key} is managed by Walferry: what is written from now on is queued for it"
 
 
@@ -84,7 +92,15 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--cluster-key", required=True, help="the slave's ZooKeeper: host,host:port:/znode")
     command.add_argument("--namespaces", nargs="+", default=[], metavar="NAMESPACE", help="only these")
     command.add_argument(
-        "--table-cfs", nargs="+", default=[], type=parse_table_cfs, metavar="[NAMESPACE:]TABLE[=CF,CF]", help="only these"
+        "--table-cfs",
+        nargs="+",
+        default=[],
+        type=_tables,
+        metavar="[NAMESPACE:]TABLE[=CF,CF]",
+        help="only these; also as HBase writes them: TABLE:CF,CF or { 'NAMESPACE:TABLE' => ['CF'] }",
+    )
+    command.add_argument(
+        "--allow-missing", action="store_true", help="also if tables, families or namespaces are not there, or the slave is down"
     )
     command.set_defaults(run=_create)
 
@@ -100,6 +116,13 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--drop-backlog", action="store_true", help="also if edits queued for it were not shipped")
     command.set_defaults(run=_remove)
     return parser
+
+
+def _tables(text: str) -> list[Asked]:
+    try:
+        return parse_tables(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(str(e)) from e
 
 
 def _with_id(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str) -> argparse.ArgumentParser:

@@ -22,16 +22,18 @@ from dataclasses import dataclass, replace
 
 from kazoo.client import KazooClient
 
+from walferry.peer_tables import Asked, UnclearTable, missing, resolve, table_name
 from walferry.plan import PeerPlan, plan_peer
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import admin, master
 from walferry.rpc.connection import Connection
+from walferry.rpc.errors import RpcError
 from walferry.source import SourceCluster
 from walferry.storage import WalStore
 from walferry.zk.client import connected, read
-from walferry.zk.cluster import live_servers
+from walferry.zk.cluster import cluster_id, live_servers
 from walferry.zk.cluster import master as active_master
-from walferry.zk.errors import MissingPeer, StorageError, UnmanagedPeer
+from walferry.zk.errors import MissingPeer, StorageError, UnmanagedPeer, ZkError
 from walferry.zk.layout import ZNodes
 from walferry.zk.peers import DISABLED, ENABLED, MANAGED_KEY, Peer, check_shippable, parse_cluster_key, read_peer
 from walferry.zk.queues import Queue, groups, queue_paths, read_queues
@@ -45,7 +47,6 @@ POLL_S = 0.5
 CLOSING_S = 5.0  # WALs are closed a moment after they are rolled
 _PEER_ID = re.compile(r"[^-/\s]+")
 _NAMESPACE = re.compile(r"[A-Za-z0-9_]+")
-_TABLE = re.compile(r"(?:(?P<namespace>[A-Za-z0-9_]+):)?(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)")
 _log = logging.getLogger(__name__)
 
 
@@ -69,14 +70,17 @@ class PeerAdmin:
         *,
         namespaces: Sequence[str] = (),
         table_cfs: Mapping[str, Sequence[str]] | None = None,
+        allow_missing: bool = False,
     ) -> Peer:
         """Add a managed peer to the slave at `cluster_key`: of all user tables, or of `namespaces` and tables if any are given.
 
-        Names are as HBase writes them, e.g. "ns" and "ns:table"; a table without families brings all of them.
+        Names are as HBase writes them, e.g. "ns" and "ns:table"; a table without families brings all of them. What of these is
+        missing at the source or the slave is refused, or with `allow_missing` only logged.
         """
         wanted = _configuration(peer_id, cluster_key, namespaces, table_cfs or {})
         found = self._find(peer_id)
         if found is None:
+            self._check_ends(cluster_key, namespaces, table_cfs or {}, allow_missing)
             return self._add_managed(peer_id, wanted)
         if not found.managed or found.cluster_key != cluster_key:
             raise Refused(
@@ -84,6 +88,16 @@ class PeerAdmin:
                 "Choose another id, or take it over if it is yours to"
             )
         return self._checked(peer_id)
+
+    def meant(self, asked: Sequence[Asked]) -> dict[str, tuple[str, ...]]:
+        """Tables with their families, as `create` takes them, out of what an operator wrote."""
+        if not asked:
+            return {}
+        try:
+            with self._master() as source:
+                return resolve(asked, source)
+        except UnclearTable as e:
+            raise Refused(str(e)) from e
 
     def take_over(self, peer_id: str) -> Peer:
         """Mark an existing DISABLED peer as Walferry's, with whatever is queued for it."""
@@ -168,6 +182,29 @@ class PeerAdmin:
             except (MissingPeer, StorageError):
                 master.remove_peer(connection, peer_id)  # nothing is queued where we could read it
                 raise
+
+    def _check_ends(
+        self, cluster_key: str, namespaces: Sequence[str], table_cfs: Mapping[str, Sequence[str]], allow_missing: bool
+    ) -> None:
+        """Raises Refused if the slave does not answer, or edits would not arrive there as a table or family is missing."""
+        key = parse_cluster_key(cluster_key)
+        nodes = ZNodes(key.znode_parent)
+        try:
+            with connected(key.connect_string) as zk:
+                cluster_id(zk, nodes)
+                if not namespaces and not table_cfs:
+                    return
+                with self._master() as source, master.connect(active_master(zk, nodes), user=self.source.user) as slave:
+                    problems = missing(source, slave, namespaces, table_cfs)
+        except (ZkError, RpcError) as e:
+            problems = [f"whether edits can arrive at {cluster_key} cannot be found out: {e}"]
+        if problems and not allow_missing:
+            raise Refused(
+                f"{'; '.join(problems)}. Correct it and try again; with --allow-missing the peer is added all the same, and what "
+                "has no place at the slave waits in its queues"
+            )
+        for problem in problems:
+            _log.warning("%s", problem)
 
     def _checked(self, peer_id: str) -> Peer:
         """The peer, which can be shipped and for which each RegionServer queues its WALs."""
@@ -285,15 +322,6 @@ def peer_admin(source: SourceCluster) -> Iterator[PeerAdmin]:
         yield PeerAdmin(source, zk, source.nodes)
 
 
-def parse_table_cfs(text: str) -> tuple[str, tuple[str, ...]]:
-    """`[namespace:]table[=family,family]`, as given on the command line. Raises ValueError."""
-    table, equals, families = text.partition("=")
-    names = tuple(families.split(",")) if equals else ()
-    if not _TABLE.fullmatch(table) or not all(names):
-        raise ValueError(f"{text!r} is not [namespace:]table[=family,family]")
-    return table, names
-
-
 def _configuration(
     peer_id: str, cluster_key: str, namespaces: Sequence[str], table_cfs: Mapping[str, Sequence[str]]
 ) -> pb.ReplicationPeer:
@@ -309,10 +337,11 @@ def _configuration(
             raise Refused(f"{namespace!r} is no namespace")
         config.namespaces.append(namespace.encode())
     for table, families in table_cfs.items():
-        match = _TABLE.fullmatch(table)
-        if not match:
-            raise Refused(f"{table!r} is no table; it should be [namespace:]table")
-        name = pb.TableName(namespace=(match["namespace"] or "default").encode(), qualifier=match["name"].encode())
+        try:
+            namespace, qualifier = table_name(table)
+        except ValueError as e:
+            raise Refused(str(e)) from e
+        name = pb.TableName(namespace=namespace.encode(), qualifier=qualifier.encode())
         config.table_cfs.add(table_name=name, families=[family.encode() for family in families])
     return config
 

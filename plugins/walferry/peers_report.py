@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from walferry.peers_admin import HANDED_BACK_KEY, PeerAdmin
 from walferry.plan import PeerPlan, plan_peer
-from walferry.storage import WalStore
+from walferry.storage import StoreError, WalStore
 from walferry.zk.errors import PeerError
 from walferry.zk.peers import Peer, check_shippable, read_peer, read_peers
 from walferry.zk.queues import Queue, read_queues
 
 
-def table(peers: PeerAdmin) -> str:
+@dataclass(frozen=True)
+class Told:
+    """What an operator asked to see, and why it is not all that there is to know; None if it is."""
+
+    text: str
+    problem: str | None = None
+
+
+def table(peers: PeerAdmin) -> Told:
     """All peers, one a line; then what could not be read. Raises ZkError."""
     listing = read_peers(peers.zk, peers.nodes)
     rows = [("ID", "STATE", "MANAGED", "QUEUES", "WALS", "SLAVE")]
@@ -22,15 +31,28 @@ def table(peers: PeerAdmin) -> str:
         rows.append((peer.id, peer.state, "yes" if peer.managed else "no", str(len(queues)), str(wals), peer.cluster_key))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*lines, *map(str, listing.problems)])
+    problem = None
+    try:
+        WalStore(peers.source.wal_root).check_root()
+    except StoreError as e:
+        problem = str(e)
+    return Told("\n".join([*lines, *map(str, listing.problems)]), problem)
 
 
-def describe(peers: PeerAdmin, peer_id: str) -> str:
-    """One peer with its queues and what is left to ship of them. Raises ZkError, StoreError."""
+def describe(peers: PeerAdmin, peer_id: str) -> Told:
+    """One peer with its queues and what is left to ship of them. Raises ZkError."""
     peer = read_peer(peers.zk, peers.nodes, peer_id)
     queues = read_queues(peers.zk, peers.nodes, peer_id)
-    plan = plan_peer(peers.zk, peers.nodes, WalStore(peers.source.wal_root), peer_id)
-    return "\n".join([*_configuration(peer), *_queues(queues), *_left(plan)])
+    lines = [*_configuration(peer), *_queues(queues)]
+    try:
+        store = WalStore(peers.source.wal_root, look_only=True)
+        store.check_root()
+        plan = plan_peer(peers.zk, peers.nodes, store, peer_id)
+    except StoreError as e:
+        return Told("\n".join([*lines, "  left to ship of closed WALs: not known"]), str(e))
+    stuck = [group for group in plan.groups if group.problem]
+    why = f"{len(stuck)} of its WAL groups cannot be shipped as they are: see above" if stuck else None
+    return Told("\n".join([*lines, *_left(plan)]), why and f"peer {peer_id}: {why}")
 
 
 def _configuration(peer: Peer) -> list[str]:
@@ -67,5 +89,11 @@ def _queues(queues: list[Queue]) -> list[str]:
 
 def _left(plan: PeerPlan) -> list[str]:
     """Of closed WALs; what a live server is writing now cannot be told."""
-    lines = [f"  left to ship of closed WALs: {sum(group.bytes_left for group in plan.groups):,} bytes"]
+    known, unsure = sum(group.bytes_left for group in plan.groups), sum(group.unsure for group in plan.groups)
+    amount = f"{known:,} bytes"
+    if unsure:
+        amount = f"{f'at least {amount}' if known else 'not known'} (WALs of unknown size: {unsure}, see below)"
+    lines = [f"  left to ship of closed WALs: {amount}"]
+    growing = [wal for group in plan.groups for wal in group.wals if wal.growing]
+    lines += [f"  WAL {wal.name}: its dead server has not closed it, and HDFS has yet to recover its lease" for wal in growing]
     return [*lines, *(f"  WAL group {group.group}: {group.problem}" for group in plan.groups if group.problem)]

@@ -50,10 +50,11 @@ class PlannedWal:
     size: int | None
     url: str | None
     finished: bool  # closed, and without an entry behind the position: it has only to leave the queue
+    growing: bool = False  # its dead server has not closed it: it has `size` bytes at least (told by a store that is look_only)
 
     @property
     def bytes_left(self) -> int:
-        """Bytes of the file behind the position."""
+        """Bytes of the file behind the position, as far as they are known."""
         return 0 if self.finished else max(0, (self.size or 0) - self.position)
 
 
@@ -70,8 +71,13 @@ class GroupPlan:
 
     @property
     def bytes_left(self) -> int:
-        """Bytes to read."""
+        """Bytes to read, as far as they are known."""
         return sum(w.bytes_left for w in self.wals)
+
+    @property
+    def unsure(self) -> int:
+        """How many WALs are of unknown size, or have more bytes than are known."""
+        return sum(w.size is None or w.growing for w in self.wals)
 
     @property
     def finished(self) -> bool:
@@ -127,7 +133,7 @@ def plan_peer(
 ) -> PeerPlan:
     """Read the peer's queues and positions once, and find the files of all its WAL groups, or of those named.
 
-    Groups without a candidate are left out.
+    Groups without a candidate are left out. Raises ZkError, StoreError: WrongRoot if the store is that of no cluster.
     """
     found = [g for g in candidates(read_queues(zk, nodes, peer_id)) if g.wals and (groups is None or g.group in groups)]
     return PeerPlan(peer_id, tuple(_plan(store, g) for g in found))
@@ -178,8 +184,18 @@ def plan_wal(store: WalStore, candidate: Candidate) -> PlannedWal:
     name, position = candidate.queued.name, candidate.queued.position
     location = store.locate(name, candidate.dead_servers)
     if location is None:
+        store.check_root()
         raise WalMissing(name.text, store.places(name, candidate.dead_servers))
-    return PlannedWal(name.text, position, location.size, location.url, _finished(store, location, position))
+    finished = _finished(store, location, position)
+    growing = store.look_only and not finished and not candidate.live and _growing(store, location)
+    return PlannedWal(name.text, position, location.size, location.url, finished, growing)
+
+
+def _growing(store: WalStore, location: WalLocation) -> bool:
+    try:
+        return store.is_growing(location)
+    except FileNotFoundError:  # it is being moved
+        return True
 
 
 def _finished(store: WalStore, location: WalLocation, position: int) -> bool:

@@ -44,6 +44,9 @@ KNOWN_EXTRAS = (
     "root_dir",
     "skip_bulk_loads",
 )
+# On others the length that outsiders see of a file whose writer died may be stale for ever, and nothing says so: they know no
+# lease (webhdfs has no call to recover one), or whether they do depends on their server.
+WAL_SCHEMES = ("file", "hdfs", "viewfs")
 _FOLDERS = {
     "wal_root": "the URL of hbase.wal.dir (or hbase.rootdir, if that is not set), e.g. 'hdfs://nn:8020/hbase'",
     "root_dir": "the URL of hbase.rootdir, e.g. 'hdfs://nn:8020/hbase'",
@@ -172,7 +175,14 @@ def _port(where: str, port: Any) -> int:
 def _wal_root(where: str, url: Any) -> str:
     if not isinstance(url, str) or not url:
         raise SourceError(f"{where}: extra has no wal_root; it must be {_FOLDERS['wal_root']}")
-    return _folder(where, "wal_root", url)
+    folder = _folder(where, "wal_root", url)
+    if (scheme := urlsplit(folder).scheme) not in WAL_SCHEMES:
+        raise SourceError(
+            f"{where}: extra's wal_root is {folder!r}; on {scheme}:// Walferry cannot find out whether the length of a WAL that "
+            "its server never closed is final, and could lose its last edits. It reads WALs on file://, hdfs:// and viewfs://: "
+            "if they lie on HDFS, give the URL of its NameNode or name service"
+        )
+    return folder
 
 
 def _folder(where: str, field: str, url: Any) -> str:

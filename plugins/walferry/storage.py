@@ -11,6 +11,7 @@ again by the caller.
 
 Local files are read directly, all else through fsspec: hdfs:// and viewfs:// by hdfs-native, which takes its settings (name
 services, Kerberos) from HADOOP_CONF_DIR and its user from HADOOP_USER_NAME; s3a:// and the like if their fsspec package is there.
+WALs lie on local files and HDFS only: elsewhere nothing tells whether the length of a file that was never closed is final.
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ from uuid import uuid4
 
 import fsspec
 
+from walferry.hosts import unreachable
+from walferry.namenodes import namenodes
 from walferry.wal.names import WalName
 
+WALS = "WALs"
 OLD_WALS = "oldWALs"
 SPLITTING = "-splitting"
 HDFS_SCHEMES = ("hdfs", "viewfs")
@@ -45,6 +49,10 @@ T = TypeVar("T")
 
 class StoreError(OSError):
     """The file system did not do what was asked of it; the message names the file or folder."""
+
+
+class WrongRoot(StoreError):
+    """No cluster keeps its WALs at wal_root."""
 
 
 class OpenWal(Protocol):
@@ -143,15 +151,42 @@ def _put_in_place(system: Any, part: str, path: str) -> None:
 def file_size(url: str) -> int:
     """Bytes of the file behind a URL. Raises FileNotFoundError, StoreError."""
     if _scheme(url) == "file":
-        return os.stat(_local_path(url)).st_size
+        try:
+            return os.stat(_local_path(url)).st_size
+        except NotADirectoryError:
+            raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
+        except PermissionError as e:
+            raise StoreError(f"{url}: {e.strerror}. The user that runs this must be able to read below wal_root") from e
     return _remote(url, lambda: int(_file_system(url).info(url)["size"]))
 
 
-class WalStore:
-    """The WALs of one cluster. `root` is the URL of hbase.wal.dir, or of hbase.rootdir where that is not set."""
+def _exists(url: str) -> bool:
+    try:
+        file_size(url)
+    except FileNotFoundError:
+        return False
+    return True
 
-    def __init__(self, wal_root: str) -> None:
+
+class WalStore:
+    """The WALs of one cluster. `root` is the URL of hbase.wal.dir, or of hbase.rootdir where that is not set.
+
+    With `look_only` the file system is asked, but told nothing: no lease is recovered.
+    """
+
+    def __init__(self, wal_root: str, *, look_only: bool = False) -> None:
         self.root = wal_root.rstrip("/")
+        self.look_only = look_only
+
+    def check_root(self) -> None:
+        """Raises WrongRoot if the root has no folder of WALs, as each cluster's has; StoreError if that cannot be told."""
+        if any(_exists(f"{self.root}/{folder}") for folder in (WALS, OLD_WALS)):
+            return
+        what = f"the folder has neither {WALS} nor {OLD_WALS} in it" if _exists(self.root) else "there is no such folder"
+        raise WrongRoot(
+            f"wal_root {self.root}: {what}, so no WAL is found there and how much is to be shipped is not known. Set wal_root in "
+            "the connection's extra to the source's hbase.wal.dir, or to its hbase.rootdir if that is not set"
+        )
 
     def locate(self, wal: WalName, dead_servers: Sequence[str] = ()) -> WalLocation | None:
         """The WAL's place now; `dead_servers` are those its queue came from. None if it is in none of `places`.
@@ -170,8 +205,8 @@ class WalStore:
         """URLs at which the WAL can lie, in the order in which HBase moves it from one to the next."""
         servers = list(dict.fromkeys([*([str(wal.server)] if wal.server else []), *dead_servers]))
         return [
-            *(f"{self.root}/WALs/{server}/{wal.text}" for server in servers),
-            *(f"{self.root}/WALs/{server}{SPLITTING}/{wal.text}" for server in servers),
+            *(f"{self.root}/{WALS}/{server}/{wal.text}" for server in servers),
+            *(f"{self.root}/{WALS}/{server}{SPLITTING}/{wal.text}" for server in servers),
             f"{self.root}/{OLD_WALS}/{wal.text}",
             *(f"{self.root}/{OLD_WALS}/{server}/{wal.text}" for server in servers),
         ]
@@ -185,16 +220,40 @@ class WalStore:
 
         On HDFS a file has a writer until it is closed, and until then the length that others see is stale. There this asks the
         NameNode to close the file, as HBase itself does before it reads a WAL that was not closed cleanly; it may take some
-        seconds, so ask again. Raises FileNotFoundError, StoreError.
+        seconds, so ask again. A store that is `look_only` asks whether it is closed. Raises FileNotFoundError, StoreError.
         """
         if not location.fenced:
             raise ValueError(f"{location.url} is neither archived nor being split: its writer must not be disturbed")
-        if _scheme(location.url) not in HDFS_SCHEMES:
+        if (scheme := _scheme(location.url)) == "file":
             return True
+        if scheme not in HDFS_SCHEMES:
+            raise StoreError(
+                f"{location.url}: on {scheme}:// nothing says whether the length of a file that was never closed is final. "
+                "wal_root must be on HDFS or local files"
+            )
+
+        if self.look_only:
+            return not self.is_growing(location)
 
         def ask() -> bool:
             system = _file_system(location.url)
             return bool(system.client.recover_lease(system._strip_protocol(location.url)))
+
+        return _remote(location.url, ask)
+
+    def is_growing(self, location: WalLocation) -> bool:
+        """Whether the file was not closed, on a file system where it may be longer then than it seems.
+
+        The NameNode counts the last block of such a file as a full one. Raises FileNotFoundError, StoreError.
+        """
+        if _scheme(location.url) not in HDFS_SCHEMES:
+            return False
+
+        def ask() -> bool:
+            system = _file_system(location.url)
+            path = system._strip_protocol(location.url)
+            copies, used = system.client.get_file_info(path).replication, system.client.get_content_summary(path)
+            return not copies or bool(used.space_consumed != used.length * copies)  # no copies: erasure coded
 
         return _remote(location.url, ask)
 
@@ -258,12 +317,27 @@ def _file_system(url: str) -> Any:
     """fsspec's file system for a URL: one a process for each scheme and host, with its connections."""
     parts = urlsplit(url)
     key = (os.getpid(), parts.scheme, parts.netloc)  # connections do not survive a fork
+    if key not in _file_systems and parts.scheme in HDFS_SCHEMES and (why := unreachable(namenodes(url))):
+        raise StoreError(f"{url}: {why}. {_ADVICE}")  # hdfs-native would try for ever
     with _file_systems_lock:
         if key not in _file_systems:
             # fsspec's own cache keeps one a thread, for ever.
             # The path is left out: "::" in it, as in the name of an IPv6 host's folder, would mean something to fsspec.
-            _file_systems[key] = fsspec.core.url_to_fs(f"{parts.scheme}://{parts.netloc}/", skip_instance_cache=True)[0]
+            _file_systems[key] = _connect(url)
         return _file_systems[key]
+
+
+def _connect(url: str) -> Any:
+    parts = urlsplit(url)
+    try:
+        return fsspec.core.url_to_fs(f"{parts.scheme}://{parts.netloc}/", skip_instance_cache=True)[0]
+    except RuntimeError as e:
+        if "No NameNode hosts found" not in str(e):
+            raise
+        raise StoreError(
+            f"{url}: {parts.netloc} is not a name service that HADOOP_CONF_DIR knows. {_ADVICE}, or name a NameNode with its "
+            f"port: hdfs://{parts.netloc}:8020"
+        ) from e
 
 
 def _remote(url: str, call: Callable[[], T]) -> T:
@@ -286,6 +360,8 @@ def _remote(url: str, call: Callable[[], T]) -> T:
         raise StoreError(f"{url}: no answer within {REMOTE_TIMEOUT_S:g} s. {_ADVICE}") from None
     if isinstance(error, FileNotFoundError):
         raise FileNotFoundError(errno.ENOENT, "no such file", url) from error
+    if isinstance(error, StoreError):
+        raise error
     if error is not None:
         # A NameNode's refusal comes with its whole stack trace.
         raise StoreError(f"{url}: {type(error).__name__}: {str(error).partition(chr(10))[0]}. {_ADVICE}") from error

@@ -91,6 +91,7 @@ class Spark:
 def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> SourceCluster:
     """The cluster as Airflow's connection."""
     extra = {"znode_parent": hbase.nodes.base, "wal_root": f"file://{tmp_path}", "walferry_root": hbase.root}
+    (tmp_path / "oldWALs").mkdir()  # the WALs themselves are missing
     connection = {"conn_type": "generic", "host": zookeeper.quorum, "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", json.dumps(connection))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')

@@ -16,6 +16,7 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNode
 from walferry.airflow import batch, recovery, recovery_tasks
 from walferry.airflow.operators.ship_wals import KEPT_S
 from walferry.source import SourceCluster
+from walferry.storage import WrongRoot
 from walferry.zk.dead_servers import WALFERRY_SERVER
 from walferry.zk.hold import Hold
 from walferry.zk.layout import QueueLayout
@@ -147,10 +148,17 @@ def test_a_drain_waits_for_another_run_that_has_the_queue_in_hand(
     assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 1
 
 
+def test_a_batch_of_a_wrong_wal_root_is_not_begun_and_its_report_tells_why(dead: HBaseZNodes, at: SourceCluster):
+    wrong = replace(at, wal_root="file:///nowhere")
+    with pytest.raises(WrongRoot):
+        batch.plan(wrong, "p", "r.1")
+    assert str(batch.refusal(wrong, "p")).startswith("wal_root file:///nowhere: there is no such folder")
+    assert batch.refusal(at, "p") is None
+
+
 @pytest.fixture
 def nothing_to_ship(dead: HBaseZNodes, tmp_path: Path) -> None:
     """The WALs of OTHER, and of SERVER, which rolls another, are empty."""
-    (tmp_path / "oldWALs").mkdir()
     for name in (wal(5, OTHER), wal(9)):
         (tmp_path / "oldWALs" / name).touch()
     dead.add_wal(SERVER, "p", wal(10))

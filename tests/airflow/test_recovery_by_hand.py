@@ -36,7 +36,6 @@ __all__ = ["at", "dead", "drain", "failover", "hbase", "new_client", "other", "r
 
 
 def test_a_dry_run_tells_all_and_changes_nothing(drain, dead: HBaseZNodes, at: SourceCluster, spark: Spark, tmp_path: Any):
-    (tmp_path / "oldWALs").mkdir()
     (tmp_path / "oldWALs" / wal(1, DEAD)).write_bytes(b"x" * 123_456)
     dead.add_wal(SERVER, f"gone-{GONE}", wal(1, GONE))
     before = dead.everything()
@@ -48,11 +47,26 @@ def test_a_dry_run_tells_all_and_changes_nothing(drain, dead: HBaseZNodes, at: S
     notes = "\n".join(ended.report["notes"])
     assert "Dry run: nothing is claimed, shipped or deleted." in notes
     assert f"Server {DEAD} would be claimed first." in notes
-    assert f"Queue {DEAD}/p of peer p, claimed by nobody: 2 WALs, 123.5 kB to ship" in notes
+    assert f"Queue {DEAD}/p of peer p, claimed by nobody: 2 WALs, at least 123.5 kB to ship" in notes
     assert f"Queue {SERVER}/p-{OTHER} of peer p, claimed by HBase: 1 WAL" in notes
     assert f"  {wal(1, DEAD)}: 123,456 bytes, shipped to 0, 123,456 bytes left (file://{tmp_path}/oldWALs/" in notes
     assert f"PROBLEM WAL {wal(2, DEAD)} is queued, but there is no such file" in notes
-    assert f"Queue {SERVER}/gone-{GONE} of peer gone, which is gone: 1 WAL, 0 B not shipped: would be left" in notes
+    gone = f"Queue {SERVER}/gone-{GONE} of peer gone, which is gone: 1 WAL"
+    assert f"{gone}, an unknown number of bytes not shipped: would be left" in notes
+    assert " 0 B " not in notes
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_wrong_wal_root_is_what_the_report_tells(
+    drain, dead: HBaseZNodes, at: SourceCluster, spark: Spark, tmp_path: Any, dry_run: bool
+):
+    (tmp_path / "oldWALs").rmdir()
+    ended = drain(dry_run=dry_run, peer="p")
+    assert ended.state == "failed"
+    assert spark.commands == []
+    assert len(dead.queued("p")) == 4
+    told = f"{'select' if dry_run else 'plan'}: wal_root file://{tmp_path}: the folder has neither WALs nor oldWALs in it"
+    assert [failure for failure in ended.report["failures"] if failure.startswith(told)]
 
 
 def test_a_queue_that_hbase_claimed_is_drained_where_it_lies(drain, dead: HBaseZNodes, spark: Spark):
@@ -125,11 +139,10 @@ def test_a_peer_that_is_not_walferry_s_is_refused_by_name_and_left_otherwise(
 def test_a_queue_of_a_gone_peer_is_reported_and_deleted_only_if_that_is_asked_for(
     drain, dead: HBaseZNodes, spark: Spark, tmp_path: Any
 ):
-    (tmp_path / "oldWALs").mkdir()
     (tmp_path / "oldWALs" / wal(1, GONE)).write_bytes(b"x" * 500_000)
     for timestamp in (1, 2):
         dead.add_wal(SERVER, f"gone-{GONE}", wal(timestamp, GONE))
-    told = f"Queue {SERVER}/gone-{GONE} of peer gone, which is gone: 2 WALs, 500.0 kB not shipped:"
+    told = f"Queue {SERVER}/gone-{GONE} of peer gone, which is gone: 2 WALs, at least 500.0 kB not shipped:"
     ended = drain(peer="gone")
     assert ended.state == "success"
     assert ended.report["notes"] == [f"{told} left; delete_orphan would delete it"]

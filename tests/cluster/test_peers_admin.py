@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
 
-from embedded.client import GLOBAL, JavaClient, PeerDescription
+from embedded.client import GLOBAL, LOCAL, JavaClient, PeerDescription
 from embedded.processes import wait_until
 from embedded.standalone import StandaloneCluster
 from embedded.wire import put
@@ -44,6 +46,11 @@ class Clusters:
 
     def write(self, table: str, prefix: str, rows: int = 200) -> None:
         self.source.write(table, [put(f"{prefix}{i}", {"f:q": b"v"}) for i in range(rows)])
+
+    def at_root(self, wal_root: str) -> str:
+        """The source's connection with another wal_root."""
+        extra = {"wal_root": wal_root, "znode_parent": self.at.znode_parent}
+        return json.dumps({"conn_type": "generic", "host": self.at.quorum, "extra": extra})
 
     def batch(self, peer_id: str) -> None:
         assert [summary.error for summary in ship(self.at, peer_id) if summary.error] == []
@@ -94,13 +101,47 @@ def test_what_is_written_after_the_creation_is_shipped_by_a_batch(clusters, admi
     assert clusters.slave.count_rows(table) == 200
 
 
-def test_a_peer_can_be_created_for_some_namespaces_and_tables(clusters, admin, peer_id):
+def test_a_peer_can_be_created_for_some_namespaces_and_tables(clusters, admin, peer_id, unique):
     name = peer_id()
-    peer = admin.create(name, clusters.key, namespaces=["ns1"], table_cfs={"t1": ["f1", "f2"], "ns2:t2": []})
+    one, two, table = unique("ns"), unique("ns"), unique("t")
+    for client in (clusters.source, clusters.slave):
+        for namespace in (one, two):
+            client.create_namespace(namespace)
+        client.create_table(table, {"f1": GLOBAL, "f2": GLOBAL, "f3": LOCAL})
+        client.create_table(f"{two}:t", {"f": GLOBAL})
+    peer = admin.create(name, clusters.key, namespaces=[one], table_cfs={table: ["f1", "f2"], f"{two}:t": []})
     assert not peer.replicate_all
-    assert peer.namespaces == {"ns1"}
-    assert peer.table_cfs == {"t1": ("f1", "f2"), "ns2:t2": ()}
+    assert peer.namespaces == {one}
+    assert peer.table_cfs == {table: ("f1", "f2"), f"{two}:t": ()}
     assert not clusters.peer(name).replicate_all
+
+
+def test_what_is_not_there_is_refused_side_by_side_and_added_only_if_that_is_said(clusters, admin, peer_id, unique):
+    name, table = peer_id(), unique("t")
+    clusters.source.create_table(table, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL})
+    clusters.slave.create_table(table, {"f": GLOBAL})
+    wanted = {table: ["f", "g", "l", "x"], "nowhere:t": []}
+    with pytest.raises(Refused) as refused:
+        admin.create(name, clusters.key, namespaces=["none"], table_cfs=wanted)
+    said = str(refused.value)
+    for problem in (
+        "there is no namespace none at the source; there is no namespace none at the slave;",
+        f"table {table} has no family x at the source, only f, g, l;",
+        f"family l of table {table} has REPLICATION_SCOPE 0 at the source,",
+        f"table {table} has no family g at the slave, only f;",
+        "there is no table nowhere:t at the source; there is no table nowhere:t at the slave.",
+        "with --allow-missing the peer is added all the same",
+    ):
+        assert problem in said
+    assert clusters.peer(name) is None
+    assert admin.create(name, clusters.key, table_cfs={table: ["g"]}, allow_missing=True).table_cfs == {table: ("g",)}
+
+
+def test_a_slave_that_is_not_there_is_told_of_in_seconds(admin, peer_id):
+    began = time.monotonic()
+    with pytest.raises(Refused, match=r"the name no-such-host\.invalid does not resolve .*--allow-missing"):
+        admin.create(peer_id(), "no-such-host.invalid:2181:/hbase")
+    assert time.monotonic() - began < 20
 
 
 def test_creating_a_peer_again_changes_nothing(clusters, admin, peer_id):
@@ -222,7 +263,7 @@ def wal_count(admin: PeerAdmin, peer: str) -> int:
 
 def test_a_handed_back_peers_successor_has_its_filters(clusters, admin, peer_id):
     ours, new = peer_id(), peer_id()
-    admin.create(ours, clusters.key, table_cfs={"t1": ["f"]})
+    admin.create(ours, clusters.key, table_cfs={"t1": ["f"]}, allow_missing=True)
     assert admin.begin_hand_back(ours, new).table_cfs == {"t1": ("f",)}
 
 
@@ -334,9 +375,13 @@ def command(clusters, monkeypatch, capsys) -> Callable[..., tuple[int, str, str]
     return run
 
 
-def test_the_command_creates_lists_shows_hands_back_and_removes(clusters, command, peer_id):
-    name, new = peer_id(), peer_id()
-    status, out, _ = command("peers", "create", name, "--cluster-key", clusters.key, "--table-cfs", "ns:t1=f,g", "t2")
+def test_the_command_creates_lists_shows_hands_back_and_removes(clusters, command, peer_id, unique):
+    name, new, namespace, table = peer_id(), peer_id(), unique("ns"), clusters.table(unique("t"))
+    for client in (clusters.source, clusters.slave):
+        client.create_namespace(namespace)
+        client.create_table(f"{namespace}:t1", {"f": GLOBAL, "g": GLOBAL})
+    tables = (f"{namespace}:t1=f,g", f"{table}:f")
+    status, out, _ = command("peers", "create", name, "--cluster-key", clusters.key, "--table-cfs", *tables)
     assert (status, out) == (
         0,
         f"peer {name} to {clusters.key} is managed by Walferry: what is written from now on is queued for it\n",
@@ -350,7 +395,8 @@ def test_the_command_creates_lists_shows_hands_back_and_removes(clusters, comman
     status, out, _ = command("peers", "show", name)
     assert status == 0
     assert f"peer {name} is DISABLED, managed by Walferry, to {clusters.key}" in out
-    assert "edits of ns:t1=f,g, t2\n" in out
+    assert "edits of " + ", ".join(sorted((f"{namespace}:t1=f,g", f"{table}=f"))) + "\n" in out
+    assert "left to ship of closed WALs: 0 bytes\n" in out
     assert f"queue {name} at localhost," in out
 
     status, out, _ = command("peers", "hand-back", name, "--to", new)
@@ -362,6 +408,49 @@ def test_the_command_creates_lists_shows_hands_back_and_removes(clusters, comman
     assert status == 1
     status, out, _ = command("peers", "remove", name, "--drop-backlog")
     assert (status, out) == (0, f"peer {name} and its queues are removed\n")
+
+
+@pytest.mark.parametrize("written", ["clicks:cf1", "clicks.cf1"])
+def test_a_table_that_the_source_has_neither_way_is_refused(clusters, command, peer_id, written):
+    name = peer_id()
+    status, out, err = command("peers", "create", name, "--cluster-key", clusters.key, "--table-cfs", written)
+    assert (status, out) == (1, "")
+    assert f"'{written}' may be " in err
+    assert "but the source has neither" in err
+    assert clusters.peer(name) is None
+
+
+@pytest.mark.parametrize("folder", ["nowhere", ""])
+def test_a_wrong_wal_root_is_not_called_an_empty_backlog(clusters, command, peer_id, monkeypatch, tmp_path, folder):
+    name = peer_id()
+    clusters.source.add_managed_peer(name, clusters.key)
+    clusters.source.roll_wals()
+    root = f"file://{tmp_path}/{folder}"
+    monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", clusters.at_root(root))
+    why = "there is no such folder" if folder else "the folder has neither WALs nor oldWALs"
+    for arguments in (("list",), ("show", name)):
+        status, out, err = command("peers", *arguments)
+        assert status == 1
+        assert name in out
+        assert " 0 bytes" not in out
+        assert err.startswith(f"walferry: wal_root {root.rstrip('/')}: {why}")
+        assert err.count("\n") == 1
+    assert "left to ship of closed WALs: not known" in out
+
+
+def test_a_wal_that_is_gone_is_not_counted_as_nothing(clusters, command, peer_id, tmp_path, monkeypatch):
+    name = peer_id()
+    clusters.source.add_managed_peer(name, clusters.key)
+    clusters.source.roll_wals()
+    with peer_admin(clusters.at) as admin:
+        wait_until(lambda: wal_count(admin, name) > 1, "the WAL is rolled", processes=[], timeout=30)
+    (tmp_path / "oldWALs").mkdir()
+    monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", clusters.at_root(f"file://{tmp_path}"))
+    status, out, err = command("peers", "show", name)
+    assert status == 1
+    assert "left to ship of closed WALs: not known (WALs of unknown size: 1, see below)" in out
+    assert "is queued, but there is no such file" in out
+    assert f"peer {name}: 1 of its WAL groups cannot be shipped" in err
 
 
 def test_a_refused_command_says_why_in_one_line_and_fails(clusters, command, peer_id):

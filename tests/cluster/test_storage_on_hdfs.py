@@ -11,12 +11,16 @@ from hdfs_native import Client
 from embedded.hdfs import Hdfs
 from walferry import closedness as module
 from walferry import storage
+from walferry.airflow.recovery_report import preview
 from walferry.closedness import Closed, Open, WalNotClosed, await_closed, closedness
-from walferry.storage import StoreError, WalLocation, WalStore
+from walferry.plan import Candidate, GroupPlan, PlannedWal, plan_wal
+from walferry.storage import StoreError, WalLocation, WalStore, WrongRoot
 from walferry.wal.header import EMPTY_TRAILER
 from walferry.wal.names import WalName, parse_wal_name
+from walferry.zk.queues import QueuedWal
 
 SERVER = "rs-1.example.org,16020,1700000000001"
+QUEUE = {"server": SERVER, "queue": "p", "peer": "p", "claimed_by": "nobody"}
 ENTRIES = b"PWAL" + os.urandom(3_000_000)
 
 
@@ -118,10 +122,45 @@ def test_an_archived_file_whose_writer_never_closed_it_is_read_at_its_recovered_
         write_on()
 
 
-def test_a_name_node_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, wal: WalName) -> None:
-    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_S", 2)
-    with pytest.raises(StoreError, match=r"^hdfs://localhost:1/hbase/WALs/.* no answer within 2 s\. Check wal_root"):
-        WalStore("hdfs://localhost:1/hbase").locate(wal)
+@pytest.mark.parametrize("folder", ["oldWALs", f"WALs/{SERVER}-splitting", f"WALs/{SERVER}"])
+@pytest.mark.parametrize("synced", [0, 1_000_000])
+def test_a_look_at_an_unclosed_file_takes_no_size_for_its_own_and_does_not_close_it(
+    client: Client, hdfs: Hdfs, wal: WalName, folder: str, synced: int
+) -> None:
+    store = WalStore(f"{hdfs.url}/hbase", look_only=True)
+    queued = Candidate(QueuedWal(wal, "/queue/wal", 0), False, (SERVER,))
+    file = client.create(f"/hbase/{folder}/{wal}")
+    if synced:
+        file.write(ENTRIES[:synced])
+        file.hsync()
+    file.write(ENTRIES[synced:])
+    seen = plan_wal(store, queued)
+    assert (seen.size, seen.growing, seen.finished) == (synced, True, False)
+    (line,) = [line for line in preview(QUEUE, [group_of(seen)]) if str(wal) in line]
+    assert f"{'at least 1,000,000 bytes' if synced else 'of unknown size'}, as its dead server has not closed it" in line
+    assert ("at least 1.0 MB" if synced else "an unknown number of bytes") + " to ship" in preview(QUEUE, [group_of(seen)])[0]
+    file.close()  # it could not, if the lease had been recovered
+    closed = plan_wal(store, queued)
+    assert (closed.size, closed.growing) == (len(ENTRIES), False)
+
+
+def test_a_look_at_a_file_whose_lease_was_recovered_tells_its_size(client: Client, hdfs: Hdfs, wal: WalName) -> None:
+    file = client.create(f"/hbase/oldWALs/{wal}")
+    file.write(ENTRIES)
+    file.hsync()
+    recovered = await_closed(WalStore(f"{hdfs.url}/hbase"), wal, timeout_s=60)
+    seen = plan_wal(WalStore(f"{hdfs.url}/hbase", look_only=True), Candidate(QueuedWal(wal, "/queue/wal", 0), False, (SERVER,)))
+    assert (seen.size, seen.growing) == (recovered.size, False)
+
+
+def group_of(wal: PlannedWal) -> GroupPlan:
+    return GroupPlan("group", SERVER, "p", 1, (wal,), None)
+
+
+def test_a_root_without_wals_is_told_apart_from_a_lost_file(client: Client, hdfs: Hdfs, store: WalStore) -> None:
+    store.check_root()
+    with pytest.raises(WrongRoot, match="there is no such folder"):
+        WalStore(f"{hdfs.url}/hbse").check_root()
 
 
 def test_a_name_node_that_stops_answering_is_given_up(

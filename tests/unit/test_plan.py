@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.wal.encoder import TRAILER, encode_header, encode_wal, entry
+from walferry.closedness import WalMissing
 from walferry.plan import Candidate, PlannedWal, plan_wal
-from walferry.storage import WalLocation, WalStore
+from walferry.storage import WalLocation, WalStore, WrongRoot
 from walferry.wal.names import WalName, parse_wal_name
 from walferry.zk.queues import QueuedWal
 
@@ -80,3 +81,17 @@ def test_a_length_from_before_the_file_was_closed_does_not_make_it_finished(
 ) -> None:
     splitting.write_bytes(WHOLE + trailer)
     assert not planned(Stale(f"file://{tmp_path}", size)).finished
+
+
+def test_a_wal_that_is_nowhere_is_missing_only_where_wals_are(tmp_path: Path) -> None:
+    with pytest.raises(WrongRoot, match="there is no such folder"):
+        planned(WalStore(f"file://{tmp_path}/nowhere"))
+    (tmp_path / "oldWALs").mkdir()
+    with pytest.raises(WalMissing, match="is queued, but there is no such file"):
+        planned(WalStore(f"file://{tmp_path}"))
+
+
+def test_a_local_file_that_was_not_closed_is_as_long_as_it_is(splitting: Path, tmp_path: Path) -> None:
+    splitting.write_bytes(WHOLE)
+    wal = planned(WalStore(f"file://{tmp_path}", look_only=True))
+    assert (wal.size, wal.growing) == (len(WHOLE), False)

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from walferry.source import SourceCluster, SourceError
+from walferry.source import WAL_SCHEMES, SourceCluster, SourceError
+from walferry.storage import HDFS_SCHEMES
 from walferry.zk.layout import QueueLayout, ZNodes
 
 EXTRA = {"wal_root": "hdfs://nn:8020/hbase"}
@@ -45,7 +46,7 @@ def test_what_bulk_loads_need_is_optional(flag, skips):
         ("zk1:0", None, EXTRA, "port is"),
         ("zk1", 2181, {}, "wal_root"),
         ("zk1", 2181, {"wal_root": "/hbase"}, "wal_root is '/hbase'"),
-        ("zk1", 2181, {"wal_root": "s3://user:pass@bucket/hbase"}, "wal_root holds a password"),
+        ("zk1", 2181, {"wal_root": "hdfs://user:pass@nn/hbase"}, "wal_root holds a password"),
         ("zk1", 2181, {**EXTRA, "znode_parent": "hbase"}, "znode_parent is 'hbase'"),
         ("zk1", 2181, {**EXTRA, "walferry_root": "/"}, "walferry_root is '/'"),
         ("zk1", 2181, {**EXTRA, "user": ""}, "user is ''"),
@@ -94,10 +95,43 @@ def test_key_names_are_a_list(names):
         SourceCluster.from_connection("zk1", None, {**EXTRA, "key_names": names})
 
 
-def test_a_password_is_not_repeated_in_the_error():
+@pytest.mark.parametrize("scheme", ["s3", "hdfs"])
+def test_a_password_is_not_repeated_in_the_error(scheme):
     with pytest.raises(SourceError) as e:
-        SourceCluster.from_connection("zk1", 2181, {"wal_root": "s3://user:hunter2@bucket/hbase"})
+        SourceCluster.from_connection("zk1", 2181, {"wal_root": f"{scheme}://user:hunter2@bucket/hbase"})
     assert "hunter2" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    "root", ["hdfs://nn:8020/hbase", "hdfs://nameservice/hbase", "viewfs://cluster/hbase", "file:///hbase", "file:/hbase"]
+)
+def test_wals_are_read_where_the_length_of_a_dead_server_s_file_can_be_made_final(root):
+    assert SourceCluster.from_connection("zk1", None, {"wal_root": root}).wal_root == root
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    ["webhdfs", "swebhdfs", "httpfs", "s3", "s3a", "gs", "abfs", "abfss", "wasb", "adl", "oss", "ofs", "o3fs", "har", "memory",
+     "http", "local", "nonsense"],
+)  # fmt: skip
+def test_wals_on_a_file_system_that_cannot_say_whether_a_length_is_final_are_refused(scheme):
+    """There the stale length of a file that its dead server never closed would pass for its end: edits would be lost."""
+    with pytest.raises(SourceError) as e:
+        SourceCluster.from_connection("zk1", 2181, {"wal_root": f"{scheme}://host/hbase"}, "prod")
+    said = str(e.value)
+    assert f"connection 'prod': extra's wal_root is '{scheme}://host/hbase'" in said
+    assert f"on {scheme}:// Walferry cannot find out whether the length of a WAL that its server never closed is final" in said
+    assert "file://, hdfs:// and viewfs://" in said
+
+
+def test_folders_without_wals_may_lie_on_other_file_systems():
+    extra = {**EXTRA, "quarantine": "s3a://bucket/broken", "root_dir": "webhdfs://nn:9870/hbase"}
+    source = SourceCluster.from_connection("zk1", 2181, extra)
+    assert (source.quarantine, source.root_dir) == ("s3a://bucket/broken", "webhdfs://nn:9870/hbase")
+
+
+def test_the_connection_allows_what_the_store_can_ask():
+    assert set(WAL_SCHEMES) == {"file", *HDFS_SCHEMES}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Finding and opening WALs, on local files and through fsspec."""
 
+import errno
 import itertools
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import fsspec
 import pytest
 
 from walferry import storage
-from walferry.storage import StoreError, WalLocation, WalStore, copy_file, open_wal, write_file
+from walferry.storage import StoreError, WalLocation, WalStore, WrongRoot, copy_file, open_wal, write_file
 from walferry.wal.names import ServerName, parse_wal_name
 
 SERVER = "rs-1.example.org,16020,1700000000001"
@@ -28,6 +30,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WalStore]:
         yield WalStore("memory://hbase")
         memory = fsspec.filesystem("memory")
         memory.store.clear()  # paths with "::" are none to its rm
+        memory.pseudo_dirs[:] = [""]
 
 
 def put(store: WalStore, folder: str, data: bytes = BYTES) -> str:
@@ -175,16 +178,78 @@ def test_a_file_system_that_does_not_answer_is_given_up(monkeypatch: pytest.Monk
     never.set()
 
 
-@pytest.mark.parametrize("root", ["hdfs://no-such-name-service/hbase", "nonsense://a/b"])
-def test_a_file_system_that_cannot_be_reached_is_named(root: str) -> None:
-    with pytest.raises(StoreError, match=f"^{root}/WALs/"):
+@pytest.mark.parametrize(
+    ("root", "why"),
+    [
+        ("hdfs://no-such-name-service/hbase", "no-such-name-service is not a name service that HADOOP_CONF_DIR knows"),
+        ("hdfs://no-such-host.invalid:8020/hbase", r"the name no-such-host.invalid does not resolve \(Name or service not"),
+        ("hdfs://localhost:1/hbase", r"nothing listens on localhost:1 \(connection refused\)"),
+        ("hdfs://unknown/hbase", "the name nn1.invalid does not resolve .*; nothing listens on localhost:1 "),
+        ("viewfs://mounts/hbase", "the name nn1.invalid does not resolve .*; nothing listens on localhost:1 "),
+        ("nonsense://a/b", "Protocol not known"),
+    ],
+)
+def test_a_file_system_that_cannot_be_reached_is_named_in_seconds(
+    root: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        "dfs.ha.namenodes.unknown": "nn1,nn2",
+        "dfs.namenode.rpc-address.unknown.nn1": "nn1.invalid:8020",
+        "dfs.namenode.rpc-address.unknown.nn2": "localhost:1",
+        "fs.viewfs.mounttable.mounts.link./hbase": "hdfs://unknown/hbase",
+    }
+    entries = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_S", 15)
+    began = time.monotonic()
+    with pytest.raises(StoreError, match=f"^{root}/WALs/.*: .*{why}.*Check wal_root"):
         WalStore(root).locate(WAL)
+    assert time.monotonic() - began < 10
 
 
 def test_a_file_that_may_be_written_to_is_not_disturbed(store: WalStore) -> None:
     url = put(store, f"WALs/{SERVER}")
     with pytest.raises(ValueError, match="neither archived nor being split"):
         store.has_no_writer(WalLocation(url, 1, archived=False))
+
+
+def test_a_length_is_final_without_being_asked_for_on_local_files_only(store: WalStore) -> None:
+    location = WalLocation(put(store, "oldWALs"), len(BYTES), archived=True)
+    if location.url.startswith("file:"):
+        assert store.has_no_writer(location)
+        return
+    with pytest.raises(StoreError, match=f"^{location.url}: on memory:// nothing says whether"):
+        store.has_no_writer(location)
+
+
+@pytest.mark.parametrize("folder", ["WALs", "oldWALs"])
+def test_a_root_with_a_folder_of_wals_is_one(store: WalStore, folder: str) -> None:
+    put(store, folder)
+    store.check_root()
+
+
+def test_a_root_that_is_none_is_told_apart_from_one_that_is_not_there(store: WalStore) -> None:
+    with pytest.raises(WrongRoot, match=f"^wal_root {store.root}: there is no such folder, .* is not known. Set wal_root in"):
+        store.check_root()
+    put(store, "data")
+    with pytest.raises(WrongRoot, match=f"^wal_root {store.root}: the folder has neither WALs nor oldWALs in it, "):
+        store.check_root()
+
+
+def test_a_root_below_a_file_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(WrongRoot, match="there is no such folder"):
+        WalStore(f"file://{tmp_path}/file/hbase").check_root()
+
+
+def test_a_folder_that_must_not_be_read_is_not_called_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(storage.os, "stat", refuse)
+    with pytest.raises(StoreError, match=rf"^file://{tmp_path}/WALs: Permission denied\. The user that runs this must"):
+        WalStore(f"file://{tmp_path}").check_root()
 
 
 def test_what_could_not_be_written_whole_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

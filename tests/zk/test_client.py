@@ -2,12 +2,14 @@
 
 import socket
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from kazoo.handlers.threading import KazooTimeoutError
 
 from embedded.zookeeper import ZooKeeperServer
+from walferry.zk import client
 from walferry.zk.client import children, connect, connected, disconnect, read, read_all
 from walferry.zk.errors import ConnectError
 
@@ -15,6 +17,38 @@ from walferry.zk.errors import ConnectError
 def test_an_ensemble_that_is_not_there_is_named() -> None:
     with pytest.raises(ConnectError, match=r"127\.0\.0\.1:1 answered within 1 s"):
         connect("127.0.0.1:1", timeout=1)
+
+
+@pytest.mark.parametrize(
+    ("quorum", "why"),
+    [
+        ("no-such-host.invalid:2181", r"the name no-such-host\.invalid does not resolve \(Name or service not known\)"),
+        ("no-such-host.invalid:2181,localhost:1", r"does not resolve .*; nothing listens on localhost:1 \(connection refused\)"),
+    ],
+)
+def test_an_ensemble_that_cannot_be_reached_is_told_of_in_seconds(quorum: str, why: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(ConnectError, match=f"^no ZooKeeper server of {quorum} can be reached: .*{why}"):
+        connect(quorum)
+    assert time.monotonic() - began < 10
+
+
+def test_one_unknown_host_does_not_keep_from_the_others(zookeeper: ZooKeeperServer) -> None:
+    with connected(f"no-such-host.invalid:2181,{zookeeper.quorum}") as zk:
+        assert read(zk, "/") is not None
+
+
+def test_an_ensemble_that_is_just_starting_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "UNREACHABLE_S", 25.0)  # this machine may be slow to start it
+    with ZooKeeperServer(tmp_path) as server:
+        server.stop()
+        later = threading.Timer(1.5, server.start)
+        later.start()
+        try:
+            with connected(server.quorum) as zk:
+                assert read(zk, "/") is not None
+        finally:
+            later.join()
 
 
 def test_a_server_that_accepts_and_says_nothing_is_named() -> None:

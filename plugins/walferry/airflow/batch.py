@@ -19,7 +19,7 @@ from walferry.plan import GroupPlan, PeerPlan, plan_peer, sweep
 from walferry.rpc.admin import roll_wal_writer
 from walferry.rpc.errors import RpcError
 from walferry.source import SourceCluster
-from walferry.storage import WalStore
+from walferry.storage import StoreError, WalStore
 from walferry.summary import GroupSummary, read_run
 from walferry.wal.names import ServerName
 from walferry.zk.client import connected
@@ -85,11 +85,12 @@ def roll(source: SourceCluster, peer_id: str) -> Rolled:
 
 
 def refusal(source: SourceCluster, peer_id: str) -> str | None:
-    """Why this peer must not be shipped as it is now; None if it may be. Raises ZkError."""
+    """Why this peer cannot be shipped as it is now; None if it can be. Raises ZkError."""
     try:
         with connected(source.quorum) as zk:
             check_shippable(read_peer(zk, source.nodes, peer_id))
-    except PeerError as e:
+        WalStore(source.wal_root).check_root()
+    except (PeerError, StoreError) as e:
         return str(e)
     return None
 

@@ -260,7 +260,7 @@ def _claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
 def _files(source: SourceCluster, queues: Iterable[Queue]) -> list[tuple[Queue, tuple[GroupPlan, ...]]]:
     """The queues with what of their files is not shipped."""
     with connected(source.quorum) as zk:
-        store = WalStore(source.wal_root)
+        store = WalStore(source.wal_root, look_only=True)
         return [(queue, plan_peer(zk, source.nodes, store, queue["peer"], queue["groups"]).groups) for queue in queues]
 
 

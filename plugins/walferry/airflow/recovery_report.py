@@ -130,12 +130,18 @@ def preview(queue: Mapping[str, Any], groups: Iterable[GroupPlan]) -> list[str]:
     wals = [wal for group in groups for wal in group.wals]
     lines = [
         f"Queue {queue['server']}/{queue['queue']} of peer {queue['peer']}, claimed by {queue['claimed_by']}: "
-        f"{count(len(wals), 'WAL')}, {size(sum(g.bytes_left for g in groups))} to ship"
+        f"{count(len(wals), 'WAL')}, {_known(groups)} to ship"
     ]
     for wal in wals:
         what = "nothing to ship, leaves the queue" if wal.finished else f"{wal.bytes_left:,} bytes left"
         if wal.size is None:
             lines.append(f"  {wal.name}: of unknown size")
+        elif wal.growing:
+            known = f"at least {wal.size:,} bytes" if wal.size else "of unknown size"
+            lines.append(
+                f"  {wal.name}: {known}, as its dead server has not closed it and HDFS has yet to recover its lease; "
+                f"shipped to {wal.position:,} ({wal.url})"
+            )
         else:
             lines.append(f"  {wal.name}: {wal.size:,} bytes, shipped to {wal.position:,}, {what} ({wal.url})")
     lines += [f"  PROBLEM {group.problem}" for group in groups if group.problem]
@@ -145,11 +151,18 @@ def preview(queue: Mapping[str, Any], groups: Iterable[GroupPlan]) -> list[str]:
 
 def orphan(queue: Mapping[str, Any], groups: Iterable[GroupPlan], what: str) -> str:
     """A queue whose peer is gone, and what is done with it."""
-    unshipped = sum(group.bytes_left for group in groups)
     return (
         f"Queue {queue['server']}/{queue['queue']} of peer {queue['peer']}, which is gone: {count(queue['wals'], 'WAL')}, "
-        f"{size(unshipped)} not shipped: {what}"
+        f"{_known(list(groups))} not shipped: {what}"
     )
+
+
+def _known(groups: Sequence[GroupPlan]) -> str:
+    """Bytes to ship, which are never called none while a file's size is not known."""
+    known, unsure = sum(group.bytes_left for group in groups), any(group.unsure for group in groups)
+    if unsure:
+        return f"at least {size(known)}" if known else "an unknown number of bytes"
+    return size(known)
 
 
 def _of_claim(claim: Mapping[str, Any], drained: Sequence[Drained]) -> list[str]:

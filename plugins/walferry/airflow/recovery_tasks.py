@@ -111,10 +111,11 @@ def plan(servers: Sequence[str] | None, claims: Any, queues: list[dict[str, Any]
     run_id = f"{batch.run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
     unclaimed = set(servers or ()) - {claim["server"] for claim in claimed}
     wanted = queues if queues is not None else [queue for claim in claimed for queue in claim["queues"]]
-    drains = recovery.plan(source(), wanted, unclaimed, run_id)
+    with telling("plan"):
+        drains = recovery.plan(source(), wanted, unclaimed, run_id)
     for drain in drains:
         figures = drain["plan"]
-        what = f"{figures['wals']} WALs, {figures['bytes']:,} bytes to ship" if figures else drain["problem"]
+        what = f"{figures['wals']} WALs, at least {figures['bytes']:,} bytes to ship" if figures else drain["problem"]
         print(f"{drain['server']}/{drain['queue']}: {what}")
     recovery.propose(source(), context["params"]["source_conn_id"])
     ti.xcom_push("drains", drains)
@@ -155,7 +156,7 @@ def report(first: str, also: Sequence[str] | None) -> None:
         )
         for drain, left in zip(drains, recovery.left(source(), drains), strict=True)
     ]
-    told = dict(problem for problem in ti.xcom_pull(task_ids=[first, "claim"], key="problem") or () if problem)
+    told = dict(problem for problem in ti.xcom_pull(task_ids=[first, "claim", "plan"], key="problem") or () if problem)
     recovered = Recovery(
         claims=_that_succeeded(ti.xcom_pull(task_ids=["claim"]), states),
         drained=drained,
@@ -176,9 +177,11 @@ def report(first: str, also: Sequence[str] | None) -> None:
 @contextmanager
 def telling(what: str) -> Iterator[None]:
     """Leave what goes wrong in the block to the report, as the task's XCom `problem`."""
+    from walferry.storage import StoreError
+
     try:
         yield
-    except (InputError, SourceError, ZkError) as error:
+    except (InputError, SourceError, StoreError, ZkError) as error:
         ti = get_current_context()["ti"]
         ti.xcom_push("problem", [_name(ti), f"{what}: {error}"])
         raise

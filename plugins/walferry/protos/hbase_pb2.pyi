@@ -364,6 +364,54 @@ class ListReplicationPeersResponse(_message.Message):
     peer_desc: _containers.RepeatedCompositeFieldContainer[ReplicationPeerDescription]
     def __init__(self, peer_desc: _Optional[_Iterable[_Union[ReplicationPeerDescription, _Mapping]]] = ...) -> None: ...
 
+class ColumnFamilySchema(_message.Message):
+    __slots__ = ("name", "attributes")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    name: bytes
+    attributes: _containers.RepeatedCompositeFieldContainer[BytesBytesPair]
+    def __init__(self, name: _Optional[bytes] = ..., attributes: _Optional[_Iterable[_Union[BytesBytesPair, _Mapping]]] = ...) -> None: ...
+
+class TableSchema(_message.Message):
+    __slots__ = ("table_name", "column_families")
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_FAMILIES_FIELD_NUMBER: _ClassVar[int]
+    table_name: TableName
+    column_families: _containers.RepeatedCompositeFieldContainer[ColumnFamilySchema]
+    def __init__(self, table_name: _Optional[_Union[TableName, _Mapping]] = ..., column_families: _Optional[_Iterable[_Union[ColumnFamilySchema, _Mapping]]] = ...) -> None: ...
+
+class GetTableDescriptorsRequest(_message.Message):
+    __slots__ = ("table_names", "include_sys_tables")
+    TABLE_NAMES_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_SYS_TABLES_FIELD_NUMBER: _ClassVar[int]
+    table_names: _containers.RepeatedCompositeFieldContainer[TableName]
+    include_sys_tables: bool
+    def __init__(self, table_names: _Optional[_Iterable[_Union[TableName, _Mapping]]] = ..., include_sys_tables: _Optional[bool] = ...) -> None: ...
+
+class GetTableDescriptorsResponse(_message.Message):
+    __slots__ = ("table_schema",)
+    TABLE_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    table_schema: _containers.RepeatedCompositeFieldContainer[TableSchema]
+    def __init__(self, table_schema: _Optional[_Iterable[_Union[TableSchema, _Mapping]]] = ...) -> None: ...
+
+class NamespaceDescriptor(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: bytes
+    def __init__(self, name: _Optional[bytes] = ...) -> None: ...
+
+class GetNamespaceDescriptorRequest(_message.Message):
+    __slots__ = ("namespaceName",)
+    NAMESPACENAME_FIELD_NUMBER: _ClassVar[int]
+    namespaceName: str
+    def __init__(self, namespaceName: _Optional[str] = ...) -> None: ...
+
+class GetNamespaceDescriptorResponse(_message.Message):
+    __slots__ = ("namespaceDescriptor",)
+    NAMESPACEDESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
+    namespaceDescriptor: NamespaceDescriptor
+    def __init__(self, namespaceDescriptor: _Optional[_Union[NamespaceDescriptor, _Mapping]] = ...) -> None: ...
+
 class GenericExceptionMessage(_message.Message):
     __slots__ = ("class_name", "message", "error_info")
     CLASS_NAME_FIELD_NUMBER: _ClassVar[int]

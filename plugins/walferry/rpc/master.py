@@ -7,7 +7,7 @@ procedure that the master runs; the functions return when it is finished, so whe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.connection import CALL_TIMEOUT_S, Address, Connection
@@ -111,3 +111,43 @@ def _finish(
 ) -> None:
     if response.HasField("proc_id"):  # HBase before 2.1 did it in the call itself
         wait_procedure(master, what, response.proc_id)
+
+
+def replicated_families(master: Connection, tables: Collection[str]) -> dict[str, dict[str, bool]]:
+    """Of those of the tables ("table" or "namespace:table") that exist: each family, and whether its edits are replicated.
+
+    With AccessController the user needs ADMIN or CREATE on the tables. Raises an RpcError.
+    """
+    if not tables:
+        return {}  # a request without names is one for all tables
+    request = pb.GetTableDescriptorsRequest(include_sys_tables=True)
+    for table in tables:
+        namespace, _, name = table.rpartition(":")
+        request.table_names.add(namespace=(namespace or "default").encode(), qualifier=name.encode())
+    response = master.call("GetTableDescriptors", request, pb.GetTableDescriptorsResponse)
+    return {_name(schema.table_name): _families(schema) for schema in response.table_schema}
+
+
+def has_namespace(master: Connection, namespace: str) -> bool:
+    """Whether the namespace exists. With AccessController the user needs ADMIN on it. Raises an RpcError."""
+    request = pb.GetNamespaceDescriptorRequest(namespaceName=namespace)
+    try:
+        master.call("GetNamespaceDescriptor", request, pb.GetNamespaceDescriptorResponse)
+    except RemoteError as e:
+        if e.class_name.rpartition(".")[2] != "NamespaceNotFoundException":
+            raise
+        return False
+    return True
+
+
+def _name(table: pb.TableName) -> str:
+    namespace, name = table.namespace.decode(), table.qualifier.decode()
+    return name if namespace in ("", "default") else f"{namespace}:{name}"
+
+
+def _families(schema: pb.TableSchema) -> dict[str, bool]:
+    """A family without a scope has the default one, 0."""
+    return {
+        family.name.decode(): any(a.first == b"REPLICATION_SCOPE" and a.second != b"0" for a in family.attributes)
+        for family in schema.column_families
+    }

@@ -5,6 +5,7 @@ ensemble is away. Here each answer is waited for `call_timeout` seconds at most,
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialT
 from kazoo.protocol.states import WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry, RetryFailedError
 
+from walferry.hosts import unreachable
 from walferry.zk.errors import ConnectError
 
 log = logging.getLogger(__name__)
@@ -35,6 +37,8 @@ _kazoo_log.setLevel(logging.ERROR)
 SESSION_TIMEOUT_S = 20.0
 CONNECT_TIMEOUT_S = 30.0
 TCP_TIMEOUT_S = 4.0  # for each server: the next one is tried while the first is unreachable
+FIRST_LOOK_S = 2.0  # a healthy ensemble has taken the connection by then
+UNREACHABLE_S = 5.0  # for how long a server may refuse connections because it is just starting
 CALL_TIMEOUT_S = 30.0
 PIPELINED_READS = 256
 
@@ -71,7 +75,7 @@ def connect(
 ) -> KazooClient:
     """A started client of the ensemble "host:port,host:port"; all times in seconds. `disconnect` ends it.
 
-    Raises ConnectError when no server of it answers within `timeout`.
+    Raises ConnectError when no server of it answers within `timeout`, or within UNREACHABLE_S if none can be reached at all.
     """
     zk = KazooClient(
         hosts=quorum,
@@ -82,13 +86,37 @@ def connect(
         command_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0, deadline=call_timeout),
     )
     try:
-        zk.start(timeout)
+        _start(zk, quorum, timeout)
     except (KazooTimeoutError, WriterNotClosedException) as error:
         raise ConnectError(
             f"no ZooKeeper server of {quorum} answered within {timeout:g} s; check host and port of the connection and that the "
             "ensemble is up"
         ) from error
     return zk
+
+
+def _start(zk: KazooClient, quorum: str, timeout: float) -> None:
+    """Connect as KazooClient.start does, which tries an unknown host for the whole `timeout`: here that is given up earlier.
+
+    Raises ConnectError, KazooTimeoutError, WriterNotClosedException.
+    """
+    began = time.monotonic()
+    live = zk.start_async()
+    live.wait(min(timeout, FIRST_LOOK_S))
+    why = None
+    while not live.is_set() and timeout > UNREACHABLE_S and (why := unreachable(zk.hosts, TCP_TIMEOUT_S)):
+        if time.monotonic() - began >= UNREACHABLE_S:
+            break
+        live.wait(1.0)
+    if why is None:
+        live.wait(max(0.0, began + timeout - time.monotonic()))
+    if zk.connected:
+        return
+    zk.stop()
+    zk.close()
+    if why:
+        raise ConnectError(f"no ZooKeeper server of {quorum} can be reached: {why}")
+    raise KazooTimeoutError("Connection time-out")
 
 
 def disconnect(zk: KazooClient) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from walferry.airflow import recovery_report as report
 from walferry.airflow.recovery_report import Drained, Recovery
 from walferry.plan import GroupPlan, PlannedWal
@@ -103,7 +105,7 @@ def test_a_preview_has_each_wal_with_size_position_and_problem():
         PlannedWal("w.3", 0, None, None, finished=False),
     )
     lines = report.preview(drain(), [GroupPlan("w", "s", "q", 3, wals, "WAL w.3 is queued, but there is no such file")])
-    assert lines[0].endswith("claimed by Walferry: 3 WALs, 1.0 kB to ship")
+    assert lines[0].endswith("claimed by Walferry: 3 WALs, at least 1.0 kB to ship")
     assert lines[1:5] == [
         "  w.1: 300 bytes, shipped to 300, nothing to ship, leaves the queue (file:///o/w.1)",
         "  w.2: 1,085 bytes, shipped to 85, 1,000 bytes left (file:///o/w.2)",
@@ -111,3 +113,21 @@ def test_a_preview_has_each_wal_with_size_position_and_problem():
         "  PROBLEM WAL w.3 is queued, but there is no such file",
     ]
     assert lines[5] == "  deleted in ZooKeeper as they are shipped: 3 WALs, then the queue; no file is deleted"
+
+
+@pytest.mark.parametrize(
+    ("known", "total", "line"),
+    [
+        (0, "an unknown number of bytes", "of unknown size"),
+        (85, "an unknown number of bytes", "at least 85 bytes"),
+        (1085, "at least 1.0 kB", "at least 1,085 bytes"),
+    ],
+)
+def test_a_file_that_a_dead_server_has_not_closed_is_not_called_as_long_as_hdfs_knows(known: int, total: str, line: str):
+    group = GroupPlan("w", "s", "q", 1, (PlannedWal("w.1", 85, known, "hdfs://nn/w.1", finished=False, growing=True),), None)
+    lines = report.preview(drain(), [group])
+    assert lines[0].endswith(f"1 WAL, {total} to ship")
+    assert lines[1] == (
+        f"  w.1: {line}, as its dead server has not closed it and HDFS has yet to recover its lease; shipped to 85 (hdfs://nn/w.1)"
+    )
+    assert f", {total} not shipped: left" in report.orphan(drain(), [group], "left")

@@ -1,0 +1,44 @@
+"""The NameNodes behind a URL, as hdfs-native finds them: host and port, or a name service of the Hadoop configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+
+_FILES = ("core-site.xml", "hdfs-site.xml")
+
+
+def namenodes(url: str, environ: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:
+    """Host and port of each NameNode behind an hdfs:// or viewfs:// URL; empty if that cannot be told."""
+    parts = urlsplit(url)
+    name = parts.hostname or ""
+    if parts.scheme == "viewfs":
+        links = f"fs.viewfs.mounttable.{name}.link"
+        targets = [value for key, value in _settings(environ).items() if key.startswith(links)]
+        return [server for target in targets if target.startswith("hdfs:") for server in namenodes(target, environ)]
+    if parts.port is not None:
+        return [(name, parts.port)]
+    settings = _settings(environ)
+    ids = [each.strip() for each in settings.get(f"dfs.ha.namenodes.{name}", "").split(",") if each.strip()]
+    keys = [f"dfs.namenode.rpc-address.{name}.{each}" for each in ids] or [f"dfs.namenode.rpc-address.{name}"]
+    return [server for key in keys if (server := _host_and_port(settings.get(key, "")))]
+
+
+def _host_and_port(text: str) -> tuple[str, int] | None:
+    host, _, port = text.rpartition(":")
+    return (host, int(port)) if host and port.isascii() and port.isdigit() and "${" not in host else None
+
+
+def _settings(environ: Mapping[str, str]) -> dict[str, str]:
+    folder = environ.get("HADOOP_CONF_DIR") or (f"{environ['HADOOP_HOME']}/etc/hadoop" if environ.get("HADOOP_HOME") else None)
+    found: dict[str, str] = {}
+    for file in _FILES if folder else ():
+        try:
+            tree = ElementTree.parse(Path(str(folder)) / file)
+        except (OSError, ElementTree.ParseError):  # whoever needs it says what is wrong with it
+            continue
+        found |= {p.findtext("name", "").strip(): p.findtext("value", "").strip() for p in tree.iter("property")}
+    return found

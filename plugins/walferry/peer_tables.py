@@ -1,0 +1,187 @@
+"""Which tables and families a peer is to bring: as operators write them, and whether they are there on both sides.
+
+    table   namespace:table                 all families of it
+    table=cf,cf   namespace:table=cf,cf
+    table:cf,cf   namespace:table:cf,cf     as HBase's own strings have it; several of them split by semicolons
+    namespace.table   namespace.table:cf    as HBase's shell prints it
+    { "namespace:table" => ["cf", "cf"], "table" => [] }     as HBase's shell takes it
+
+`a:b` may mean family b of table a, or table b of namespace a; `a.b` may mean table b of namespace a, or table a.b. The source's
+tables decide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from walferry.rpc import master
+from walferry.rpc.connection import Connection
+
+FORMS = "[namespace:]table[=family,family], table:family,family, or what HBase's shell takes"
+_TABLE = re.compile(r"(?:(?P<namespace>[A-Za-z0-9_]+):)?(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)")
+_FAMILY = re.compile(r"""[^\s:/,;=\[\]{}"']+""")
+_HASH_ENTRY = re.compile(r"""\s*,?\s*(["'])(?P<table>[^"']+)\1\s*=>\s*\[(?P<families>[^\[\]]*)\]\s*""")
+
+
+@dataclass(frozen=True)
+class TableFamilies:
+    """A table, "table" or "namespace:table", and those of its families that are meant; none: all of them."""
+
+    table: str
+    families: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One table as an operator wrote it, and all that it may mean."""
+
+    text: str
+    readings: tuple[TableFamilies, ...]
+
+
+class UnclearTable(ValueError):
+    """What was written has no meaning among the source's tables, or more than one."""
+
+
+def parse_tables(text: str) -> list[Asked]:
+    """The tables of one argument. Raises ValueError."""
+    if "=>" in text:
+        return _parse_hash(text)
+    entries = [entry.strip() for entry in text.split(";") if entry.strip()]
+    if not entries:
+        raise _unreadable(text)
+    return [Asked(entry, _readings(entry)) for entry in entries]
+
+
+def table_name(table: str) -> tuple[str, str]:
+    """Namespace and name of "table" or "namespace:table". Raises ValueError."""
+    match = _TABLE.fullmatch(table)
+    if not match:
+        raise ValueError(f"{table!r} is no table; it should be [namespace:]table")
+    return match["namespace"] or "default", match["name"]
+
+
+def resolve(asked: Sequence[Asked], source: Connection) -> dict[str, tuple[str, ...]]:
+    """Tables with their families, where the source's tables decide what is meant. Raises UnclearTable, RpcError."""
+    several = {reading.table for each in asked if len(each.readings) > 1 for reading in each.readings}
+    there = master.replicated_families(source, several)
+    meant: dict[str, tuple[str, ...]] = {}
+    for each in asked:
+        reading = _meant(each, there)
+        if reading.table in meant:
+            raise UnclearTable(f"table {reading.table} is named twice: name it once, with all of its families that are wanted")
+        meant[reading.table] = reading.families
+    return meant
+
+
+def missing(
+    source: Connection, slave: Connection, namespaces: Collection[str], table_cfs: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """What keeps edits of these namespaces and tables from arriving, one thing a line. Raises an RpcError."""
+    at_source, at_slave = (master.replicated_families(side, table_cfs.keys()) for side in (source, slave))
+    sides = {"source": source, "slave": slave}
+    lines = [
+        f"there is no namespace {namespace} at the {side}"
+        for namespace in namespaces
+        for side, connection in sides.items()
+        if not master.has_namespace(connection, namespace)
+    ]
+    for table, families in table_cfs.items():
+        lines += _missing_at_source(table, families, at_source.get(table))
+        scopes = at_source.get(table, {})
+        lines += _missing_at_slave(table, families or [f for f, global_ in scopes.items() if global_], at_slave.get(table))
+    return lines
+
+
+def _missing_at_source(table: str, families: Sequence[str], there: Mapping[str, bool] | None) -> list[str]:
+    if there is None:
+        return [f"there is no table {table} at the source"]
+    advice = "so none of its edits is replicated (hbase shell: alter '{}', NAME => '{}', REPLICATION_SCOPE => 1)"
+    if not families and not any(there.values()):
+        family = min(there, default="cf")
+        return [f"no family of table {table} has REPLICATION_SCOPE 1 at the source, {advice.format(table, family)}"]
+    lines = [f"table {table} has no family {f} at the source, only {', '.join(there)}" for f in families if f not in there]
+    local = [f for f in families if there.get(f) is False]
+    return lines + [
+        f"family {f} of table {table} has REPLICATION_SCOPE 0 at the source, {advice.format(table, f)}" for f in local
+    ]
+
+
+def _missing_at_slave(table: str, families: Sequence[str], there: Mapping[str, bool] | None) -> list[str]:
+    if there is None:
+        return [f"there is no table {table} at the slave"]
+    return [f"table {table} has no family {f} at the slave, only {', '.join(there)}" for f in families if f not in there]
+
+
+def _meant(asked: Asked, there: Mapping[str, Mapping[str, bool]]) -> TableFamilies:
+    if len(asked.readings) == 1:
+        return asked.readings[0]
+    fitting = [r for r in asked.readings if r.table in there and set(r.families) <= set(there[r.table])]
+    if len(fitting) == 1:
+        return fitting[0]
+    either = " or ".join(map(_in_words, asked.readings))
+    clear = " or ".join(f"{r.table}={','.join(r.families or there.get(r.table) or ('<its families>',))}" for r in asked.readings)
+    if fitting:
+        raise UnclearTable(f"{asked.text!r} may be {either}, and the source has both: write {clear}")
+    has = "".join(f"; table {table} has {', '.join(families)}" for table, families in there.items() if table in _tables(asked))
+    raise UnclearTable(f"{asked.text!r} may be {either}, but the source has neither{has}. If it is to come later, write {clear}")
+
+
+def _tables(asked: Asked) -> set[str]:
+    return {reading.table for reading in asked.readings}
+
+
+def _in_words(reading: TableFamilies) -> str:
+    namespace, name = table_name(reading.table)
+    table = f"table {name}" if namespace == "default" else f"table {name} of namespace {namespace}"
+    return f"family {', '.join(reading.families)} of {table}" if reading.families else table
+
+
+def _parse_hash(text: str) -> list[Asked]:
+    body, asked, at = text.strip().removeprefix("{").removesuffix("}"), [], 0
+    while at < len(body) and (entry := _HASH_ENTRY.match(body, at)):
+        listed = ",".join(name.strip().strip("\"'") for name in entry["families"].split(","))
+        families = _families(listed, text) if listed else ()
+        asked.append(Asked(entry["table"], (_reading(entry["table"], families, text),)))
+        at = entry.end()
+    if at < len(body):
+        raise _unreadable(text)
+    return asked
+
+
+def _readings(entry: str) -> tuple[TableFamilies, ...]:
+    """What one table's text may mean, HBase's own reading of such a string first."""
+    table, equals, listed = entry.partition("=")
+    if equals:
+        return (_reading(table.strip(), _families(listed, entry), entry),)
+    parts = [part.strip() for part in entry.split(":")]
+    if len(parts) == 3:
+        return (_reading(f"{parts[0]}:{parts[1]}", _families(parts[2], entry), entry),)
+    if len(parts) > 3:
+        raise _unreadable(entry)
+    families = _families(parts[1], entry) if len(parts) == 2 else ()
+    readings = [_reading(parts[0], families, entry)]
+    if parts[0].count(".") == 1 and _TABLE.fullmatch(parts[0].replace(".", ":")):
+        readings.append(_reading(parts[0].replace(".", ":"), families, entry))
+    if len(families) == 1 and _TABLE.fullmatch(entry):
+        readings.append(_reading(entry, (), entry))
+    return tuple(readings)
+
+
+def _families(listed: str, text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in listed.split(","))
+    if not all(_FAMILY.fullmatch(name) for name in names):
+        raise _unreadable(text)
+    return names
+
+
+def _reading(table: str, families: tuple[str, ...], text: str) -> TableFamilies:
+    if not _TABLE.fullmatch(table):
+        raise _unreadable(text)
+    return TableFamilies(table.removeprefix("default:"), families)
+
+
+def _unreadable(text: str) -> ValueError:
+    return ValueError(f"{text!r} is not {FORMS}")
