@@ -456,7 +456,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_a_peer_that_was_disabled_a_moment_ago_is_not_worked_on_before_its_region_servers_have_come_to_rest(
     zk: KazooClient, new_client: NewClient, monkeypatch: pytest.MonkeyPatch, slept: list[float], layout: QueueLayout
 ) -> None:
-    """One of them may still ship, and register its last position: in each layout, and by ZooKeeper's clock, whatever ours says."""
+    """One of them may still ship and register its last position. ZooKeeper's clock counts, whatever ours says."""
     hbase = HBaseZNodes(new_client(), replace(ZNodes(f"/hbase-{layout}".replace(".", "-")), layout=layout))
     hbase.create()
     hbase.add_peer("p")

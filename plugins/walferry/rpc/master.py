@@ -111,3 +111,8 @@ def _finish(
 ) -> None:
     if response.HasField("proc_id"):  # HBase before 2.1 did it in the call itself
         wait_procedure(master, what, response.proc_id)
+
+
+def lacks_call(error: RemoteError, method: str) -> bool:
+    """Whether the master answered that it has no call `method`: it is older than the call."""
+    return f"UnsupportedOperationException: {method}" in f"{error.class_name}: {error.message}\n{error.stack_trace}"

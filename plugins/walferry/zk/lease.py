@@ -1,13 +1,13 @@
 """What the holder of a WAL group may do to its queues: move positions forward, and take finished WALs out.
 
 The lease is a hold (zk/hold.py) at <root>/leases/<cluster>/<peer>/<group>. Each write also depends on the peer's state being
-the DISABLED that was seen at first, so a peer that is enabled under our hands ends the writes too. While a live server adds to the
-group, the lease's znode stays and says who had the group last. Whoever finishes a dead server's group takes it away; what is left
-by one that was killed is swept (zk/leftovers.py).
+the DISABLED that was seen at first, so a peer that is enabled under our hands ends the writes too. While a live server adds to
+the group, the lease's znode stays and says who had the group last. Whoever finishes a dead server's group takes it away; what a
+killed one has left is swept (zk/leftovers.py).
 
-Below /hbase only positions of queued WALs are set, and only finished WALs, emptied queues of dead servers, Walferry's own emptied
-pseudo server and the references to bulk-loaded HFiles that the slave has got are deleted; nothing is created there. HBase may move
-a queue between any two of our calls: a WAL that is not where it was is looked for in all queues of its peer.
+Below /hbase only positions of queued WALs are set, and only finished WALs, emptied queues of dead servers, Walferry's own pseudo
+server when it is empty and the references to bulk-loaded HFiles that the slave has got are deleted; nothing is created there.
+HBase may move a queue between any two of our calls: a WAL that is not where it was is looked for in all queues of its peer.
 """
 
 import logging
@@ -42,7 +42,9 @@ log = logging.getLogger(__name__)
 def acquire(zk: KazooClient, nodes: ZNodes, peer_id: str, group: str, holder: str, root: str = DEFAULT_ROOT) -> "Lease":
     """Become the holder of a WAL group of a disabled peer; `holder` tells people who that is.
 
-    If the peer was disabled a moment ago this waits, SETTLE_S at most, until its RegionServers have come to rest. Raises LeaseHeld naming the present holder, EnabledPeer, MissingPeer, ConnectError.
+    If the peer was disabled a moment ago this waits, SETTLE_S at most, until its RegionServers have come to rest.
+
+    Raises LeaseHeld naming the present holder, EnabledPeer, MissingPeer, ConnectError.
     """
     guard = disabled_guard(zk, nodes, peer_id)
     hold = Hold(
@@ -78,7 +80,7 @@ def _await_settled(zk: KazooClient, guard: Guard, hold: Hold) -> None:
 
 def settling_s(state: ZNode, clock: ZNode) -> float:
     """Seconds until a peer whose `state` was set counts as settled; `clock` is any znode that was written just now."""
-    return min(SETTLE_S, SETTLE_S - (clock.stat.mtime - state.stat.mtime) / 1000)
+    return min(SETTLE_S, SETTLE_S - float(clock.stat.mtime - state.stat.mtime) / 1000)
 
 
 @dataclass(frozen=True)
