@@ -23,6 +23,7 @@ from walferry.source import SourceCluster
 from walferry.storage import WalStore
 from walferry.summary import GroupSummary, read_run
 from walferry.wal.names import ServerName
+from walferry.zk import leftovers
 from walferry.zk.client import connected
 from walferry.zk.cluster import live_servers
 from walferry.zk.dead_servers import recovered_queues
@@ -59,11 +60,13 @@ def run_of(ti: Any) -> str:
 def managed_peers(source: SourceCluster) -> list[str]:
     """Ids of the peers that are Walferry's, sorted; a peer that cannot be read is logged and left out.
 
-    Also those that only the Master knows, whose batches then say why they are refused. Raises ZkError.
+    Also those that only the Master knows, whose batches then say why they are refused. What is left of peers that are gone goes.
+    Raises ZkError.
     """
     with connected(source.quorum) as zk:
         listing = read_peers(zk, source.nodes)
         known = master_peers(zk, source) or {}
+        leftovers.sweep_gone(zk, source, known)
     for problem in listing.problems:
         log.error("left out: %s", problem)
     unreadable = {problem.znode.rpartition("/")[2] for problem in listing.problems if isinstance(problem, ZNodeValueError)}
@@ -115,6 +118,7 @@ def plan(source: SourceCluster, peer_id: str, run_id: str) -> dict[str, Any]:
         held = holders(zk, source, peer_id, dead & {group.group for group in found.groups})
         ours = PeerPlan(peer_id, tuple(group for group in found.groups if group.group not in held))
         swept = sweep(zk, nodes, source.root, ours, f"plan of run {run_id} on {socket.gethostname()}")
+        leftovers.sweep_peer(zk, source, peer_id)
     for group, holder in sorted(held.items()):
         log.info("WAL group %s of a dead server is left to %s", group, holder)
     only = {"only": [group.group for group in ours.to_ship]} if held else {}

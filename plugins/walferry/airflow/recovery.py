@@ -21,7 +21,7 @@ from walferry.plan import GroupPlan, PeerPlan, plan_peer, sweep
 from walferry.source import SourceCluster
 from walferry.storage import WalStore
 from walferry.wal.names import ServerName
-from walferry.zk import claims
+from walferry.zk import claims, leftovers
 from walferry.zk.client import children, connected
 from walferry.zk.cluster import live_servers
 from walferry.zk.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
@@ -216,7 +216,7 @@ def left(source: SourceCluster, queues: Iterable[Queue]) -> list[int]:
 def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> list[str]:
     """Remove what is empty of dead servers that nobody claims now: queues, and the servers' own znodes, which are returned.
 
-    A drain that is killed just after a queue's last WAL leaves the queue empty. Raises ZkError.
+    A drain that is killed just after a queue's last WAL leaves the queue empty, and its lease. Raises ZkError.
     """
     removed: list[str] = []
     with connected(source.quorum) as zk:
@@ -230,6 +230,8 @@ def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> li
                 removed += claims.clean_up(zk, source, server)
             except LiveServer as error:
                 log.info("%s", error)
+        for peer_id in sorted(ours):
+            leftovers.sweep_peer(zk, source, peer_id)
     return sorted(set(removed))
 
 

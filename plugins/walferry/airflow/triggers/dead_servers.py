@@ -78,7 +78,7 @@ class DeadServersEventTrigger(BaseEventTrigger):
         return f"{CLASSPATH}.{type(self).__name__}", {"source_conn_id": self.source_conn_id}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yields an event for each swarm of deaths, and again for what stays undone. A wrong connection may be put right meanwhile."""
+        """Yields an event for each swarm of deaths, and again for what stays undone. A wrong connection may be put right."""
         while True:
             try:
                 told = self._stream.told if self._stream is not None else None
