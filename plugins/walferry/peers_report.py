@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from walferry.agreement import check_agreement
 from walferry.peers_admin import HANDED_BACK_KEY, PeerAdmin
 from walferry.plan import PeerPlan, plan_peer
 from walferry.storage import WalStore
-from walferry.zk.errors import PeerError
+from walferry.zk.errors import MasterSilent, PeerError, StalePeer
 from walferry.zk.peers import Peer, check_shippable, read_peer, read_peers
 from walferry.zk.queues import Queue, read_queues
 
@@ -30,7 +31,15 @@ def describe(peers: PeerAdmin, peer_id: str) -> str:
     peer = read_peer(peers.zk, peers.nodes, peer_id)
     queues = read_queues(peers.zk, peers.nodes, peer_id)
     plan = plan_peer(peers.zk, peers.nodes, WalStore(peers.source.wal_root), peer_id)
-    return "\n".join([*_configuration(peer), *_queues(queues), *_left(plan)])
+    return "\n".join([*_configuration(peer), *_agreement(peers, peer_id), *_queues(queues), *_left(plan)])
+
+
+def _agreement(peers: PeerAdmin, peer_id: str) -> list[str]:
+    try:
+        check_agreement(peers.zk, peers.source, peer_id)
+    except (StalePeer, MasterSilent) as e:
+        return [f"  cannot be shipped by Walferry: {e}"]
+    return []
 
 
 def _configuration(peer: Peer) -> list[str]:

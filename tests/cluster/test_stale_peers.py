@@ -17,6 +17,7 @@ from tests.cluster.spark_runs import run
 from tests.cluster.walferry_runs import positions, source_of
 from walferry.airflow import batch, recovery
 from walferry.peers_admin import peer_admin
+from walferry.peers_report import describe
 from walferry.source import SourceCluster
 from walferry.zk.client import connected
 from walferry.zk.errors import PeerError
@@ -96,6 +97,7 @@ def test_peers_that_were_moved_to_the_file_system_are_shipped_by_no_batch(moved:
 def test_nor_are_they_taken_over_handed_back_or_removed(moved: Moved) -> None:
     before = moved.client.list_peers()
     with peer_admin(moved.at) as peers:
+        assert "cannot be shipped by Walferry: peer enabled: the Master knows it with another state" in describe(peers, "enabled")
         calls: list[Callable[[], object]] = [
             lambda: peers.take_over("enabled"),
             lambda: peers.begin_hand_back("enabled", "new"),
