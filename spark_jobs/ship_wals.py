@@ -64,6 +64,7 @@ def main() -> int:
 
 def _run(args: argparse.Namespace) -> int:
     """Plan, ship each group in a task of its own, print the outcome."""
+    from walferry.agreement import check_peer
     from walferry.broken_wals import BrokenWals
     from walferry.lanes import lanes_of_each
     from walferry.plan import plan_peer
@@ -72,7 +73,6 @@ def _run(args: argparse.Namespace) -> int:
     from walferry.storage import WalStore
     from walferry.summary import Status, begin_run
     from walferry.zk.client import connected
-    from walferry.zk.peers import check_shippable, read_peer
 
     deadline = time.time() + args.deadline
     source = SourceCluster.from_json(args.source)
@@ -82,7 +82,7 @@ def _run(args: argparse.Namespace) -> int:
             "broken WALs can be put into quarantine only if the source connection's extra has `quarantine`, the URL of a folder"
         )
     with connected(source.quorum) as zk:
-        check_shippable(read_peer(zk, nodes, args.peer))
+        check_peer(zk, source, args.peer)
         plan = plan_peer(zk, nodes, WalStore(source.wal_root), args.peer, args.groups)
         begin_run(zk, source, args.peer, args.run_id, args.deadline + 3600 if args.keep is None else args.keep)
     if not plan.groups:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from kazoo.client import KazooClient
 
+from walferry.agreement import check_agreement
 from walferry.peer_tables import Asked, UnclearTable, missing, resolve, table_name
 from walferry.plan import PeerPlan, plan_peer
 from walferry.protos import hbase_pb2 as pb
@@ -30,18 +31,17 @@ from walferry.rpc.connection import Connection
 from walferry.rpc.errors import RpcError
 from walferry.source import SourceCluster
 from walferry.storage import WalStore
-from walferry.zk.client import connected, read
+from walferry.zk.client import connected, just_written, read
 from walferry.zk.cluster import cluster_id, live_servers
 from walferry.zk.cluster import master as active_master
 from walferry.zk.errors import MissingPeer, StorageError, UnmanagedPeer, ZkError
 from walferry.zk.layout import ZNodes
+from walferry.zk.lease import settling_s
 from walferry.zk.peers import DISABLED, ENABLED, MANAGED_KEY, Peer, check_shippable, parse_cluster_key, read_peer
 from walferry.zk.queues import Queue, groups, queue_paths, read_queues
 
 OWN_KEYS = "walferry."
 HANDED_BACK_KEY = "walferry.handed-back-to"
-# A RegionServer that was shipping when its peer was disabled may still register the last position.
-SETTLE_S = 15.0
 VERIFY_S = 30.0
 POLL_S = 0.5
 CLOSING_S = 5.0  # WALs are closed a moment after they are rolled
@@ -108,6 +108,7 @@ class PeerAdmin:
                 "take it over; what they have not shipped by then stays queued"
             )
         check_shippable(replace(peer, config={**peer.config, MANAGED_KEY: "true"}))
+        check_agreement(self.zk, self.source, peer_id)
         if not peer.managed:
             self._await_settled(peer_id)
             self._put_configuration(peer_id, MANAGED_KEY, "true")
@@ -210,6 +211,7 @@ class PeerAdmin:
         """The peer, which can be shipped and for which each RegionServer queues its WALs."""
         peer = read_peer(self.zk, self.nodes, peer_id)
         check_shippable(peer)
+        check_agreement(self.zk, self.source, peer_id)
         self._await_queues(peer_id)
         return peer
 
@@ -217,6 +219,7 @@ class PeerAdmin:
         peer = read_peer(self.zk, self.nodes, peer_id)
         if not peer.managed:
             raise UnmanagedPeer(peer_id, f"its configuration has no {MANAGED_KEY}=true", "Walferry does not touch it")
+        check_agreement(self.zk, self.source, peer_id)
         return peer
 
     def _master(self) -> Connection:
@@ -248,11 +251,11 @@ class PeerAdmin:
         return new
 
     def _await_settled(self, peer_id: str) -> None:
-        znode = read(self.zk, self.nodes.peer_state(peer_id))
-        since = time.time() - znode.stat.mtime / 1000 if znode else 0.0
-        if since < SETTLE_S:
+        state = read(self.zk, self.nodes.peer_state(peer_id))
+        pause = settling_s(state, just_written(self.zk, f"{self.source.root}/clock")) if state else 0.0
+        if pause > 0:
             _log.info("peer %s was disabled a moment ago; waiting until its RegionServers have come to rest", peer_id)
-            self.sleep(min(SETTLE_S, SETTLE_S - since))
+            self.sleep(pause)
 
     def _await_queues(self, peer_id: str) -> None:
         """Until each live RegionServer queues its WALs for the peer."""

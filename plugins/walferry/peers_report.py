@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from walferry.agreement import check_agreement
 from walferry.peers_admin import HANDED_BACK_KEY, PeerAdmin
 from walferry.plan import PeerPlan, plan_peer
 from walferry.storage import StoreError, WalStore
-from walferry.zk.errors import PeerError
+from walferry.zk.errors import MasterSilent, PeerError, StalePeer
 from walferry.zk.peers import Peer, check_shippable, read_peer, read_peers
 from walferry.zk.queues import Queue, read_queues
 
@@ -43,7 +44,7 @@ def describe(peers: PeerAdmin, peer_id: str) -> Told:
     """One peer with its queues and what is left to ship of them. Raises ZkError."""
     peer = read_peer(peers.zk, peers.nodes, peer_id)
     queues = read_queues(peers.zk, peers.nodes, peer_id)
-    lines = [*_configuration(peer), *_queues(queues)]
+    lines = [*_configuration(peer), *_agreement(peers, peer_id), *_queues(queues)]
     try:
         store = WalStore(peers.source.wal_root, look_only=True)
         store.check_root()
@@ -53,6 +54,14 @@ def describe(peers: PeerAdmin, peer_id: str) -> Told:
     stuck = [group for group in plan.groups if group.problem]
     why = f"{len(stuck)} of its WAL groups cannot be shipped as they are: see above" if stuck else None
     return Told("\n".join([*lines, *_left(plan)]), why and f"peer {peer_id}: {why}")
+
+
+def _agreement(peers: PeerAdmin, peer_id: str) -> list[str]:
+    try:
+        check_agreement(peers.zk, peers.source, peer_id)
+    except (StalePeer, MasterSilent) as e:
+        return [f"  cannot be shipped by Walferry: {e}"]
+    return []
 
 
 def _configuration(peer: Peer) -> list[str]:

@@ -110,6 +110,20 @@ def begin_run(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str,
             log.info("the summaries of %s are written to while they are being deleted", name)
 
 
+def delete_old_runs(zk: KazooClient, source: SourceCluster, peer_id: str, at_most: int) -> int:
+    """Delete the runs of a peer that is gone, once their time is over, and its folder with the last one; how many."""
+    parent = _run_path(source, peer_id, "").rstrip("/")
+    names = children(zk, parent) or []
+    znodes = zip(names, read_all(zk, [f"{parent}/{name}" for name in names]), strict=True)
+    old = [name for name, znode in znodes if znode is None or _kept_until(znode) <= time.time()]
+    for path in (*(f"{parent}/{name}" for name in old[:at_most]), *([parent] if len(old[:at_most]) == len(names) else ())):
+        try:
+            retried(zk, zk.delete, path, recursive=path != parent)
+        except (NoNodeError, NotEmptyError):  # another run deletes it too, or somebody writes to it after all
+            log.info("%s is being changed while it is being deleted", path)
+    return len(old[:at_most])
+
+
 def _superfluous(runs: Mapping[str, ZNode]) -> list[str]:
     """Those of the runs that go: all but the newest, and those that have to be kept longest."""
     by_age = sorted(runs, key=lambda name: runs[name].stat.czxid, reverse=True)

@@ -16,6 +16,8 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.zk.fixtures import lasting_hbase as hbase
 from tests.zk.fixtures import new_client, zk, zookeeper
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from walferry import agreement
+from walferry.airflow import batch
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.source import SourceCluster
 from walferry.summary import GroupSummary, Status, write_group
@@ -89,7 +91,9 @@ class Spark:
 
 @pytest.fixture
 def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> SourceCluster:
-    """The cluster as Airflow's connection."""
+    """The cluster as Airflow's connection. It has no master; who would ask one is told that ZooKeeper's word is enough."""
+    for module in (agreement, batch):
+        monkeypatch.setattr(module, "master_peers", lambda *_: None)
     extra = {"znode_parent": hbase.nodes.base, "wal_root": f"file://{tmp_path}", "walferry_root": hbase.root}
     (tmp_path / "oldWALs").mkdir()  # the WALs themselves are missing
     connection = {"conn_type": "generic", "host": zookeeper.quorum, "extra": extra}

@@ -14,6 +14,11 @@ from embedded.classic import add_managed_peer, classic_options, remove_peer
 from embedded.client import GLOBAL, JavaClient, JavaClientError, even_splits
 from embedded.distributed import DistributedCluster, DistributedClusters, RegionServer
 from embedded.hbase import ClusterAddress
+from tests.cluster.walferry_runs import source_of
+from walferry.agreement import master_peers
+from walferry.rpc import master
+from walferry.rpc.errors import RemoteError
+from walferry.zk.cluster import master as active_master
 
 WAIT_S = 60
 QUEUES = "/hbase/replication/rs"
@@ -32,6 +37,14 @@ def eventually(done: Callable[[], bool]) -> bool:
 def cluster(cluster_folder) -> Iterator[DistributedCluster]:
     with DistributedClusters(cluster_folder / "classic", {"classic": classic_options()}) as clusters:
         yield clusters["classic"]
+
+
+def test_its_master_has_no_call_for_peers_so_zookeeper_s_word_is_enough(cluster: DistributedCluster, zk: KazooClient) -> None:
+    source = source_of(cluster.address)
+    with master.connect(active_master(zk, source.nodes)) as connection, pytest.raises(RemoteError) as refused:
+        master.list_peers(connection)
+    assert master.lacks_call(refused.value, "ListReplicationPeers"), refused.value.stack_trace
+    assert master_peers(zk, source) is None
 
 
 @pytest.fixture

@@ -1,20 +1,25 @@
 """The stream of dead servers: each once, found also if nobody watched, and nothing taken for a death that is none."""
 
 import asyncio
+import itertools
 import threading
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, expire, wal
 from walferry.source import SourceCluster
-from walferry.zk import watcher
+from walferry.zk import dead_servers_stream, watcher
+from walferry.zk.claim_multi import claim_hold
 from walferry.zk.client import connect, disconnect
 from walferry.zk.dead_servers import DeadServer
 from walferry.zk.dead_servers_stream import DeadServersStream
+from walferry.zk.layout import OwnZNodes
+from walferry.zk.lease import acquire
 
 LIMIT_S = 60
 
@@ -211,3 +216,86 @@ def test_cancelled_at_any_moment_it_leaves_no_thread(source: SourceCluster, dela
     for thread in set(threading.enumerate()) - threads:
         thread.join(30)
     assert set(threading.enumerate()) <= threads
+
+
+AGAIN_S = 0.5
+
+
+async def told_at(stream: DeadServersStream, seconds: float) -> list[float]:
+    """When the stream tells of a server within so many seconds."""
+    begin, times = asyncio.get_running_loop().time(), []
+    while (now := asyncio.get_running_loop().time() - begin) < seconds:
+        try:
+            await asyncio.wait_for(stream.next(), seconds - now)
+        except TimeoutError:
+            break
+        times.append(asyncio.get_running_loop().time() - begin)
+    return times
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_servers_stream, "AGAIN_S", AGAIN_S, raising=False)
+    monkeypatch.setattr(dead_servers_stream, "MAX_AGAIN_S", 2 * AGAIN_S, raising=False)
+
+
+def test_what_nobody_drains_is_told_again_after_growing_pauses(
+    hbase: HBaseZNodes, source: SourceCluster, impatient: None
+) -> None:
+    """The run that was begun may have failed, and left the queues as they were."""
+    hbase.stop_server(DEAD)
+
+    async def scenario() -> list[float]:
+        async with DeadServersStream(source) as stream:
+            await stream.connect()
+            return await told_at(stream, 8.2 * AGAIN_S)
+
+    times = asyncio.run(scenario())
+    assert 3 <= len(times) <= 5  # at once, after 1, and then every 2
+    first, *others = (later - before for before, later in itertools.pairwise(times))
+    assert first > 0.9 * AGAIN_S
+    assert min(others) > 1.8 * AGAIN_S
+
+
+@pytest.mark.parametrize("by", ["claim", "lease", "moving"])
+def test_a_run_in_progress_is_not_told_again(
+    hbase: HBaseZNodes, source: SourceCluster, impatient: None, new_client: Callable[[], KazooClient], by: str
+) -> None:
+    hbase.stop_server(DEAD)
+    zk = new_client()
+    own = OwnZNodes(source.root, source.nodes)
+
+    async def scenario() -> tuple[list[float], list[float]]:
+        async with DeadServersStream(source) as stream:
+            await stream.next()
+            if by == "lease":
+                lease = acquire(zk, source.nodes, "p", wal(0, DEAD).rpartition(".")[0], "run 1", source.root)
+            elif by == "claim":
+                hold = claim_hold(zk, own.claim(DEAD), DEAD)
+                hold.acquire("run 1")
+            busy = asyncio.ensure_future(told_at(stream, 4 * AGAIN_S))
+            for number in range(10 if by == "moving" else 0):
+                await asyncio.to_thread(hbase.add_wal, DEAD, "p", wal(10 + number, DEAD))
+                await asyncio.sleep(0.4 * AGAIN_S)
+            times = await busy
+            if by == "lease":
+                lease.release()
+            elif by == "claim":
+                hold.release()
+            return times, await told_at(stream, 4 * AGAIN_S)
+
+    during, after = asyncio.run(scenario())
+    assert during == []
+    assert after
+
+
+def test_a_server_whose_queues_are_gone_is_not_told_again(hbase: HBaseZNodes, source: SourceCluster, impatient: None) -> None:
+    hbase.stop_server(DEAD)
+
+    async def scenario() -> list[float]:
+        async with DeadServersStream(source) as stream:
+            await stream.next()
+            await asyncio.to_thread(hbase.zk.delete, source.nodes.queue(DEAD, "p"), recursive=True)
+            return await told_at(stream, 4 * AGAIN_S)
+
+    assert asyncio.run(scenario()) == []

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from kazoo.client import KazooClient
 
+from tests.zk.stepped import Stepped
 from walferry.zk.errors import ZkError
 from walferry.zk.hold import Hold, is_held, read_record
 
@@ -70,3 +71,22 @@ def test_who_releases_what_it_has_lost_releases_nobody_else_s(new_client: Callab
     other.acquire("another", "run 2")
     zombie.release(forget=True)
     write(other, "/holds/a")
+
+
+def test_who_looked_before_the_right_was_forgotten_does_not_put_out_the_one_who_acquired_it_anew(
+    new_client: Callable[[], KazooClient], zk: KazooClient
+) -> None:
+    """The new one has come to the version that the slow one has seen of the old one."""
+    first = hold(zk)
+    first.acquire("the first", "run 1")
+    first.release()
+    slow = Stepped(new_client(), lambda client: hold(client).acquire("the slow one", "run 2"))
+    last, other = hold(zk), hold(new_client())
+    last.acquire("the last one", "run 3")
+    last.release(forget=True)
+    other.acquire("another", "run 4")
+    slow.finish()
+    assert isinstance(slow.error, Held), slow.error
+    write(other, "/holds/a")
+    other.release()
+    assert not is_held(zk, PATH)

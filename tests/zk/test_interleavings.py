@@ -13,9 +13,11 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
+from walferry.source import SourceCluster
 from walferry.zk.client import connect, disconnect
 from walferry.zk.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.zk.lease import Lease, acquire
+from walferry.zk.leftovers import sweep_peer
 from walferry.zk.queue_ids import parse_queue_id
 from walferry.zk.values import decode_position
 
@@ -122,6 +124,12 @@ class Shipping(RuleBasedStateMachine):
             lease.release()
             if lease is leases[-1]:
                 self.valid[shipper] = False
+
+    @rule()
+    def sweep(self) -> None:
+        """The plan of another run takes away what is left of leases."""
+        source = SourceCluster(quorum="", wal_root="file:///hbase", znode_parent=self.hbase.nodes.base, root=self.hbase.root)
+        sweep_peer(self.hbase_client, source, "p")
 
     def _write(self, shipper: int, which: int, write: Callable[[Lease], None]) -> None:
         """By the shipper's newest lease, or by one of the old ones it may still believe in."""

@@ -1,13 +1,18 @@
 """Lease and fencing against a real ZooKeeper."""
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
+from walferry.zk import lease as leases
 from walferry.zk.client import retried
+from walferry.zk.dead_servers import WALFERRY_SERVER
 from walferry.zk.errors import EnabledPeer, LastWal, LeaseHeld, LeaseLost, MissingPeer, PositionError, WalGone
+from walferry.zk.layout import OwnZNodes, QueueLayout, ZNodes
 from walferry.zk.lease import Lease, acquire
 from walferry.zk.queues import find_wal
 from walferry.zk.values import decode_position
@@ -358,3 +363,117 @@ def test_references_stay_when_the_peer_was_enabled(zk: KazooClient, hbase: HBase
     with pytest.raises(EnabledPeer):
         lease.remove_hfile_refs(["a"])
     assert hbase.zk.exists(f"{hbase.nodes.hfile_refs('p')}/a")
+
+
+def lease_znode(hbase: HBaseZNodes, group: str) -> str:
+    return OwnZNodes(hbase.root, hbase.nodes).lease("p", group)
+
+
+@pytest.mark.parametrize("queue", [(DEAD, "p"), (SERVER, f"p-{DEAD}"), (WALFERRY_SERVER, f"p-{DEAD}")], ids=lambda q: q[0][:8])
+def test_a_dead_server_s_lease_goes_when_its_holder_has_finished_the_group(
+    zk: KazooClient, hbase: HBaseZNodes, queue: tuple[str, str]
+) -> None:
+    for timestamp in (1, 2):
+        hbase.add_wal(*queue, wal(timestamp, DEAD))
+    for timestamp in (1, 2):
+        with take(zk, hbase, DEAD_GROUP) as lease:
+            lease.remove_wal(wal(timestamp, DEAD))
+        assert bool(zk.exists(lease_znode(hbase, DEAD_GROUP))) == (timestamp == 1)
+
+
+def test_the_lease_of_a_group_that_is_queued_stays(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    other = f".{DEAD_GROUP}.regiongroup-0"
+    for timestamp in (1, 2):
+        hbase.add_wal(SERVER, "p", wal(timestamp))
+        hbase.add_wal(DEAD, "p", wal(timestamp, DEAD, other))
+    with take(zk, hbase) as lease:  # a live server's group has WALs as long as it lives
+        lease.remove_wal(wal(1))
+    assert zk.exists(lease_znode(hbase, GROUP))
+    hbase.add_wal(DEAD, "p", wal(1, DEAD))
+    with take(zk, hbase, DEAD_GROUP) as lease:  # the queue stays, with another group
+        lease.remove_wal(wal(1, DEAD))
+    assert not zk.exists(lease_znode(hbase, DEAD_GROUP))
+    assert len(zk.get_children(hbase.nodes.queue(DEAD, "p"))) == 2
+
+
+def test_who_removes_an_empty_queue_leaves_no_lease(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    hbase.zk.ensure_path(hbase.nodes.queue(DEAD, "p"))
+    with take(zk, hbase, DEAD_GROUP) as lease:
+        assert lease.remove_empty_queue(hbase.nodes.queue(DEAD, "p"))
+    assert not zk.exists(lease_znode(hbase, DEAD_GROUP))
+
+
+def test_a_holder_whose_lease_was_finished_and_made_anew_moves_nothing_and_is_told(
+    zk: KazooClient, new_client: NewClient, hbase: HBaseZNodes
+) -> None:
+    """The counter begins at 0 again, so the new lease has the version that the old holder goes by."""
+    hbase.add_wal(DEAD, "p", wal(1, DEAD))
+    zombie = take(zk, hbase, DEAD_GROUP)
+    zombie.register_position(wal(1, DEAD), 50)
+    zk.state_listeners.clear()
+    expire(zk)
+    retried(zk, zk.exists, "/")
+    with take(new_client(), hbase, DEAD_GROUP, "run-2") as second:
+        second.remove_wal(wal(1, DEAD))
+    with pytest.raises(LeaseLost, match="nobody holds it"):
+        zombie.register_position(wal(1, DEAD), 100)
+    hbase.add_wal(DEAD, "p", wal(1, DEAD))
+    third = take(new_client(), hbase, DEAD_GROUP, "run-3")
+    zombie.lost.clear()
+    with pytest.raises(LeaseLost):
+        zombie.remove_wal(wal(1, DEAD))
+    zombie.release()
+    third.register_position(wal(1, DEAD), 200)
+    assert position(hbase, wal(1, DEAD)) == 200
+
+
+@pytest.mark.parametrize("emptied_by", ["remove_wal", "remove_empty_queue"])
+def test_who_empties_walferry_s_pseudo_server_removes_it(zk: KazooClient, hbase: HBaseZNodes, emptied_by: str) -> None:
+    first, last = f"p-{DEAD}", f"p-{OTHER}"
+    for queue, server in ((first, DEAD), (last, OTHER)):
+        hbase.add_wal(WALFERRY_SERVER, queue, wal(1, server))
+    take(zk, hbase, DEAD_GROUP).remove_wal(wal(1, DEAD))
+    assert hbase.zk.get_children(hbase.nodes.queue_server(WALFERRY_SERVER)) == [last]
+    lease = take(zk, hbase, wal(0, OTHER).rpartition(".")[0])
+    if emptied_by == "remove_wal":
+        lease.remove_wal(wal(1, OTHER))
+    else:
+        hbase.zk.delete(hbase.nodes.wal(WALFERRY_SERVER, last, wal(1, OTHER)))
+        lease.remove_empty_queue(hbase.nodes.queue(WALFERRY_SERVER, last))
+    assert hbase.zk.get_children(hbase.nodes.queues) == []
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Pauses of more than a second, which are not made."""
+    pauses: list[float] = []
+    real = time.sleep
+    monkeypatch.setattr(time, "sleep", lambda seconds: pauses.append(seconds) if seconds > 1 else real(seconds))
+    return pauses
+
+
+@pytest.mark.parametrize("layout", list(QueueLayout))
+def test_a_peer_that_was_disabled_a_moment_ago_is_not_worked_on_before_its_region_servers_have_come_to_rest(
+    zk: KazooClient, new_client: NewClient, monkeypatch: pytest.MonkeyPatch, slept: list[float], layout: QueueLayout
+) -> None:
+    """One of them may still ship and register its last position. ZooKeeper's clock counts, whatever ours says."""
+    hbase = HBaseZNodes(new_client(), replace(ZNodes(f"/hbase-{layout}".replace(".", "-")), layout=layout))
+    hbase.create()
+    hbase.add_peer("p")
+    monkeypatch.setattr(time, "time", lambda: 4e9)
+    take(zk, hbase).release()
+    assert slept == []  # it was added as it is now, so nobody has ever shipped it
+    for state in ("ENABLED", "DISABLED"):
+        hbase.set_state("p", state)
+    take(zk, hbase).release()
+    (pause,) = slept
+    assert 10 < pause <= 15
+
+
+def test_what_was_disabled_long_ago_is_not_waited_for(
+    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch, slept: list[float]
+) -> None:
+    monkeypatch.setattr(leases, "SETTLE_S", 0.0, raising=False)
+    hbase.set_state("p", "DISABLED")
+    take(zk, hbase).release()
+    assert slept == []

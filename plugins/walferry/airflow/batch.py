@@ -15,6 +15,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from walferry.agreement import check_peer, master_peers
 from walferry.plan import GroupPlan, PeerPlan, plan_peer, sweep
 from walferry.rpc.admin import roll_wal_writer
 from walferry.rpc.errors import RpcError
@@ -22,13 +23,14 @@ from walferry.source import SourceCluster
 from walferry.storage import StoreError, WalStore
 from walferry.summary import GroupSummary, read_run
 from walferry.wal.names import ServerName
+from walferry.zk import leftovers
 from walferry.zk.client import connected
 from walferry.zk.cluster import live_servers
 from walferry.zk.dead_servers import recovered_queues
-from walferry.zk.errors import PeerError
+from walferry.zk.errors import PeerError, ZNodeValueError
 from walferry.zk.hold import is_held, read_record
 from walferry.zk.layout import OwnZNodes, ZNodes
-from walferry.zk.peers import check_shippable, read_peer, read_peers
+from walferry.zk.peers import read_peers
 from walferry.zk.queues import groups, read_queues
 
 ROLL_CALL_S = 30.0
@@ -56,12 +58,19 @@ def run_of(ti: Any) -> str:
 
 
 def managed_peers(source: SourceCluster) -> list[str]:
-    """Ids of the peers that are Walferry's, sorted; a peer that cannot be read is logged and left out."""
+    """Ids of the peers that are Walferry's, sorted; a peer that cannot be read is logged and left out.
+
+    Also those that only the Master knows, whose batches then say why they are refused. What is left of peers that are gone goes.
+    Raises ZkError.
+    """
     with connected(source.quorum) as zk:
         listing = read_peers(zk, source.nodes)
+        known = master_peers(zk, source) or {}
+        leftovers.sweep_gone(zk, source, known)
     for problem in listing.problems:
         log.error("left out: %s", problem)
-    return sorted(peer.id for peer in listing.peers if peer.managed)
+    unreadable = {problem.znode.rpartition("/")[2] for problem in listing.problems if isinstance(problem, ZNodeValueError)}
+    return sorted({peer.id for peer in (*listing.peers, *known.values()) if peer.managed} - unreadable)
 
 
 def roll(source: SourceCluster, peer_id: str) -> Rolled:
@@ -71,7 +80,7 @@ def roll(source: SourceCluster, peer_id: str) -> Rolled:
     """
     nodes = source.nodes
     with connected(source.quorum) as zk:
-        check_shippable(read_peer(zk, nodes, peer_id))
+        check_peer(zk, source, peer_id)
         servers = live_servers(zk, nodes)
         before = _newest_wals(zk, nodes, peer_id)
         failures = _ask(servers, source.user)
@@ -85,10 +94,10 @@ def roll(source: SourceCluster, peer_id: str) -> Rolled:
 
 
 def refusal(source: SourceCluster, peer_id: str) -> str | None:
-    """Why this peer cannot be shipped as it is now; None if it can be. Raises ZkError."""
+    """Why this peer cannot be shipped as it is now, the Master asked too; None if it can be. Raises ZkError."""
     try:
         with connected(source.quorum) as zk:
-            check_shippable(read_peer(zk, source.nodes, peer_id))
+            check_peer(zk, source, peer_id)
         WalStore(source.wal_root).check_root()
     except (PeerError, StoreError) as e:
         return str(e)
@@ -104,12 +113,13 @@ def plan(source: SourceCluster, peer_id: str, run_id: str) -> dict[str, Any]:
     """
     nodes = source.nodes
     with connected(source.quorum) as zk:
-        check_shippable(read_peer(zk, nodes, peer_id))
+        check_peer(zk, source, peer_id)
         found = plan_peer(zk, nodes, WalStore(source.wal_root), peer_id)
         dead = {group for queue in recovered_queues(zk, nodes, peer_id) for group in queue.groups}
         held = holders(zk, source, peer_id, dead & {group.group for group in found.groups})
         ours = PeerPlan(peer_id, tuple(group for group in found.groups if group.group not in held))
         swept = sweep(zk, nodes, source.root, ours, f"plan of run {run_id} on {socket.gethostname()}")
+        leftovers.sweep_peer(zk, source, peer_id)
     for group, holder in sorted(held.items()):
         log.info("WAL group %s of a dead server is left to %s", group, holder)
     only = {"only": [group.group for group in ours.to_ship]} if held else {}

@@ -14,13 +14,14 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from walferry.agreement import check_agreement, disagreements
 from walferry.airflow import batch, choices, recovery_report
 from walferry.airflow.recovery_input import InputError, pick_queues, pick_server
 from walferry.plan import GroupPlan, PeerPlan, plan_peer, sweep
 from walferry.source import SourceCluster
 from walferry.storage import WalStore
 from walferry.wal.names import ServerName
-from walferry.zk import claims
+from walferry.zk import claims, leftovers
 from walferry.zk.client import children, connected
 from walferry.zk.cluster import live_servers
 from walferry.zk.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
@@ -87,12 +88,13 @@ def claim(source: SourceCluster, server: str, run_id: str) -> dict[str, Any]:
     The `queues` are all that came from it and are still there, also those that HBase has claimed.
     """
     with connected(source.quorum) as zk:
+        refused = disagreements(zk, source, shippable_peers(zk, source.nodes))
         try:
-            claimed = claims.claim(zk, source, server, run_id, f"run {run_id} on {socket.gethostname()}")
+            claimed = claims.claim(zk, source, server, run_id, f"run {run_id} on {socket.gethostname()}", refused=refused)
         except NoTarget as error:  # all RegionServers are down, so nobody else claims either
             log.warning("%s", error)
             queues = [queue for dead in find_dead(zk, source.nodes) if dead.name == server for queue in dead.queues]
-            claimed = claims.Claim(server, tuple(queues), 0, ())
+            claimed = claims.Claim(server, tuple(queue for queue in queues if queue.peer_id not in refused), 0, ())
     return {
         "server": server,
         "moved": claimed.moved,
@@ -120,7 +122,8 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
         peers = children(zk, source.nodes.peers) or []
         live = {str(server) for server in live_servers(zk, source.nodes)}
         chosen = pick_queues(peer, ref, there, peers, live)
-        refused: dict[str, PeerError] = {}
+        # Also of peers that ZooKeeper does not know: the Master may, and then their queues are no orphans.
+        refused: dict[str, PeerError] = dict(disagreements(zk, source, {queue.peer_id for queue in chosen}))
         for peer_id in {queue.peer_id for queue in chosen} & set(peers):
             try:
                 check_shippable(read_peer(zk, source.nodes, peer_id))
@@ -130,7 +133,7 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
         raise next(iter(refused.values()))
     notes = [f"Left alone: {queue.ref}: {refused[queue.peer_id]}" for queue in chosen if queue.peer_id in refused]
     mine = [queue for queue in chosen if queue.peer_id in peers and queue.peer_id not in refused]
-    gone = [queue for queue in chosen if queue.peer_id not in peers]
+    gone = [queue for queue in chosen if queue.peer_id not in peers and queue.peer_id not in refused]
     if not mine and not gone:
         notes.append(f"There are no recovered queues to drain{f' of peer {peer}' if peer else ''}.")
     return Selected([as_dict(source, queue) for queue in mine], [as_dict(source, queue) for queue in gone], notes)
@@ -153,6 +156,7 @@ def deal_with_orphans(source: SourceCluster, orphans: Iterable[Queue], delete: b
     for queue, groups in _files(source, orphans):
         if delete:
             with connected(source.quorum) as zk:
+                check_agreement(zk, source, queue["peer"])
                 for lies in recovered_queues(zk, source.nodes, queue["peer"]):  # it may have been moved since it was chosen
                     if _is_one_of(lies, [queue]):
                         delete_queue(zk, source, lies.ref, f"run {run_id} on {socket.gethostname()}")
@@ -172,9 +176,14 @@ def plan(source: SourceCluster, queues: Iterable[Queue], unclaimed: Collection[s
     """
     drains: list[dict[str, Any]] = []
     with connected(source.quorum) as zk:
-        for peer_id, wanted in _by_peer(queues).items():
+        by_peer = _by_peer(queues)
+        refused = disagreements(zk, source, by_peer)
+        for peer_id, wanted in by_peer.items():
             here = [queue for queue in recovered_queues(zk, source.nodes, peer_id) if _is_one_of(queue, wanted)]
-            drains += _plan_of_peer(zk, source, peer_id, here, unclaimed, run_id)
+            if peer_id in refused:
+                drains += [{**as_dict(source, queue), "plan": None, "problem": str(refused[peer_id])} for queue in here]
+            else:
+                drains += _plan_of_peer(zk, source, peer_id, here, unclaimed, run_id)
     for drain in to_ship(drains)[MAX_DRAINS:]:
         drain["problem"] = f"one run drains {MAX_DRAINS} queues at most; run it again"
     return drains
@@ -207,11 +216,12 @@ def left(source: SourceCluster, queues: Iterable[Queue]) -> list[int]:
 def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> list[str]:
     """Remove what is empty of dead servers that nobody claims now: queues, and the servers' own znodes, which are returned.
 
-    A drain that is killed just after a queue's last WAL leaves the queue empty. Raises ZkError.
+    A drain that is killed just after a queue's last WAL leaves the queue empty, and its lease. Raises ZkError.
     """
     removed: list[str] = []
     with connected(source.quorum) as zk:
         ours = shippable_peers(zk, source.nodes)
+        ours -= set(disagreements(zk, source, ours))
         for queue in recovered_queues(zk, source.nodes):
             if queue.dead_server in servers and queue.peer_id in ours and not queue.wals:
                 _remove_empty(zk, source, queue, run_id)
@@ -220,6 +230,8 @@ def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> li
                 removed += claims.clean_up(zk, source, server)
             except LiveServer as error:
                 log.info("%s", error)
+        for peer_id in sorted(ours):
+            leftovers.sweep_peer(zk, source, peer_id)
     return sorted(set(removed))
 
 

@@ -113,6 +113,11 @@ def _finish(
         wait_procedure(master, what, response.proc_id)
 
 
+def lacks_call(error: RemoteError, method: str) -> bool:
+    """Whether the master answered that it has no call `method`: it is older than the call."""
+    return f"UnsupportedOperationException: {method}" in f"{error.class_name}: {error.message}\n{error.stack_trace}"
+
+
 def replicated_families(master: Connection, tables: Collection[str]) -> dict[str, dict[str, bool]]:
     """Of those of the tables ("table" or "namespace:table") that exist: each family, and whether its edits are replicated.
 

@@ -11,6 +11,7 @@ HBase may claim the same queues at the same time. Whoever is faster has them; ea
 """
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient
@@ -41,11 +42,20 @@ class Claim:
     left: tuple[str, ...]  # why queues of other peers were left where they are
 
 
-def claim(zk: KazooClient, source: SourceCluster, server: str, run_id: str, holder: str, to: str | None = None) -> Claim:
+def claim(
+    zk: KazooClient,
+    source: SourceCluster,
+    server: str,
+    run_id: str,
+    holder: str,
+    to: str | None = None,
+    refused: Mapping[str, PeerError] | None = None,
+) -> Claim:
     """Move the dead server's queues to a place of ours; all of them moved already is fine.
 
     `run_id` is who claims, for a retry; `holder` tells people. `to` names the server that gets the queues, by default Walferry's
-    own pseudo server, and in the classic layouts a live RegionServer, as there any other would be taken for a dead one.
+    own pseudo server, and in the classic layouts a live RegionServer, as there any other would be taken for a dead one. Queues of
+    `refused` peers are left where they are.
 
     Raises ClaimHeld while another run, or in the classic layouts a live RegionServer, is at it, LiveServer, NoTarget, ClaimLost,
     StorageError, ConnectError.
@@ -53,21 +63,22 @@ def claim(zk: KazooClient, source: SourceCluster, server: str, run_id: str, hold
     nodes, own = source.nodes, OwnZNodes(source.root, source.nodes)
     if server == WALFERRY_SERVER or is_live(zk, nodes, server):
         raise LiveServer(server)
-    shippable = shippable_peers(zk, nodes)
-    mine, _ = _queues_under(zk, nodes, server, shippable)
+    refused = refused or {}
+    shippable = shippable_peers(zk, nodes) - set(refused)
+    mine, _ = _queues_under(zk, nodes, server, shippable, refused)
     moved = 0
     if mine or read(zk, own.claim(server)) is not None:
         claimer = Claimer(zk, nodes, own.claim(server), server, run_id, holder)
         if nodes.locked:
-            moved = claim_classic.claim(claimer, lambda: _guarded(zk, nodes, server), to)
+            moved = claim_classic.claim(claimer, lambda: _guarded(zk, nodes, server, refused), to)
         else:
-            moved = claim_multi.claim(claimer, _guarded(zk, nodes, server), to or WALFERRY_SERVER)
+            moved = claim_multi.claim(claimer, _guarded(zk, nodes, server, refused), to or WALFERRY_SERVER)
     queues = tuple(
         queue
         for queue in recovered_queues(zk, nodes)
         if queue.dead_server == server and queue.peer_id in shippable and (queue.wals or not queue.claimed)
     )
-    return Claim(server, queues, moved, _queues_under(zk, nodes, server, shippable)[1])
+    return Claim(server, queues, moved, _queues_under(zk, nodes, server, shippable, refused)[1])
 
 
 def clean_up(zk: KazooClient, source: SourceCluster, server: str) -> list[str]:
@@ -99,9 +110,9 @@ def _removed_if_empty(zk: KazooClient, path: str) -> bool:
     return True
 
 
-def _guarded(zk: KazooClient, nodes: ZNodes, server: str) -> dict[str, Guard]:
+def _guarded(zk: KazooClient, nodes: ZNodes, server: str, refused: Mapping[str, PeerError]) -> dict[str, Guard]:
     """The queues under the dead server that are ours to claim, by id, each with what must stay true of its peer."""
-    mine, _ = _queues_under(zk, nodes, server, shippable_peers(zk, nodes))
+    mine, _ = _queues_under(zk, nodes, server, shippable_peers(zk, nodes) - set(refused), refused)
     guards = {}
     for queue_id in mine:
         try:
@@ -112,7 +123,7 @@ def _guarded(zk: KazooClient, nodes: ZNodes, server: str) -> dict[str, Guard]:
 
 
 def _queues_under(
-    zk: KazooClient, nodes: ZNodes, server: str, shippable: frozenset[str]
+    zk: KazooClient, nodes: ZNodes, server: str, shippable: frozenset[str], refused: Mapping[str, PeerError]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Ids of the queues under a server's znode that are ours to claim, and why others are not, in the order of their names."""
     mine, left = [], []
@@ -123,6 +134,8 @@ def _queues_under(
             continue
         try:
             peer_id = parse_queue_id(name).peer_id
+            if peer_id in refused:
+                raise refused[peer_id]
             if peer_id not in shippable:
                 check_shippable(read_peer(zk, nodes, peer_id))
             mine.append(name)

@@ -167,6 +167,12 @@ def read(zk: KazooClient, path: str) -> ZNode | None:
         return None
 
 
+def just_written(zk: KazooClient, path: str) -> ZNode:
+    """An empty znode of ours, made or set now: its time of change is what ZooKeeper's clock shows."""
+    retried(zk, zk.ensure_path, path)
+    return ZNode(b"", retried(zk, zk.set, path, b""))
+
+
 def children(zk: KazooClient, path: str, watch: Watch | None = None) -> list[str] | None:
     """The names of the znode's children, sorted, or None if there is no such znode.
 

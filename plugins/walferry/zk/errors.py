@@ -34,6 +34,16 @@ class ClusterError(ZkError):
     """The HBase cluster behind the ensemble is missing, not running, or of a kind we cannot serve."""
 
 
+class MasterSilent(ClusterError):
+    """The active Master could not be asked for its peers."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the Master could not be asked whether the peers are what ZooKeeper says: {reason}. Nothing is touched until it "
+            "answers; try again when a master is active (with AccessController the user needs global ADMIN)"
+        )
+
+
 class StorageError(ClusterError):
     """Replication queues or peers are not kept in ZooKeeper (HBase 3, or peers in the file system)."""
 
@@ -56,6 +66,18 @@ class EnabledPeer(PeerError):
 
 class UnmanagedPeer(PeerError):
     """The peer's configuration does not say that it is ours."""
+
+
+class StalePeer(PeerError):
+    """The Master knows the peer otherwise than ZooKeeper."""
+
+    def __init__(self, peer_id: str, difference: str) -> None:
+        super().__init__(
+            peer_id,
+            difference,
+            "Nothing of it is touched: what ZooKeeper says of it is stale, as after `hbase copyreppeers zookeeper filesystem`. "
+            "Walferry serves peers in ZooKeeper only (hbase.replication.peer.storage.impl=zookeeper)",
+        )
 
 
 class SerialPeer(PeerError):

@@ -2,11 +2,14 @@
 
     <path>                   persistent, its version counts the acquisitions; {"holder", "since", …} as JSON
     <path>/holder-<token>    ephemeral of the holder's session, named by a token of this acquisition's own
+    <path>/held              ephemeral too, and of the same name for all: there are never two
 
 Acquiring is one multi: set the path as it was seen without a holder, and create ours. Each write is one multi too, and begins
 with checks: the path has the version we made, our znode is there, and what else the write depends on is as it was seen. So a
 holder whose session ended, or whose right was acquired by the next, can change nothing, whatever it believes; not even when the
-path was forgotten in between and counts from 0 again.
+path was forgotten in between and counts from 0 again. Nor does one who looked before that put out the holder that came after it.
+
+The path may be forgotten by its holder, or by anybody while it has no children.
 """
 
 import json
@@ -27,6 +30,7 @@ from walferry.zk.errors import ConnectError, ZkError
 ACQUIRE_TRIES = 50  # each time somebody else has acquired and released in between
 PATIENCE_S = 60.0  # with an ensemble that does not answer
 RETRY_S = 0.1
+HELD = "held"
 OWN_CHECKS = 2  # at the head of each write, before the guards
 
 Record = Mapping[str, str]
@@ -136,12 +140,16 @@ class Hold:
         self._zk.remove_listener(self._on_state)
 
         def give_up() -> None:
-            multi = self._zk.transaction()
-            multi.check(self.path, self._version)
-            multi.delete(self._znode)
-            if forget:
-                multi.delete(self.path)
-            commit(multi)  # refused if it was done before, or somebody else has it already
+            for with_path in (True, False) if forget else (False,):
+                multi = self._zk.transaction()
+                multi.check(self.path, self._version)
+                multi.delete(self._znode)
+                multi.delete(f"{self.path}/{HELD}")
+                if with_path:
+                    multi.delete(self.path)
+                if commit(multi) is None:
+                    return
+            # refused: it was done before, or somebody else has it already
 
         try:
             retried(self._zk, give_up)
@@ -161,7 +169,10 @@ class Hold:
 
     def _refused(self, check: int) -> ZkError:
         if check == 0:
-            return self._lost("{} has it since {}".format(*_who_and_since(read_record(self._zk, self.path))))
+            record = read_record(self._zk, self.path)
+            if not record:
+                return self._lost("nobody holds it any more, what it was for is finished")
+            return self._lost("{} has it since {}".format(*_who_and_since(record)))
         return self._lost("its holder znode is gone, so the session that made it has ended")
 
     def _acquire(self, record: Record, run: str | None) -> Record:
@@ -186,6 +197,7 @@ class Hold:
             for holder in holders:
                 multi.delete(f"{path}/{holder}")
             multi.create(self._znode, ephemeral=True)
+            multi.create(f"{path}/{HELD}", ephemeral=True)
             multi.set_data(path, value, version)
             try:
                 refusal = commit(multi)

@@ -1,15 +1,18 @@
 """What the holder of a WAL group may do to its queues: move positions forward, and take finished WALs out.
 
 The lease is a hold (zk/hold.py) at <root>/leases/<cluster>/<peer>/<group>. Each write also depends on the peer's state being
-the DISABLED that was seen at first, so a peer that is enabled under our hands ends the writes too. The lease's znode is never
-deleted: it says who had the group last.
+the DISABLED that was seen at first, so a peer that is enabled under our hands ends the writes too. While a live server adds to
+the group, the lease's znode stays and says who had the group last. Whoever finishes a dead server's group takes it away; what a
+killed one has left is swept (zk/leftovers.py).
 
-Below /hbase only positions of queued WALs are set, and only finished WALs, emptied queues of dead servers and the references to
-bulk-loaded HFiles that the slave has got are deleted; nothing is created there. HBase may move a queue between any two of our
-calls: a WAL that is not where it was is looked for in all queues of its peer.
+Below /hbase only positions of queued WALs are set, and only finished WALs, emptied queues of dead servers, Walferry's own pseudo
+server when it is empty and the references to bulk-loaded HFiles that the slave has got are deleted; nothing is created there.
+HBase may move a queue between any two of our calls: a WAL that is not where it was is looked for in all queues of its peer.
 """
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,8 +20,9 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 
 from walferry.wal.names import parse_wal_name
-from walferry.zk.client import children, read, read_all
+from walferry.zk.client import ZNode, children, read, read_all
 from walferry.zk.cluster import is_live
+from walferry.zk.dead_servers import WALFERRY_SERVER
 from walferry.zk.errors import LastWal, LeaseHeld, LeaseLost, WalGone, ZkError
 from walferry.zk.hold import Guard, Hold, Outcome
 from walferry.zk.layout import OwnZNodes, ZNodes
@@ -29,11 +33,16 @@ from walferry.zk.values import decode_position, encode_position
 
 DEFAULT_ROOT = "/walferry"
 REFS_AT_ONCE = 500  # znodes of a length of 100 bytes or so in one multi, which ZooKeeper bounds at 1 MB
+SETTLE_S = 15.0  # a RegionServer that was shipping when its peer was disabled may still ship, and register the last position
 TRIES = 50  # each time the WAL was moved or its position changed between our reading and our writing
+
+log = logging.getLogger(__name__)
 
 
 def acquire(zk: KazooClient, nodes: ZNodes, peer_id: str, group: str, holder: str, root: str = DEFAULT_ROOT) -> "Lease":
     """Become the holder of a WAL group of a disabled peer; `holder` tells people who that is.
+
+    If the peer was disabled a moment ago this waits, SETTLE_S at most, until its RegionServers have come to rest.
 
     Raises LeaseHeld naming the present holder, EnabledPeer, MissingPeer, ConnectError.
     """
@@ -45,7 +54,33 @@ def acquire(zk: KazooClient, nodes: ZNodes, peer_id: str, group: str, holder: st
         lambda why: LeaseLost(peer_id, group, why),
     )
     hold.acquire(holder)
+    try:
+        _await_settled(zk, guard, hold)
+    except BaseException:
+        hold.release()
+        raise
     return Lease(zk, nodes, peer_id, group, hold, guard)
+
+
+def _await_settled(zk: KazooClient, guard: Guard, hold: Hold) -> None:
+    """Wait if the peer's state was set less than SETTLE_S ago, by ZooKeeper's clock; the hold's znode has been written just now.
+
+    A state that has never been set since the peer was added was always DISABLED: nobody ever shipped that peer.
+    """
+    if guard.version == 0:
+        return
+    state, clock = read(zk, guard.path), read(zk, hold.path)
+    if state is None or clock is None:
+        return  # the peer was removed, or the hold is lost: each write says so
+    pause = settling_s(state, clock)
+    if pause > 0:
+        log.info("%s was set a moment ago; waiting %.0f s until the RegionServers have come to rest", guard.path, pause)
+        time.sleep(pause)
+
+
+def settling_s(state: ZNode, clock: ZNode) -> float:
+    """Seconds until a peer whose `state` was set counts as settled; `clock` is any znode that was written just now."""
+    return min(SETTLE_S, SETTLE_S - float(clock.stat.mtime - state.stat.mtime) / 1000)
 
 
 @dataclass(frozen=True)
@@ -73,6 +108,7 @@ class Lease:
         self._guard = guard
         self._lock = threading.Lock()
         self._seen: dict[str, _Queued] = {}
+        self._finished = False  # nothing of the group is queued where its last WAL was, and nobody adds to it
 
     @property
     def lost(self) -> threading.Event:
@@ -119,7 +155,7 @@ class Lease:
                 self._seen.pop(wal, None)
                 if outcome.refusal is None:
                     if newer is None:
-                        self._remove_if_empty(path.rpartition("/")[0])
+                        self._leave(path.rpartition("/")[0])
                     return True
                 if not isinstance(outcome.refusal.error, NoNodeError):
                     raise outcome.refusal.error
@@ -135,7 +171,10 @@ class Lease:
             raise ValueError(f"{queue_path} is no queue of peer {self.peer_id} under {self._nodes.queues}")
         with self._lock:
             self._hold.check()
-            return not self._is_live(f"{queue_path}/") and self._remove_if_empty(queue_path)
+            if self._is_live(f"{queue_path}/") or children(self._zk, queue_path):
+                return False
+            self._finished = self._delete_queue(queue_path)
+            return self._finished
 
     def remove_hfile_refs(self, names: Sequence[str]) -> None:
         """Let HBase clean these bulk-loaded HFiles as far as this peer is concerned: the slave has their cells.
@@ -160,9 +199,12 @@ class Lease:
                     del there[refusal.operation]  # by an earlier try of ours whose answer was lost, or with the peer
 
     def release(self) -> None:
-        """Give the lease up, so that the next holder need not wait for the session's end; harmless when it is lost already."""
+        """Give the lease up, so that the next holder need not wait for the session's end; harmless when it is lost already.
+
+        The lease of a finished group goes altogether; if the group is queued after all, the next holder makes it anew.
+        """
         with self._lock:
-            self._hold.release()
+            self._hold.release(forget=self._finished)
 
     def __enter__(self) -> "Lease":
         return self
@@ -219,10 +261,23 @@ class Lease:
                 return f"{queue}/{name}"
         raise LastWal(path)
 
-    def _remove_if_empty(self, queue: str) -> bool:
-        if children(self._zk, queue):
+    def _leave(self, queue: str) -> None:
+        """What goes with a WAL after which no server adds to the queue: the queue, if that was its last one."""
+        left = children(self._zk, queue) or []
+        self._finished = not any(_group(name) == self.group for name in left)
+        if not left:
+            self._delete_queue(queue)
+
+    def _delete_queue(self, queue: str) -> bool:
+        """Delete the queue unless it has WALs, and Walferry's pseudo server with its last one; whether the queue is gone."""
+        if not self._deleted_if_empty(queue):
             return False
-        refusal = self._write(lambda multi: multi.delete(queue)).refusal
+        if self._nodes.place(queue)[0] == WALFERRY_SERVER:
+            self._deleted_if_empty(self._nodes.queue_server(WALFERRY_SERVER))  # who claims to it meanwhile makes it anew
+        return True
+
+    def _deleted_if_empty(self, path: str) -> bool:
+        refusal = self._write(lambda multi: multi.delete(path)).refusal
         if refusal is None or isinstance(refusal.error, (NoNodeError, NotEmptyError)):
             return refusal is None or isinstance(refusal.error, NoNodeError)
         raise refusal.error
@@ -231,6 +286,13 @@ class Lease:
 def is_file_name(name: str) -> bool:
     """Whether this is one component of a path, so that nothing else than a file in its folder can be meant."""
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
+
+
+def _group(name: str) -> str | None:
+    try:
+        return parse_wal_name(name).group
+    except ValueError:
+        return None
 
 
 def _deletions(paths: Sequence[str]) -> Callable[[TransactionRequest], None]:

@@ -114,7 +114,7 @@ def read_peer(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Peer:
         check_storage(zk, nodes)
         _check_peers_are_here(zk, nodes, peer_id)
         raise MissingPeer(peer_id, f"there is no {nodes.peer_state(peer_id)}", f"Peers here: {_names(zk, nodes)}")
-    return _peer(
+    return as_peer(
         peer_id,
         decode_peer(config.value, nodes.peer(peer_id)),
         decode_state(state.value, nodes.peer_state(peer_id)),
@@ -204,7 +204,8 @@ def _disabled_version(zk: KazooClient, nodes: ZNodes, peer_id: str) -> int:
     return int(znode.stat.version)
 
 
-def _peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -> Peer:
+def as_peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -> Peer:
+    """What a peer's message says; `znode` is where that was found. Raises ZNodeValueError."""
     try:
         return Peer(
             id=peer_id,

@@ -42,9 +42,10 @@ class Watcher:
         """Begin the session now, where the first use would. Raises ConnectError if the ensemble does not answer."""
         await self.call(lambda _: None)
 
-    async def first(self, look: Look[T]) -> T:
+    async def first(self, look: Look[T], pause: Callable[[], float | None] = lambda: None) -> T:
         """What `look` finds; while that is None it is asked again after each change that its watches tell of.
 
+        It is asked without a change too, when the seconds that `pause()` says after each look are over (None: it is not).
         A lost session, or an ensemble that is away, is waited for. Raises whatever else `look` raises.
         """
         while True:
@@ -57,7 +58,10 @@ class Watcher:
                 continue
             if found is not None:
                 return found
-            await self._changed.wait()
+            try:
+                await asyncio.wait_for(self._changed.wait(), pause())
+            except TimeoutError:
+                continue
             await asyncio.sleep(SETTLE_S)
 
     async def call(self, function: Callable[[KazooClient], T]) -> T:

@@ -49,8 +49,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
         yield None
 
     monkeypatch.setattr(batch, "connected", connected)
-    monkeypatch.setattr(batch, "read_peer", lambda *_: None)
-    monkeypatch.setattr(batch, "check_shippable", lambda _: None)
+    monkeypatch.setattr(batch, "check_peer", lambda *_: None)
     monkeypatch.setattr(batch, "live_servers", lambda *_: frozenset(servers.alive))
     monkeypatch.setattr(batch, "_newest_wals", lambda *_: dict(servers.newest))
     monkeypatch.setattr(batch, "roll_wal_writer", servers.roll)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
@@ -25,7 +25,7 @@ from walferry.zk.errors import ZkError
 
 if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
     from walferry.zk.dead_servers import DeadServer
-    from walferry.zk.dead_servers_stream import DeadServersStream
+    from walferry.zk.dead_servers_stream import DeadServersStream, Told
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,11 @@ class DeadServersTrigger(BaseTrigger):
 
 
 class DeadServersEventTrigger(BaseEventTrigger):
-    """Fires for servers that have newly died, for several at once if they died together."""
+    """Fires for servers that have newly died, for several at once if they died together.
+
+    It fires again, after 10 minutes and then after longer and longer pauses, while a server's queues are there and no run claims
+    or drains them: the run that it began may have failed.
+    """
 
     def __init__(self, source_conn_id: str = DEFAULT_CONN_ID) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -74,10 +78,10 @@ class DeadServersEventTrigger(BaseEventTrigger):
         return f"{CLASSPATH}.{type(self).__name__}", {"source_conn_id": self.source_conn_id}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yields an event for each swarm of deaths, for ever. A wrong connection may be put right meanwhile."""
+        """Yields an event for each swarm of deaths, and again for what stays undone. A wrong connection may be put right."""
         while True:
             try:
-                told = self._stream.told if self._stream is not None else frozenset()
+                told = self._stream.told if self._stream is not None else None
                 async with await open_stream(self.source_conn_id, told) as self._stream:
                     await self._stream.connect()
                     while True:
@@ -92,7 +96,7 @@ class DeadServersEventTrigger(BaseEventTrigger):
             await self._stream.close()
 
 
-async def open_stream(source_conn_id: str, told: frozenset[str] = frozenset()) -> DeadServersStream:
+async def open_stream(source_conn_id: str, told: Mapping[str, Told] | None = None) -> DeadServersStream:
     """The stream of a connection's cluster. Raises SourceError."""
     from walferry.zk.dead_servers_stream import DeadServersStream
 

@@ -1,0 +1,147 @@
+"""A peer that ZooKeeper and the Master know otherwise is touched by nothing; on real clusters, with HBase's own tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from embedded.client import GLOBAL, JavaClient
+from embedded.processes import start_java
+from embedded.standalone import StandaloneCluster
+from embedded.wire import put
+from tests.cluster.spark_runs import run
+from tests.cluster.walferry_runs import positions, source_of
+from walferry.airflow import batch, recovery
+from walferry.peers_admin import peer_admin
+from walferry.peers_report import describe
+from walferry.source import SourceCluster
+from walferry.zk.client import connected
+from walferry.zk.errors import PeerError
+from walferry.zk.values import PBUF
+
+IN_FILES = {"hbase.replication.peer.storage.impl": "filesystem"}
+DISABLED = PBUF + b"\x08\x01"
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A cluster whose peers were moved to the file system, where `enabled` was enabled and `removed` removed since."""
+
+    cluster: StandaloneCluster
+    client: JavaClient
+    at: SourceCluster
+    enabled: str = "enabled"
+    removed: str = "removed"
+    added: str = "added"  # afterwards, so ZooKeeper has never heard of it
+
+
+@pytest.fixture(scope="module")
+def moved(cluster_folder: Path, standalone_pair, java_client) -> Iterator[Moved]:
+    """As the documentation of `hbase copyreppeers` says to do it: copy, then start with the other setting."""
+    key = standalone_pair.slave.address.cluster_key
+    folder = cluster_folder / "moved"
+    with StandaloneCluster(folder, name="moved") as cluster:
+        client = java_client(cluster.address)
+        client.create_table("t", {"f": GLOBAL})
+        for peer in ("enabled", "removed"):
+            client.add_managed_peer(peer, key)
+        tool = start_java(
+            "copyreppeers", "org.apache.hadoop.hbase.replication.CopyReplicationPeers", ["zookeeper", "filesystem"],
+            folder=folder, classpath=[cluster.address.hbase_site.parent],
+        )  # fmt: skip
+        assert tool.popen.wait(120) == 0, tool.log_text()
+        cluster.stop()
+    again = StandaloneCluster(folder, IN_FILES, name="moved")
+    again._port = cluster._port
+    with again:
+        at = source_of(again.address)
+        client.enable_peer("enabled")
+        client.remove_peer("removed")
+        client.add_managed_peer("added", key)
+        client.write("t", [put("row", {"f:q": b"v"})])
+        client.roll_wals()
+        yield Moved(again, client, at)
+
+
+@contextmanager
+def unchanged(at: SourceCluster, *peers: str) -> Iterator[None]:
+    before = [positions(at, peer) for peer in peers]
+    yield
+    assert [positions(at, peer) for peer in peers] == before
+
+
+def test_peers_that_were_moved_to_the_file_system_are_shipped_by_no_batch(moved: Moved, tmp_path: Path) -> None:
+    """ZooKeeper says of all of them that they are DISABLED and managed, or nothing at all."""
+    with connected(moved.at.quorum) as zk:
+        assert zk.get(moved.at.nodes.peer_state("enabled"))[0].endswith(DISABLED)
+    expected = {
+        "enabled": r"the Master knows it with another state \(ENABLED, in ZooKeeper DISABLED\)",
+        "removed": "the Master does not know such a peer",
+    }
+    assert {"enabled", "removed", "added"} == set(batch.managed_peers(moved.at))
+    for peer, why in expected.items():
+        with unchanged(moved.at, "removed"):
+            for step in (lambda peer=peer: batch.roll(moved.at, peer), lambda peer=peer: batch.plan(moved.at, peer, "run")):
+                with pytest.raises(PeerError, match=why):
+                    step()
+    assert "no /hbase/replication/peers/added" in str(batch.refusal(moved.at, "added"))
+    done = run(moved.at, "enabled", "run", tmp_path)
+    assert done.code == 1
+    assert "nothing is shipped: peer enabled: the Master knows it with another state" in done.output
+
+
+def test_nor_are_they_taken_over_handed_back_or_removed(moved: Moved) -> None:
+    before = moved.client.list_peers()
+    with peer_admin(moved.at) as peers:
+        assert "cannot be shipped by Walferry: peer enabled: the Master knows it with another state" in describe(peers, "enabled")
+        calls: list[Callable[[], object]] = [
+            lambda: peers.take_over("enabled"),
+            lambda: peers.begin_hand_back("enabled", "new"),
+            lambda: peers.remove("enabled", drop_backlog=True),
+            lambda: peers.create("removed", before[0].cluster_key),
+        ]
+        for call in calls:
+            with pytest.raises(PeerError, match=r"copyreppeers zookeeper filesystem"):
+                call()
+    assert moved.client.list_peers() == before
+
+
+def test_a_queue_of_a_peer_that_only_the_master_knows_is_not_deleted_as_an_orphan(moved: Moved) -> None:
+    dead = "gone,16020,1700000000000"
+    queue = f"{moved.at.znode_parent}/replication/rs/{dead}/added"
+    with connected(moved.at.quorum) as zk:
+        zk.create(f"{queue}/gone%2C16020%2C1700000000000.1", makepath=True)
+        with pytest.raises(PeerError, match=r"the Master knows it \(DISABLED\), but there is no"):
+            recovery.select(moved.at, "added", "", True)
+        orphan = {"peer": "added", "server": dead, "queue": "added", "groups": [], "wals": 1}
+        with pytest.raises(PeerError, match="the Master knows it"):
+            recovery.deal_with_orphans(moved.at, [orphan], True, "run")
+        assert recovery.claim(moved.at, dead, "run")["queues"] == []
+        assert zk.get_children(queue)
+        zk.delete(queue.rpartition("/")[0], recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        (lambda client, peer: client.put_peer_configuration(peer, {"walferry.managed": "false"}), "config"),
+        (lambda client, peer: client.enable_peer(peer), "state"),
+    ],
+    ids=["mark", "state"],
+)
+def test_what_the_master_alone_has_been_told_is_found_out(sides, peer, change, differs) -> None:
+    """The Master's change reaches ZooKeeper here, and is taken back there by hand."""
+    nodes = sides.at.nodes
+    paths = (nodes.peer(peer), nodes.peer_state(peer))
+    with connected(sides.at.quorum) as zk:
+        before = [zk.get(path)[0] for path in paths]
+        assert batch.refusal(sides.at, peer) is None
+        change(sides.source, peer)
+        for path, value in zip(paths, before, strict=True):
+            zk.set(path, value)
+        with unchanged(sides.at, peer), pytest.raises(PeerError, match=f"the Master knows it with another {differs}"):
+            batch.plan(sides.at, peer, "run")

@@ -1,0 +1,157 @@
+"""What ZooKeeper says of peers against what a Master says; the Master is a stub here (see tests/cluster/test_stale_peers.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.unit.rpc.fake_server import FakeServer, answer, exception, hang_up
+from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed
+from walferry import agreement
+from walferry.agreement import check_agreement, check_peer, disagreements, master_peers
+from walferry.protos import hbase_pb2 as pb
+from walferry.rpc.errors import remote_error
+from walferry.rpc.master import lacks_call
+from walferry.source import SourceCluster
+from walferry.zk.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
+from walferry.zk.values import PBUF
+
+UNSUPPORTED = "java.lang.UnsupportedOperationException: ListReplicationPeers\n\tat org.apache.hadoop.hbase.ipc.RpcServer"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agreement, "PAUSE_S", 0.01)
+
+
+@pytest.fixture
+def source(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
+    return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
+
+
+def peer(peer_id: str = "p", state: str = "DISABLED", **fields: Any) -> pb.ReplicationPeerDescription:
+    config = pb.ReplicationPeer(**{"clusterkey": "127.0.0.1:2181:/slave", "replicate_all": True, **fields})
+    if "configuration" not in fields:
+        config.configuration.add(name="walferry.managed", value="true")
+    value = pb.ReplicationState.State.Value(state)
+    return pb.ReplicationPeerDescription(id=peer_id, state=pb.ReplicationState(state=value), config=config)
+
+
+def knows(*peers: pb.ReplicationPeerDescription) -> Callable[[Any], bytes]:
+    return lambda request: answer(request, pb.ListReplicationPeersResponse(peer_desc=peers).SerializeToString())
+
+
+@contextmanager
+def master(hbase: HBaseZNodes, *behaviours: Any) -> Iterator[FakeServer]:
+    with FakeServer(*behaviours) as server:
+        name = pb.ServerName(host_name=server.host, port=server.port, start_code=1)
+        hbase.zk.create(hbase.nodes.master, prefixed(PBUF + pb.Master(master=name).SerializeToString()))
+        yield server
+
+
+def be_of(hbase: HBaseZNodes, version: str) -> None:
+    """As RegionServers say which release they are."""
+    of = pb.VersionInfo(version=version, url="", revision="", user="", date="", src_checksum="")
+    hbase.zk.set(f"{hbase.nodes.rs}/{SERVER}", prefixed(PBUF + pb.RegionServerInfo(version_info=of).SerializeToString()))
+
+
+def test_a_peer_that_both_know_alike_may_be_shipped(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
+    with master(hbase, knows(peer(), peer("another", "ENABLED"))) as server:
+        assert check_peer(zk, source, "p").id == "p"
+    assert [request.header.method_name for request in server.requests] == ["ListReplicationPeers"]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "what"),
+    [
+        (peer(state="ENABLED"), r"another state \(ENABLED, in ZooKeeper DISABLED\)"),
+        (peer(configuration=[]), "another config"),
+        (peer(clusterkey="127.0.0.1:2181:/elsewhere"), "another cluster_key"),
+        (peer(replicate_all=False, namespaces=[b"n"]), "another replicate_all, namespaces"),
+        (peer(exclude_namespaces=[b"n"]), "another exclude_namespaces"),
+        (peer(table_cfs=[pb.TableCF(table_name=pb.TableName(namespace=b"default", qualifier=b"t"))]), "another table_cfs"),
+        (peer(serial=True), "another serial"),
+        (peer(replicationEndpointImpl="org.example.E"), "another endpoint_impl"),
+        (peer("another"), "the Master does not know such a peer"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_contradicts_is_refused_and_named(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster, theirs: pb.ReplicationPeerDescription, what: str
+) -> None:
+    with master(hbase, knows(theirs)), pytest.raises(StalePeer, match=f"^peer p: .*{what}.*copyreppeers zookeeper filesystem"):
+        check_peer(zk, source, "p")
+
+
+def test_many_peers_are_asked_for_by_one_call_and_those_that_only_the_master_knows_are_refused(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster
+) -> None:
+    hbase.add_peer("q")
+    with master(hbase, knows(peer(), peer("q", serial=True), peer("r"))) as server:
+        found = disagreements(zk, source, ["p", "q", "r", "nobody"])
+        assert set(found) == {"q", "r"}
+        assert len(server.requests) == agreement.TRIES
+        assert disagreements(zk, source, ["p"]) == {}
+        assert len(server.requests) == agreement.TRIES + 1
+        with pytest.raises(MissingPeer):
+            check_peer(zk, source, "nobody")
+
+
+def test_a_change_that_is_under_way_is_no_contradiction(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
+    """The Master writes it to ZooKeeper first, and takes note of it then."""
+    with master(hbase, knows(peer(state="ENABLED")), knows(peer())):
+        check_agreement(zk, source, "p")
+
+
+def test_what_zookeeper_refuses_alone_needs_no_master(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
+    hbase.add_peer("stranger", config={})
+    with pytest.raises(UnmanagedPeer):
+        check_peer(zk, source, "stranger")
+
+
+def test_without_an_active_master_nothing_is_touched_until_one_answers(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster
+) -> None:
+    with pytest.raises(MasterSilent, match=r"no master is active.*Nothing is touched until it answers; try again"):
+        check_peer(zk, source, "p")
+    with master(hbase, hang_up), pytest.raises(MasterSilent, match="connection to"):
+        check_peer(zk, source, "p")
+    assert issubclass(MasterSilent, ClusterError)  # none of the errors that the DAGs do not try again after
+
+
+def test_a_user_who_may_not_ask_is_told_what_it_takes(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
+    denied = exception("org.apache.hadoop.hbase.security.AccessDeniedException", "Insufficient permissions", do_not_retry=True)
+    with master(hbase, denied), pytest.raises(MasterSilent, match=r"Insufficient permissions.*needs global ADMIN"):
+        check_peer(zk, source, "p")
+
+
+def test_hbase_1_has_its_peers_in_zookeeper_and_no_such_call(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
+    with master(hbase, exception("org.apache.hadoop.hbase.DoNotRetryIOException", UNSUPPORTED, do_not_retry=True)):
+        assert master_peers(zk, source) is None
+        check_peer(zk, source, "p")
+
+
+@pytest.mark.parametrize(("version", "asked"), [("1.7.2", False), ("0.98.24", False), ("2.6.1", True), ("10.0.0", True)])
+def test_a_cluster_of_hbase_1_without_a_master_is_known_by_its_region_servers(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster, version: str, asked: bool
+) -> None:
+    be_of(hbase, version)
+    if asked:
+        with pytest.raises(MasterSilent):
+            check_peer(zk, source, "p")
+    else:
+        assert check_peer(zk, source, "p").managed
+
+
+def test_only_the_call_s_own_absence_says_that_the_master_is_old() -> None:
+    def error(trace: str):
+        return remote_error("m:1", pb.ExceptionResponse(exception_class_name="org.apache.X", stack_trace=trace))
+
+    assert lacks_call(error(f"org.apache.X: {UNSUPPORTED}"), "ListReplicationPeers")
+    assert not lacks_call(error(f"org.apache.X: {UNSUPPORTED}"), "GetReplicationPeerConfig")
+    assert not lacks_call(error("org.apache.X: java.lang.UnsupportedOperationException: no peers here"), "ListReplicationPeers")

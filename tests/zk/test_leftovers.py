@@ -1,0 +1,193 @@
+"""What nobody needs any more goes, whoever was killed at whatever write; what somebody needs stays."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.zk.claim_cluster import Killed, Killer
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
+from tests.zk.stepped import Stepped
+from walferry import summary
+from walferry.source import SourceCluster
+from walferry.summary import GroupSummary, Status, begin_run, read_run, write_group
+from walferry.zk import leftovers
+from walferry.zk.claim_multi import claim_hold
+from walferry.zk.dead_servers import WALFERRY_SERVER
+from walferry.zk.errors import LeaseHeld, LeaseLost, WalGone
+from walferry.zk.layout import OwnZNodes, QueueLayout, quoted
+from walferry.zk.lease import acquire
+from walferry.zk.leftovers import sweep_gone, sweep_peer
+from walferry.zk.new_wals import commit
+
+NewClient = Callable[[], KazooClient]
+GROUPS = {server: wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD, OTHER)}
+
+
+@pytest.fixture(params=[QueueLayout.HBASE2, QueueLayout.CLASSIC])
+def at(request: pytest.FixtureRequest, hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
+    return SourceCluster(
+        quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root,
+        queue_layout=request.param,
+    )  # fmt: skip
+
+
+def leases(hbase: HBaseZNodes, peer: str = "p") -> list[str]:
+    path = OwnZNodes(hbase.root, hbase.nodes).lease(peer, "x").rpartition("/")[0]
+    return sorted(name.replace("%252C", ",") for name in hbase.children(path))
+
+
+def drain(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    """What a job does with the dead server's group."""
+    with acquire(zk, hbase.nodes, "p", GROUPS[DEAD], "run", hbase.root) as lease:
+        for timestamp in (1, 2):
+            lease.register_position(wal(timestamp, DEAD), 100)
+            lease.remove_wal(wal(timestamp, DEAD))
+
+
+def test_leases_of_groups_that_are_queued_nowhere_go_and_the_others_stay(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    """A dead server's group may be held by a run, or be waiting for one; a live server's has WALs as long as it lives."""
+    for server in (SERVER, OTHER):
+        hbase.add_wal(server, "p", wal(1, server))
+    for server in (SERVER, OTHER, DEAD):
+        acquire(zk, hbase.nodes, "p", GROUPS[server], "run", hbase.root).release()
+    held = acquire(zk, hbase.nodes, "p", f"{GROUPS[DEAD]}.x", "run", hbase.root)
+    assert sweep_peer(zk, at, "p") == 1
+    assert leases(hbase) == [SERVER, f"{DEAD}.x", OTHER]
+    hbase.add_wal(DEAD, "p", wal(1, DEAD, ".x"))
+    held.register_position(wal(1, DEAD, ".x"), 100)
+
+
+def test_so_many_leases_go_at_once_and_no_more(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "AT_ONCE", 2)
+    for number in range(5):
+        acquire(zk, hbase.nodes, "p", f"{GROUPS[DEAD]}.{number}x", "run", hbase.root).release()
+    assert [sweep_peer(zk, at, "p") for _ in range(4)] == [2, 2, 1, 0]
+    assert leases(hbase) == []
+
+
+@pytest.mark.timeout(300)
+def test_a_drain_that_was_killed_at_any_write_leaves_nothing_after_the_next_plan(
+    new_client: NewClient, at: SourceCluster
+) -> None:
+    points = 0
+    for number in range(100):
+        for after in (False, True):
+            hbase = HBaseZNodes.new(new_client())
+            cluster = SourceCluster(
+                quorum=at.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root
+            )
+            hbase.add_peer("p")
+            for timestamp in (1, 2):
+                hbase.add_wal(WALFERRY_SERVER, f"p-{DEAD}", wal(timestamp, DEAD))
+            first = new_client()
+            Killer(first, number, after=after)
+            try:
+                drain(first, hbase)
+            except (Killed, LeaseLost):
+                points += 1
+                expire(first)
+            else:
+                assert leases(hbase) == []
+                assert hbase.children(hbase.nodes.queues) == []
+                assert points > 10
+                return
+            second = new_client()
+            if hbase.queued("p"):
+                try:
+                    drain(second, hbase)
+                except WalGone:  # the first one
+                    with acquire(second, hbase.nodes, "p", GROUPS[DEAD], "run", hbase.root) as lease:
+                        lease.remove_wal(wal(2, DEAD))
+            with acquire(second, hbase.nodes, "p", GROUPS[DEAD], "run", hbase.root) as lease:
+                lease.remove_empty_queue(hbase.nodes.queue(WALFERRY_SERVER, f"p-{DEAD}"))
+            sweep_peer(second, cluster, "p")
+            assert leases(hbase) == [], f"after a kill at write {number}, after it: {after}"
+            assert hbase.children(hbase.nodes.queues) == []
+    raise AssertionError("a drain does not end")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_drains_and_sweeps_at_the_same_time_put_nobody_out_and_leave_nothing(
+    new_client: NewClient, hbase: HBaseZNodes, at: SourceCluster, seed: int
+) -> None:
+    """Step by step, in any order of their writes. Who comes second is told so; who has the lease ends what it began."""
+    for timestamp in (1, 2):
+        hbase.add_wal(DEAD, "p", wal(timestamp, DEAD))
+    work: list[Callable[[KazooClient], object]] = [
+        lambda zk: drain(zk, hbase),
+        lambda zk: drain(zk, hbase),
+        lambda zk: [sweep_peer(zk, at, "p") for _ in range(3)],
+    ]
+    actors = [Stepped(new_client(), each) for each in work]
+    order = random.Random(seed)
+    while running := [actor for actor in actors if actor.running]:
+        order.choice(running).step()
+    errors = [actor.error for actor in actors]
+    assert errors[2] is None
+    assert all(error is None or isinstance(error, LeaseHeld | WalGone) for error in errors), errors
+    assert None in errors[:2]
+    assert hbase.queued("p") == []
+    sweep_peer(new_client(), at, "p")
+    assert leases(hbase) == []
+
+
+def test_an_emptied_pseudo_server_goes_with_the_next_plan_and_a_used_one_stays(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    path = hbase.add_wal(WALFERRY_SERVER, f"p-{DEAD}", wal(1, DEAD))
+    sweep_peer(zk, at, "p")
+    assert zk.exists(path)
+    zk.delete(hbase.nodes.queue(WALFERRY_SERVER, f"p-{DEAD}"), recursive=True)
+    sweep_peer(zk, at, "p")
+    assert hbase.children(hbase.nodes.queues) == []
+
+
+def test_leases_marks_and_old_reports_of_peers_that_are_gone_go(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = OwnZNodes(at.root, at.nodes)
+    for peer in ("gone", "moved"):
+        hbase.add_peer(peer)
+    for peer in ("p", "gone", "moved"):
+        acquire(zk, hbase.nodes, peer, GROUPS[DEAD], "run", hbase.root).release()
+        commit(zk, own, peer, "sensor", {GROUPS[DEAD]: 1})
+        begin_run(zk, at, peer, "old", 0.0)
+        write_group(zk, at, peer, "old", GroupSummary(group="g", status=Status.DONE))
+        begin_run(zk, at, peer, "young", 3600.0)
+    for peer in ("gone", "moved"):
+        zk.delete(hbase.nodes.peer(peer), recursive=True)
+    assert sweep_gone(zk, at, ["moved"]) == 3
+    folders = {kind: f"{at.root}/{kind}/{quoted(at.znode_parent)}" for kind in ("leases", "marks", "runs")}
+    assert {kind: sorted(hbase.children(folder)) for kind, folder in folders.items()} == {
+        "leases": ["moved", "p"], "marks": ["moved", "p"], "runs": ["gone", "moved", "p"]
+    }  # fmt: skip
+    assert hbase.children(f"{folders['runs']}/gone") == ["young"]
+    assert read_run(zk, at, "p", "old")
+    now = summary.time.time()
+    monkeypatch.setattr(summary.time, "time", lambda: now + 3601)
+    sweep_gone(zk, at, ["moved"])
+    assert sorted(hbase.children(folders["runs"])) == ["moved", "p"]
+
+
+def test_claims_of_servers_without_a_znode_go_unless_somebody_claims_them(
+    zk: KazooClient, new_client: NewClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    own = OwnZNodes(at.root, at.nodes)
+    hbase.add_wal(OTHER, "p", wal(1, OTHER))
+    for server in (DEAD, OTHER, "rs-9.example.org,16020,9"):
+        claim_hold(zk, own.claim(server), server).acquire("run")
+    expire(zk)
+    held = claim_hold(new_client(), own.claim("rs-9.example.org,16020,9"), "rs-9")
+    held.acquire("another")
+    assert sweep_gone(new_client(), at) == 1
+    assert sorted(hbase.children(own.claim(DEAD).rpartition("/")[0])) == [OTHER, "rs-9.example.org,16020,9"]
+    held.check()
