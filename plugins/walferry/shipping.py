@@ -308,14 +308,18 @@ class _GroupShipping:
             for window in windows:
                 if time.monotonic() > self._deadline:
                     return False
-                try:
-                    self._hand_out(window, number, location.url, lanes, rules)
-                except (WalCorruptError, BulkLoadRefused, LabelsRefused) as e:  # in an entry: those before it go on their way
-                    sound = window.until(e.offset)
-                    if len(sound.index):
-                        self._hand_out(sound, number, location.url, lanes, rules)
-                    raise
+                self._hand_out_to_first_error(window, number, location.url, lanes, rules)
         return True
+
+    def _hand_out_to_first_error(self, window: Window, number: int, path: str, lanes: Lanes, rules: FilterRules) -> None:
+        """`_hand_out`; if it raises because of an entry, those before it have gone on their way. Raises the first such error."""
+        try:
+            self._hand_out(window, number, path, lanes, rules)
+        except (WalCorruptError, BulkLoadRefused, LabelsRefused) as e:
+            sound = window.until(e.offset)
+            if len(sound.index):
+                self._hand_out_to_first_error(sound, number, path, lanes, rules)
+            raise
 
     def _hand_out(self, window: Window, number: int, path: str, lanes: Lanes, rules: FilterRules) -> None:
         window, kept = self._labels.apply(window, filter_window(window, rules, path), path)

@@ -248,7 +248,7 @@ def _with_parts(window: Window, kept: Kept, parts: Mapping[int, list[_Part]]) ->
     for i, pieces in parts.items():
         first = int(last[i]) - len(pieces) + 1
         for k, part in enumerate(pieces, first):
-            data.append(np.frombuffer(bytes(part.data), np.uint8))
+            data.append(np.frombuffer(part.data, np.uint8))
             spans[k] = (at, at + len(part.data))
             at += len(part.data)
             arrays["cells"][k], arrays["rows"][k], arrays["size"][k] = part.cells, part.rows, len(part.data)
