@@ -250,6 +250,19 @@ class JavaClient:
         """
         return decode_cells(bytes(_call(self._client.scanCells, table, list(families), raw)))
 
+    # Visibility labels, on clusters with the VisibilityController
+
+    def add_labels(self, labels: Sequence[str]) -> None:
+        """New labels, which get the next ordinals in this order."""
+        _call(self._java.Labels.add, self._client, list(labels))
+
+    def set_auths(self, user: str, labels: Sequence[str]) -> None:
+        _call(self._java.Labels.setAuths, self._client, user, list(labels))
+
+    def scan_as(self, user: str, table: str) -> list[Cell]:
+        """The cells that the labels of a user who is no superuser let it see."""
+        return decode_cells(bytes(_call(self._java.Labels.scanAs, self._client, user, table)))
+
     def count_rows(self, table: str) -> int:
         return int(_call(self._client.countRows, table))
 

@@ -67,6 +67,7 @@ class Mutation:
     row: bytes
     edits: tuple[Edit, ...]
     ttl_ms: int | None = None
+    visibility: str = ""  # of all of its cells: an expression of labels
 
 
 def put(
@@ -120,7 +121,9 @@ def encode_mutations(mutations: Iterable[Mutation]) -> bytes:
         parts += [
             mutation.kind.encode(),
             _framed(mutation.row),
-            struct.pack(">qi", _or_minus_one(mutation.ttl_ms), len(mutation.edits)),
+            struct.pack(">q", _or_minus_one(mutation.ttl_ms)),
+            _framed(mutation.visibility.encode()),
+            struct.pack(">i", len(mutation.edits)),
         ]
         for edit in mutation.edits:
             parts += [

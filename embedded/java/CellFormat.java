@@ -18,6 +18,7 @@ import org.apache.hadoop.hbase.client.Delete;
 import org.apache.hadoop.hbase.client.Increment;
 import org.apache.hadoop.hbase.client.Mutation;
 import org.apache.hadoop.hbase.client.Put;
+import org.apache.hadoop.hbase.security.visibility.CellVisibility;
 import org.apache.hadoop.hbase.util.Bytes;
 
 /**
@@ -26,7 +27,7 @@ import org.apache.hadoop.hbase.util.Bytes;
  * <pre>
  * bytes    := int32 length | content
  * cell     := bytes row | bytes family | bytes qualifier | int64 timestamp | int8 type | bytes value | bytes tags
- * mutation := int8 kind | bytes row | int64 ttl or -1 | int32 count | edit*
+ * mutation := int8 kind | bytes row | int64 ttl or -1 | bytes visibility (empty: none) | int32 count | edit*
  * edit     := int8 type | bytes family | bytes qualifier | int64 timestamp or -1 | bytes value | int32 count | tag*
  * tag      := int8 type | bytes content
  * </pre>
@@ -69,6 +70,10 @@ final class CellFormat {
     }
     if (ttl >= 0) {
       mutation.setTTL(ttl);
+    }
+    byte[] visibility = readBytes(in);
+    if (visibility.length > 0) {
+      mutation.setCellVisibility(new CellVisibility(Bytes.toString(visibility)));
     }
     int edits = in.readInt();
     for (int i = 0; i < edits; i++) {

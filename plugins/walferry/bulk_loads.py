@@ -11,6 +11,7 @@ source's directories and its hbase.replication.cluster.id, which no one but the 
     scopes, no `replication_cluster_id`, `skip_bulk_loads`             counted as BULK_LOAD, the files stay referred to
     scopes, neither                                                    an error: passed over, its rows would be missing for good
     no scopes                                                          counted as BULK_LOAD, as HBase does
+    no files of what the peer gets                                     counted as BULK_LOAD: a sink would have nothing to copy
 
 Filtered as HBase's BulkLoadCellFilter does it, by scope and by the peer's families, but for a mistake: what is left of a
 descriptor keeps its cluster ids, without which a ring of clusters would load the same files for ever.
@@ -110,24 +111,23 @@ class _BulkLoads:
             descriptor = _parsed(pb.BulkLoadDescriptor, value, "the descriptor of a bulk load", path, offset)
             released += _paths(key, descriptor, path, offset)
             reason = self._filter(key, descriptor)
-            if reason is not None:
-                reasons.add(reason)
+            wanted = [] if reason is not None else _paths(key, descriptor, path, offset)
+            if not wanted:
+                reasons.add(Reason.BULK_LOAD if reason is None else reason)
                 continue
-            files += _paths(key, descriptor, path, offset)
+            files += wanted
             cells += _with_value(cell, descriptor.SerializeToString())
             count += 1
         table, region = (name.decode(errors="replace") for name in (key.table_name, key.encoded_region_name))
         load = BulkLoad(table, region, tuple(files), tuple(file for file in released if file not in set(files)))
         if files and self._files is None:
             raise BulkLoadRefused(path, offset, f"{load}: the source replicates bulk loads, and the connection does not say how")
-        kept.cells[i], kept.size[i] = count, len(cells)
-        if not files:
-            kept.reason[i] = Reason.SHIPPED if count else min(reasons)
-        else:
-            kept.reason[i] = Reason.SHIPPED
-            kept.rows[i] += 1 + len(files)  # as ReplicationSourceWALReader counts
+        kept.reason[i] = Reason.SHIPPED if count else min(reasons)
         if not released:
-            return None  # what else the entry has goes the common way
+            return None  # what else the entry has goes the common way: `kept` says of it what it did
+        kept.cells[i], kept.size[i] = count, len(cells)
+        if files:
+            kept.rows[i] += 1 + len(files)  # as ReplicationSourceWALReader counts
         return self._shipment(key_bytes, bool(kept.marked[i]), cells, count, load, int(kept.rows[i]), key.write_time)
 
     def _filter(self, key: pb.WALKey, descriptor: pb.BulkLoadDescriptor) -> Reason | None:

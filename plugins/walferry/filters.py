@@ -10,7 +10,8 @@ In HBase's order (SystemTableWALEntryFilter, ScopeWALEntryFilter, NamespaceTable
     one gets the source's UUID, unless it has it.
 
 Nothing is decoded or re-encoded: the result says, entry by entry, which byte spans of the buffer are to be shipped. The
-descriptor of a bulk load is only found here; what becomes of it is decided in bulk_loads.py.
+descriptor of a bulk load is only found here; what becomes of it is decided in bulk_loads.py. So are cells with visibility
+labels, see visibility.py.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ MAX_SCOPES = 1024  # families in one WALKey; HBase's tables have a handful
 _META_FAMILY = b"METAFAMILY"
 _MARKERS = (b"HBASE::BULK_LOAD", b"HBASE::COMPACTION", b"HBASE::FLUSH", b"HBASE::REGION_EVENT", b"HBASE::REPLICATION_MARKER")
 _FIRST_MARKER = int(Reason.BULK_LOAD)
+_VISIBILITY_TAG = 2  # TagType.java
 _REGION_EVENT = _MARKERS.index(b"HBASE::REGION_EVENT")  # goes on with "::" and the event
 
 
@@ -51,6 +53,7 @@ class Kept:
     rows: npt.NDArray[np.int32]  # runs of one row among them, which is what HBase counts as operations
     size: Ints  # bytes of these cells
     marked: npt.NDArray[np.bool_]  # the key names the source already
+    labelled: npt.NDArray[np.bool_]  # there are cells with visibility labels among those kept
     span_first: Ints
     span_start: Ints
     span_end: Ints
@@ -68,6 +71,7 @@ def filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
         rows=np.zeros(n, np.int32),
         size=np.zeros(n, np.int64),
         marked=np.zeros(n, np.bool_),
+        labelled=np.zeros(n, np.bool_),
         span_first=np.zeros(n + 1, np.int64),
         span_start=np.empty(int(index.cell_count.sum()), np.int64),
         span_end=np.empty(int(index.cell_count.sum()), np.int64),
@@ -76,8 +80,8 @@ def filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
         window.buf, index.key_start, index.key_end, index.cells_start, index.cells_end,
         table_of, kinds, family_first, family_start, family_bytes,
         meta_start, meta_bytes, _halves(rules.slave_id), _halves(rules.source_id),
-        kept.reason, kept.cells, kept.rows, kept.size, kept.marked, kept.span_first, kept.span_start, kept.span_end,
-        np.empty(MAX_SCOPES, np.int64), np.empty(MAX_SCOPES, np.int64),
+        kept.reason, kept.cells, kept.rows, kept.size, kept.marked, kept.labelled,
+        kept.span_first, kept.span_start, kept.span_end, np.empty(MAX_SCOPES, np.int64), np.empty(MAX_SCOPES, np.int64),
     )  # fmt: skip
     if broken >= 0:
         raise WalCorruptError(path, window.entry_offset(broken), "scopes or cluster ids of the WALKey cannot be parsed")
@@ -255,18 +259,30 @@ def _marker(buf: Bytes, pos: int, length: int, meta_start: Ints, meta_bytes: Byt
 
 
 @inlined
+def _has_visibility_tag(buf: Bytes, pos: int, end: int) -> bool:
+    """Whether there is one among the tags in [pos, end), whose lengths the scan has checked."""
+    while pos + 3 <= end:
+        if buf[pos + 2] == _VISIBILITY_TAG:
+            return True
+        pos += 2 + read_uint16(buf, pos)
+    return False
+
+
+@inlined
 def _keep_cells(
     buf: Bytes, pos: int, end: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes,
     meta_start: Ints, meta_bytes: Bytes, scopes: int, scope_start: Ints, scope_len: Ints,
     span_start: Ints, span_end: Ints, spans: int,
-) -> tuple[int, int, int, int]:  # fmt: skip
-    """One entry's cells. Returns how many spans there are now, the cells and rows kept, and the reason if none is.
+) -> tuple[int, int, int, int, bool]:  # fmt: skip
+    """One entry's cells. Returns how many spans there are now, the cells and rows kept, the reason if none is, and whether any of
+    these cells has visibility labels.
 
     The reason is BULK_LOAD whenever there is a bulk load among them.
     """
     begin = pos  # of the span that is being built
     cells = 0
     rows = 0
+    labelled = False
     why = 2
     last_row = 0  # where the row of the last kept cell starts; a cell's row is never at 0
     last_row_len = 0
@@ -296,6 +312,9 @@ def _keep_cells(
             if last_row_len != row_len or last_row == 0 or not _same(buf, last_row, buf, pos + 14, row_len):
                 rows += 1
             last_row, last_row_len = pos + 14, row_len
+            tags = pos + 14 + read_int32(buf, pos + 4) + read_int32(buf, pos + 8)
+            if tags < stop and _has_visibility_tag(buf, tags, stop):
+                labelled = True
         else:
             if pos > begin:
                 span_start[spans], span_end[spans] = begin, pos
@@ -305,7 +324,7 @@ def _keep_cells(
     if pos > begin:
         span_start[spans], span_end[spans] = begin, pos
         spans += 1
-    return spans, cells, rows, 0 if cells > 0 and why != 5 else why
+    return spans, cells, rows, 0 if cells > 0 and why != 5 else why, labelled
 
 
 @unmanaged
@@ -314,7 +333,8 @@ def _filter(
     table_of: npt.NDArray[np.int32], kinds: npt.NDArray[np.int8], family_first: Ints, family_start: Ints, family_bytes: Bytes,
     meta_start: Ints, meta_bytes: Bytes, slave: Ints, source: Ints,
     reason: npt.NDArray[np.int8], cells: npt.NDArray[np.int32], rows: npt.NDArray[np.int32], size: Ints,
-    marked: npt.NDArray[np.bool_], span_first: Ints, span_start: Ints, span_end: Ints, scope_start: Ints, scope_len: Ints,
+    marked: npt.NDArray[np.bool_], labelled: npt.NDArray[np.bool_],
+    span_first: Ints, span_start: Ints, span_end: Ints, scope_start: Ints, scope_len: Ints,
 ) -> int:  # fmt: skip
     """Fill the arrays of Kept. Returns -1, or the entry whose key cannot be parsed."""
     spans = 0
@@ -329,12 +349,12 @@ def _filter(
             return i
         marked[i] = has_source
         before = spans
-        spans, cells[i], rows[i], reason[i] = _keep_cells(
+        spans, cells[i], rows[i], reason[i], labelled[i] = _keep_cells(
             buf, cells_start[i], cells_end[i], kinds[table], family_first[table], family_first[table + 1], family_start,
             family_bytes, meta_start, meta_bytes, scopes, scope_start, scope_len, span_start, span_end, before,
         )  # fmt: skip
         if from_slave and cells[i] > 0:
-            spans, cells[i], rows[i] = before, 0, 0
+            spans, cells[i], rows[i], labelled[i] = before, 0, 0, False
             reason[i] = 4 if reason[i] == 0 else reason[i]
         for j in range(before, spans):
             size[i] += span_end[j] - span_start[j]

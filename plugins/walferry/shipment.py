@@ -76,10 +76,12 @@ def assemble(window: Window, kept: Kept, chosen: Ints, mark: Bytes) -> Shipment:
     key_bytes = int((index.key_end[chosen] - index.key_start[chosen]).sum())
     entries = np.empty(key_bytes + chosen.size * (mark.size + _FRAMING), np.uint8)
     cells = np.empty(int(kept.size[chosen].sum()), np.uint8)
-    length = _assemble(
+    length, cell_bytes = _assemble(
         window.buf, chosen, index.key_start, index.key_end, kept.cells, kept.marked, mark,
         kept.span_first, kept.span_start, kept.span_end, entries, cells,
     )  # fmt: skip
+    if cell_bytes != cells.size:  # else the rest of them would be memory that nothing has written
+        raise AssertionError(f"{cell_bytes} bytes of cells where {cells.size} were announced")
     return Shipment(
         entries=(entries[:length],),
         cells=(cells,),
@@ -108,8 +110,8 @@ def join(parts: Sequence[Shipment]) -> Shipment:
 def _assemble(
     buf: Bytes, chosen: Ints, key_start: Ints, key_end: Ints, cell_count: npt.NDArray[np.int32], marked: npt.NDArray[np.bool_],
     mark: Bytes, span_first: Ints, span_start: Ints, span_end: Ints, entries: Bytes, cells: Bytes,
-) -> int:  # fmt: skip
-    """Fill `entries` and `cells`. Returns the bytes of `entries` used."""
+) -> tuple[int, int]:  # fmt: skip
+    """Fill `entries` and `cells`. Returns the bytes used of each."""
     at = 0
     cells_at = 0
     for c in range(chosen.size):
@@ -128,4 +130,4 @@ def _assemble(
         at = put_varint(entries, at + 1, count)
         for j in range(span_first[i], span_first[i + 1]):
             cells_at = copy_bytes(cells, cells_at, buf, span_start[j], span_end[j] - span_start[j])
-    return at
+    return at, cells_at

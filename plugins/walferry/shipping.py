@@ -39,14 +39,15 @@ from walferry.rules import FilterRules
 from walferry.shipment import Shipment
 from walferry.sinks.replicate import ShippingStopped, SlaveUnreachable
 from walferry.slave import Slave
-from walferry.source import SourceCluster
+from walferry.source import SourceCluster, VisibilityLabels
 from walferry.storage import WalLocation, WalStore
 from walferry.summary import GroupSummary, Status, read_group, write_group
+from walferry.visibility import LabelFilter, LabelsRefused
 from walferry.wal.errors import WalCorruptError, WalError, WalPositionError, WalTruncatedError
 from walferry.wal.header import TAIL_BYTES, trailer_start
 from walferry.wal.reader import Window, read_windows
 from walferry.zk.client import SESSION_TIMEOUT_S, connected
-from walferry.zk.cluster import cluster_id
+from walferry.zk.cluster import cluster_id, visibility_labels
 from walferry.zk.errors import LastWal, LeaseHeld, PeerError
 from walferry.zk.layout import ZNodes
 from walferry.zk.lease import Lease, acquire
@@ -143,6 +144,7 @@ class _GroupShipping:
         self._store = WalStore(job.source.wal_root)
         self._keys = job.source.keys()
         self._hfiles = HFileSender(zk, nodes, lease, HFileSource.of(job.source), counters.missing_hfiles)
+        self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), partial(visibility_labels, zk, nodes))
         self._acknowledged = Acknowledged()
         self._wals: tuple[Candidate, ...] = ()
         self._sizes: list[int] = []  # of the WALs' files, as far as they could be found at the start
@@ -306,17 +308,21 @@ class _GroupShipping:
             for window in windows:
                 if time.monotonic() > self._deadline:
                     return False
-                try:
-                    self._hand_out(window, number, location.url, lanes, rules)
-                except (WalCorruptError, BulkLoadRefused) as e:  # in an entry: those before it go on their way
-                    sound = window.until(e.offset)
-                    if len(sound.index):
-                        self._hand_out(sound, number, location.url, lanes, rules)
-                    raise
+                self._hand_out_to_first_error(window, number, location.url, lanes, rules)
         return True
 
+    def _hand_out_to_first_error(self, window: Window, number: int, path: str, lanes: Lanes, rules: FilterRules) -> None:
+        """`_hand_out`; if it raises because of an entry, those before it have gone on their way. Raises the first such error."""
+        try:
+            self._hand_out(window, number, path, lanes, rules)
+        except (WalCorruptError, BulkLoadRefused, LabelsRefused) as e:
+            sound = window.until(e.offset)
+            if len(sound.index):
+                self._hand_out_to_first_error(sound, number, path, lanes, rules)
+            raise
+
     def _hand_out(self, window: Window, number: int, path: str, lanes: Lanes, rules: FilterRules) -> None:
-        kept = filter_window(window, rules, path)
+        window, kept = self._labels.apply(window, filter_window(window, rules, path), path)
         lanes.dispatch(window, kept, number, take_bulk_loads(window, kept, rules, self._job.source, path))
         self._counters.read(window, kept)
         self._ends[number] = int(window.next_positions[-1])

@@ -7,9 +7,11 @@ A flat plugins folder cannot register a connection type, so the connection is a 
     extra         {"znode_parent": "/hbase", "wal_root": "hdfs://nn:8020/hbase", "walferry_root": "/walferry", "user": "hbase",
                    "queue_layout": "2.x", "quarantine": "hdfs://nn:8020/walferry-quarantine",
                    "replication_cluster_id": "east", "root_dir": "hdfs://nn:8020/hbase", "skip_bulk_loads": false,
+                   "visibility_labels": "refuse",
                    "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
 
 replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled, see bulk_loads.py.
+visibility_labels says what becomes of cells that have such labels, see visibility.py.
 
 The key provider is for encrypted WALs (walferry.crypto.provider). A password of the connection is not used, and refused beside a
 key provider: the only ways from here to where WALs are read are arguments and Spark's settings, which everybody can see.
@@ -22,6 +24,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -43,6 +46,7 @@ KNOWN_EXTRAS = (
     "replication_cluster_id",
     "root_dir",
     "skip_bulk_loads",
+    "visibility_labels",
 )
 # On others the length that outsiders see of a file whose writer died may be stale for ever, and nothing says so: they know no
 # lease (webhdfs has no call to recover one), or whether they do depends on their server.
@@ -54,6 +58,14 @@ _FOLDERS = {
 }
 _HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
 _ZNODE = re.compile(r"^(/[^/\s\x00]+)+$")
+
+
+class VisibilityLabels(StrEnum):
+    """What becomes of cells with visibility labels."""
+
+    REFUSE = "refuse"
+    STRINGS = "strings"  # as expressions of labels, of which the slave makes its own tags
+    SHIP = "ship"  # as they are
 
 
 class SourceError(ValueError):
@@ -76,6 +88,7 @@ class SourceCluster:
     replication_cluster_id: str | None = None  # hbase.replication.cluster.id; None: bulk loads cannot be shipped
     root_dir: str | None = None  # URL of hbase.rootdir, where wal_root is another one
     skip_bulk_loads: bool = False  # pass over bulk loads that the source would replicate
+    visibility_labels: str = VisibilityLabels.REFUSE
 
     @property
     def nodes(self) -> ZNodes:
@@ -132,6 +145,7 @@ class SourceCluster:
             replication_cluster_id=_replication_cluster_id(where, extra.get("replication_cluster_id")),
             root_dir=None if extra.get("root_dir") is None else _folder(where, "root_dir", extra["root_dir"]),
             skip_bulk_loads=_flag(where, "skip_bulk_loads", extra.get("skip_bulk_loads", False)),
+            visibility_labels=_visibility_labels(where, extra.get("visibility_labels", VisibilityLabels.REFUSE)),
         )
 
     @classmethod
@@ -229,6 +243,13 @@ def _queue_layout(where: str, layout: Any) -> str:
         known = ", ".join(repr(str(each)) for each in QueueLayout)
         raise SourceError(f"{where}: extra's queue_layout is {layout!r}; it must be one of {known}")
     return str(layout)
+
+
+def _visibility_labels(where: str, policy: Any) -> str:
+    if policy not in list(VisibilityLabels):
+        known = ", ".join(repr(str(each)) for each in VisibilityLabels)
+        raise SourceError(f"{where}: extra's visibility_labels is {policy!r}; it must be one of {known}")
+    return str(policy)
 
 
 def _key_provider(where: str, url: Any, has_password: bool) -> str | None:

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.test_filters import GLOBAL, OTHER, RULES, SLAVE, SOURCE, entry, put, window_of
+from tests.unit.test_filters import GLOBAL, MARK, OTHER, RULES, SLAVE, SOURCE, entry, put, window_of
 from tests.unit.wal.encoder import Cell, Entry
 from walferry.bulk_loads import BulkLoadRefused, take_bulk_loads
-from walferry.filters import filter_window, uuid_field
+from walferry.filters import Kept, filter_window, uuid_field
 from walferry.protos import hbase_pb2 as pb
 from walferry.rules import FilterRules, PeerTables, Reason
-from walferry.shipment import Shipment
+from walferry.shipment import Shipment, assemble
 from walferry.source import SourceCluster
 from walferry.wal.errors import WalCorruptError
 from walferry.wal.reader import Window
@@ -170,6 +170,46 @@ def test_edits_in_an_entry_with_a_load_are_shipped_with_it():
             assert sent.entry[0].associated_cell_count == 3
 
 
+EMPTY = {"no stores": {}, "a store without files": {b"f": []}, "stores without files": {b"f": [], b"g": [], b"l": []}}
+
+
+def sent_in_all(window: Window, kept: Kept, shipments: dict[int, Shipment]) -> bytes:
+    """The cells that the lanes send: the entries' that go the common way, and those of the loads."""
+    common = np.array([i for i in np.flatnonzero(kept.cells) if i not in shipments], np.int64)
+    parts = [assemble(window, kept, common, MARK)] if common.size else []
+    for shipment in parts:
+        entries = pb.ReplicateWALEntryRequest.FromString(b"".join(e.tobytes() for e in shipment.entries)).entry
+        assert sum(e.associated_cell_count for e in entries) == shipment.cell_count
+    return b"".join(cells.tobytes() for s in (*parts, *shipments.values()) for cells in s.cells)
+
+
+@pytest.mark.parametrize("stores", EMPTY.values(), ids=EMPTY.keys())
+@pytest.mark.parametrize("source", [ON, OFF, SKIP])
+def test_a_descriptor_without_files_is_not_sent_and_nothing_in_its_place(stores, source):
+    empty = load_cell(descriptor(stores))
+    scopes = {b"f": GLOBAL, b"g": GLOBAL}
+    for cells, left in (
+        ([empty], []),
+        ([empty, empty], []),
+        ([put(row=b"a"), empty, put(b"l"), put(row=b"b")], [put(row=b"a"), put(row=b"b")]),
+    ):
+        window = window_of(entry(put(row=b"before")), entry(*cells, scopes=scopes), entry(put(row=b"after")))
+        kept = filter_window(window, RULES, "wal")
+        shipments = take_bulk_loads(window, kept, RULES, source, "wal")
+        assert shipments == {}
+        assert int(kept.cells[1]) == len(left)
+        want = b"".join(c.encode() for c in (put(row=b"before"), *left, put(row=b"after")))
+        assert sent_in_all(window, kept, shipments) == want
+
+
+def test_a_descriptor_without_files_beside_one_with_files_is_left_out():
+    loads = [load_cell(descriptor({b"f": []})), load_cell(descriptor({b"f": ["a"]})), load_cell(descriptor({}))]
+    shipments, reasons, cells = taken(window_of(entry(put(), *loads)))
+    assert (reasons, cells) == ([Reason.SHIPPED], [2])
+    assert request(shipments[0])[1] == put().encode() + loads[1].encode()
+    assert shipments[0].bulk_load.names == ("a",)
+
+
 @pytest.mark.parametrize("value", [b"\xff", b"", descriptor().SerializeToString()[:-3]])
 def test_a_descriptor_that_cannot_be_parsed_names_the_file_and_the_offset(value):
     broken = entry(Cell(b"r", b"METAFAMILY", b"HBASE::BULK_LOAD", 1, 4, value, b""))
@@ -220,6 +260,62 @@ def test_exactly_the_files_that_hbase_s_filters_leave_are_shipped(stores, scopes
         left = pb.BulkLoadDescriptor.FromString(value_of(cell))
         assert [s.family_name for s in left.stores] == wanted
         assert (list(left.cluster_ids), left.bulkload_seq_num) == ([str(i) for i in ids], 7)
+
+
+edits_ = st.builds(put, families, st.sampled_from([b"a", b"b"]), st.binary(max_size=9))
+loads_ = st.tuples(file_lists, st.lists(st.sampled_from([SLAVE, OTHER]), max_size=1), st.booleans())
+consumed = st.lists(st.just(SLAVE), max_size=1)
+entries_ = st.tuples(st.lists(edits_ | loads_, min_size=1, max_size=5), scopes_ | st.just({}), consumed)
+
+
+def paths(stores: dict[bytes, list[str]]) -> list[str]:
+    return [f"default/t/{'r' * 32}/{family.decode()}/{name}" for family, names in stores.items() for name in names]
+
+
+def modelled(cells, scopes, ids, tables: PeerTables, skip: bool) -> tuple[list[bytes], list[str], list[str]]:
+    """What is sent of an entry, cell by cell; the files that the sink gets, and those that are let go."""
+    wanted = {f for f, scope in scopes.items() if scope == GLOBAL and tables.wants(b"t", f)}
+    edits = [c.encode() for c in cells if isinstance(c, Cell) and c.family in wanted and not ids]
+    sent, files, named = list[bytes](), list[str](), list[str]()
+    for stores, load_ids, replicate in (c for c in cells if not isinstance(c, Cell)):
+        if not scopes or skip:
+            continue
+        left = {f: names for f, names in stores.items() if f in wanted}
+        named += paths(stores)
+        if any(left.values()) and replicate and SLAVE not in [*ids, *load_ids]:
+            sent.append(load_cell(descriptor(left, ids=tuple(map(str, load_ids)), replicate=replicate)).encode())
+            files += paths(left)
+    return edits + sent, files, [name for name in named if name not in files]
+
+
+@settings(max_examples=400)
+@given(st.lists(entries_, min_size=1, max_size=4), peers | st.just(PeerTables()), st.sampled_from([ON, OFF, SKIP]))
+def test_entries_with_loads_and_edits_are_sent_as_a_plain_model_says(entries, tables, source):
+    def cell(c):
+        return c if isinstance(c, Cell) else load_cell(descriptor(c[0], ids=tuple(map(str, c[1])), replicate=c[2]))
+
+    window = window_of(*(entry(*map(cell, cells), scopes=scopes, ids=tuple(ids)) for cells, scopes, ids in entries))
+    rules = FilterRules(SOURCE, SLAVE, tables)
+    want = [modelled(*e, tables, source is SKIP) for e in entries]
+    kept = filter_window(window, rules, "wal")
+    if source is OFF and (refused := [i for i, (_, files, _) in enumerate(want) if files]):
+        with pytest.raises(BulkLoadRefused) as e:
+            take_bulk_loads(window, kept, rules, source, "wal")
+        assert e.value.offset == window.positions[refused[0]]
+        return
+    shipments = take_bulk_loads(window, kept, rules, source, "wal")
+    assert sorted(shipments) == [i for i, (_, files, named) in enumerate(want) if files or named]
+    for i, (cells, files, let_go) in enumerate(want):
+        assert int(kept.cells[i]) == len(cells)
+        assert int(kept.size[i]) == sum(map(len, cells))
+        assert (kept.reason[i] == Reason.SHIPPED) == bool(cells) or not shipments.get(i)
+        if i in shipments:
+            load_ = shipments[i].bulk_load
+            assert load_ is not None
+            assert (list(load_.files), list(load_.released)) == (files, let_go)
+    common = [b"".join(cells) for i, (cells, _, _) in enumerate(want) if i not in shipments]
+    alone = [b"".join(want[i][0]) for i in shipments]
+    assert sent_in_all(window, kept, shipments) == b"".join(common + alone)
 
 
 def test_the_plain_case_costs_nothing():

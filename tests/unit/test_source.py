@@ -37,6 +37,14 @@ def test_what_bulk_loads_need_is_optional(flag, skips):
     assert SourceCluster.from_json(source.to_json()) == source
 
 
+@pytest.mark.parametrize("policy", ["refuse", "strings", "ship"])
+def test_cells_with_labels_are_refused_unless_it_says_otherwise(policy):
+    assert SourceCluster.from_connection("zk1", None, EXTRA).visibility_labels == "refuse"
+    source = SourceCluster.from_connection("zk1", None, {**EXTRA, "visibility_labels": policy})
+    assert source.visibility_labels == policy
+    assert SourceCluster.from_json(source.to_json()) == source
+
+
 @pytest.mark.parametrize(
     ("host", "port", "extra", "field"),
     [
@@ -56,6 +64,7 @@ def test_what_bulk_loads_need_is_optional(flag, skips):
         ("zk1", 2181, {**EXTRA, "replication_cluster_id": ""}, "replication_cluster_id is ''"),
         ("zk1", 2181, {**EXTRA, "root_dir": "/hbase"}, "root_dir is '/hbase'; it must be the URL of hbase.rootdir"),
         ("zk1", 2181, {**EXTRA, "root_dir": "s3://user:pass@bucket/hbase"}, "root_dir holds a password"),
+        ("zk1", 2181, {**EXTRA, "visibility_labels": True}, "visibility_labels is True; it must be one of 'refuse', 'strings'"),
         ("zk1", 2181, {**EXTRA, "skip_bulk_loads": "yes"}, "skip_bulk_loads is 'yes'; it must be true or false"),
     ],
 )

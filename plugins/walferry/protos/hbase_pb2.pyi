@@ -206,6 +206,20 @@ class BulkLoadDescriptor(_message.Message):
     replicate: bool
     def __init__(self, table_name: _Optional[_Union[TableName, _Mapping]] = ..., encoded_region_name: _Optional[bytes] = ..., stores: _Optional[_Iterable[_Union[StoreDescriptor, _Mapping]]] = ..., bulkload_seq_num: _Optional[int] = ..., cluster_ids: _Optional[_Iterable[str]] = ..., replicate: _Optional[bool] = ...) -> None: ...
 
+class VisibilityLabel(_message.Message):
+    __slots__ = ("label", "ordinal")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    label: bytes
+    ordinal: int
+    def __init__(self, label: _Optional[bytes] = ..., ordinal: _Optional[int] = ...) -> None: ...
+
+class VisibilityLabelsRequest(_message.Message):
+    __slots__ = ("visLabel",)
+    VISLABEL_FIELD_NUMBER: _ClassVar[int]
+    visLabel: _containers.RepeatedCompositeFieldContainer[VisibilityLabel]
+    def __init__(self, visLabel: _Optional[_Iterable[_Union[VisibilityLabel, _Mapping]]] = ...) -> None: ...
+
 class WrappedKey(_message.Message):
     __slots__ = ("algorithm", "length", "data", "iv", "hash", "hash_algorithm")
     ALGORITHM_FIELD_NUMBER: _ClassVar[int]

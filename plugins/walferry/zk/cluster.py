@@ -9,7 +9,7 @@ from walferry.wal.names import ServerName
 from walferry.zk.client import Watch, children, hosts, read
 from walferry.zk.errors import ClusterError, StorageError, ZNodeValueError
 from walferry.zk.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
-from walferry.zk.values import decode_cluster_id, decode_master
+from walferry.zk.values import decode_cluster_id, decode_labels, decode_master
 
 
 def cluster_id(zk: KazooClient, nodes: ZNodes) -> uuid.UUID:
@@ -49,6 +49,12 @@ def master(zk: KazooClient, nodes: ZNodes) -> ServerName:
         raise ClusterError(f"{nodes.master} is not there on {hosts(zk)}: no master is active. Start one and try again")
     name = decode_master(found.value, nodes.master).master
     return ServerName(name.host_name, name.port, name.start_code)
+
+
+def visibility_labels(zk: KazooClient, nodes: ZNodes) -> dict[int, bytes]:
+    """The visibility labels by their ordinals; empty without the VisibilityController. Raises ZNodeValueError."""
+    found = read(zk, nodes.visibility_labels)
+    return {} if found is None else decode_labels(found.value, nodes.visibility_labels)
 
 
 def check_storage(zk: KazooClient, nodes: ZNodes) -> None:

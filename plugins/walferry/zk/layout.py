@@ -61,6 +61,11 @@ class ZNodes:
         return f"{self.base}/replication/hfile-refs/{peer_id}"
 
     @property
+    def visibility_labels(self) -> str:
+        """The visibility labels and their ordinals; only the VisibilityController makes it."""
+        return f"{self.base}/visibility/labels"
+
+    @property
     def locked(self) -> bool:
         """Whether who claims a server's queues makes the znode `lock` in it. In 2.x that name would be taken for a queue."""
         return self.layout is not QueueLayout.HBASE2

@@ -9,6 +9,7 @@
     state    = "PBUF" ReplicationState
     master   = "PBUF" Master
     server   = "PBUF" RegionServerInfo
+    labels   = empty | "PBUF" VisibilityLabelsRequest                      (VisibilityUtils.getDataToWriteToZooKeeper)
     lock     = "PBUF" ReplicationLock                        (ReplicationQueuesZKImpl.lockToByteArray, up to 1.x)
 
 HBase's own client puts the prefix before every value that is not empty; readers, HBase's too, do without it.
@@ -122,6 +123,13 @@ def decode_server_version(value: bytes, znode: str) -> str | None:
     body = strip_client_prefix(value, znode)
     info = _message(body, pb.RegionServerInfo, znode) if body else pb.RegionServerInfo()
     return info.version_info.version or None
+
+
+def decode_labels(value: bytes, znode: str) -> dict[int, bytes]:
+    """Visibility labels by their ordinals. Raises ZNodeValueError."""
+    body = strip_client_prefix(value, znode)
+    labels = _message(body, pb.VisibilityLabelsRequest, znode).visLabel if body else ()
+    return {label.ordinal: label.label for label in labels}
 
 
 def decode_lock(value: bytes, znode: str) -> str:

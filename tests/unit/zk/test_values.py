@@ -11,6 +11,7 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.zk.errors import PositionError, ZNodeValueError
 from walferry.zk.values import (
     decode_cluster_id,
+    decode_labels,
     decode_master,
     decode_peer,
     decode_position,
@@ -123,6 +124,21 @@ def test_a_peer_with_a_key_that_is_no_text_is_an_error() -> None:
     value = b"PBUF" + pb.ReplicationPeer(clusterkey="zk1:2181:/hbase").SerializeToString().replace(b"zk1", b"zk\xff")
     with pytest.raises(ZNodeValueError, match=r"znode /peers/1: .* is no ReplicationPeer \(.*clusterkey is not UTF-8\)"):
         decode_peer(value, "/peers/1")
+
+
+def test_visibility_labels_are_read_by_their_ordinals() -> None:
+    written = pb.VisibilityLabelsRequest()
+    written.visLabel.add(label=b"system", ordinal=1)
+    written.visLabel.add(label=b"gr\xc3\xb6\xc3\x9fe", ordinal=300)
+    body = b"PBUF" + written.SerializeToString()
+    assert decode_labels(body, ZNODE) == decode_labels(prefixed(body), ZNODE) == {1: b"system", 300: b"gr\xc3\xb6\xc3\x9fe"}
+    assert decode_labels(b"", ZNODE) == decode_labels(prefixed(b""), ZNODE) == {}  # as it is made
+
+
+@pytest.mark.parametrize("value", [b"labels", b"PBUF\x0a\x02\x10\x01", b"PBUF\xff"])
+def test_visibility_labels_that_cannot_be_read_are_an_error(value: bytes) -> None:
+    with pytest.raises(ZNodeValueError, match=ZNODE):
+        decode_labels(value, ZNODE)
 
 
 def test_a_master_without_its_message_is_an_error() -> None:
