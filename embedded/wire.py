@@ -15,6 +15,8 @@ Tag = tuple[int, bytes]  # type, content
 class CellType(IntEnum):
     """HBase's key types (org.apache.hadoop.hbase.KeyValue.Type)."""
 
+    MINIMUM = 0  # HBase only searches with these two, but takes them in a put
+    MAXIMUM = 255
     PUT = 4
     DELETE = 8
     DELETE_FAMILY_VERSION = 10
@@ -51,7 +53,7 @@ class WalEntry:
 
 @dataclass(frozen=True)
 class Edit:
-    kind: str  # of a delete: see java/CellFormat.java
+    kind: str  # of a put's cell or of a delete: see java/CellFormat.java
     family: bytes
     qualifier: bytes
     value: bytes
@@ -77,10 +79,12 @@ def put(
     timestamp: int | None = None,
     ttl_ms: int | None = None,
     tags: Iterable[Tag] = (),
+    cell_type: CellType = CellType.PUT,
 ) -> Mutation:
-    """Put `values` ({"family:qualifier": value}); `tags` go to each cell."""
+    """Put `values` ({"family:qualifier": value}); `tags` and `cell_type` (PUT, MINIMUM or MAXIMUM) go to each cell."""
     tags = tuple(tags)
-    edits = tuple(Edit("p", *_split(column), value, timestamp, tags) for column, value in values.items())
+    kind = {CellType.PUT: "p", CellType.MINIMUM: "m", CellType.MAXIMUM: "M"}[cell_type]
+    edits = tuple(Edit(kind, *_split(column), value, timestamp, tags) for column, value in values.items())
     return Mutation("P", _bytes(row), edits, ttl_ms)
 
 

@@ -10,6 +10,7 @@ import org.apache.hadoop.hbase.Cell;
 import org.apache.hadoop.hbase.CellUtil;
 import org.apache.hadoop.hbase.ExtendedCellBuilderFactory;
 import org.apache.hadoop.hbase.HConstants;
+import org.apache.hadoop.hbase.KeyValue;
 import org.apache.hadoop.hbase.CellBuilderType;
 import org.apache.hadoop.hbase.PrivateCellUtil;
 import org.apache.hadoop.hbase.Tag;
@@ -102,7 +103,17 @@ final class CellFormat {
     } else {
       ((Put) mutation).add(ExtendedCellBuilderFactory.create(CellBuilderType.SHALLOW_COPY)
           .setRow(row).setFamily(family).setQualifier(qualifier).setTimestamp(timestamp)
-          .setType(Cell.Type.Put).setValue(value).setTags(tags).build());
+          .setType(typeOfPut(type)).setValue(value).setTags(tags).build());
+    }
+  }
+
+  /** The client's own builders make puts only; the servers take these two as well. */
+  private static byte typeOfPut(char type) throws IOException {
+    switch (type) {
+      case 'p': return KeyValue.Type.Put.getCode();
+      case 'm': return KeyValue.Type.Minimum.getCode();
+      case 'M': return KeyValue.Type.Maximum.getCode();
+      default: throw new IOException("unknown type of a put's cell: " + type);
     }
   }
 

@@ -5,13 +5,15 @@ Mirrors TestMasterReplication (cyclic, looped), TestPerTableCFReplication, TestN
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from uuid import UUID
 
 import pytest
 
 from embedded.client import GLOBAL, LOCAL
-from embedded.wire import delete_column, delete_row, put
+from embedded.wire import CellType, delete_column, delete_row, put
+from tests.cluster.decoding import compare_with_reader, decode
 from tests.cluster.walferry_runs import plan, positions, roll, ship_one, source_of
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
@@ -185,6 +187,43 @@ def test_tags_and_times_to_live_arrive_with_their_cells(sides, both, peer):
         b"lives": 2 + 1 + 8,
         b"both": 2 + 1 + 8 + 2 + 1 + 1000,
     }
+
+
+def test_cells_of_the_types_that_hbase_searches_with_arrive_as_by_hbase_s_own_replication(sides, both, peer, unique):
+    """A client may put cells of type Maximum and Minimum; HBase's servers take, log and replicate them as they are."""
+    by_us, by_hbase, hbases_peer = both({"f": GLOBAL}), both({"f": GLOBAL}), unique("hbase")
+    edits = [
+        put("a", {"f:p": b"1"}, timestamp=5),
+        put("a", {"f:p": b"2", "f:q": b""}, timestamp=5, cell_type=CellType.MAXIMUM),
+        put("a", {"f:r": b"3"}, timestamp=6, cell_type=CellType.MINIMUM, tags=[(100, b"tag")]),
+        put("a", {"f:r": b"4"}, timestamp=7),
+        put("b", {"f:q": b"5"}, cell_type=CellType.MAXIMUM, timestamp=5),
+    ]
+    sides.source.add_peer(hbases_peer, sides.slave.address.cluster_key, table_families={by_hbase: []})
+    try:
+        for edit in edits:  # a call each, of those that carry cells as they are
+            sides.source.write(by_hbase, [edit])
+        written = sides.source.scan_all(by_hbase, raw=True)
+        assert {cell.type for cell in written} == {CellType.PUT, CellType.MINIMUM, CellType.MAXIMUM}
+        give_up = time.monotonic() + 60
+        while sides.slave.scan_all(by_hbase, raw=True) != written:
+            assert time.monotonic() < give_up, sides.slave.scan_all(by_hbase, raw=True)
+            time.sleep(0.1)
+    finally:
+        sides.source.remove_peer(hbases_peer)
+
+    for edit in edits:
+        sides.source.write(by_us, [edit])
+    sides.source.write(by_us, edits)  # in one entry
+    roll(sides.at, peer)
+    urls = [wal.url for group in plan(sides.at, peer).groups for wal in group.wals]
+    assert compare_with_reader(sides.source, urls) >= 3 * 6
+    decoded = [row["type"] for url in urls for row in decode(url)]
+    read = [cell.type for url in urls for entry in sides.source.read_wal(url) for cell in entry.cells]
+    assert decoded == [kind.name.title() for kind in read]  # HBase's WALPrettyPrinter does not print such cells
+    assert set(decoded) == {"Put", "Minimum", "Maximum"}
+    batch(sides.at, peer, "run")
+    assert sides.slave.scan_all(by_us, raw=True) == sides.source.scan_all(by_us, raw=True) == written
 
 
 def test_a_serial_peer_is_refused_and_its_queue_stays_as_it_is(sides, both, unique):

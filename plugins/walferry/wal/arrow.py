@@ -10,7 +10,8 @@
     family        binary
     qualifier     binary
     timestamp     int64           of the cell, as the client or the server set it; milliseconds by convention only
-    type          string          Put, Delete, DeleteFamilyVersion, DeleteColumn or DeleteFamily
+    type          string          Put, Delete, DeleteFamilyVersion, DeleteColumn or DeleteFamily; also Minimum and Maximum, which
+                                  HBase searches with and, if a client puts such a cell, keeps as it keeps a Put
     value         binary
     tags          binary          empty, or (uint16 length of type and data, int8 type, data)* as HBase has them
     key_offset    int64           file offset of the cell's entry: the position from which reading begins with it

@@ -122,6 +122,8 @@ def _unblock(codec: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int, si
     while end - pos >= 4:
         raw = read_int32(buf, pos)
         pos += 4
+        if raw == 0:
+            return at == limit and pos == end
         stop = at + raw
         if raw < 0 or stop > limit:
             return False

@@ -21,12 +21,20 @@ from walferry.wal.scan import CELL_LENGTHS, Bytes, EntryIndex, Ints, read_int32,
 REGION, TABLE, ROW, FAMILY, QUALIFIER, TYPE, VALUE, TAGS, BYTES_COLUMNS = range(9)
 ENTRY, SEQUENCE_ID, WRITE_TIME, TIMESTAMP, INT_COLUMNS = range(5)
 
-TYPE_NAMES = {4: "Put", 8: "Delete", 10: "DeleteFamilyVersion", 12: "DeleteColumn", 14: "DeleteFamily"}
+TYPE_NAMES = {
+    0: "Minimum",
+    4: "Put",
+    8: "Delete",
+    10: "DeleteFamilyVersion",
+    12: "DeleteColumn",
+    14: "DeleteFamily",
+    255: "Maximum",
+}
 FIXED_BYTES = 4 * (BYTES_COLUMNS + 1) + 8 * (INT_COLUMNS + 1)  # of a row: offsets, cluster ids' offset too, and integers
 CLUSTER_ID_BYTES = 40  # 36 of text, 4 of offset
 
 _NAMES = np.frombuffer("".join(TYPE_NAMES.values()).encode(), dtype=np.uint8)
-_NAME_LEN = np.array([len(TYPE_NAMES.get(code, "")) for code in range(16)], dtype=np.int64)
+_NAME_LEN = np.array([len(TYPE_NAMES.get(code, "")) for code in range(256)], dtype=np.int64)
 _NAME_START = np.cumsum(_NAME_LEN) - _NAME_LEN
 _ALIGNMENT = 64  # what Arrow recommends for buffers
 

@@ -18,6 +18,7 @@ from walferry.wal.expand import (
     AT,
     AT_ENTRY,
     BAD_INDEX,
+    BAD_VALUE_LENGTH,
     CELLS_LEFT,
     ENTRIES,
     ENTRY_OUT,
@@ -40,14 +41,17 @@ from walferry.wal.expand import (
 )
 from walferry.wal.header import Compression
 from walferry.wal.scan import MAX_ENTRY_BYTES, MAX_KEY_BYTES, PROBLEMS, Bytes, Ints
-from walferry.wal.values import BadValue, UnknownDictionary, decompress_values
+from walferry.wal.values import MOST_FROM_A_BYTE, BadValue, UnknownDictionary, decompress_values
 
 OUT_BYTES: Final = 16 << 20
 MIN_OUT_BYTES: Final = 64 << 10
 BYTES_AN_ENTRY: Final = 128  # what most have at least: a window of smaller ones ends with the table
 BYTES_A_VALUE: Final = 64  # with its cell
 MAX_OUT_BYTES: Final = MAX_ENTRY_BYTES + 2 * MAX_KEY_BYTES
-_NO_SUCH_ENTRY = "an index names an entry that its dictionary does not have"
+_REASONS = {
+    BAD_INDEX: "an index names an entry that its dictionary does not have",
+    BAD_VALUE_LENGTH: "a value cannot be decompressed to the length that its cell says: too little is stored of it",
+}
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class Expander:
         state[POS] = 0
         while True:
             status = expand_into(
-                buf, len(buf), at_end, base, self.compression.tags, self.compression.values is not None,
+                buf, len(buf), at_end, base, self.compression.tags, MOST_FROM_A_BYTE.get(self.compression.values, 0),
                 dictionaries.lists, dictionaries.nodes, dictionaries.arena, dictionaries.used,
                 self._out, self._entries, self._values, state,
             )  # fmt: skip
@@ -119,7 +123,7 @@ class Expander:
                     yield self._flush()
                 if status == NEED_INPUT:
                     return
-                reason = _NO_SUCH_ENTRY if status == BAD_INDEX else PROBLEMS[status]
+                reason = _REASONS.get(status) or PROBLEMS[status]
                 raise self._corrupt(base + int(state[AT]), reason)
 
     @property
@@ -143,7 +147,7 @@ class Expander:
             decompress_values(codec, buf, self._out, self._values[:, first:count])
         except BadValue as e:
             value = first + e.value
-            target = int(self._values[TARGET, value])
+            target = int(self._values[TARGET, value]) - 1  # its cell's type, as an empty value may be an entry's last byte
             whole = int(np.searchsorted(self._entries[OUT_START, : self._state[ENTRIES]], target, side="right")) - 1
             if self._ends_after(whole, target):  # then it is the one at which this has stopped
                 entry = self._entries[:, whole]
@@ -167,7 +171,7 @@ class Expander:
             begin = int(self._state[ENTRY_OUT])
         else:
             return count
-        return int(np.searchsorted(self._values[TARGET, :count], begin))
+        return int(np.searchsorted(self._values[TARGET, :count], begin, side="right"))
 
     def _ends_after(self, entry: int, target: int) -> bool:
         """Whether the whole entry `entry`, the last that begins before `target`, is the one that has it."""

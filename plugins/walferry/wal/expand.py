@@ -67,10 +67,12 @@ NEED_OUT: Final = -2  # NEED bytes of it
 NEED_ARENA: Final = -3  # NEED bytes of it
 NEED_TABLES: Final = -4  # a wider one for the entries or values
 BAD_INDEX: Final = 32
+BAD_VALUE_LENGTH: Final = 33
 
 # Elements of the state. Positions are in the buffer, but for ENTRY_START.
 POS, OUT, CELLS_LEFT, ENTRY_START, ENTRY_OUT, ENTRIES, VALUES, AT, NEED, STATE = range(10)
 AT_ENTRY: Final = -1  # of CELLS_LEFT: before a key
+TOO_LONG: Final = -4  # beside NO_ENTRY
 
 # Rows of the tables of whole entries and of compressed values.
 FILE_START, FILE_END, OUT_START = range(3)
@@ -200,14 +202,31 @@ def _put_message(
 
 
 @inlined
+def _field_room(lists: Ints, nodes: Ints, buf: Bytes, field: int, pos: int, start: int, after: int) -> int:
+    """How long the field number `field` of a WALKey, `buf[pos:after]`, is at most with the dictionaries as they are now."""
+    found, first, last = pos, start, after
+    if field == 6 or field == 12:
+        found, first, last = _find_field(buf, start, after, 1 if field == 6 else 2)
+    if field not in (1, 2, 6, 12) or found == after:
+        return after - pos
+    d = REGION if field == 1 else FAMILY if field == 6 else TABLE
+    return after - pos + max(_field_length(lists, nodes, d, buf, first, last), 0)
+
+
+@inlined
 def _expand_key(
-    lists: Ints, nodes: Ints, arena: Bytes, used: Ints, buf: Bytes, pos: int, end: int, out: Bytes, at: int
+    lists: Ints, nodes: Ints, arena: Bytes, used: Ints, buf: Bytes, pos: int, end: int, out: Bytes, at: int, bounded: bool
 ) -> tuple[int, int]:
-    """(end of the WALKey that was put to `out[at:]`, its cells), or (NO_ENTRY, 0). `_key_room` has found it well-formed."""
-    cells = 0
+    """(end of the WALKey that was put to `out[at:]`, its cells), or (NO_ENTRY, 0). `_key_room` has found it well-formed.
+
+    If it is `bounded`, out may only have room for MAX_KEY_BYTES and a frame, and (TOO_LONG, 0) is what a longer one gives.
+    """
+    cells, limit = 0, at + MAX_KEY_BYTES
     while pos < end:
         tag, start, after = _read_field(buf, pos, end)
         field = tag >> 3
+        if bounded and at + _field_room(lists, nodes, buf, field, pos, start, after) > limit:
+            return TOO_LONG, 0
         if field in (1, 2, 6, 12):
             at = put_varint(out, at, tag)
             if field == 6:
@@ -228,7 +247,7 @@ def _expand_key(
 
 
 @inlined
-def _walk_cell(buf: Bytes, pos: int, end: int, at_end: bool, tags_compressed: bool, values_compressed: bool) -> tuple[
+def _walk_cell(buf: Bytes, pos: int, end: int, at_end: bool, tags_compressed: bool, most_from_a_byte: int) -> tuple[
     int, int, int, int, int, int, int
 ]:  # fmt: skip
     """(0, keyLen, valLen, tagsLen, start of row, start of value's bytes, their number) of a cell that is wholly there.
@@ -249,18 +268,38 @@ def _walk_cell(buf: Bytes, pos: int, end: int, at_end: bool, tags_compressed: bo
     if p < 0:
         return (NEED_INPUT, end + 1, 0, 0, 0, 0, 0) if p == INCOMPLETE else (BAD_CELL_KEY, 0, 0, 0, 0, 0, 0)
     value, stored = p + 9, val_len
-    if values_compressed:
+    if most_from_a_byte:
         if value >= end:
             return NEED_INPUT, value + 1, 0, 0, 0, 0, 0
         stored, value = read_varint(buf, value, end)
         if value < 0 or not 0 <= stored <= MAX_ENTRY_BYTES:
             return (NEED_INPUT, end + 1, 0, 0, 0, 0, 0) if value == INCOMPLETE else (BAD_CELL_LENGTHS, 0, 0, 0, 0, 0, 0)
+        if val_len > stored * most_from_a_byte:
+            return BAD_VALUE_LENGTH, 0, 0, 0, 0, 0, 0
     tags = value + stored
     # How long compressed tags are is known only when they are read: no longer than twice as long.
     need = tags + (0 if tags_compressed and at_end else 2 * tags_len if tags_compressed else tags_len)
     if need > end:
         return NEED_INPUT, need, 0, 0, 0, 0, 0
     return 0, key_len, val_len, tags_len, row, value, stored
+
+
+@inlined
+def _check_key(lists: Ints, nodes: Ints, buf: Bytes, row: int, end: int, key_len: int) -> int:
+    """0 if row, family and qualifier, whose fields from `row` on are whole, are what `key_len` says; else what is wrong.
+
+    Room is made for no other key: it is as long as the fields and the dictionaries have it, whatever its cell claims.
+    """
+    length, pos = MIN_KEY, row
+    for d in (ROW, FAMILY, QUALIFIER):
+        part = _field_length(lists, nodes, d, buf, pos, end)
+        if part < 0:
+            return BAD_INDEX
+        if part > (MAX_ROW if d == ROW else MAX_FAMILY if d == FAMILY else key_len):
+            return BAD_CELL_KEY
+        length += part
+        pos = field_end(buf, pos, end)
+    return 0 if length == key_len else BAD_CELL_KEY
 
 
 @inlined
@@ -316,11 +355,12 @@ def _expand_cell(
 
 @unmanaged
 def expand_into(
-    buf: Bytes, end: int, at_end: bool, base: int, tags_compressed: bool, values_compressed: bool,
+    buf: Bytes, end: int, at_end: bool, base: int, tags_compressed: bool, most_from_a_byte: int,
     lists: Ints, nodes: Ints, arena: Bytes, used: Ints, out: Bytes, entries: Ints, values: Ints, state: Ints,
 ) -> int:  # fmt: skip
     """Expand from `state[POS]` on. `base` is the buffer's offset in the file, `at_end` says that nothing follows it there.
 
+    `most_from_a_byte` is how many bytes of a value one that is stored of it can become, or 0 if values are not compressed.
     Returns why it stopped: one of the NEEDs, or what is wrong at `state[AT]`.
     """
     while True:
@@ -342,8 +382,8 @@ def expand_into(
             if room < KEY_FRAME:
                 state[AT] = key
                 return KEY_FRAME - room
-            if room > MAX_ENTRY_BYTES:
-                return ENTRY_TOO_LONG
+            bounded = room > MAX_KEY_BYTES
+            room = min(room, KEY_FRAME + MAX_KEY_BYTES + FIELD_FRAME)
             if used[0] + key_len > arena.size:
                 state[NEED] = key_len
                 return NEED_ARENA
@@ -351,10 +391,10 @@ def expand_into(
                 state[NEED] = room
                 return NEED_OUT
             # The length comes first and is known last: a varint of five bytes, whatever it is.
-            stop, cells = _expand_key(lists, nodes, arena, used, buf, key, key + key_len, out, at + KEY_FRAME)
+            stop, cells = _expand_key(lists, nodes, arena, used, buf, key, key + key_len, out, at + KEY_FRAME, bounded)
             if stop < 0:
                 state[AT] = key
-                return BAD_INDEX
+                return BAD_INDEX if stop == NO_ENTRY else BAD_KEY_LENGTH
             length = stop - at - KEY_FRAME
             for i in range(KEY_FRAME):
                 out[np.uint64(at + i)] = (length >> (7 * i) & 127) | (128 if i < KEY_FRAME - 1 else 0)
@@ -370,7 +410,7 @@ def expand_into(
             state[CELLS_LEFT] = AT_ENTRY
         else:
             status, key_len, val_len, tags_len, row, value, stored = _walk_cell(
-                buf, pos, end, at_end, tags_compressed, values_compressed
+                buf, pos, end, at_end, tags_compressed, most_from_a_byte
             )
             if status != 0:
                 state[NEED] = key_len  # the end that is needed, if it is that
@@ -378,12 +418,14 @@ def expand_into(
             room = CELL_LENGTHS + key_len + val_len + 2 + tags_len
             if at + room - state[ENTRY_OUT] > MAX_ENTRY_BYTES + MAX_KEY_BYTES:
                 return ENTRY_TOO_LONG
-            if used[0] + key_len + 2 * tags_len > arena.size:
-                state[NEED] = key_len + 2 * tags_len
-                return NEED_ARENA
-            if at + room > out.size:
-                state[NEED] = room
-                return NEED_OUT
+            need_arena = used[0] + key_len + 2 * tags_len > arena.size
+            if need_arena or at + room > out.size:
+                status = _check_key(lists, nodes, buf, row, end, key_len)
+                if status != 0:
+                    state[AT] = state[NEED] = row
+                    return status
+                state[NEED] = key_len + 2 * tags_len if need_arena else room
+                return NEED_ARENA if need_arena else NEED_OUT
             if state[VALUES] == values.shape[1]:
                 return NEED_TABLES
             after, target, status = _expand_cell(
@@ -392,9 +434,9 @@ def expand_into(
             if status != 0:
                 state[AT] = state[NEED] = after
                 return status
-            if not values_compressed:
+            if not most_from_a_byte:
                 copy_bytes(out, target, buf, value, val_len)
-            elif val_len > 0:
+            elif stored > 0 or val_len > 0:
                 v = state[VALUES]
                 values[SOURCE, v], values[SOURCE_LEN, v] = value, stored
                 values[TARGET, v], values[TARGET_LEN, v] = target, val_len

@@ -15,14 +15,17 @@ import numpy as np
 import zstandard
 from zlib_ng import gzip_ng, zlib_ng
 
-from walferry.wal._compiled import unmanaged
+from walferry.wal._compiled import inlined, unmanaged
 from walferry.wal.expand import SOURCE, SOURCE_LEN, TARGET, TARGET_LEN
 from walferry.wal.output import copy_bytes
-from walferry.wal.scan import Bytes, Ints, read_int32, read_little_endian
+from walferry.wal.scan import Bytes, Ints, read_int32, read_little_endian, read_uint8
 
 MIN_GZIP_MEMBER: Final = 18  # RFC 1952: 10 bytes before the data, CRC-32 and ISIZE after it
+GZIP_MAGIC: Final = 0x1F8B0800  # as an int32: deflate, and none of the header's optional fields
 ZSTD_MAGIC: Final[bytes] = b"\x28\xb5\x2f\xfd"  # a frame begins with it
 _MAGIC: Final = int.from_bytes(ZSTD_MAGIC, "big")
+MIN_FRAME: Final = 5  # its magic and its descriptor
+NONE: Final = -1
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Table = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
@@ -67,16 +70,49 @@ _zstd = zstandard.ZstdDecompressor()
 
 @unmanaged
 def _join_members(buf: Bytes, values: Ints, members: Bytes) -> bool:
-    """Whether each value ends as a gzip member that has the length of the value does; they are copied to `members`."""
+    """Whether each value begins and ends as a gzip member that has the length of the value does; they are copied to `members`.
+
+    A file of members may have zeros between them, and a value may not. With any before its member it does not begin as one, and
+    with any behind it ends as a shorter one; of an empty value it could not be told, so there must be none.
+    """
     at = 0
     for v in range(values.shape[1]):
         start, length = values[SOURCE, v], values[SOURCE_LEN, v]
-        if length < MIN_GZIP_MEMBER:
+        if length < MIN_GZIP_MEMBER or values[TARGET_LEN, v] == 0 or read_int32(buf, start) != GZIP_MAGIC:
             return False
         if read_little_endian(buf, start + length - 4, 4) != values[TARGET_LEN, v]:
             return False
         at = copy_bytes(members, at, buf, start, length)
     return True
+
+
+@inlined
+def _frame_end(buf: Bytes, pos: int, end: int) -> int:
+    """Where the zstd frame at `pos` ends, by its blocks' headers, which is all that is looked at; NONE if it leaves the range.
+
+    frame = magic, descriptor, [window], [dictionary's id], [length], block{until the last}, [checksum of 4 bytes]
+    block = 3 bytes: 1 if it is the last | type << 1 | size << 3, little-endian; `size` bytes, or one that is repeated (type 1)
+    """
+    if end - pos < MIN_FRAME or read_int32(buf, pos) != _MAGIC:
+        return NONE
+    descriptor = read_uint8(buf, pos + 4)
+    single, length_code, id_code = descriptor >> 5 & 1, descriptor >> 6, descriptor & 3
+    pos += 6 - single + (1 << length_code if length_code > 0 else single) + (4 if id_code == 3 else id_code)
+    last = 0
+    while last == 0:
+        if end - pos < 3:
+            return NONE
+        header = read_little_endian(buf, pos, 3)
+        last = header & 1
+        pos += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)
+    pos += 4 * (descriptor >> 2 & 1)
+    return pos if pos <= end else NONE
+
+
+@unmanaged
+def is_frame(buf: Bytes) -> bool:
+    """Whether all of `buf` is one zstd frame."""
+    return bool(_frame_end(buf, 0, buf.size) == buf.size)
 
 
 @unmanaged
@@ -87,7 +123,7 @@ def _list_frames(buf: Bytes, values: Ints, frames: Table, left: Flags) -> int:
         start, length, size = values[SOURCE, v], values[SOURCE_LEN, v], values[TARGET_LEN, v]
         if length > 8 and read_int32(buf, start) == size and read_int32(buf, start + 4) == length - 8:
             start, length = start + 8, length - 8
-        left[v] = size == 0 or length < 4 or read_int32(buf, start) != _MAGIC
+        left[v] = size == 0 or _frame_end(buf, start, start + length) != start + length
         if not left[v]:
             frames[count, 0], frames[count, 1] = start, length
             count += 1

@@ -38,7 +38,10 @@ MAX_ROW: Final = 0x7FFF
 MAX_FAMILY: Final = 127
 MAX_TAGS: Final = 0x7FFF
 MIN_TAG: Final = 3  # its length, and its type, which the length counts
-VALID_TYPES: Final = 1 << 4 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 14  # Put, Delete, DeleteFamilyVersion, DeleteColumn, DeleteFamily
+# Minimum, Put, Delete, DeleteFamilyVersion, DeleteColumn, DeleteFamily; and Maximum, which is above all. HBase searches with the
+# first and the last, but takes them in a client's put too; its sink puts such cells.
+VALID_TYPES: Final = 1 << 0 | 1 << 4 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 14
+MAXIMUM_TYPE: Final = 255
 
 # What can be wrong. 0 is nothing.
 BAD_KEY_LENGTH: Final = 1
@@ -318,7 +321,7 @@ def walk_cell(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     if fam_len > MAX_FAMILY or fam_len > key_len - MIN_KEY - row_len:
         return key + 2 + row_len, BAD_CELL_KEY
     cell_type = read_uint8(buf, key + key_len - 1)
-    if cell_type > 14 or not VALID_TYPES >> cell_type & 1:
+    if cell_type != MAXIMUM_TYPE and (cell_type > 14 or not VALID_TYPES >> cell_type & 1):
         return key + key_len - 1, BAD_CELL_TYPE
     if read_uint8(buf, key + key_len - 9) > 0x7F:
         return key + key_len - 9, BAD_TIMESTAMP

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from walferry.protos.hbase_pb2 import WALHeader, WALKey
 
 PUT, DELETE, DELETE_FAMILY_VERSION, DELETE_COLUMN, DELETE_FAMILY = 4, 8, 10, 12, 14
+MINIMUM, MAXIMUM = 0, 255  # HBase searches with them, and reads those that a client put
 TRAILER = struct.pack(">i", 0) + b"LAWP"
 HEADER = WALHeader(
     has_compression=False,

@@ -14,7 +14,19 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 
 from tests.unit.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encoder, compress
-from tests.unit.wal.encoder import DELETE, PUT, TRAILER, Cell, Entry, encode_entry, encode_header, encode_tags, entry
+from tests.unit.wal.encoder import (
+    DELETE,
+    MAXIMUM,
+    MINIMUM,
+    PUT,
+    TRAILER,
+    Cell,
+    Entry,
+    encode_entry,
+    encode_header,
+    encode_tags,
+    entry,
+)
 from tests.unit.wal.memory_file import MemoryFile
 from tests.unit.wal.sealed import MASTER_KEY, encode_sealed, sealed_positions
 from tests.unit.wal.small_buffers import filled_buffers, small_buffers
@@ -87,7 +99,7 @@ def _entry(rng: random.Random, rows: int) -> Entry:
                 family=rng.choice([b"f", b"g", b""]),
                 qualifier=b"q" * rng.randrange(4),
                 timestamp=rng.randrange(1 << 40),
-                type=rng.choice([PUT, DELETE]),
+                type=rng.choice([PUT, PUT, DELETE, DELETE, MAXIMUM, MINIMUM]),
                 value=rng.randbytes(rng.randrange(30)) * rng.choice([0, 1, 9]),
                 tags=encode_tags([(rng.randrange(5), rng.randbytes(rng.randrange(6))) for _ in range(rng.randrange(3))]),
             )

@@ -13,6 +13,8 @@ from tests.unit.wal.encoder import (
     DELETE_COLUMN,
     DELETE_FAMILY,
     DELETE_FAMILY_VERSION,
+    MAXIMUM,
+    MINIMUM,
     PUT,
     Cell,
     Entry,
@@ -23,8 +25,15 @@ from tests.unit.wal.encoder import (
 from walferry.protos.hbase_pb2 import FamilyScope, ScopeType, WALKey
 
 UINT64 = st.integers(0, (1 << 64) - 1)
-TYPE_NAMES = {PUT: "Put", DELETE: "Delete", 10: "DeleteFamilyVersion", 12: "DeleteColumn", 14: "DeleteFamily"}
-TYPES = (PUT, DELETE, DELETE_FAMILY_VERSION, DELETE_COLUMN, DELETE_FAMILY)
+TYPE_NAMES = {
+    MINIMUM: "Minimum",
+    PUT: "Put",
+    DELETE: "Delete",
+    DELETE_FAMILY_VERSION: "DeleteFamilyVersion",
+    DELETE_COLUMN: "DeleteColumn",
+    DELETE_FAMILY: "DeleteFamily",
+    MAXIMUM: "Maximum",
+}
 
 tags = st.lists(st.tuples(st.integers(-128, 127), st.binary(max_size=20)), max_size=3).map(encode_tags)
 cells = st.builds(
@@ -33,7 +42,7 @@ cells = st.builds(
     family=st.binary(max_size=127),
     qualifier=st.binary(max_size=40),
     timestamp=st.integers(0, (1 << 63) - 1),
-    type=st.sampled_from(TYPES),
+    type=st.sampled_from(list(TYPE_NAMES)),
     value=st.binary(max_size=300),
     tags=tags,
 )

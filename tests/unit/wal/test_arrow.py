@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.wal.compressing import GZ, Encoder, compress
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal, entry
 from tests.unit.wal.memory_file import MemoryFile
-from tests.unit.wal.strategies import entries, positions, rows
+from tests.unit.wal.sealed import WAL_KEY, encode_sealed
+from tests.unit.wal.strategies import TYPE_NAMES, entries, positions, rows
 from tests.unit.wal.test_reader import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS
 from walferry.wal import arrow
 from walferry.wal.arrow import SCHEMA, read_batches
@@ -48,6 +50,27 @@ def test_the_documented_columns_are_those_of_the_schema() -> None:
 @given(st.lists(entries(), max_size=6), st.integers(1, 3000), st.integers(1, 3000))
 def test_the_cells_read_are_the_cells_written(written: list[Entry], window_bytes: int, batch_bytes: int) -> None:
     assert decode(encode_wal(written), window_bytes=window_bytes, batch_bytes=batch_bytes) == rows(written)
+
+
+def encoded_as(kind: str, written: list[Entry]) -> bytes:
+    if kind == "compressed":
+        return compress(written, Encoder(tags=True, codec=GZ))[0]
+    return encode_wal(written) if kind == "plain" else encode_sealed(written)
+
+
+@pytest.mark.parametrize("kind", ["plain", "compressed", "encrypted"])
+def test_a_cell_of_any_type_that_hbase_s_reader_takes_is_decoded_and_one_of_another_is_an_error(kind: str) -> None:
+    for code in range(256):
+        written = [entry(Cell(b"row", b"f", b"q", 1, t, b"value")) for t in (PUT, code, PUT)]
+        found, error = decode_until_error(encoded_as(kind, written), unwrap_key=lambda _: WAL_KEY)
+        if code in TYPE_NAMES:
+            assert error is None
+            assert [row["type"] for row in found] == ["Put", TYPE_NAMES[code], "Put"]
+            assert {row["value"] for row in found} == {b"value"}
+        else:
+            assert isinstance(error, WalCorruptError)
+            assert "the cell's type is none of HBase's" in error.reason
+            assert [row["type"] for row in found] == ["Put"]
 
 
 def test_reading_from_a_position_gives_the_cells_from_there_on() -> None:

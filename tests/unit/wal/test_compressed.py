@@ -7,6 +7,7 @@ import struct
 import tracemalloc
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encoder, compress
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_header, encode_tags, encode_varint, entry
+from tests.unit.wal.encoder import DELETE, DELETE_FAMILY, PUT, Cell, Entry, encode_header, encode_tags, encode_varint, entry
 from tests.unit.wal.memory_file import MemoryFile
 from tests.unit.wal.small_buffers import small_buffers
 from tests.unit.wal.strategies import entries
@@ -195,6 +196,75 @@ def test_a_value_that_does_not_decompress_is_named_and_what_lies_before_it_is_re
     assert "a value cannot be decompressed" in str(found.error)
     assert f"begins at byte {offsets[1]}" in str(found.error)
     assert found.entries == plain(SAMPLE[:1])
+
+
+class Lying(Encoder):
+    """Stores another length before value number `which`, moved by `by` bytes."""
+
+    def __init__(self, which: int, by: int, **options: Any) -> None:
+        super().__init__(**options)
+        self._left, self._by = which, by
+
+    def value(self, value: bytes) -> bytes:
+        stored = super().value(value)
+        self._left -= 1
+        if self._left != -1 or self._codec is None:
+            return stored
+        begin = next(i for i in range(10) if stored[i] < 0x80) + 1
+        length = max(len(stored) - begin + self._by, 0)
+        return encode_varint(length) + stored[begin:]
+
+
+DELETES = [
+    entry(*(Cell(b"row%d" % (i % 5), b"f", b"q", i, DELETE, b"") for _ in range(i % 3)), sequence_id=i)
+    if i % 2
+    else entry(Cell(b"row%d" % i, b"f", b"q", i, PUT, b"value %d" % i), Cell(b"row%d" % i, b"f", b"", i, DELETE_FAMILY, b""))
+    for i in range(40)
+]
+
+
+@pytest.mark.parametrize("codec", [name for name in CODECS if name != "no codec"])
+@pytest.mark.parametrize("tags", [True, False])
+def test_a_stored_length_that_is_too_long_swallows_no_entry(codec: str, tags: bool) -> None:
+    """Whatever it takes along, be it just as many bytes as the entries behind it have."""
+    options = {"tags": tags, "codec": CODECS[codec]}
+    _, offsets = compress(DELETES, Encoder(**options))
+    ends = [b - a for i, a in enumerate(offsets) for b in offsets[i + 1 : i + 4]]
+    sound, _ = compress(DELETES, Encoder(**options))
+    for which in (0, 1, 7, 20):
+        for by in sorted({*range(-8, 9), *(end + shift for end in ends for shift in (-4, 0))}):
+            data, _ = compress(DELETES, Lying(which, by, **options))
+            found = read(data)
+            if data != sound:
+                assert found.error is not None, (which, by)
+                assert found.entries == plain(DELETES)[: len(found.entries)]
+            else:
+                assert found.entries == plain(DELETES)
+
+
+@given(written, st.booleans(), codecs.filter(bool), st.integers(0, 20), st.integers(-20, 400), st.sampled_from([40, 1 << 20]))
+def test_another_stored_length_gives_an_error_or_the_same_entries(
+    written: list[Entry], tags: bool, codec: int, which: int, by: int, window_bytes: int
+) -> None:
+    found = read(compress(written, Lying(which, by, tags=tags, codec=codec))[0], window_bytes=window_bytes)
+    assert found.entries == plain(written)[: len(found.entries)]
+    assert found.error or len(found.entries) == len(written)
+
+
+@pytest.mark.parametrize("window_bytes", [60, 1 << 20])
+def test_a_broken_empty_value_is_its_entry_s_own(window_bytes: int) -> None:
+    """It may lie where the next entry begins once it is expanded."""
+    written = [entry(Cell(b"row%d" % i, b"f", b"q", i, DELETE, b""), sequence_id=i + 1) for i in range(6)]
+    _, offsets = compress(written, Encoder(tags=False, codec=GZ))
+    data, _ = compress(written, Lying(2, 1, tags=False, codec=GZ))
+    found = read(data, window_bytes=window_bytes)
+    assert isinstance(found.error, WalCorruptError)
+    assert f"begins at byte {offsets[2]}" in str(found.error)
+    assert found.entries == plain(written[:2])
+    broken = bytearray(compress(written, Encoder(tags=False, codec=GZ))[0])
+    broken[offsets[3] - 5] ^= 0xFF  # in the third one's
+    assert f"begins at byte {offsets[2]}" in str(read(bytes(broken), window_bytes=window_bytes).error)
+    assert read(bytes(broken), offsets[3], window_bytes).entries == plain(written[3:])
 
 
 def test_a_cell_count_that_lies_is_an_error() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry, encode_tags, encode_varint, entry
-from tests.unit.wal.strategies import entries
+from tests.unit.wal.strategies import TYPE_NAMES, entries
 from walferry.protos.hbase_pb2 import WALKey
 from walferry.wal import scan as s
 from walferry.wal.scan import PROBLEMS, Scan, scan_entries
@@ -131,9 +131,7 @@ def with_cell(offset: int, replacement: bytes, cell: Cell = PUT_CELL) -> bytes:
         (with_cell(12, b"\xff\xff"), s.BAD_CELL_KEY),
         (with_cell(17, b"\5"), s.BAD_CELL_KEY),
         (with_cell(17, b"\x80"), s.BAD_CELL_KEY),
-        (with_cell(28, b"\0"), s.BAD_CELL_TYPE),
-        (with_cell(28, b"\5"), s.BAD_CELL_TYPE),
-        (with_cell(28, b"\xff"), s.BAD_CELL_TYPE),
+        *((with_cell(28, bytes([code])), s.BAD_CELL_TYPE) for code in range(256) if code not in TYPE_NAMES),
         (with_cell(34, b"\0\x0a", TAGGED), s.BAD_TAGS),
         (with_cell(36, b"\0\0", TAGGED), s.BAD_TAGS),
         (with_cell(36, b"\0\x08", TAGGED), s.BAD_TAGS),

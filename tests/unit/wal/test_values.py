@@ -19,7 +19,7 @@ PLAIN_FRAME = zstandard.ZstdCompressor()
 FRAME_WITHOUT_SIZE = zstandard.ZstdCompressor(write_content_size=False)
 GAP = 3  # bytes between values in the output: they belong to cells
 
-short = st.binary(min_size=1, max_size=40)
+short = st.binary(max_size=40)
 long = st.integers(1, 3000).map(lambda n: b"repeated " * n)
 values = st.lists(st.one_of(short, long), max_size=12)
 
@@ -43,6 +43,14 @@ def compressed(value: bytes, how: str) -> bytes:
             return hadoop_blocks(value, ZSTD, 100)
         case _:
             raise ValueError(how)
+
+
+def stored_as(value: bytes, codec: int, how: str) -> bytes:
+    if how == "none":
+        return value
+    if "blocks" in how:
+        return hadoop_blocks(value, codec, 100 if how == "many blocks" else 1 << 18)
+    return compressed(value, how)
 
 
 def decompress(codec: int, stored: list[bytes], lengths: list[int]) -> list[bytes]:
@@ -108,6 +116,56 @@ def test_two_wrong_lengths_do_not_make_up_for_each_other(codec: int, how: str) -
     with pytest.raises(BadValue) as error:
         decompress(codec, [compressed(value, how) for value in some], lengths)
     assert error.value.value == 0
+
+
+FORMS = [
+    *((GZ, "gzip"), (ZSTD, "frame"), (ZSTD, "frame without its size"), (ZSTD, "blocks"), (ZSTD, "many blocks")),
+    *((SNAPPY, "blocks"), (SNAPPY, "many blocks"), (LZ4, "blocks"), (LZ4, "many blocks"), (NONE, "none")),
+]
+
+
+@pytest.mark.parametrize(("codec", "how"), FORMS)
+@pytest.mark.parametrize("follows", [b"\0", b"\0" * 4, b"\0" * 8, b"next", gzip.compress(b""), PLAIN_FRAME.compress(b"")])
+@pytest.mark.parametrize("alone", [True, False])
+def test_bytes_that_follow_a_value_are_an_error(codec: int, how: str, follows: bytes, alone: bool) -> None:
+    some = [b"value %d " % i * 20 for i in range(1 if alone else 5)]
+    stored, lengths = [stored_as(value, codec, how) for value in some], list(map(len, some))
+    if how == "many blocks" or (follows == b"\0" * 4 and how == "blocks"):
+        follows += b"\0" * 4  # HBase itself ends some with four
+    stored[-1] += follows
+    with pytest.raises(BadValue) as error:
+        decompress(codec, stored, lengths)
+    assert error.value.value == len(some) - 1
+    assert written[:-1] == some[:-1]
+
+
+EMPTY = {
+    "GZ by Java": (GZ, gzip.compress(b"", mtime=0)),
+    "GZ by Java 8": (GZ, bytes.fromhex("1f8b0800000000000000" "0300" "0000000000000000")),
+    "GZ, stored": (GZ, bytes.fromhex("1f8b08000000000000ff" "010000ffff" "0000000000000000")),
+    "NONE": (NONE, b""),
+    "SNAPPY": (SNAPPY, b"\0" * 4),
+    "LZ4": (LZ4, b"\0" * 4),
+    "ZSTD": (ZSTD, b"\0" * 4),
+    "ZSTD frame": (ZSTD, PLAIN_FRAME.compress(b"")),
+    "ZSTD frame without its size": (ZSTD, FRAME_WITHOUT_SIZE.compress(b"")),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("follows", [b"", b"\0", b"\0" * 4, b"next", gzip.compress(b"x"), PLAIN_FRAME.compress(b"")])
+def test_what_is_stored_for_an_empty_value_is_one_and_nothing_else(name: str, follows: bytes) -> None:
+    codec, empty = EMPTY[name]
+    value = b"value" * 9
+    full = stored_as(value, codec, {GZ: "gzip", NONE: "none"}.get(codec, "blocks"))
+    stored, lengths = [full, empty, full, empty + follows], [len(value), 0, len(value), 0]
+    if follows:
+        with pytest.raises(BadValue) as error:
+            decompress(codec, stored, lengths)
+        assert error.value.value == 3
+        assert written == [value, b"", value, b""]
+    else:
+        assert decompress(codec, stored, lengths) == [value, b"", value, b""]
 
 
 def test_a_frame_that_claims_terabytes_is_refused() -> None:
