@@ -20,7 +20,7 @@ from typing import Any
 from demo import edits, outcome
 from demo.airflow_standalone import REPO, Airflow, AirflowError
 from embedded.client import ClientJvm, JavaClient, JavaClientError
-from embedded.jars import JarsMissingError
+from embedded.ivy import JarsMissingError
 from embedded.java import JavaMissingError
 from embedded.processes import ClusterError
 from embedded.standalone import StandaloneCluster
