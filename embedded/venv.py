@@ -29,16 +29,20 @@ class Pip:
         assert self.process.stdout is not None
         self.lines.extend(line.rstrip() for line in self.process.stdout)
 
-    @property
-    def fetched(self) -> int:
-        return sum(line.startswith("Collecting ") for line in self.lines)
-
-    @property
-    def installs(self) -> bool:
-        return any(line.startswith("Installing collected packages") for line in self.lines)
+    def progress(self, installed: int, wanted: int) -> str:
+        """How many packages are there, and what pip is doing now: pyspark alone may take a minute."""
+        if any(line.startswith("Installing collected packages") for line in self.lines):
+            return f"{installed} of {wanted} installed"
+        # pip collects some packages twice.
+        begun = sum(line.startswith("Collecting ") for line in self.lines)
+        now = self.lines[-1].strip()[:100] if self.lines else "pip starts"
+        return f"{min(begun, wanted)} of {wanted} looked up, now: {now}"
 
 
 def main(arguments: list[str]) -> int:
+    if len(arguments) != 2:
+        print("usage: python3.11 -m embedded.venv FOLDER REQUIREMENTS", file=sys.stderr)
+        return 2
     folder, requirements = Path(arguments[0]), Path(arguments[1])
     wanted = [line for line in requirements.read_text(encoding="utf-8").splitlines() if line.strip() and not line.startswith("#")]
     _say(f"virtual environment {folder}: {len(wanted)} Python packages, fetched if pip has not cached them (some minutes, once)")
@@ -76,8 +80,7 @@ def _run_pip(folder: Path, requirements: Path, wanted: int) -> tuple[int, list[s
         try:
             while reader.is_alive():
                 reader.join(PROGRESS_S)
-                done, what = (_installed(folder) - before, "installed") if pip.installs else (pip.fetched, "fetched")
-                _say(f"Python packages: {done} of {wanted} {what}")
+                _say(f"Python packages: {pip.progress(_installed(folder) - before, wanted)}")
         except BaseException:
             process.terminate()
             raise
