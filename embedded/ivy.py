@@ -6,6 +6,7 @@ settings of Maven) is neither read nor written.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -13,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -23,7 +24,8 @@ from embedded.java import find_java
 PROCESSES = 4  # Ivy waits for one answer after the other; several of it side by side take a quarter of the time
 PAUSES_S = (2.0, 5.0, 15.0, 30.0)  # before each further try
 PROGRESS_S = 5.0
-LOST = re.compile("Server access error|SERVER ERROR|FAILED|Host .* not found|Please retry|Exception")
+STALLED_S = 90.0  # longer than Ivy waits for one answer; it would wait as long for each of fifty
+LOST = re.compile("nothing has arrived|Server access error|SERVER ERROR|FAILED|Host .* not found|Please retry|Exception")
 
 
 class JarsMissingError(RuntimeError):
@@ -117,22 +119,40 @@ def _try(title: str, jars: Sequence[Jar], missing: Sequence[Jar], kept: Path) ->
         for n, log in enumerate(logs):
             # The largest jars lie anywhere in the list: taking turns spreads them.
             processes.append(run_ivy(_module(f"part-{n}", missing[n :: len(logs)]), kept, log=log, poms=False))
-        _await(processes, lambda: _say(f"{title}: {_progress(jars, kept)}"))
+        stalled = _stalls(processes, title, jars, kept)
     finally:
         for process in processes:
             process.kill()
             process.wait()
-    return "\n".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
+    outputs = [log.read_text(encoding="utf-8", errors="replace") for log in logs]
+    return "\n".join([f"nothing has arrived for {STALLED_S:g} s"] * stalled + outputs)
 
 
-def _await(processes: Sequence[subprocess.Popen[bytes]], progress: Callable[[], None]) -> None:
-    said = time.monotonic()
+def _stalls(processes: Sequence[subprocess.Popen[bytes]], title: str, jars: Sequence[Jar], kept: Path) -> bool:
+    """Wait for the end of all processes, or until nothing arrives; returns which."""
+    arrived, arrived_at = -1, time.monotonic()
+    said = arrived_at
     while any(process.poll() is None for process in processes):
         time.sleep(0.1)
-        if time.monotonic() - said >= PROGRESS_S:
-            progress()
-            said = time.monotonic()
-    progress()
+        now = time.monotonic()
+        if now - said >= PROGRESS_S:
+            _say(f"{title}: {_progress(jars, kept)}")
+            said = now
+        if (size := _arrived_bytes(kept)) != arrived:
+            arrived, arrived_at = size, now
+        if now - arrived_at >= STALLED_S:
+            return True
+    _say(f"{title}: {_progress(jars, kept)}")
+    return False
+
+
+def _arrived_bytes(kept: Path) -> int:
+    """Of all jars, and of the parts that Ivy is writing."""
+    total = 0
+    for path in kept.glob("*.jar*"):
+        with contextlib.suppress(FileNotFoundError):  # a part that is whole now has another name
+            total += path.stat().st_size
+    return total
 
 
 def _progress(jars: Sequence[Jar], kept: Path) -> str:

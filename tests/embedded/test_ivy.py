@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from embedded import ivy
 from embedded.ivy import Jar, JarsMissingError, fetch
 
 NO_PAUSES = (0.0, 0.0)
@@ -25,6 +27,7 @@ class Repository:
         self.faults: dict[str, list[str]] = {}
         self.gets: Counter[str] = Counter()
         self.silent = False  # closes each connection without an answer
+        self.hangs = threading.Event()  # while it is set there are no answers
         repository = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -39,6 +42,8 @@ class Repository:
                 content = repository.files.get(self.path)
                 faults = repository.faults.get(self.path, []) if body else []
                 fault = faults.pop(0) if faults else ""
+                while repository.hangs.is_set():
+                    time.sleep(0.05)
                 if repository.silent:
                     return
                 if content is None or fault == "503":
@@ -75,6 +80,7 @@ def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
     thread = threading.Thread(target=repository.server.serve_forever, args=(0.05,))
     thread.start()
     yield repository
+    repository.hangs.clear()
     repository.server.shutdown()
     thread.join()
     repository.server.server_close()
@@ -150,6 +156,13 @@ def test_a_repository_that_does_not_answer_is_not_one_that_lacks_the_jars(reposi
     repository.silent = True
     with pytest.raises(JarsMissingError, match=r"4 of 4 jars could not be fetched .*check the network(.|\n)*Server access error"):
         fetch("jars", jars, *folders, pauses=NO_PAUSES)
+
+
+def test_a_repository_that_hangs_is_not_waited_for(repository, jars, folders, monkeypatch):
+    monkeypatch.setattr(ivy, "STALLED_S", 2.0)
+    repository.hangs.set()
+    with pytest.raises(JarsMissingError, match=r"check the network(.|\n)*nothing has arrived for 2 s"):
+        fetch("jars", jars, *folders, pauses=())
 
 
 def test_bytes_that_are_not_those_of_the_lock_are_not_kept(repository, jars, folders):
