@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from embedded.cache import cache_home, filled_once
@@ -81,6 +82,7 @@ def _compiled(sources: list[Path], classpath: list[Path]) -> Path:
         digest.update(str(jar).encode())
 
     def compile_into(folder: Path) -> None:
+        print(f"compiling {len(sources)} Java helpers (once)", file=sys.stderr, flush=True)
         command = [str(find_javac()), "-nowarn", "-proc:none", "-d", str(folder)]
         if classpath:
             command += ["-cp", os.pathsep.join(map(str, classpath))]
