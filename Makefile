@@ -1,4 +1,4 @@
-# Every target sets up what it needs: the virtual environment once, HBase's jars (cached in ~/.cache/walferry) once.
+# Every target sets up all that it needs before it begins: the virtual environment once, HBase's jars (cached in ~/.cache/walferry) once.
 SHELL := /bin/bash
 VENV := $(CURDIR)/.venv
 PYTHON := $(VENV)/bin/python
@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 
 export PATH := $(VENV)/bin:$(PATH)
 
-.PHONY: help venv jars lint test test-unit demo bench soak clean
+.PHONY: help python java venv jars lint test test-unit demo bench soak clean
 
 help:
 	@echo 'make demo       two real HBase clusters and Airflow: replicate, compare, look around (DEMO_ONCE=1 ends by itself)'
@@ -16,15 +16,20 @@ help:
 	@echo 'make soak       the tests that take long'
 	@echo 'make clean      remove the virtual environment and what was cached beside it'
 
+python:
+	@python3.11 -c '' 2>/dev/null || { echo 'Python 3.11 is missing: install it so that `python3.11` is on PATH' >&2; exit 1; }
+
+# Before the long downloads.
+java: python
+	@python3.11 -m embedded --check
+
 venv: $(INSTALLED)
 
-$(INSTALLED): requirements.lock
-	@python3.11 -c '' 2>/dev/null || { echo 'Python 3.11 is missing: install it so that `python3.11` is on PATH' >&2; exit 1; }
-	python3.11 -m venv --clear $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement requirements.lock
+$(INSTALLED): requirements.lock | python
+	@python3.11 -m embedded.venv $(VENV) requirements.lock
 	@touch $(INSTALLED)
 
-jars: venv
+jars: java venv
 	@$(PYTHON) -m embedded
 
 lint: venv
@@ -39,11 +44,13 @@ test: jars
 test-unit: venv
 	$(PYTHON) -m pytest -m 'not slow and not soak' tests/unit
 
-demo: jars
+demo: java venv
+	@$(PYTHON) -m embedded hbase-2
 	@$(PYTHON) -m demo
 
 bench: export PYTHONPATH := $(CURDIR)/plugins
-bench: jars
+bench: java venv
+	@$(PYTHON) -m embedded hbase-2 codecs
 	$(PYTHON) -m bench.wal_read
 	$(PYTHON) -m bench.replication
 	$(PYTHON) -m bench.recovered_queue

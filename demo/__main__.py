@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from demo import edits, outcome
-from demo.airflow_standalone import REPO, Airflow, AirflowError
+from demo.airflow_standalone import ENDED, REPO, Airflow, AirflowError
 from embedded.client import ClientJvm, JavaClient, JavaClientError
-from embedded.jars import JarsMissingError
+from embedded.ivy import JarsMissingError
 from embedded.java import JavaMissingError
 from embedded.processes import ClusterError
 from embedded.standalone import StandaloneCluster
@@ -107,7 +107,7 @@ def replicate(title: str, source: JavaClient, slave: JavaClient, airflow: Airflo
     """
     step(f"{title}: Airflow runs DAG {DAG}")
     say(f"triggered {airflow.trigger(DAG, {'peer': PEER})}")
-    runs = [run for run in airflow.await_runs(DAG) if run["dag_run_id"] not in known]
+    runs = [run for run in airflow.await_runs(DAG, lambda runs: tell(airflow, runs)) if run["dag_run_id"] not in known]
     for run in runs:
         say(f"{run['dag_run_id']}: {run['state']}")
     reports = [(run["run_type"], airflow.returned(DAG, run["dag_run_id"], "peer.report", 0)) for run in runs]
@@ -117,6 +117,14 @@ def replicate(title: str, source: JavaClient, slave: JavaClient, airflow: Airflo
     same, lines = outcome.compare(source, slave, edits.TABLES)
     say("\n".join(lines))
     return same and all(run["state"] == "success" for run in runs)
+
+
+def tell(airflow: Airflow, runs: list[dict[str, Any]]) -> None:
+    """What the runs that have not ended are doing."""
+    for run in runs:
+        if run["state"] not in ENDED:
+            tasks = [task["task_id"] for task in airflow.tasks(DAG, run["dag_run_id"]) if task["state"] in ("queued", "running")]
+            say(f"{run['dag_run_id']}: {run['state']}, now at {', '.join(tasks) or 'no task'}")
 
 
 def walferry(connection: str, *arguments: str) -> None:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ START_TIMEOUT_S = 300
 RUN_TIMEOUT_S = 600
 CALL_TIMEOUT_S = 30
 LOG_TAIL_LINES = 60
+TOLD_EVERY_S = 10
 TRIES = 5
 ENDED = ("success", "failed")
 
@@ -75,13 +76,20 @@ class Airflow:
         run = self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": dict(conf)})
         return str(run["dag_run_id"])
 
-    def await_runs(self, dag_id: str) -> list[dict[str, Any]]:
-        """Wait until no run is queued or running; returns all, which are `success` or `failed` then."""
+    def await_runs(self, dag_id: str, waiting: Callable[[list[dict[str, Any]]], None] | None = None) -> list[dict[str, Any]]:
+        """Wait until no run is queued or running; returns all, which are `success` or `failed` then.
+
+        `waiting` gets all runs now and then, while some have not ended.
+        """
+        told = time.monotonic()
         deadline = time.monotonic() + RUN_TIMEOUT_S
         while time.monotonic() < deadline:
             runs = self.runs(dag_id)
             if all(run["state"] in ENDED for run in runs):
                 return runs
+            if waiting is not None and time.monotonic() - told >= TOLD_EVERY_S:
+                waiting(runs)
+                told = time.monotonic()
             time.sleep(0.5)
         raise AirflowError(f"runs of {dag_id} did not end within {RUN_TIMEOUT_S} s; {self.log_tail()}")
 

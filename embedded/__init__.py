@@ -9,7 +9,10 @@ zookeeper.py    a ZooKeeper without HBase
 spark.py        the Spark job without Airflow
 client.py       HBase's own Java client, driven from Python
 wire.py         mutations and cells, as they go to the Java client and come back
-jars.py         HBase's jars from Maven Central, cached
+jars.py         HBase's jars from Maven Central, cached; jars.lock names them
+ivy.py          fetches jars, and tries again after a lost connection
+lock.py         writes jars.lock after a version has changed
+venv.py         the virtual environment, made with progress
 java.py         finding Java, compiling the helpers under java/
 cache.py        folders that are filled once, whole or not at all
 processes.py    JVMs that end with their parent, and bounded waits

@@ -1,49 +1,40 @@
 """HBase and everything it runs on (ZooKeeper, HDFS, the local MapReduce runner), as jars from Maven Central.
 
-Spark's own resolver fetches them, so nothing but Java and pyspark has to be installed. The jars of each release are kept under
-`~/.cache/walferry/jars-<hash of the coordinates>`.
+jars.lock names every jar with its digest; `python -m embedded.lock` writes it anew after a version was changed here.
+The jars of each set are kept under `~/.cache/walferry/jars-<hash of their lines>`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import re
-import shutil
-import subprocess
 import sys
-import sysconfig
-import tempfile
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from embedded.cache import cache_home, filled_once
-from embedded.java import find_java
+from embedded.ivy import Jar, JarsMissingError, fetch
 
 HBASE_VERSION = "2.6.1-hadoop3"
 HADOOP_VERSION = "3.3.5"
 CODECS_VERSION = "2.6.1"  # they are not there for Hadoop 3, and do not care
 HBASE_1_VERSION = "1.7.2"
-RESOLVE_TIMEOUT_S = 1800
-
-
-class JarsMissingError(RuntimeError):
-    """The jars could not be fetched."""
+LOCK = Path(__file__).parent / "jars.lock"
 
 
 @dataclass(frozen=True)
 class JarSet:
-    """A release of HBase with all it needs at run time; `excluded` are modules (group:name) to do without."""
+    """What is fetched together: `coordinates` with all they need at run time, without the `excluded` modules (group:name)."""
 
-    version: str
+    name: str
+    title: str
     coordinates: tuple[str, ...]
-    excluded: tuple[str, ...]
-    megabytes: int  # to download
+    excluded: tuple[str, ...] = ()
+    transitive: bool = True
 
 
 HBASE_2 = JarSet(
-    HBASE_VERSION,
+    "hbase-2",
+    f"HBase {HBASE_VERSION}",
     coordinates=(
         f"org.apache.hbase:hbase-mapreduce:{HBASE_VERSION}",
         "org.slf4j:slf4j-simple:1.7.36",
@@ -54,13 +45,13 @@ HBASE_2 = JarSet(
         f"org.apache.hadoop:hadoop-mapreduce-client-shuffle:{HADOOP_VERSION}",
     ),
     excluded=("org.slf4j:slf4j-reload4j",),  # one binding of slf4j is enough
-    megabytes=120,
 )
 HBASE_1 = JarSet(
-    HBASE_1_VERSION,
+    "hbase-1",
+    f"HBase {HBASE_1_VERSION}",
     coordinates=(
         f"org.apache.hbase:hbase-server:{HBASE_1_VERSION}",
-        # hbase-server depends on these, and yet Spark's resolver leaves them out unless they are named.
+        # hbase-server depends on these, and yet Ivy leaves them out unless they are named.
         f"org.apache.hbase:hbase-common:{HBASE_1_VERSION}",
         f"org.apache.hbase:hbase-hadoop-compat:{HBASE_1_VERSION}",
         f"org.apache.hbase:hbase-hadoop2-compat:{HBASE_1_VERSION}",
@@ -68,28 +59,56 @@ HBASE_1 = JarSet(
         f"org.apache.hbase:hbase-metrics-api:{HBASE_1_VERSION}",
     ),
     excluded=("jdk.tools:jdk.tools",),  # a part of old JDKs, in no repository
-    megabytes=60,
 )
-
-
-# HBase's own codecs for values in WALs, to be put on the class path beside HBASE_2.
+# HBase's own codecs for values in WALs, to be put on the class path beside HBASE_2, and the libraries that they call.
 CODECS = JarSet(
-    f"{CODECS_VERSION} (codecs)",
-    coordinates=tuple(f"org.apache.hbase:hbase-compression-{codec}:{CODECS_VERSION}" for codec in ("aircompressor", "zstd")),
-    excluded=("org.apache.hbase:hbase-common", "org.apache.hadoop:hadoop-common"),
-    megabytes=60,
+    "codecs",
+    f"HBase's codecs {CODECS_VERSION}",
+    coordinates=(
+        f"org.apache.hbase:hbase-compression-aircompressor:{CODECS_VERSION}",
+        f"org.apache.hbase:hbase-compression-zstd:{CODECS_VERSION}",
+        "io.airlift:aircompressor:0.27",
+        "com.github.luben:zstd-jni:1.5.5-2",
+    ),
+    transitive=False,  # the rest HBASE_2 has
 )
+JAR_SETS = {jars.name: jars for jars in (HBASE_2, HBASE_1, CODECS)}
 
 
 def hbase_classpath(jars: JarSet = HBASE_2) -> list[Path]:
-    """HBase's jars, fetched at the first call (a minute or two), sorted by name."""
-    digest = hashlib.sha256("\n".join(jars.coordinates + jars.excluded).encode()).hexdigest()[:16]
-    return sorted(filled_once(cache_home() / f"jars-{digest}", partial(_resolve_into, jars)).glob("*.jar"))
+    """HBase's jars, sorted by name; fetched (a minute or two) if set-up has not done that."""
+    return fetched(jars.title, locked(jars.name), cache_home())
 
 
 def codec_classpath() -> list[Path]:
     """HBase's codecs for LZ4, SNAPPY and ZSTD, without what they share with HBase."""
-    return [jar for jar in hbase_classpath(CODECS) if re.search("hbase-compression|aircompressor|zstd-jni", jar.name)]
+    return hbase_classpath(CODECS)
+
+
+def locked(name: str) -> list[Jar]:
+    """The jars of the set `name`, as jars.lock has them."""
+    lines = (line.strip() for line in LOCK.read_text(encoding="utf-8").splitlines())
+    sets: dict[str, list[Jar]] = {}
+    section: list[Jar] = []
+    for line in lines:
+        if line.startswith("["):
+            section = sets.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            section.append(Jar.parse(line))
+    return sets[name]
+
+
+def fetched(title: str, jars: list[Jar], cache: Path) -> list[Path]:
+    """`jars` as files in a folder of `cache`, fetched once, sorted by name."""
+    digest = hashlib.sha256("\n".join(f"{jar.coordinate} {jar.sha256}" for jar in jars).encode()).hexdigest()[:16]
+    folder = cache / f"jars-{digest}"
+
+    def fill(unfinished: Path) -> None:
+        megabytes = sum(jar.size for jar in jars) / 1e6
+        print(f"{title}: fetching {len(jars)} jars ({megabytes:.0f} MB, once)", file=sys.stderr, flush=True)
+        fetch(title, jars, unfinished, kept=cache / f"{folder.name}.arrived")
+
+    return sorted(filled_once(folder, fill).glob("*.jar"))
 
 
 def py4j_jar() -> Path:
@@ -100,31 +119,3 @@ def py4j_jar() -> Path:
     if not jars:
         raise JarsMissingError(f"no py4j jar in {Path(pyspark.__file__).parent / 'jars'}: install pyspark again")
     return jars[0]
-
-
-def _resolve_into(wanted: JarSet, folder: Path) -> None:
-    java = find_java()
-    scripts = sysconfig.get_path("scripts")
-    spark_submit = Path(scripts) / "spark-submit"
-    if not spark_submit.is_file():
-        raise JarsMissingError(f"spark-submit is missing in {scripts}: run `make venv`")
-    print(f"fetching HBase {wanted.version} and what it needs ({wanted.megabytes} MB, once)", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(prefix="walferry-ivy-") as ivy:
-        noop = Path(ivy) / "noop.py"
-        noop.write_text("")
-        command = [str(spark_submit), "--conf", f"spark.jars.ivy={ivy}", "--packages", ",".join(wanted.coordinates)]
-        command += ["--exclude-packages", ",".join(wanted.excluded), str(noop)]
-        # pyspark's launcher looks for `find-spark-home` and `python3` on PATH.
-        env = {**os.environ, "PATH": os.pathsep.join([scripts, str(java.parent), os.environ.get("PATH", "")])}
-        env["PYSPARK_PYTHON"] = sys.executable
-        done = subprocess.run(
-            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=RESOLVE_TIMEOUT_S, check=False
-        )
-        jars = list((Path(ivy) / "jars").glob("*.jar"))
-        if done.returncode != 0 or not any("org.apache.hbase_hbase-" in jar.name for jar in jars):
-            tail = "\n".join(done.stdout.splitlines()[-30:])
-            raise JarsMissingError(
-                f"the jars of HBase {wanted.version} could not be fetched from Maven Central, check the network:\n{tail}"
-            )
-        for jar in jars:
-            shutil.move(jar, folder / jar.name)

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from embedded.cache import cache_home, filled_once
@@ -48,6 +49,14 @@ def find_java() -> Path:
     return java
 
 
+def find_javac() -> Path:
+    """The `javac` beside `find_java()`; JavaMissingError when only a runtime is installed."""
+    javac = _find_tool("javac")
+    if javac is None:
+        raise JavaMissingError(f"javac is missing: {find_java()} is a runtime only; install the JDK or point JAVA_HOME at one")
+    return javac
+
+
 def jvm_options() -> list[str]:
     """The parts of the JDK that HBase and Hadoop reach into by reflection."""
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in JVM_OPENED]
@@ -73,12 +82,8 @@ def _compiled(sources: list[Path], classpath: list[Path]) -> Path:
         digest.update(str(jar).encode())
 
     def compile_into(folder: Path) -> None:
-        javac = _find_tool("javac")
-        if javac is None:
-            raise JavaMissingError(
-                f"javac is missing: {find_java()} is a runtime only; install the JDK or point JAVA_HOME at one"
-            )
-        command = [str(javac), "-nowarn", "-proc:none", "-d", str(folder)]
+        print(f"compiling {len(sources)} Java helpers (once)", file=sys.stderr, flush=True)
+        command = [str(find_javac()), "-nowarn", "-proc:none", "-d", str(folder)]
         if classpath:
             command += ["-cp", os.pathsep.join(map(str, classpath))]
         done = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, timeout=300, check=False)

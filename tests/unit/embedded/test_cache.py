@@ -34,7 +34,7 @@ def test_a_fill_that_fails_leaves_no_folder(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.lock"]
 
 
-def test_who_comes_second_waits_for_the_first(tmp_path):
+def test_who_comes_second_waits_for_the_first_and_says_so(tmp_path, capsys):
     begun, fills = threading.Event(), []
 
     def fill(folder: Path) -> None:
@@ -49,6 +49,7 @@ def test_who_comes_second_waits_for_the_first(tmp_path):
 
     assert (filled_once(tmp_path / "a", fill) / "file").exists()
     assert len(fills) == 1
+    assert capsys.readouterr().err == f"waiting for another process, which is filling {tmp_path / 'a'}\n"
     first.join(10)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded.java import JavaMissingError, find_java
+from embedded.java import JavaMissingError, find_java, find_javac
 
 
 @pytest.fixture
@@ -39,3 +39,9 @@ def test_an_old_java_is_named_with_its_version(java_home):
 def test_no_java_is_said_in_one_line(java_home):
     with pytest.raises(JavaMissingError, match=r"^Java is missing: install a JDK 17 or newer, or point JAVA_HOME at one$"):
         find_java()
+
+
+def test_a_runtime_without_a_compiler_is_named(java_home):
+    install(java_home, "17.0.15")
+    with pytest.raises(JavaMissingError, match=r"^javac is missing: .*/bin/java is a runtime only; install the JDK or"):
+        find_javac()

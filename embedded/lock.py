@@ -1,0 +1,58 @@
+"""`python -m embedded.lock` writes jars.lock: what Maven Central's POMs say the sets of `embedded.jars` need.
+
+Only for a changed version in `embedded.jars`; whoever sets up reads jars.lock, and no POM. It takes some minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from embedded.ivy import JarsMissingError, module_xml, run_ivy
+from embedded.jars import JAR_SETS, LOCK, JarSet
+
+HEADER = """\
+# The jars that `embedded` runs: group:name:version[:classifier], SHA-256, bytes. Written by `python -m embedded.lock`.
+"""
+
+
+def main() -> int:
+    sections = []
+    for jars in JAR_SETS.values():
+        print(f"{jars.title}: resolving", flush=True)
+        with tempfile.TemporaryDirectory(prefix="walferry-lock-") as folder:
+            sections.append("\n".join([f"[{jars.name}]", *_resolved(jars, Path(folder))]))
+    LOCK.write_text(f"{HEADER}\n" + "\n\n".join(sections) + "\n", encoding="utf-8")
+    return 0
+
+
+def _resolved(jars: JarSet, folder: Path) -> list[str]:
+    """The lines of `jars`. Ivy copies the jars to files whose names are what jars.lock has to say."""
+    pattern = f"{folder}/out/[organisation]:[artifact]:[revision](:[classifier])"
+    transitive = str(jars.transitive).lower()
+    dependencies = [
+        f"<dependency org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(version)} transitive='{transitive}' "
+        "conf='default->default'/>"
+        for group, name, version in (coordinate.split(":") for coordinate in jars.coordinates)
+    ]
+    excludes = [
+        f"<exclude org={quoteattr(group)} module={quoteattr(name)}/>"
+        for group, name in (module.split(":") for module in jars.excluded)
+    ]
+    log = folder / "ivy.log"
+    module = module_xml(jars.name, dependencies + excludes)
+    if run_ivy(module, folder / "cache", log=log, poms=True, arguments=("-retrieve", pattern)).wait() != 0:
+        raise JarsMissingError(f"{jars.title} could not be resolved:\n{log.read_text(errors='replace')[-3000:]}")
+    return [_line(path) for path in sorted((folder / "out").iterdir())]
+
+
+def _line(path: Path) -> str:
+    content = path.read_bytes()
+    return f"{path.name} {hashlib.sha256(content).hexdigest()} {len(content)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
