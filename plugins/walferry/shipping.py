@@ -89,12 +89,15 @@ class GroupJob:
 
 def ship_group(job: GroupJob) -> GroupSummary:
     """Ship all closed WALs of a group. What goes wrong with it is in the summary's status and error, never raised."""
+    connected_before = False
     while True:
         try:
             with connected(job.source.quorum) as zk:
+                connected_before = True
                 return _ship_group(job, zk)
         except PASSING as e:
-            if time.time() + RETRY_SECONDS >= job.deadline:
+            # An ensemble that this machine has never reached may be out of its reach for good.
+            if not connected_before or time.time() + RETRY_SECONDS >= job.deadline:
                 return GroupSummary(group=job.group, status=Status.FAILED, error=_text(e), passing=True)
             log.warning("WAL group %s of peer %s begins again where it is registered: %s", job.group, job.peer_id, _text(e))
             time.sleep(RETRY_SECONDS)

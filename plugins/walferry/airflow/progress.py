@@ -5,7 +5,6 @@ That its slave does not acknowledge anything is a warning there; all that Spark 
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,8 +21,6 @@ if TYPE_CHECKING:  # a DAG file imports this by way of the operator, and is pars
 LOOK_S = 3.0
 EVERY_S = 10.0  # between two lines about progress
 JOIN_S = 5.0
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -105,6 +102,7 @@ class ProgressLog:
         self._tell = tell
         self._warn = warn
         self._repeats = Repeats()
+        self._away = Repeats()
         self._next = 0.0
         self._told: Progress | None = None
         self._ended = threading.Event()
@@ -126,11 +124,13 @@ class ProgressLog:
             try:
                 with connected(self._source.quorum) as zk:
                     self._look(zk)
+                    self._away.reset()
                     while not self._ended.wait(LOOK_S):
                         self._look(zk)
                     self._look(zk)
             except ZkError as error:
-                log.debug("progress of peer %s: %s", self._peer, error)
+                if self._away.due():
+                    self._warn(f"peer {self._peer}: how far the job is cannot be told: {error}")
 
     def _look(self, zk: Any) -> None:
         from walferry.summary import read_run

@@ -191,7 +191,7 @@ def test_only_changes_of_the_job_s_own_groups_are_told_and_the_end_is(monkeypatc
         job.summaries = [group("a", 10, 1000, 1000), other]
     assert [text.partition(", ")[0] for text in told] == ["peer p: 0 of 10 WALs", "peer p: 5 of 10 WALs", "peer p: 10 of 10 WALs"]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("progress")]
-    assert warned == []
+    assert warned == ["peer p: how far the job is cannot be told: away"]
 
 
 SILENT: dict[str, Any] = {

@@ -44,8 +44,8 @@ class ShipWalsOperator(SparkSubmitOperator):
 
     Spark itself is set up through the connection `conn_id`, spark-defaults.conf, or `conf`.
     A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. One that came to its
-    end is not: what failed in it, say because the slave was down until the deadline, is for the next batch. Unless nothing is
-    wrong but that the source's ZooKeeper was away.
+    end is not: what failed in it, say because the slave was down until the deadline, is for the next batch. But if nothing is
+    wrong with the groups, and the source's ZooKeeper was away, the task is tried again.
 
     With `groups` only these WAL groups are shipped, say those of a dead server's queue. No next batch comes for such a queue, so
     another run that has it in hand is waited for, as long as the deadline says; and a job that its deadline has ended before it
