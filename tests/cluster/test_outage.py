@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +16,7 @@ from tests.cluster.walferry_runs import Shipping, WalTruth, await_progress, plan
 from walferry.lanes import LaneLimits
 from walferry.source import SourceCluster
 from walferry.summary import GroupSummary, Status, read_run
-from walferry.zk.client import SESSION_TIMEOUT_S, children, connect, connected, disconnect
+from walferry.zk.client import children, connect, connected, disconnect
 from walferry.zk.layout import OwnZNodes
 
 ROWS = 30_000  # of 1 kB: seconds of shipping
@@ -219,27 +217,6 @@ def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(
     assert not truth.unfinished
     assert sides.source.compare(table, sides.slave).same
     assert leases(sides.at, proxied_peer) == []
-
-
-@pytest.mark.soak
-def test_a_run_outlives_a_source_that_is_paused_for_longer_than_a_session(sides, proxied, proxied_peer, backlog):
-    """ZooKeeper and HBase in one process; HBase's own sessions there are longer."""
-    table, truth = backlog(proxied_peer, 6000)
-    proxied.sink.requests.speed = 200 << 10
-    before = positions(sides.at, proxied_peer)
-    with Shipping(sides.at, proxied_peer, roll_first=False, limits=SMALL, deadline=300) as shipping:
-        await_progress(sides.at, proxied_peer, before)
-        os.kill(sides.source_cluster.process.pid, signal.SIGSTOP)
-        try:
-            time.sleep(SESSION_TIMEOUT_S + 15)
-        finally:
-            os.kill(sides.source_cluster.process.pid, signal.SIGCONT)
-        proxied.sink.requests.speed = 20 << 20
-        summary = shipping.summary()
-    assert summary.status is Status.DONE, summary.error
-    truth.check()
-    assert not truth.unfinished
-    assert sides.source.compare(table, sides.slave).same
 
 
 @pytest.mark.parametrize("what", ["silent", "refusing"])
