@@ -118,8 +118,8 @@ class Slave:
             alive = dict(zip(servers, pool.map(self._answers_ping, servers), strict=True))
         for shipper in self._shippers:
             if shipper.calling is not None and not alive.get(shipper.calling, True):
-                log.warning("%s does not answer, and the deadline has passed: its call is ended", shipper.calling)
-                shipper.interrupt()
+                server = shipper.calling
+                shipper.interrupt(f"{server.host}:{server.port} took the call, and answers nothing else either within {PING_S:g} s")
 
     def _answers_ping(self, server: ServerName) -> bool:
         return answers(server, user=self._user, timeout=PING_S)

@@ -95,6 +95,7 @@ class Shipper:
         self._wait = wait or stop.wait
         self._answers = answers or Answers()
         self._connections: dict[ServerName, Connection] = {}
+        self._why: str | None = None  # a call was ended from here
         self.calling: ServerName | None = None  # that has a call of ours under way
         self._current: Connection | None = None
         self.failed_batches = 0
@@ -126,11 +127,11 @@ class Shipper:
                     if isinstance(e, RemoteError) and e.do_not_retry:
                         self._answers.answered()
                         raise
+                    last_error, self._why = self._why or str(e), None
                     if self._stop.is_set():
                         self._answers.given_up()
                     else:
-                        self._answers.failed(str(e))
-                    last_error = str(e)
+                        self._answers.failed(last_error)
                     if isinstance(e, RpcTimeout) and e.what == METHOD:
                         longest = max(self._retries.max_call_timeout_s, first_timeout or 0)
                         call_timeout = min(call_timeout + self._retries.call_timeout_s, longest)
@@ -140,8 +141,12 @@ class Shipper:
                 self._pause(failures, deadline, last_error)
             self._sinks.redraw()
 
-    def interrupt(self) -> None:
-        """From another thread, after setting `stop`: end a waiting `ship` now, with ShippingStopped."""
+    def interrupt(self, why: str | None = None) -> None:
+        """From another thread: end the call under way, so that it fails as `why` says.
+
+        With `stop` set that ends a waiting `ship` now, with ShippingStopped; after the deadline with SlaveUnreachable.
+        """
+        self._why = why
         connection = self._current
         if connection is not None:
             connection.interrupt()
