@@ -117,9 +117,9 @@ class Slave:
         with ThreadPoolExecutor(len(servers)) as pool:
             alive = dict(zip(servers, pool.map(self._answers_ping, servers), strict=True))
         for shipper in self._shippers:
-            if shipper.calling is not None and not alive.get(shipper.calling, True):
-                server = shipper.calling
-                shipper.interrupt(f"{server.host}:{server.port} took the call, and answers nothing else either within {PING_S:g} s")
+            server = shipper.calling
+            if server is not None and not alive.get(server, True):
+                shipper.interrupt(f"{server.host}:{server.port} took the call, and answers nothing else within {PING_S:g} s")
 
     def _answers_ping(self, server: ServerName) -> bool:
         return answers(server, user=self._user, timeout=PING_S)
