@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -23,8 +22,6 @@ from walferry.zk.cluster import cluster_id, live_servers
 from walferry.zk.errors import ConnectError
 from walferry.zk.layout import ZNodes
 from walferry.zk.peers import Peer
-
-log = logging.getLogger(__name__)
 
 CONNECT_SLEEP_S = 2.0
 FIRST_CONNECT_S = 5.0  # the next tries take longer: what is down is said soon, and a slow ensemble is reached all the same
