@@ -63,7 +63,8 @@ PARAMS = {
         minimum=10,
         maximum=86400,
         title="Deadline",
-        description="Seconds after which the Spark job stops reading and retrying. The rest stays queued for the next batch.",
+        description="Seconds from the Spark job's start after which it stops reading and retrying; a call that the slave is at "
+        "work on may still end. The rest stays queued for the next batch.",
     ),
     "broken_wals": BROKEN_WALS,
 }

@@ -25,6 +25,11 @@ class ZooKeeperServer:
         """Connect string, known before the start."""
         return f"127.0.0.1:{self._port}"
 
+    @property
+    def process(self) -> JavaProcess | None:
+        """Its JVM, once it was started."""
+        return self._process
+
     def start(self) -> None:
         """Start the server and wait until it answers; ClusterError with the end of the log if it does not."""
         if self._process is not None and self._process.alive:

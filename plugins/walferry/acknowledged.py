@@ -25,20 +25,22 @@ class Acknowledged:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[int, WalOffset] = {}
+        self._written: dict[int, int] = {}
         self._next_ticket = 0
         self._read = WalOffset(0, 0)
 
-    def take(self, first: WalOffset) -> int:
-        """A ticket for a shipment whose first entry begins at `first`."""
+    def take(self, first: WalOffset, written: int = 0) -> int:
+        """A ticket for a shipment whose first entry begins at `first`, and was written at `written` (ms since the epoch)."""
         with self._lock:
             self._next_ticket += 1
             self._open[self._next_ticket] = first
+            self._written[self._next_ticket] = written
             return self._next_ticket
 
     def close(self, ticket: int) -> None:
         """The shipment with this ticket has been acknowledged."""
         with self._lock:
-            del self._open[ticket]
+            del self._open[ticket], self._written[ticket]
 
     def read_to(self, offset: WalOffset) -> None:
         """All entries before `offset` have been filtered away or have tickets."""
@@ -49,3 +51,10 @@ class Acknowledged:
         """Everything before this offset is acknowledged or filtered away; WALs with a smaller number are done."""
         with self._lock:
             return min((self._read, *self._open.values()))
+
+    def next_written(self) -> int | None:
+        """When the first entry that was sent and is not acknowledged was written; None if all that was sent is."""
+        with self._lock:
+            if not self._open:
+                return None
+            return self._written[min(self._open, key=self._open.__getitem__)]

@@ -11,6 +11,7 @@ import numpy as np
 from walferry.filters import Kept
 from walferry.rules import Reason
 from walferry.shipment import Shipment
+from walferry.sinks.answers import Outage
 from walferry.summary import GroupSummary, Status
 from walferry.wal.reader import Window
 
@@ -25,11 +26,15 @@ class Counters:
         self._seconds_before = before.seconds
         self._cpu_before = before.cpuSeconds
         self._failed_before = before.failedBatches
-        self._summary = replace(before, status=Status.RUNNING, error=None, bytesDone=0)
+        self._summary = replace(before, status=Status.RUNNING, error=None, passing=False)
+        self.outage(None)
 
-    def begin(self, *, server: str, queue_id: str, queued: int, bytes_to_ship: int) -> None:
-        """What there is to do: `queued` WALs in the queue, of which closed ones hold `bytes_to_ship` after their positions."""
-        self._add(server=server, queue_id=queue_id, sizeOfLogQueue=queued, bytesToShip=bytes_to_ship)
+    def begin(self, *, slave: str, server: str, queue_id: str, queued: int, wals: int, bytes_to_ship: int) -> None:
+        """What there is to do: of `queued` WALs `wals` are closed, and hold `bytes_to_ship` behind their positions."""
+        self._add(
+            slave=slave, server=server, queue_id=queue_id, sizeOfLogQueue=queued,
+            logsLeft=wals, bytesToShip=bytes_to_ship, bytesDone=0,
+        )  # fmt: skip
 
     def read(self, window: Window, kept: Kept) -> None:
         """A window was read and its entries have gone to the lanes."""
@@ -90,6 +95,7 @@ class Counters:
                 uncleanlyClosedLogs=s.uncleanlyClosedLogs + (ignored is not None),
                 ignoredUncleanlyClosedLogContentsInBytes=s.ignoredUncleanlyClosedLogContentsInBytes + (ignored or 0),
                 sizeOfLogQueue=s.sizeOfLogQueue - 1,
+                logsLeft=s.logsLeft - 1,
             )
 
     def quarantined(self, skipped_bytes: int) -> None:
@@ -100,15 +106,33 @@ class Counters:
                 s, quarantinedLogs=s.quarantinedLogs + 1, skippedBytes=s.skippedBytes + skipped_bytes
             )
 
-    def end(self, status: Status, error: str | None = None) -> None:
-        """How it ended."""
-        self._add(status=status, error=error)
+    def next_to_replicate(self, written: int | None) -> None:
+        """When the oldest edit that is not shipped was written; None if there is none."""
+        self._add(timestampOfNextToReplicate=written)
+
+    def outage(self, outage: Outage | None) -> None:
+        """Whether the slave acknowledges nothing."""
+        if outage is None:
+            self._add(slaveSilentSince=None, slaveTries=0, slaveError=None)
+        else:
+            self._add(slaveSilentSince=int(outage.since * 1000), slaveTries=outage.tries, slaveError=outage.error)
+
+    def end(self, status: Status, error: str | None = None, *, passing: bool = False) -> None:
+        """How it ended; once it is done nothing is left, whatever was counted before an attempt was killed."""
+        self._add(status=status, error=error, passing=passing)
+        if status is Status.DONE:
+            self._add(logsLeft=0, bytesDone=self._summary.bytesToShip, timestampOfNextToReplicate=None)
 
     def summary(self) -> GroupSummary:
         """The counts as they are now."""
         with self._lock:
+            s = self._summary
+            lag = 0 if s.status is Status.DONE else None
+            if s.timestampOfNextToReplicate is not None:
+                lag = max(0, int(time.time() * 1000) - s.timestampOfNextToReplicate)
             return replace(
-                self._summary,
+                s,
+                replicationLag=lag,
                 seconds=round(self._seconds_before + time.monotonic() - self._started, 3),
                 cpuSeconds=round(self._cpu_before + time.process_time() - self._cpu, 3),
             )

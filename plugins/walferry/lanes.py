@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -134,7 +135,8 @@ class Lanes:
                 first = WalOffset(wal, window.entry_offset(part[0]))
                 if int(part[0]) in alone:
                     self._flush(lane)
-                    self._queue(lane, self._acknowledged.take(first), alone[int(part[0])])
+                    ticket = self._acknowledged.take(first, int(window.index.write_time[part[0]]))
+                    self._queue(lane, ticket, alone[int(part[0])])
                 else:
                     self._add(lane, first, window, kept, part)
 
@@ -162,9 +164,10 @@ class Lanes:
         return any(t.is_alive() for t in self._threads)
 
     def join(self, timeout: float) -> bool:
-        """Wait for the lanes to end, each at most `timeout` seconds; whether all did."""
+        """Wait for the lanes to end, at most `timeout` seconds; whether all did."""
+        give_up = time.monotonic() + timeout
         for thread in self._threads:
-            thread.join(timeout)
+            thread.join(max(0.0, give_up - time.monotonic()))
         return not self.running
 
     def _add(self, lane: int, first: WalOffset, window: Window, kept: Kept, part: Ints) -> None:
@@ -175,7 +178,7 @@ class Lanes:
             self._flush(lane)
             open_ = None
         if open_ is None:
-            open_ = self._open[lane] = _Open(self._acknowledged.take(first), [])
+            open_ = self._open[lane] = _Open(self._acknowledged.take(first, int(window.index.write_time[part[0]])), [])
         shipment = assemble(window, kept, part, self._mark)
         open_.parts.append(shipment)
         open_.size += size

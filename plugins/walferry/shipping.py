@@ -5,7 +5,8 @@
     this thread     registers the largest acknowledged offset, takes finished WALs out of the queue, keeps the summary
 
 A group is shipped under a lease; every write to its queue is fenced by it. Killed at any moment, the next try goes on from the
-registered position and ships again what was acknowledged after it.
+registered position and ships again what was acknowledged after it. So it does, within the run's deadline, after the source's
+ZooKeeper was away for so long that the session has ended, and the lease with it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functools import partial
 
 import numpy as np
 from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionClosedError, SessionExpiredError
 
 from walferry.acknowledged import Acknowledged, WalOffset
 from walferry.broken_wals import (
@@ -29,14 +31,16 @@ from walferry.broken_wals import (
     to_be_quarantined,
 )
 from walferry.bulk_loads import BulkLoadRefused, HFileSource, take_bulk_loads
-from walferry.closedness import CLOSE_TIMEOUT_S, await_closed
+from walferry.closedness import CLOSE_TIMEOUT_S, WalNotClosed, await_closed
 from walferry.counters import Counters
 from walferry.filters import filter_window, uuid_field
 from walferry.hfiles import HFileSender
+from walferry.lag import first_written
 from walferry.lanes import LANES_OF_A_GROUP, LaneLimits, Lanes, Stopped
 from walferry.plan import Candidate, GroupCandidates, candidates
 from walferry.rules import FilterRules
 from walferry.shipment import Shipment
+from walferry.sinks.answers import Repeats
 from walferry.sinks.replicate import ShippingStopped, SlaveUnreachable
 from walferry.slave import Slave
 from walferry.source import SourceCluster, VisibilityLabels
@@ -46,12 +50,12 @@ from walferry.visibility import LabelFilter, LabelsRefused
 from walferry.wal.errors import WalCorruptError, WalError, WalPositionError, WalTruncatedError
 from walferry.wal.header import TAIL_BYTES, trailer_start
 from walferry.wal.reader import Window, read_windows
-from walferry.zk.client import SESSION_TIMEOUT_S, connected
+from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_S, connected
 from walferry.zk.cluster import cluster_id, visibility_labels
-from walferry.zk.errors import LastWal, LeaseHeld, PeerError
+from walferry.zk.errors import ConnectError, LastWal, LeaseHeld, LeaseLost, PeerError
 from walferry.zk.layout import ZNodes
 from walferry.zk.lease import Lease, acquire
-from walferry.zk.peers import check_shippable, read_peer
+from walferry.zk.peers import Peer, check_shippable, read_peer
 from walferry.zk.queues import read_queues
 
 log = logging.getLogger(__name__)
@@ -62,6 +66,10 @@ PUBLISH_SECONDS = 2.0  # between two summaries
 SPLIT_TIMEOUT_S = 300.0  # until the master, which may have much to do after a crash, has fenced a dead server off its WALs
 RELOCATIONS = 5  # times that a WAL may move while it is being opened and read
 JOIN_SECONDS = 10.0  # for threads that were told to stop
+RETRY_SECONDS = 2.0  # before a group begins again in a new session
+LATE_SECONDS = 2.0  # between two looks, after the deadline, at whether the slave works on the calls under way
+# With the source's ZooKeeper, or with the lease that went with a session of ours: nothing is wrong with the group.
+PASSING = (ConnectError, LeaseLost, SessionExpiredError, ConnectionClosedError, *OUTCOME_UNKNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +81,7 @@ class GroupJob:
     group: str
     run_id: str
     holder: str  # who holds the lease, for people: run, host, process
-    deadline: float  # seconds since the epoch; then reading stops and retries end
+    deadline: float  # seconds since the epoch; then reading stops, retries end, and calls of a silent slave do
     lanes: int = LANES_OF_A_GROUP
     sink_ratio: float = 0.1
     broken_wals: BrokenWals = BrokenWals.STOP
@@ -82,29 +90,43 @@ class GroupJob:
 
 def ship_group(job: GroupJob) -> GroupSummary:
     """Ship all closed WALs of a group. What goes wrong with it is in the summary's status and error, never raised."""
-    try:
-        with connected(job.source.quorum) as zk:
-            return _ship_group(job, zk)
-    except Exception as e:  # the group's own failures are dealt with: this is its ZooKeeper, and the other groups go on
-        log.exception("WAL group %s of peer %s", job.group, job.peer_id)
-        return GroupSummary(group=job.group, status=Status.FAILED, error=_text(e))
+    connected_before = False
+    while True:
+        try:
+            with connected(job.source.quorum) as zk:
+                connected_before = True
+                return _ship_group(job, zk)
+        except PASSING as e:
+            # An ensemble that this machine has never reached may be out of its reach for good.
+            if not connected_before or time.time() + RETRY_SECONDS >= job.deadline:
+                return GroupSummary(group=job.group, status=Status.FAILED, error=_text(e), passing=True)
+            log.warning("WAL group %s of peer %s begins again where it is registered: %s", job.group, job.peer_id, _text(e))
+            time.sleep(RETRY_SECONDS)
+        except Exception as e:  # the group's own failures are dealt with, and the other groups go on
+            log.exception("WAL group %s of peer %s", job.group, job.peer_id)
+            return GroupSummary(group=job.group, status=Status.FAILED, error=_text(e))
 
 
 def _ship_group(job: GroupJob, zk: KazooClient) -> GroupSummary:
     nodes = job.source.nodes
     before = read_group(zk, job.source, job.peer_id, job.run_id, job.group)
     counters = Counters(before or GroupSummary(group=job.group))
-    lease = None
+    lease, ended = None, False
     try:
         lease = _acquire(zk, nodes, job)
         _GroupShipping(job, zk, nodes, lease, counters).run()
     except LeaseHeld as e:
         counters.end(Status.HELD, str(e))
+    except PASSING as e:
+        ended = True  # the lease goes with the session
+        if time.time() + RETRY_SECONDS < job.deadline:
+            raise
+        counters.end(Status.FAILED, _text(e), passing=True)
     except Exception as e:
         log.exception("WAL group %s of peer %s", job.group, job.peer_id)
         counters.end(Status.FAILED, _text(e))
     finally:
-        if lease:
+        if lease and not ended:
             lease.release()
     summary = counters.summary()
     if lease or before is None:  # else its holder, an attempt of the same run, writes it
@@ -155,17 +177,30 @@ class _GroupShipping:
         self._error: BaseException | None = None
         self._late = False
         self._stop = threading.Event()
+        self._slave: Slave | None = None
+        self._say_again = Repeats()
+        self._written = 0  # of the last entry read, or of the first one to read
 
     def run(self) -> None:
         """Ship; the outcome is in the counters. Raises what stops the whole group."""
+        try:
+            self._run()
+        finally:
+            self._note()
+
+    def _run(self) -> None:
         peer = read_peer(self._zk, self._nodes, self._job.peer_id)
         check_shippable(peer)
         found = [g for g in candidates(read_queues(self._zk, self._nodes, peer.id)) if g.group == self._job.group]
         if not found or not found[0].wals:
             self._counters.end(Status.DONE)
             return
-        self._begin(found[0])
-        with Slave(peer.slave, self._job.sink_ratio, self._deadline, user=self._job.source.user, stop=self._stop) as slave:
+        self._begin(peer, found[0])
+        self._slave = Slave(
+            peer, self._job.sink_ratio, self._deadline,
+            user=self._job.source.user, stop=self._stop, on_failure=self._on_unreachable,
+        )  # fmt: skip
+        with self._slave as slave:
             source_id = cluster_id(self._zk, self._nodes)
             rules = FilterRules.of_peer(peer, source_id, slave.id)
             if rules.slave_id == source_id:
@@ -193,20 +228,48 @@ class _GroupShipping:
             raise self._error
         self._counters.end(Status.DEADLINE if self._late else Status.DONE)
 
-    def _begin(self, found: GroupCandidates) -> None:
+    def _begin(self, peer: Peer, found: GroupCandidates) -> None:
         self._wals = found.wals
         locations = [self._store.locate(w.queued.name, w.dead_servers) for w in self._wals]
         self._sizes = [at.size if at else 0 for at in locations]
         left = self._bytes_done(WalOffset(len(self._wals), 0))
-        self._counters.begin(server=found.server, queue_id=found.queue_id, queued=found.queued, bytes_to_ship=left)
+        self._counters.begin(
+            slave=str(peer.slave), server=found.server, queue_id=found.queue_id, queued=found.queued,
+            wals=len(self._wals), bytes_to_ship=left,
+        )  # fmt: skip
         self._publish()
 
+    def _on_unreachable(self) -> None:
+        """The slave's ZooKeeper was not reached, so nothing is being read: how old the first edit is has to be looked up."""
+        self._written = self._written or first_written(self._store, self._wals, self._keys)
+        self._publish()
+
+    def _note(self) -> None:
+        """Let the counters know of the slave, and of the oldest edit that is not shipped."""
+        if self._slave:
+            outage = self._slave.answers.outage
+            self._counters.retried(self._slave.failed_batches)
+            self._counters.outage(outage)
+            if outage is None:
+                self._say_again.reset()
+            elif self._say_again.due():
+                log.warning("the slave of peer %s acknowledges nothing: %s", self._job.peer_id, outage.error or "no answer")
+        safe = self._acknowledged.safe()
+        if safe.wal < len(self._wals):
+            # What was written to a file was so after the file got its name.
+            unread = max(self._written, self._wals[safe.wal].queued.name.timestamp)
+            self._counters.next_to_replicate(self._acknowledged.next_written() or unread)
+
     def _publish(self) -> None:
+        self._note()
         write_group(self._zk, self._job.source, self._job.peer_id, self._job.run_id, self._counters.summary())
 
     def _supervise(self, reader: threading.Thread, lanes: Lanes, slave: Slave) -> None:
-        """Register positions and publish summaries until reader and lanes have ended."""
-        registered = published = time.monotonic()
+        """Register positions and publish summaries until reader and lanes have ended.
+
+        After the deadline the lanes have only the calls under way, and those only as long as the slave is there.
+        """
+        registered = published = late = time.monotonic()
         while reader.is_alive() or lanes.running:
             time.sleep(TICK_SECONDS)
             now = time.monotonic()
@@ -215,9 +278,10 @@ class _GroupShipping:
                 self._register()
             if now - published >= PUBLISH_SECONDS:
                 published = now
-                self._counters.retried(slave.failed_batches)
                 self._publish()
-        self._counters.retried(slave.failed_batches)
+            if now > self._deadline and now - late >= LATE_SECONDS:
+                slave.interrupt_unanswered()
+                late = time.monotonic()
         self._register()
 
     def _ship(self, ship: Callable[..., object], shipment: Shipment) -> None:
@@ -279,7 +343,13 @@ class _GroupShipping:
         position = wal.queued.position
         self._acknowledged.read_to(WalOffset(number, position))
         for relocation in range(RELOCATIONS + 1):
-            location = await_closed(self._store, wal.queued.name, wal.dead_servers, timeout_s=self._close_timeout(wal))
+            timeout = self._close_timeout(wal)
+            try:
+                location = await_closed(self._store, wal.queued.name, wal.dead_servers, timeout_s=timeout)
+            except WalNotClosed:
+                if timeout < CLOSE_TIMEOUT_S:  # it had not the time
+                    return False
+                raise
             try:
                 return self._read_file(number, wal, location, position, lanes, rules)
             except FileNotFoundError:
@@ -290,8 +360,8 @@ class _GroupShipping:
         raise AssertionError("the loop returns or raises")
 
     def _close_timeout(self, wal: Candidate) -> float:
-        left = self._deadline - time.monotonic()
-        return CLOSE_TIMEOUT_S if wal.live else max(CLOSE_TIMEOUT_S, min(SPLIT_TIMEOUT_S, left))
+        left = max(0.0, self._deadline - time.monotonic())
+        return min(left, CLOSE_TIMEOUT_S if wal.live else SPLIT_TIMEOUT_S)
 
     def _read_file(
         self, number: int, wal: Candidate, location: WalLocation, position: int, lanes: Lanes, rules: FilterRules
@@ -326,6 +396,7 @@ class _GroupShipping:
         lanes.dispatch(window, kept, number, take_bulk_loads(window, kept, rules, self._job.source, path))
         self._counters.read(window, kept)
         self._ends[number] = int(window.next_positions[-1])
+        self._written = int(window.index.write_time[-1])
         self._acknowledged.read_to(WalOffset(number, self._ends[number]))
 
     def _register(self) -> None:

@@ -53,6 +53,7 @@ class GroupSummary:
     queue_id: str = ""
     status: Status = Status.RUNNING
     error: str | None = None
+    passing: bool = False  # whether what failed may go better at once: the source's ZooKeeper was away
     shippedBatches: int = 0  # shipments acknowledged
     shippedOps: int = 0  # row mutations in them, as HBase counts
     shippedCells: int = 0
@@ -70,10 +71,17 @@ class GroupSummary:
     quarantinedLogs: int = 0  # among the completed ones those that were broken, and given up from there on
     skippedBytes: int = 0  # of these
     sizeOfLogQueue: int = 0  # WALs still queued, the open one of a live server among them
+    logsLeft: int = 0  # closed WALs that the attempt has found and that have not left the queue
     bytesToShip: int = 0  # of closed WALs when the attempt began, from the positions on
     bytesDone: int = 0  # of these, acknowledged or filtered
     timestampOfLastShippedOp: int | None = None  # write time of the last edit shipped; None: none was
     ageOfLastShippedOp: int | None = None  # ms from its write to its acknowledgement
+    timestampOfNextToReplicate: int | None = None  # write time of the oldest edit not shipped, or earlier; None: none is left
+    replicationLag: int | None = None  # ms since then, when this was written; 0: no closed WAL is left; None: not known
+    slave: str = ""  # the peer's cluster key
+    slaveSilentSince: int | None = None  # since when it acknowledges nothing; None: it does, or is asked nothing
+    slaveTries: int = 0  # that have failed since then
+    slaveError: str | None = None  # why the last of them has
     seconds: float = 0.0
     cpuSeconds: float = 0.0  # of the Spark task's own process, while it shipped this group
 

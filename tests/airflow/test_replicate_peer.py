@@ -170,6 +170,16 @@ def test_a_job_in_which_a_queue_failed_is_left_to_the_next_batch(run, cluster):
     assert len(cluster.commands) == 1
 
 
+def test_a_job_whose_source_zookeeper_was_away_is_submitted_again_unless_something_else_is_wrong_too(run, cluster):
+    away = GroupSummary(group="g1", status=Status.FAILED, error="the lease on WAL group g1 is lost", passing=True)
+    cluster.left, cluster.job_fails = [away], 1
+    assert run().tries["peer.ship", "p"] == 2
+    assert len(cluster.commands) == 2
+    cluster.commands.clear()
+    cluster.left = [away, GroupSummary(group="g2", status=Status.FAILED, error="table t does not exist")]
+    assert run().tries["peer.ship", "p"] == 1
+
+
 def test_a_job_that_was_killed_is_submitted_again_although_a_queue_had_failed(run, cluster):
     cluster.left = [GroupSummary(group="g1"), GroupSummary(group="g2", status=Status.FAILED, error="table t does not exist")]
     cluster.job_fails = 1

@@ -14,6 +14,7 @@ import pytest
 
 from embedded.client import GLOBAL, LOCAL, JavaClient
 from embedded.processes import free_port
+from tests.cluster.proxy import proxied_slave
 
 from .conftest import Run
 
@@ -139,3 +140,29 @@ def test_a_peer_that_is_not_walferry_s_is_left_alone(replicate_peer, source, sta
         assert stranger not in everyone.reports
     finally:
         source.remove_peer(stranger)
+
+
+def test_a_slave_that_is_away_is_a_warning_in_the_log_and_its_lag_is_in_the_report(
+    replicate_peer, source, slave, table, standalone_pair, unique, capfd
+):
+    away = unique("away")
+    with proxied_slave(standalone_pair.slave.address) as proxied:
+        source.add_managed_peer(away, proxied.cluster_key)
+        try:
+            source.put_many(table, 10, ["f:a"])
+            proxied.zookeeper.cut()
+            proxied.sink.cut()
+            failed = replicate_peer(peer=away, deadline=20)
+        finally:
+            source.remove_peer(away)
+    assert failed.state == "failed"
+    (reason,) = failed.reports[away]["failures"]
+    assert f"check the cluster key of peer {away}, {proxied.cluster_key}" in reason
+    (shown,) = failed.reports[away]["groups"]
+    assert shown["ageOfLastShippedOp"] is None
+    assert 0 < shown["replicationLag"] < 300_000
+    warnings = [line for line in "".join(capfd.readouterr()).splitlines() if "has acknowledged nothing since" in line]
+    (warning,) = warnings  # soon, and not at each look
+    assert "warning" in warning.lower()
+    assert f"slave {proxied.cluster_key} has acknowledged nothing since" in warning
+    assert "The backlog is kept" in warning

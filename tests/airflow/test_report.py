@@ -72,8 +72,8 @@ def test_an_edit_that_was_never_shipped_has_no_age():
     never = GroupSummary(group="g2", status=Status.DONE, ageOfLastShippedOp=None)
     just_now = GroupSummary(group="g3", status=Status.DONE, ageOfLastShippedOp=0)
     lines = report.as_text("p", PLAN, [], [never, just_now]).splitlines()
-    assert lines[3].split()[-2] == "-"
-    assert lines[4].split()[-2] == "0:00:00"
+    assert lines[3].split()[-3] == "-"
+    assert lines[4].split()[-3] == "0:00:00"
     assert report.as_dict("p", PLAN, [], [never])["totals"]["ageOfLastShippedOp"] is None
 
 
@@ -101,3 +101,17 @@ def test_a_report_of_very_many_groups_stays_small_and_shows_the_failed_ones():
 
 def test_what_was_swept_is_told():
     assert "3 WALs without edits" in report.as_text("p", {**PLAN, "groups": 0, "swept": 3}, [], [])
+
+
+def test_the_lag_is_there_when_nothing_was_shipped():
+    stuck = GroupSummary(
+        group="g2", status=Status.FAILED, error="no",
+        timestampOfNextToReplicate=5_000, replicationLag=3_600_000, slaveSilentSince=6_000,
+    )  # fmt: skip
+    older = GroupSummary(group="g3", status=Status.DEADLINE, timestampOfNextToReplicate=4_000, replicationLag=3_601_000)
+    lines = report.as_text("p", PLAN, [], [stuck, older, SHIPPED]).splitlines()
+    assert lines[1].split()[-2] == "replicationLag"
+    assert [line.split()[-2] for line in lines[3:6]] == ["1:00:00", "-", "1:00:01"]
+    pushed = report.as_dict("p", PLAN, [], [stuck, older, SHIPPED])
+    assert (pushed["totals"]["replicationLag"], pushed["totals"]["timestampOfNextToReplicate"]) == (3_601_000, 4_000)
+    assert pushed["groups"][0]["slaveSilentSince"] == 6_000

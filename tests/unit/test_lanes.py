@@ -102,14 +102,28 @@ class Observed(Acknowledged):
         super().__init__()
         self.seen: list[WalOffset] = []
 
-    def take(self, first: WalOffset) -> int:
-        ticket = super().take(first)
+    def take(self, first: WalOffset, written: int = 0) -> int:
+        ticket = super().take(first, written)
         self.seen.append(self.safe())
         return ticket
 
     def close(self, ticket: int) -> None:
         super().close(ticket)
         self.seen.append(self.safe())
+
+
+def test_the_oldest_entry_that_is_not_acknowledged_is_known_by_its_write_time():
+    sinks = Sinks(gate=False)
+    run = Run(sinks.ship, 1, LaneLimits(shipment_bytes=300))
+    run.dispatch(window(50, 1))
+    assert run.acknowledged.next_written() == 0  # as the window's write times count from 0
+    shipped = []
+    run.lanes._on_acknowledged = lambda shipment: shipped.append((shipment.last_write_time, run.acknowledged.next_written()))
+    sinks.gate.set()
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert [later for _, later in shipped[1:]] == [last + 1 for last, _ in shipped[:-1]]
+    assert run.acknowledged.next_written() is None
 
 
 def test_while_a_window_is_handed_out_lane_by_lane_nothing_of_it_is_safe():

@@ -1,18 +1,82 @@
-"""What the reader hands to the lanes of a window in which some entries stop it."""
+"""What the reader hands to the lanes when entries stop it, and which errors of an attempt begin a group again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.unit.test_bulk_loads import OFF, load
 from tests.unit.test_filters import RULES, entry, put, window_of
 from tests.unit.test_visibility import SECRET, cell
+from walferry import shipping
 from walferry.bulk_loads import BulkLoadRefused
-from walferry.shipping import _GroupShipping
-from walferry.source import VisibilityLabels
+from walferry.shipping import GroupJob, _GroupShipping, ship_group
+from walferry.source import SourceCluster, VisibilityLabels
+from walferry.summary import GroupSummary, Status
 from walferry.visibility import LabelFilter, LabelsRefused
+from walferry.zk.errors import ConnectError, LeaseLost
+
+SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")
+DONE = GroupSummary(group="g", status=Status.DONE)
+LOST = LeaseLost("p", "g", "the ZooKeeper session ended")
+TRY_S = 7.0  # that each attempt takes
+
+
+@pytest.fixture
+def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupSummary, float]]:
+    """`ship(*attempts)` → the summary, and when it was there; each attempt raises or returns what is given."""
+    now = [1000.0]
+
+    def ship(*attempts: Any, reached: bool = True, deadline: float = 1060.0) -> tuple[GroupSummary, float]:
+        left = list(attempts)
+
+        @contextmanager
+        def connected(quorum: str) -> Iterator[None]:
+            if not reached:
+                raise ConnectError("no ZooKeeper server answered")
+            yield
+
+        def attempt(job: GroupJob, zk: object) -> GroupSummary:
+            now[0] += TRY_S
+            what = left.pop(0) if len(left) > 1 else left[0]
+            if isinstance(what, Exception):
+                raise what
+            return what
+
+        monkeypatch.setattr(shipping, "connected", connected)
+        monkeypatch.setattr(shipping, "_ship_group", attempt)
+        monkeypatch.setattr(shipping.time, "time", lambda: now[0])
+        monkeypatch.setattr(shipping.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+        job = GroupJob(source=SOURCE, peer_id="p", group="g", run_id="r", holder="h", deadline=deadline)
+        return ship_group(job), now[0]
+
+    return ship
+
+
+def test_a_lost_lease_and_an_ensemble_that_goes_away_are_begun_again(ship):
+    assert ship(LOST, ConnectError("away"), DONE)[0] == DONE
+
+
+def test_one_that_stays_away_is_given_up_at_the_deadline_as_something_that_passes(ship):
+    summary, ended = ship(ConnectError("away"))
+    assert (summary.status, summary.error, summary.passing) == (Status.FAILED, "away", True)
+    assert ended < 1060 + TRY_S
+
+
+def test_one_that_was_never_reached_is_given_up_at_once(ship):
+    summary, ended = ship(DONE, reached=False)
+    assert (summary.status, summary.passing) == (Status.FAILED, True)
+    assert ended == 1000
+
+
+def test_what_is_wrong_with_the_group_itself_ends_it(ship):
+    summary, ended = ship(ValueError("broken"), DONE)
+    assert (summary.status, summary.passing) == (Status.FAILED, False)
+    assert ended == 1000 + TRY_S
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,12 @@ import pytest
 from kazoo.handlers.threading import KazooTimeoutError
 
 from embedded.zookeeper import ZooKeeperServer
+from tests.cluster.proxy import proxied_zookeeper
 from walferry.zk import client
-from walferry.zk.client import children, connect, connected, disconnect, read, read_all
-from walferry.zk.errors import ConnectError
+from walferry.zk.client import Whose, children, connect, connected, disconnect, read, read_all
+from walferry.zk.cluster import cluster_id
+from walferry.zk.errors import ClusterError, ConnectError
+from walferry.zk.layout import ZNodes
 
 
 def test_an_ensemble_that_is_not_there_is_named() -> None:
@@ -56,6 +59,43 @@ def test_a_server_that_accepts_and_says_nothing_is_named() -> None:
         quorum = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ConnectError, match=quorum):
             connect(quorum, timeout=2, session_timeout=2)
+
+
+def test_an_ensemble_that_is_not_there_is_named_with_whose_it_is_and_what_to_check() -> None:
+    with pytest.raises(ConnectError, match="the source cluster: check host and port of its connection"):
+        connect("127.0.0.1:1", timeout=0.1)
+    slave = Whose("the slave of peer 2", "the cluster key of peer 2", "the cluster key of peer 2")
+    with pytest.raises(ConnectError, match="the slave of peer 2: check the cluster key of peer 2 and") as raised:
+        connect("127.0.0.1:1", timeout=0.1, whose=slave)
+    assert "connection" not in str(raised.value)
+
+
+def test_a_call_to_a_slave_that_goes_away_names_the_slave(tmp_path: Path) -> None:
+    slave = Whose("the slave of peer 2", "the cluster key of peer 2", "the cluster key of peer 2")
+    with ZooKeeperServer(tmp_path) as server:
+        zk = connect(server.quorum, call_timeout=1, whose=slave)
+        with pytest.raises(ClusterError, match=r"no HBase cluster has started under /hbase\. Check the cluster key of peer 2"):
+            cluster_id(zk, ZNodes())
+        server.stop()
+        with pytest.raises(ConnectError, match="of the slave of peer 2 at 127"):
+            read(zk, "/a")
+        disconnect(zk)
+
+
+def test_a_silent_ensemble_is_left_long_before_a_session_would_end(zookeeper: ZooKeeperServer) -> None:
+    before = set(threading.enumerate())
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        started = time.monotonic()
+        with pytest.raises(ConnectError):
+            connect(f"127.0.0.1:{silent.getsockname()[1]}", timeout=1, session_timeout=300)
+        assert time.monotonic() - started < 60
+    with proxied_zookeeper(zookeeper.quorum) as proxy:
+        zk = connect(f"127.0.0.1:{proxy.port}", session_timeout=300)
+        proxy.answers.hold()
+        started = time.monotonic()
+        disconnect(zk)
+        assert time.monotonic() - started < 60
+    assert not [thread for thread in set(threading.enumerate()) - before if "kazoo" in thread.name.lower()]
 
 
 def test_a_call_ends_when_the_ensemble_goes_away_and_works_when_it_is_back(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # the DAG file names BatchFailed, and is parsed without kazoo
     from walferry.summary import GroupSummary
 
 # GroupSummary's own names, which are those of HBase's metrics.
+AGES = ("ageOfLastShippedOp", "replicationLag")
 COLUMNS = (
     "shippedBatches",
     "shippedOps",
@@ -19,8 +20,9 @@ COLUMNS = (
     "logEditsFiltered",
     "completedLogs",
     "sizeOfLogQueue",
-    "ageOfLastShippedOp",
+    *AGES,
 )
+FIGURES = (*COLUMNS, "timestampOfNextToReplicate", "slaveSilentSince")  # of a group, for Airflow
 TOTALS = (
     "shippedBatches",
     "failedBatches",
@@ -83,7 +85,7 @@ def as_dict(
         "failures": list(reasons[:MAX_GROUPS]),
         "planned": plan,
         "totals": totals_of(summaries),
-        "groups": [{"group": s.group, "status": str(s.status), **{c: _value(s, c) for c in COLUMNS}} for s in shown],
+        "groups": [{"group": s.group, "status": str(s.status), **{c: _value(s, c) for c in FIGURES}} for s in shown],
         "groups_left_out": len(summaries) - len(shown),
     }
 
@@ -134,20 +136,22 @@ def totals_of(summaries: Sequence[GroupSummary]) -> dict[str, Any]:
     for s in summaries:
         by_reason.update(s.logEditsFiltered)
     totals: dict[str, Any] = {c: sum(_value(s, c) or 0 for s in summaries) for c in (*TOTALS, *TOTALS_OF_QUEUES)}
-    ages = [s.ageOfLastShippedOp for s in summaries if s.ageOfLastShippedOp is not None]
+    ages = {c: [age for s in summaries if (age := getattr(s, c)) is not None] for c in AGES}
+    oldest = [s.timestampOfNextToReplicate for s in summaries if s.timestampOfNextToReplicate is not None]
     return {
         **totals,
         "logEditsFiltered": sum(by_reason.values()),
         "filteredByReason": dict(by_reason),
-        "ageOfLastShippedOp": max(ages) if ages else None,
+        **{c: max(found) if found else None for c, found in ages.items()},
+        "timestampOfNextToReplicate": min(oldest) if oldest else None,
     }
 
 
 def as_cell(column: str, value: int | None) -> str:
     """A figure as a table shows it."""
     if value is None:
-        return "-"  # never shipped, which is not an age of 0
-    if column == "ageOfLastShippedOp":
+        return "-"  # never shipped, or not known, which is not an age of 0
+    if column in AGES:
         return str(timedelta(seconds=value // 1000))
     return f"{value:,}"
 

@@ -86,8 +86,11 @@ class Connection:
         cell_block: Sequence[Buffer] = (),
         *,
         timeout: float | None = None,
+        connect_timeout: float | None = None,
     ) -> M:
         """Send one request and wait for its answer, at most `timeout` seconds in all (None: the connection's).
+
+        `connect_timeout`: seconds of them for connecting, if that comes first, where the connection's are too many.
 
         `param` is a message, or one already encoded, whole or in pieces. Raises an RpcError; unless it is a RemoteError
         or RequestTooLarge, nobody can say whether the server executed the request.
@@ -98,7 +101,7 @@ class Connection:
         request = codec.encode_request(self._call_id, method, encoded, cell_block, timeout_ms=max(1, int(seconds * 1000)))
         deadline = time.monotonic() + seconds
         try:
-            sock = self._connected(deadline)
+            sock = self._connected(deadline, min(self._connect_timeout, connect_timeout or self._connect_timeout))
             self._send(sock, request, deadline)
             result = self._receive(sock, deadline)
             return parse_message(response_type, result.message)
@@ -128,16 +131,16 @@ class Connection:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
 
-    def _connected(self, deadline: float) -> socket.socket:
+    def _connected(self, deadline: float, connect_timeout: float) -> socket.socket:
         if self._socket is not None and _has_input(self._socket):
             self.close()  # between calls a server has nothing to say but that it closed the connection
         if self._socket is None:
-            self._socket = self._connect(deadline)
+            self._socket = self._connect(deadline, connect_timeout)
             self._parser = codec.ResponseParser()
         return self._socket
 
-    def _connect(self, deadline: float) -> socket.socket:
-        seconds = min(self._connect_timeout, _remaining(deadline))
+    def _connect(self, deadline: float, connect_timeout: float) -> socket.socket:
+        seconds = min(connect_timeout, _remaining(deadline))
         try:
             sock = socket.create_connection(self._address, timeout=seconds)
         except TimeoutError as e:

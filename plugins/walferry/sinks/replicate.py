@@ -18,10 +18,12 @@ from walferry.rpc.admin import SERVICE
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, Buffer
 from walferry.rpc.connection import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, Connection
 from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcTimeout
+from walferry.sinks.answers import SILENCE_S, Answers
 from walferry.sinks.manager import NoSinks, SinkManager
 from walferry.wal.names import ServerName
 
 METHOD = "ReplicateWALEntry"
+LAST_CONNECT_S = 2.0  # for connecting, at least, when the deadline is near
 _log = logging.getLogger(__name__)
 
 
@@ -69,6 +71,7 @@ class Shipper:
     """Ships to `slave` (a name for messages, e.g. its cluster key) over connections of its own: one shipper a lane.
 
     `stop`, once set, ends sleeps; `interrupt` ends the call under way too. `wait(seconds)` sleeps and says whether to stop.
+    `answers` is told of each try.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class Shipper:
         stop: threading.Event,
         user: str | None = None,
         retries: Retries | None = None,
+        answers: Answers | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
@@ -89,7 +93,10 @@ class Shipper:
         self._retries = retries or Retries()
         self._clock = clock
         self._wait = wait or stop.wait
+        self._answers = answers or Answers()
         self._connections: dict[ServerName, Connection] = {}
+        self._why: str | None = None  # a call was ended from here
+        self.calling: ServerName | None = None  # that has a call of ours under way
         self._current: Connection | None = None
         self.failed_batches = 0
 
@@ -112,19 +119,34 @@ class Shipper:
                     raise SlaveUnreachable(self._slave, tries, last_error)
                 tries += 1
                 try:
-                    return self._try(shipment, call_timeout if tries == 1 else min(left, call_timeout))
+                    self._answers.trying(first_timeout or SILENCE_S)
+                    server = self._try(shipment, call_timeout if tries == 1 else min(left, call_timeout), left)
+                    self._answers.answered()
+                    return server
                 except (NoSinks, ConnectionFailed, RpcTimeout, RemoteError) as e:
                     if isinstance(e, RemoteError) and e.do_not_retry:
+                        self._answers.answered()
                         raise
-                    last_error = str(e)
+                    last_error, self._why = self._why or str(e), None
+                    if self._stop.is_set():
+                        self._answers.given_up()
+                    else:
+                        self._answers.failed(last_error)
                     if isinstance(e, RpcTimeout) and e.what == METHOD:
                         longest = max(self._retries.max_call_timeout_s, first_timeout or 0)
                         call_timeout = min(call_timeout + self._retries.call_timeout_s, longest)
+                except BaseException:
+                    self._answers.given_up()
+                    raise
                 self._pause(failures, deadline, last_error)
             self._sinks.redraw()
 
-    def interrupt(self) -> None:
-        """From another thread, after setting `stop`: end a waiting `ship` now, with ShippingStopped."""
+    def interrupt(self, why: str | None = None) -> None:
+        """From another thread: end the call under way, so that it fails as `why` says.
+
+        With `stop` set that ends a waiting `ship` now, with ShippingStopped; after the deadline with SlaveUnreachable.
+        """
+        self._why = why
         connection = self._current
         if connection is not None:
             connection.interrupt()
@@ -135,16 +157,20 @@ class Shipper:
             connection.close()
         self._connections.clear()
 
-    def _try(self, shipment: Shipment, timeout: float) -> ServerName:
+    def _try(self, shipment: Shipment, timeout: float, left: float) -> ServerName:
+        """The time beyond the deadline, in `left` seconds, is for a server that works on the call, not for finding one."""
         server = self._sinks.choose()
-        self._current = connection = self._connection(server)
+        self._current, self.calling = self._connection(server), server
+        connecting = max(left, LAST_CONNECT_S)
         try:
-            connection.call(METHOD, shipment.entries, ReplicateWALEntryResponse, shipment.cells, timeout=timeout)
+            self._current.call(
+                METHOD, shipment.entries, ReplicateWALEntryResponse, shipment.cells, timeout=timeout, connect_timeout=connecting
+            )
         except (ConnectionFailed, RpcTimeout, RemoteError):
             self._sinks.report_bad(server)
             raise
         finally:
-            self._current = None
+            self._current = self.calling = None
         self._sinks.report_good(server)
         return server
 
@@ -165,7 +191,7 @@ class Shipper:
     def _pause(self, failures: int, deadline: float, last_error: str) -> None:
         self.failed_batches += 1
         seconds = max(0.0, min(self._retries.sleep_s * failures, deadline - self._clock()))
-        _log.warning("a shipment to %s failed, trying again in %.1f s: %s", self._slave, seconds, last_error)
+        _log.info("a shipment to %s failed, trying again in %.1f s: %s", self._slave, seconds, last_error)
         if self._wait(seconds):
             raise ShippingStopped(
                 f"told to stop while a shipment to {self._slave} was not acknowledged; the last error: {last_error}"

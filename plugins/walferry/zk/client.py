@@ -4,7 +4,10 @@ kazoo's synchronous calls wait for an answer without bound: while a client tries
 ensemble is away. Here each answer is waited for `call_timeout` seconds at most, and reads are tried again over a lost connection.
 """
 
+import contextlib
 import logging
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,6 +43,7 @@ TCP_TIMEOUT_S = 4.0  # for each server: the next one is tried while the first is
 FIRST_LOOK_S = 2.0  # a healthy ensemble has taken the connection by then
 UNREACHABLE_S = 5.0  # for how long a server may refuse connections because it is just starting
 CALL_TIMEOUT_S = 30.0
+CLOSE_S = 2.0  # for an ensemble to take note of a session's end
 PIPELINED_READS = 256
 
 # The request may or may not have been carried out, or may be so later, when this session reconnects.
@@ -55,16 +59,45 @@ class _BoundedResult(AsyncResult):  # type: ignore[misc]  # kazoo has no types
         return super().get(block, self._handler.call_timeout if timeout is None else timeout)
 
 
+@dataclass(frozen=True)
+class Whose:
+    """Whose ensemble a client talks to, and what to check if it is not there or not that cluster's: for messages."""
+
+    name: str
+    check: str
+    check_parent: str
+
+
+SOURCE = Whose(
+    "the source cluster",
+    "host and port of its connection (hbase_source, unless the run names another)",
+    "quorum and znode_parent (zookeeper.znode.parent)",
+)
+
+
 class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    def __init__(self, call_timeout: float) -> None:
+    def __init__(self, call_timeout: float, whose: Whose) -> None:
         super().__init__()
         self.call_timeout = call_timeout
+        self.whose = whose
+        self._socket: Any = None
+        self._hung_up = False
 
     def async_result(self) -> _BoundedResult:
         return _BoundedResult(self)
 
     def create_connection(self, *args: Any, timeout: float, **kwargs: Any) -> Any:
-        return super().create_connection(*args, timeout=min(timeout, TCP_TIMEOUT_S), **kwargs)
+        if self._hung_up:
+            raise ConnectionError("this client is being closed")
+        self._socket = super().create_connection(*args, timeout=min(timeout, TCP_TIMEOUT_S), **kwargs)
+        return self._socket
+
+    def hang_up(self) -> None:
+        """Let what waits for the server wait no more: it gets nothing, and no other connection."""
+        self._hung_up = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
 
 
 def connect(
@@ -72,6 +105,7 @@ def connect(
     timeout: float = CONNECT_TIMEOUT_S,
     session_timeout: float = SESSION_TIMEOUT_S,
     call_timeout: float = CALL_TIMEOUT_S,
+    whose: Whose = SOURCE,
 ) -> KazooClient:
     """A started client of the ensemble "host:port,host:port"; all times in seconds. `disconnect` ends it.
 
@@ -80,25 +114,25 @@ def connect(
     zk = KazooClient(
         hosts=quorum,
         timeout=session_timeout,
-        handler=_BoundedHandler(call_timeout),
+        handler=_BoundedHandler(call_timeout, whose),
         logger=_kazoo_log,
         connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0),
         command_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0, deadline=call_timeout),
     )
-    try:
-        _start(zk, quorum, timeout)
-    except (KazooTimeoutError, WriterNotClosedException) as error:
+    why = _start(zk, timeout)
+    if not zk.connected:
+        disconnect(zk)
+        what = f"can be reached: {why}" if why else f"answered within {timeout:.3g} s"
         raise ConnectError(
-            f"no ZooKeeper server of {quorum} answered within {timeout:g} s; check host and port of the connection and that the "
-            "ensemble is up"
-        ) from error
+            f"no ZooKeeper server of {quorum} {what}. It is the ensemble of {whose.name}: check {whose.check} and that it is up"
+        )
     return zk
 
 
-def _start(zk: KazooClient, quorum: str, timeout: float) -> None:
+def _start(zk: KazooClient, timeout: float) -> str | None:
     """Connect as KazooClient.start does, which tries an unknown host for the whole `timeout`: here that is given up earlier.
 
-    Raises ConnectError, KazooTimeoutError, WriterNotClosedException.
+    Returns why no server can be reached, as far as that is known; the caller looks whether the client is connected.
     """
     began = time.monotonic()
     live = zk.start_async()
@@ -110,22 +144,21 @@ def _start(zk: KazooClient, quorum: str, timeout: float) -> None:
         live.wait(1.0)
     if why is None:
         live.wait(max(0.0, began + timeout - time.monotonic()))
-    if zk.connected:
-        return
-    zk.stop()
-    zk.close()
-    if why:
-        raise ConnectError(f"no ZooKeeper server of {quorum} can be reached: {why}")
-    raise KazooTimeoutError("Connection time-out")
+    return why
 
 
 def disconnect(zk: KazooClient) -> None:
-    """End the session and its threads, also when the ensemble is away."""
+    """End the session and its threads, also when the ensemble is away or silent: kazoo would wait for it as long as a session."""
+    hang_up = threading.Timer(CLOSE_S if zk.connected else 0, zk.handler.hang_up)
+    hang_up.start()
     try:
         zk.stop()
         zk.close()
     except WriterNotClosedException:
         log.warning("a connection to ZooKeeper at %s hangs; its thread ends with the connection", hosts(zk))
+    finally:
+        hang_up.cancel()
+        hang_up.join()
 
 
 @contextmanager
@@ -143,13 +176,18 @@ def retried(zk: KazooClient, call: Callable[P, T], *args: P.args, **kwargs: P.kw
     try:
         result: T = zk.retry(call, *args, **kwargs)
     except (*OUTCOME_UNKNOWN, RetryFailedError, ConnectionClosedError) as error:
-        raise ConnectError(f"ZooKeeper at {hosts(zk)} does not answer ({type(error).__name__})") from error
+        raise ConnectError(f"ZooKeeper of {whose(zk).name} at {hosts(zk)} does not answer ({type(error).__name__})") from error
     return result
 
 
 def hosts(zk: KazooClient) -> str:
     """The ensemble's servers as in the quorum string."""
     return ",".join(f"{host}:{port}" for host, port in zk.hosts)
+
+
+def whose(zk: KazooClient) -> Whose:
+    """Whose ensemble it is, as `connect` was told."""
+    return getattr(zk.handler, "whose", SOURCE)
 
 
 class ZNode(NamedTuple):

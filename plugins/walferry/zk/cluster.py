@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from kazoo.client import KazooClient
 
 from walferry.wal.names import ServerName
-from walferry.zk.client import Watch, children, hosts, read
+from walferry.zk.client import Watch, children, hosts, read, whose
 from walferry.zk.errors import ClusterError, StorageError, ZNodeValueError
 from walferry.zk.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
 from walferry.zk.values import decode_cluster_id, decode_labels, decode_master
@@ -18,7 +18,7 @@ def cluster_id(zk: KazooClient, nodes: ZNodes) -> uuid.UUID:
     if found is None:
         raise ClusterError(
             f"{nodes.hbaseid} is not there on {hosts(zk)}: no HBase cluster has started under {nodes.base}. "
-            "Check quorum and znode_parent (zookeeper.znode.parent)"
+            f"Check {whose(zk).check_parent}"
         )
     return decode_cluster_id(found.value, nodes.hbaseid)
 
@@ -30,7 +30,7 @@ def live_servers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> 
     """
     names = children(zk, nodes.rs, watch)
     if names is None:
-        raise ClusterError(f"{nodes.rs} is not there on {hosts(zk)}: check quorum and znode_parent (zookeeper.znode.parent)")
+        raise ClusterError(f"{nodes.rs} is not there on {hosts(zk)}: check {whose(zk).check_parent}")
     try:
         return frozenset(map(ServerName.parse, names))
     except ValueError as error:

@@ -24,7 +24,7 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, ConnectionClosedError, NodeExistsError, NoNodeError, SessionExpiredError
 from kazoo.protocol.states import KazooState
 
-from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, children, commit, hosts, read, retried
+from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, children, commit, hosts, read, retried, whose
 from walferry.zk.errors import ConnectError, ZkError
 
 ACQUIRE_TRIES = 50  # each time somebody else has acquired and released in between
@@ -120,7 +120,8 @@ class Hold:
             except OUTCOME_UNKNOWN as error:
                 maybe_before = True
                 if time.monotonic() > give_up:
-                    raise ConnectError(f"ZooKeeper at {hosts(self._zk)} has not answered for {PATIENCE_S:g} s") from error
+                    where = f"ZooKeeper of {whose(self._zk).name} at {hosts(self._zk)}"
+                    raise ConnectError(f"{where} has not answered for {PATIENCE_S:g} s") from error
                 self.lost.wait(RETRY_S)
                 continue
             if refusal is None:

@@ -10,6 +10,7 @@ from tests.unit.rpc.fake_server import FakeServer, answer, exception, raw
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.rpc.errors import RequestTooLarge, TableNotFound
+from walferry.sinks.answers import Answers
 from walferry.sinks.manager import SinkManager
 from walferry.sinks.replicate import Retries, Shipper, ShippingStopped, SlaveUnreachable
 from walferry.wal.names import ServerName
@@ -44,13 +45,14 @@ def name(server: FakeServer) -> ServerName:
     return ServerName(server.host, server.port, 1)
 
 
-def shipper(*servers: ServerName, time: Time, list_servers=None, stop: threading.Event | None = None, **retries) -> Shipper:
+def shipper(*servers: ServerName, time: Time, list_servers=None, stop=None, answers=None, **retries) -> Shipper:
     manager = SinkManager(list_servers or (lambda: servers), 1.0, random.Random(7), clock=time.clock)
     return Shipper(
         "slave:2181:/hbase",
         manager,
         stop=stop or threading.Event(),
         retries=Retries(**retries),
+        answers=answers,
         clock=time.clock,
         wait=time.wait,
         user="u",
@@ -218,6 +220,48 @@ def test_a_shipment_over_the_request_limit_is_refused_before_anything_is_sent():
             ship.ship(Shipment(cells=(memoryview(bytes(128 << 20)),) * 2), deadline=2000)
         assert ship.failed_batches == 0
     assert server.requests == []
+
+
+def test_near_the_deadline_the_time_beyond_it_is_not_spent_on_connecting(monkeypatch):
+    timeouts = []
+
+    def connect(address, timeout):
+        timeouts.append(timeout)
+        raise TimeoutError
+
+    monkeypatch.setattr("walferry.rpc.connection.socket.create_connection", connect)
+    with pytest.raises(SlaveUnreachable):
+        shipper(ServerName("s", 1, 1), time=Time()).ship(Shipment(), deadline=1000.5)
+    assert timeouts == [2.0]
+
+
+def test_the_answers_are_told_of_each_try():
+    time = Time()
+    answers = Answers(time.clock)
+    with FakeServer(fake_server.hang_up, fake_server.hang_up, fake_server.hang_up, answer) as server:
+        ship = shipper(name(server), time=time, answers=answers)
+        wait, outages = ship._wait, []
+
+        def note(seconds: float) -> bool:
+            outages.append(answers.outage)
+            return wait(seconds)
+
+        ship._wait = note
+        ship.ship(Shipment(), deadline=2000)
+        ship.close()
+    assert outages[0] is outages[1] is None  # a second is no outage
+    assert (outages[2].since, outages[2].tries) == (1000.0, 3)
+    assert "closed the connection" in outages[2].error
+    assert answers.outage is None
+
+
+def test_a_refusal_is_an_answer():
+    time, missing = Time(), exception("org.apache.hadoop.hbase.TableNotFoundException", "'ns:t1'", do_not_retry=True)
+    answers = Answers(time.clock)
+    with FakeServer(missing) as server, pytest.raises(TableNotFound):
+        shipper(name(server), time=time, answers=answers).ship(Shipment(), deadline=2000)
+    time.now += 100
+    assert answers.outage is None
 
 
 def test_being_told_to_stop_ends_the_sleeps():

@@ -125,7 +125,9 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("codec", "how"), FORMS)
-@pytest.mark.parametrize("follows", [b"\0", b"\0" * 4, b"\0" * 8, b"next", gzip.compress(b"", mtime=0), PLAIN_FRAME.compress(b"")])
+@pytest.mark.parametrize(
+    "follows", [b"\0", b"\0" * 4, b"\0" * 8, b"next", gzip.compress(b"", mtime=0), PLAIN_FRAME.compress(b"")]
+)
 @pytest.mark.parametrize("alone", [True, False])
 def test_bytes_that_follow_a_value_are_an_error(codec: int, how: str, follows: bytes, alone: bool) -> None:
     some = [b"value %d " % i * 20 for i in range(1 if alone else 5)]

@@ -36,6 +36,7 @@ BROKEN_WALS = Param(
 )
 # Before its report a recovery may have other queues to drain, or to wait for, and each may take the longest deadline, 7 days.
 KEPT_S = 8 * 86400
+MAX_ERROR_CHARS = 2000
 STARTUP_S = 120  # what a job may take beside its deadline: Spark's start, the last answers of the slave, the summaries
 
 
@@ -45,7 +46,8 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
     `deadline`, `broken_wals` and `source_conn_id` are the run's parameters of these names, unless they are given. No text of any
     field is rendered. Spark itself is set up through the connection `conn_id`, spark-defaults.conf, or `conf`.
     A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. One that came to its
-    end is not: what failed in it, say because the slave was down until the deadline, is for the next batch.
+    end is not: what failed in it, say because the slave was down until the deadline, is for the next batch. But if nothing is
+    wrong with the groups, and the source's ZooKeeper was away, the task is tried again.
 
     With `groups` only these WAL groups are shipped, say those of a dead server's queue. No next batch comes for such a queue, so
     another run that has it in hand is waited for, as long as the deadline says; and a job that its deadline has ended before it
@@ -104,7 +106,7 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
         free = self._await_free(source)
         before = self._summaries(source)
         try:
-            with ProgressLog(source, self.peer, self.plan, self.groups, self.log.info):
+            with ProgressLog(source, self.peer, self.plan, self.groups, self.log.info, self.log.warning):
                 super().execute(context)
         except AirflowException as e:
             failed = _failed_groups(before, self._summaries(source))
@@ -112,6 +114,8 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
                 raise  # it was killed or could not start: try again
             if self.groups and free and all(s.status == "held" for s in failed):  # somebody was faster: wait again
                 raise AirflowException("; ".join(s.error or s.group for s in failed)) from e
+            if all(s.passing for s in failed):  # the source's ZooKeeper was away until the deadline: try again
+                raise AirflowException("; ".join(sorted({s.error or s.group for s in failed}))[:MAX_ERROR_CHARS]) from e
             raise AirflowFailException(f"peer {self.peer}: {len(failed)} WAL groups were not shipped, see the report") from e
         if self.groups:
             self._check_in_time(before, self._summaries(source))
