@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -42,8 +42,15 @@ from walferry.slave import Slave
 from walferry.source import SourceCluster
 from walferry.storage import WalLocation, WalStore
 from walferry.summary import GroupSummary, Status, read_group, write_group
-from walferry.wal.errors import WalCorruptError, WalError, WalPositionError, WalTruncatedError
-from walferry.wal.header import TAIL_BYTES, trailer_start
+from walferry.wal.errors import (
+    WalCorruptError,
+    WalError,
+    WalOverrunError,
+    WalPositionError,
+    WalTruncatedError,
+    WalUnclosedError,
+)
+from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
 from walferry.wal.reader import Window, read_windows
 from walferry.zk.client import SESSION_TIMEOUT_S, connected
 from walferry.zk.cluster import cluster_id
@@ -59,7 +66,7 @@ TICK_SECONDS = 0.1
 REGISTER_SECONDS = 0.5  # between two registrations of the position
 PUBLISH_SECONDS = 2.0  # between two summaries
 SPLIT_TIMEOUT_S = 300.0  # until the master, which may have much to do after a crash, has fenced a dead server off its WALs
-RELOCATIONS = 5  # times that a WAL may move while it is being opened and read
+RELOCATIONS = 5  # times that a WAL may move, or turn out not to be closed, while it is being opened and read
 JOIN_SECONDS = 10.0  # for threads that were told to stop
 
 
@@ -254,7 +261,8 @@ class _GroupShipping:
         try:
             return self._read_wal(number, wal, lanes, rules)
         except WalError as e:
-            if isinstance(e, WalTruncatedError) and ends_with_its_whole_entries(self._job.broken_wals, live=wal.live):
+            may_end_here = ends_with_its_whole_entries(self._job.broken_wals, live=wal.live)
+            if may_end_here and isinstance(e, self._torn_errors(number, wal)):
                 log.warning("%s at byte %d: ends here, the %d bytes that follow are no whole entry", e.path, e.offset, e.have)
                 self._unclean[number] = e.have
                 return True
@@ -263,6 +271,11 @@ class _GroupShipping:
                 raise
             self._quarantine(folder, number, wal, e)
             return True
+
+    def _torn_errors(self, number: int, wal: Candidate) -> tuple[type[WalTruncatedError | WalOverrunError], ...]:
+        """What reading raises for an entry that its server's death cut off; in the newest WAL it may end like a trailer."""
+        last_of_dead = not wal.live and number == len(self._wals) - 1
+        return (WalTruncatedError, WalOverrunError) if last_of_dead else (WalTruncatedError,)
 
     def _quarantine(self, folder: str, number: int, wal: Candidate, error: WalError) -> None:
         location = await_closed(self._store, wal.queued.name, wal.dead_servers)
@@ -275,16 +288,21 @@ class _GroupShipping:
     def _read_wal(self, number: int, wal: Candidate, lanes: Lanes, rules: FilterRules) -> bool:
         """Read one WAL to its end, wherever it is moved meanwhile; False if the deadline came first."""
         position = wal.queued.position
+        not_trailers: set[int] = set()  # lengths of the file at which its last bytes only look like a trailer
         self._acknowledged.read_to(WalOffset(number, position))
         for relocation in range(RELOCATIONS + 1):
-            location = await_closed(self._store, wal.queued.name, wal.dead_servers, timeout_s=self._close_timeout(wal))
+            location = await_closed(
+                self._store, wal.queued.name, wal.dead_servers, not_trailers, timeout_s=self._close_timeout(wal)
+            )
             try:
-                return self._read_file(number, wal, location, position, lanes, rules)
-            except FileNotFoundError:
+                return self._read_file(number, location, position, not_trailers, lanes, rules)
+            except (FileNotFoundError, WalUnclosedError) as e:
                 if relocation == RELOCATIONS:
                     raise
                 position = self._ends.get(number, position)
-                log.info("%s has moved; looking for it again", location.url)
+                if isinstance(e, WalUnclosedError):
+                    not_trailers.add(e.offset + len(EMPTY_TRAILER))
+                log.info("%s; looking for it again", e if isinstance(e, WalUnclosedError) else f"{location.url} has moved")
         raise AssertionError("the loop returns or raises")
 
     def _close_timeout(self, wal: Candidate) -> float:
@@ -292,7 +310,13 @@ class _GroupShipping:
         return CLOSE_TIMEOUT_S if wal.live else max(CLOSE_TIMEOUT_S, min(SPLIT_TIMEOUT_S, left))
 
     def _read_file(
-        self, number: int, wal: Candidate, location: WalLocation, position: int, lanes: Lanes, rules: FilterRules
+        self,
+        number: int,
+        location: WalLocation,
+        position: int,
+        not_trailers: Collection[int],
+        lanes: Lanes,
+        rules: FilterRules,
     ) -> bool:
         if location.size == 0:  # the server died before it wrote the header
             if position:
@@ -300,9 +324,13 @@ class _GroupShipping:
             self._unclean[number] = 0
             return True
         with self._store.open(location) as file:
-            if trailer_start(file.read_at(max(0, file.size - TAIL_BYTES), TAIL_BYTES), file.size) is None:
+            tail = file.read_at(max(0, file.size - len(EMPTY_TRAILER)), len(EMPTY_TRAILER))
+            clean = ends_like_closed(tail, file.size) and file.size not in not_trailers
+            if not clean:
                 self._unclean[number] = 0
-            windows = read_windows(file, location.url, position, partial_tail="error", unwrap_key=self._keys)
+            windows = read_windows(
+                file, location.url, position, partial_tail="error", unwrap_key=self._keys, trailer_required=clean
+            )
             for window in windows:
                 if time.monotonic() > self._deadline:
                     return False

@@ -28,7 +28,18 @@ class WalCorruptError(WalError):
 
 
 class WalOverrunError(WalCorruptError):
-    """The entry at `offset` goes on where the entries of the file must have ended."""
+    """The entry at `offset` goes on where a trailer seems to begin; `have` bytes of the file are there from `offset` on."""
+
+    def __init__(self, path: str, offset: int, reason: str, have: int) -> None:
+        super().__init__(path, offset, reason)
+        self.args = (path, offset, reason, have)  # so that the error can be pickled, as Spark does
+        self.have = have
+
+
+class WalUnclosedError(WalError):
+    """A file whose last bytes, at `offset`, look like a trailer and are none: by them it is not closed."""
+
+    advice = "It stays queued: wait until HBase has closed or archived it, or has begun to split its server's WALs"
 
 
 class WalTruncatedError(WalError):
