@@ -45,8 +45,8 @@ from walferry.summary import GroupSummary, Status, read_group, write_group
 from walferry.wal.errors import (
     WalCorruptError,
     WalError,
-    WalOverrunError,
     WalPositionError,
+    WalTornError,
     WalTruncatedError,
     WalUnclosedError,
 )
@@ -272,10 +272,10 @@ class _GroupShipping:
             self._quarantine(folder, number, wal, e)
             return True
 
-    def _torn_errors(self, number: int, wal: Candidate) -> tuple[type[WalTruncatedError | WalOverrunError], ...]:
+    def _torn_errors(self, number: int, wal: Candidate) -> tuple[type[WalTruncatedError | WalTornError], ...]:
         """What reading raises for an entry that its server's death cut off; in the newest WAL it may end like a trailer."""
         last_of_dead = not wal.live and number == len(self._wals) - 1
-        return (WalTruncatedError, WalOverrunError) if last_of_dead else (WalTruncatedError,)
+        return (WalTruncatedError, WalTornError) if last_of_dead else (WalTruncatedError,)
 
     def _quarantine(self, folder: str, number: int, wal: Candidate, error: WalError) -> None:
         location = await_closed(self._store, wal.queued.name, wal.dead_servers)

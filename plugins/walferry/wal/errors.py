@@ -28,7 +28,14 @@ class WalCorruptError(WalError):
 
 
 class WalOverrunError(WalCorruptError):
-    """The entry at `offset` goes on where a trailer seems to begin; `have` bytes of the file are there from `offset` on."""
+    """The entry at `offset` goes on where the entries of the file must have ended."""
+
+
+class WalTornError(WalOverrunError):
+    """The entry at `offset` goes on beyond the file, which ends like a trailer: it was cut off, or its lengths are damaged.
+
+    `have` bytes of the file are there from `offset` on.
+    """
 
     def __init__(self, path: str, offset: int, reason: str, have: int) -> None:
         super().__init__(path, offset, reason)

@@ -20,6 +20,7 @@ from walferry.wal.errors import (
     WalKeyError,
     WalOverrunError,
     WalPositionError,
+    WalTornError,
     WalTruncatedError,
     WalUnclosedError,
 )
@@ -154,7 +155,7 @@ def read_windows(
     unclosed = "the file ends here as a closed one does, but these bytes are part of an entry"
     try:
         closed = yield from windows
-    except (WalTruncatedError, WalOverrunError) as e:
+    except (WalTruncatedError, WalTornError) as e:
         raise WalUnclosedError(path, file.size - len(EMPTY_TRAILER), f"{unclosed}, the one at byte {e.offset}") from e
     if not closed:
         raise WalUnclosedError(path, file.size - len(EMPTY_TRAILER), unclosed)
@@ -236,6 +237,8 @@ def _expanded_windows(
                 rest = pos + expander.consumed
                 if e.offset == rest and not expander.inside and _is_end(file, path, rest, bounds):
                     return rest == bounds.trailer
+                if bounds.trailer is not None and expander.entry_start < bounds.trailer <= e.offset:
+                    raise _overrun(path, expander.entry_start, bounds.trailer) from e
                 raise
             if expanded is None:
                 break
@@ -310,7 +313,7 @@ def _without_overrun(windows: Iterable[Window], path: str, bounds: _Range) -> It
         sound = window.until(trailer)
         if len(sound.index):
             yield sound
-        raise _overrun(path, window.entry_offset(-1), trailer, bounds.end)
+        raise _overrun(path, window.entry_offset(-1), trailer)
 
 
 def _stage(header: Header, path: str, unwrap_key: UnwrapKey | None) -> _Stage:
@@ -369,19 +372,27 @@ def _error(file: RandomAccess, path: str, part: _Part, bounds: _Range, keys: tor
     """What stopped the reading of a window."""
     if part.problem is not None:
         offset, reason = part.problem
+        if bounds.trailer is not None and part.consumed < bounds.trailer <= offset:  # no cell begins like a trailer
+            return _overrun(path, part.consumed, bounds.trailer)
         return WalCorruptError(path, offset, f"{reason} (in the entry that begins at byte {part.consumed})")
     return _unfinished(file, path, part.consumed, part.need, bounds, keys)
 
 
-def _overrun(path: str, entry: int, trailer: int, end: int) -> WalOverrunError:
-    return WalOverrunError(path, entry, f"the entry goes on beyond byte {trailer}, where the file's trailer begins", end - entry)
+def _overrun(path: str, entry: int, trailer: int) -> WalOverrunError:
+    return WalOverrunError(path, entry, _beyond(trailer))
+
+
+def _beyond(trailer: int) -> str:
+    return f"the entry goes on beyond byte {trailer}, where the file's trailer begins"
 
 
 def _unfinished(file: RandomAccess, path: str, entry: int, need: int, bounds: _Range, keys: torn.Keys) -> WalError:
     """What is wrong with an entry that goes on, at least to `need`, beyond the end of the entries."""
     end = bounds.end
-    if end < file.size or bounds.trailer is not None:
-        return _overrun(path, entry, end if bounds.trailer is None else bounds.trailer, end)
+    if end < file.size:
+        return _overrun(path, entry, end)
+    if bounds.trailer is not None:
+        return WalTornError(path, entry, _beyond(bounds.trailer), end - entry)
     for offset in range(entry, end, WINDOW_BYTES):
         buf = _read(file, path, offset, min(WINDOW_BYTES + torn.OVERLAP, end - offset))
         other = torn.find_entry(buf, MIN_ENTRY_BYTES if offset == entry else 0, keys)

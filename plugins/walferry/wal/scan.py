@@ -2,7 +2,8 @@
 
     entry  = varint(key length) WALKey cell{following_kv_count}
     WALKey = protobuf: 1 encoded_region_name, 2 table_name, 3 log_sequence_number, 4 write_time,
-             5 cluster_id (old), 7 following_kv_count, 8 cluster_ids, … in the order of their numbers
+             5 cluster_id (old), 7 following_kv_count, 8 cluster_ids, …
+             which begins with fields 1 to 4, in this order
     cell   = int32 kvLen, int32 keyLen, int32 valLen, key, value [, uint16 tagsLen, tags]     kvLen counts what follows it
     key    = int16 rowLen, row, int8 famLen, family, qualifier, int64 timestamp, int8 type    keyLen bytes
 
@@ -40,11 +41,7 @@ MAX_TAGS: Final = 0x7FFF
 MIN_TAG: Final = 3  # its length, and its type, which the length counts
 VALID_TYPES: Final = 1 << 4 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 14  # Put, Delete, DeleteFamilyVersion, DeleteColumn, DeleteFamily
 
-# Fields of the WALKey, as bits, up to the last that HBase has: numbers, all others being a length and that many bytes; and those
-# of which there may be several.
-LAST_KEY_FIELD: Final = 12
-NUMBERS: Final = 1 << 3 | 1 << 4 | 1 << 7 | 1 << 9 | 1 << 10 | 1 << 11
-REPEATED: Final = 1 << 6 | 1 << 8 | 1 << 12
+REQUIRED: Final = 4  # fields 1 to this one of the WALKey
 
 # What can be wrong. 0 is nothing.
 BAD_KEY_LENGTH: Final = 1
@@ -59,8 +56,8 @@ ENTRY_TOO_LONG: Final = 9
 BAD_TIMESTAMP: Final = 10
 PROBLEMS: Final = {
     BAD_KEY_LENGTH: f"the length of a WALKey is not between 1 and {MAX_KEY_BYTES}",
-    BAD_KEY_FIELD: "a field of the WALKey is malformed, leaves the WALKey, or is not where HBase writes it",
-    MISSING_KEY_FIELD: "the WALKey lacks its region, table, sequence number or write time",
+    BAD_KEY_FIELD: "a field of the WALKey is malformed or leaves the WALKey",
+    MISSING_KEY_FIELD: "the WALKey does not begin with its region, table, sequence number and write time",
     BAD_CELL_COUNT: f"the number of cells that the WALKey announces does not fit into {MAX_ENTRY_BYTES} bytes",
     BAD_CELL_LENGTHS: "the lengths of a cell, its key and its value contradict each other",
     BAD_CELL_KEY: "row and family are longer than the cell's key",
@@ -254,23 +251,24 @@ def hash_bytes(buf: Bytes, start: int, length: int) -> int:
 def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
     """Write the fields of the WALKey `buf[start:end]` to column `entry` of `table`. Returns what is wrong, or 0.
 
-    Every release of HBase writes them in the order of their numbers, and each once that is not repeated. Other bytes that happen
-    to be a message are seldom like that.
+    Every release of HBase writes the required fields first, in the order of their numbers. Other bytes that happen to be a
+    message seldom begin so.
     """
     seen = 0
-    last = 0
+    expected = 1
     pos = start
     table[CELL_COUNT, entry] = 0
     table[CLUSTER_IDS, entry] = 0
     while pos < end:
         tag, pos = read_varint(buf, pos, end)
+        if pos < 0 or tag < 8:
+            return BAD_KEY_FIELD
         field, wire_type = tag >> 3, tag & 7
-        if pos < 0 or field < last or (field == last and not (field > LAST_KEY_FIELD or REPEATED >> field & 1)):
-            return BAD_KEY_FIELD
-        if field <= LAST_KEY_FIELD and wire_type != (0 if NUMBERS >> field & 1 else 2):
-            return BAD_KEY_FIELD
-        last = field
-        if field <= 2:
+        if expected <= REQUIRED:
+            if field != expected:
+                return MISSING_KEY_FIELD
+            expected += 1
+        if field in (1, 2) and wire_type == 2:
             length, pos = read_varint(buf, pos, end)
             if pos < 0 or length < 0 or length > end - pos:
                 return BAD_KEY_FIELD
@@ -279,7 +277,7 @@ def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
             table[row + 1, entry] = length
             pos += length
             seen |= field
-        elif field in (3, 4, 7):
+        elif field in (3, 4, 7) and wire_type == 0:
             value, pos = read_varint(buf, pos, end)
             if field == 7:
                 table[CELL_COUNT, entry] = value & 0xFFFFFFFF
@@ -287,6 +285,8 @@ def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
                 table[SEQUENCE_ID if field == 3 else WRITE_TIME, entry] = value
                 seen |= 4 if field == 3 else 8
         else:
+            if field <= REQUIRED and seen != 15:
+                return BAD_KEY_FIELD
             table[CLUSTER_IDS, entry] += field in (5, 8)
             pos = skip_field(buf, pos, end, wire_type)
         if pos < 0:

@@ -149,7 +149,7 @@ def test_reading_from_within_an_entry_gives_an_error_and_no_entries(written: lis
 FIELDS_WITHOUT_A_KEY = b"\x65abcd" * 6 + b"\x0a\x01r\x12\x01t\x18\x01\x20\x01"  # all that a key needs, and field 12 before it
 OUT_OF_ORDER = b"\x12\x01t\x0a\x01r\x18\x01\x20\x01"
 TWICE = b"\x0a\x01r\x0a\x01r\x12\x01t\x18\x01\x20\x01"
-OF_ANOTHER_TYPE = b"\x0a\x01r\x12\x01t\x18\x01\x20\x01\x30\x07"
+OF_ANOTHER_TYPE = b"\x08\x01\x0a\x01r\x12\x01t\x18\x01\x20\x01"
 
 
 @pytest.mark.parametrize("message", [FIELDS_WITHOUT_A_KEY, OUT_OF_ORDER, TWICE, OF_ANOTHER_TYPE])

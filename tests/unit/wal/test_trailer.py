@@ -13,7 +13,15 @@ from tests.unit.wal.fuzzing import KEYS
 from tests.unit.wal.memory_file import MemoryFile
 from tests.unit.wal.sealed import encode_sealed
 from walferry.protos.hbase_pb2 import WALHeader
-from walferry.wal.errors import WalCorruptError, WalError, WalOverrunError, WalPositionError, WalTruncatedError, WalUnclosedError
+from walferry.wal.errors import (
+    WalCorruptError,
+    WalError,
+    WalOverrunError,
+    WalPositionError,
+    WalTornError,
+    WalTruncatedError,
+    WalUnclosedError,
+)
 from walferry.wal.reader import read_windows
 
 KINDS = ["plain", "dictionaries", "uncompressed values", "GZ", "encrypted"]
@@ -100,7 +108,7 @@ def test_an_entry_that_is_there_only_in_part_does_not_close_a_file_either(kind: 
         count, error = read(whole[:cut] + TRAILER, required=True)
         assert count == 5
         assert isinstance(error, (WalUnclosedError, WalCorruptError))
-        assert not isinstance(error, WalOverrunError)
+        assert not isinstance(error, WalTornError)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -126,7 +134,7 @@ def test_an_entry_that_ends_within_the_trailer_is_damaged_and_not_handed_out(kin
     sound = written(kind, entries_ending(0), b"")
     for missing in range(1, len(TRAILER)):
         count, error = read(sound[: -len(TRAILER) - missing] + TRAILER)
-        assert (count, type(error)) == (5, WalOverrunError)
+        assert (count, type(error)) == (5, WalTornError)
         count, error = read(sound[: -len(TRAILER) + missing] + TRAILER)
         assert (count, type(error)) == (5, WalOverrunError)
 
