@@ -9,7 +9,8 @@
     <quarantine>/<wal>.<peer>.json  the note: Skipped
 
 A dead server's WALs end with their last whole entry under every policy: its last writes were never acknowledged to a client. What
-was cut off is told from damage as wal/torn.py says.
+was cut off is told from damage as wal/torn.py says. What there is of an entry may end like a trailer; in the WAL that was written
+last, the only one that can be so, it counts as cut off, as it does when HBase recovers the server's edits.
 """
 
 from __future__ import annotations

@@ -5,17 +5,20 @@ or renamed the dead server's folder to split its WALs. A live server closes a WA
 dead server's folder is renamed once the master has seen its death, so waiting a little helps.
 The newest WAL of a live server's group is still written to: do not ask about it.
 
+The last bytes of a file only look like a trailer: a client's value may end like one. Reading the entries shows whether they are
+one (`trailer_required` of `read_windows`). If they are not, ask again, with the length at which they were not (`not_trailers`).
+
 Never is the length of an open file taken for its end: what HDFS tells outsiders of a file that is being written is stale.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from walferry.storage import OpenWal, WalLocation, WalStore
-from walferry.wal.header import TAIL_BYTES, trailer_start
+from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
 from walferry.wal.names import WalName
 
 CLOSE_TIMEOUT_S = 30.0
@@ -24,7 +27,7 @@ POLL_S = 0.25
 
 @dataclass(frozen=True)
 class Closed:
-    """`end` is the offset of the trailer, None for a file that was not closed cleanly and ends where it ends."""
+    """`end` is the offset of what looks like the trailer, None for a file that was not closed cleanly and ends where it ends."""
 
     end: int | None
 
@@ -57,21 +60,30 @@ class WalMissing(Exception):
         self.places = tuple(places)
 
 
-def closedness(store: WalStore, location: WalLocation) -> Closed | Open:
-    """Whether the file at `location` is complete. Raises FileNotFoundError if it has moved on, StoreError."""
+def closedness(store: WalStore, location: WalLocation, not_trailers: Collection[int] = ()) -> Closed | Open:
+    """Whether the file at `location` is complete. With a length among `not_trailers`, its last bytes are known to be no trailer.
+
+    Raises FileNotFoundError if it has moved on, StoreError.
+    """
     with store.open(location) as file:
-        end = trailer_start(_tail(file), file.size)
-    if end is not None:
-        return Closed(end)
+        size, like_closed = file.size, ends_like_closed(_tail(file), file.size)
+    if like_closed and size not in not_trailers:
+        return Closed(size - len(EMPTY_TRAILER))
+    what = "what looks like its trailer is part of an entry" if like_closed else "it has no trailer"
     if not location.fenced:
-        return Open("it has no trailer, and HBase has neither archived it nor begun to split it")
+        return Open(f"{what}, and HBase has neither archived it nor begun to split it")
     if store.has_no_writer(location):
         return Closed(None)
-    return Open("HBase has fenced its writer off, but it has no trailer and HDFS is still recovering its length")
+    return Open(f"HBase has fenced its writer off, but {what} and HDFS is still recovering its length")
 
 
 def await_closed(
-    store: WalStore, wal: WalName, dead_servers: Sequence[str] = (), *, timeout_s: float = CLOSE_TIMEOUT_S
+    store: WalStore,
+    wal: WalName,
+    dead_servers: Sequence[str] = (),
+    not_trailers: Collection[int] = (),
+    *,
+    timeout_s: float = CLOSE_TIMEOUT_S,
 ) -> WalLocation:
     """Where the closed WAL lies, with its final size; `dead_servers` are those its queue came from.
 
@@ -83,7 +95,7 @@ def await_closed(
         if location is None:
             raise WalMissing(wal.text, store.places(wal, dead_servers))
         try:
-            state = closedness(store, location)
+            state = closedness(store, location, not_trailers)
         except FileNotFoundError:
             state = Open("it is being moved")
         if isinstance(state, Closed):
@@ -95,5 +107,5 @@ def await_closed(
 
 
 def _tail(file: OpenWal) -> bytes:
-    start = max(0, file.size - TAIL_BYTES)
+    start = max(0, file.size - len(EMPTY_TRAILER))
     return file.read_at(start, file.size - start)

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from walferry.closedness import Closed, WalMissing, closedness
 from walferry.storage import WalLocation, WalStore
 from walferry.wal.errors import WalError, WalTruncatedError
-from walferry.wal.header import MAX_HEADER_BYTES, parse_header
+from walferry.wal.header import EMPTY_TRAILER, MAX_HEADER_BYTES, parse_header
 from walferry.zk.errors import LeaseHeld, PositionError
 from walferry.zk.layout import ZNodes
 from walferry.zk.lease import acquire
@@ -206,13 +206,17 @@ def _finished(store: WalStore, location: WalLocation, position: int) -> bool:
         closed = closedness(store, location)
         if not isinstance(closed, Closed):
             return False
+        if closed.end is not None and position > closed.end:  # what looks like a trailer may be part of the entry before
+            closed = closedness(store, location, (closed.end + len(EMPTY_TRAILER),))
+            if not isinstance(closed, Closed):
+                return False
         with store.open(location) as file:  # anew: recovering its length may have added to it since it was located
             end = file.size if closed.end is None else closed.end
-            if position > end and position != file.size:
+            if position > end:
                 return False  # no position of this file's: the job says so
             if end == 0:
                 return True
             first_entry = parse_header(file.read_at(0, min(file.size, MAX_HEADER_BYTES)), location.url).first_entry
     except (FileNotFoundError, WalTruncatedError):
         return False
-    return max(position, first_entry) >= end
+    return max(position, first_entry) == end  # where an entry would begin: if that is a trailer, it is the file's

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -47,8 +47,15 @@ from walferry.source import SourceCluster, VisibilityLabels
 from walferry.storage import WalLocation, WalStore
 from walferry.summary import GroupSummary, Status, read_group, write_group
 from walferry.visibility import LabelFilter, LabelsRefused
-from walferry.wal.errors import WalCorruptError, WalError, WalPositionError, WalTruncatedError
-from walferry.wal.header import TAIL_BYTES, trailer_start
+from walferry.wal.errors import (
+    WalCorruptError,
+    WalError,
+    WalPositionError,
+    WalTornError,
+    WalTruncatedError,
+    WalUnclosedError,
+)
+from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
 from walferry.wal.reader import Window, read_windows
 from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_S, connected
 from walferry.zk.cluster import cluster_id, visibility_labels
@@ -64,7 +71,7 @@ TICK_SECONDS = 0.1
 REGISTER_SECONDS = 0.5  # between two registrations of the position
 PUBLISH_SECONDS = 2.0  # between two summaries
 SPLIT_TIMEOUT_S = 300.0  # until the master, which may have much to do after a crash, has fenced a dead server off its WALs
-RELOCATIONS = 5  # times that a WAL may move while it is being opened and read
+RELOCATIONS = 5  # times that a WAL may move, or turn out not to be closed, while it is being opened and read
 JOIN_SECONDS = 10.0  # for threads that were told to stop
 RETRY_SECONDS = 2.0  # before a group begins again in a new session
 LATE_SECONDS = 2.0  # between two looks, after the deadline, at whether the slave works on the calls under way
@@ -320,7 +327,8 @@ class _GroupShipping:
         try:
             return self._read_wal(number, wal, lanes, rules)
         except WalError as e:
-            if isinstance(e, WalTruncatedError) and ends_with_its_whole_entries(self._job.broken_wals, live=wal.live):
+            may_end_here = ends_with_its_whole_entries(self._job.broken_wals, live=wal.live)
+            if may_end_here and isinstance(e, self._torn_errors(number, wal)):
                 log.warning("%s at byte %d: ends here, the %d bytes that follow are no whole entry", e.path, e.offset, e.have)
                 self._unclean[number] = e.have
                 return True
@@ -329,6 +337,11 @@ class _GroupShipping:
                 raise
             self._quarantine(folder, number, wal, e)
             return True
+
+    def _torn_errors(self, number: int, wal: Candidate) -> tuple[type[WalTruncatedError | WalTornError], ...]:
+        """What reading raises for an entry that its server's death cut off; in the newest WAL it may end like a trailer."""
+        last_of_dead = not wal.live and number == len(self._wals) - 1
+        return (WalTruncatedError, WalTornError) if last_of_dead else (WalTruncatedError,)
 
     def _quarantine(self, folder: str, number: int, wal: Candidate, error: WalError) -> None:
         location = await_closed(self._store, wal.queued.name, wal.dead_servers)
@@ -341,22 +354,25 @@ class _GroupShipping:
     def _read_wal(self, number: int, wal: Candidate, lanes: Lanes, rules: FilterRules) -> bool:
         """Read one WAL to its end, wherever it is moved meanwhile; False if the deadline came first."""
         position = wal.queued.position
+        not_trailers: set[int] = set()  # lengths of the file at which its last bytes only look like a trailer
         self._acknowledged.read_to(WalOffset(number, position))
         for relocation in range(RELOCATIONS + 1):
             timeout = self._close_timeout(wal)
             try:
-                location = await_closed(self._store, wal.queued.name, wal.dead_servers, timeout_s=timeout)
+                location = await_closed(self._store, wal.queued.name, wal.dead_servers, not_trailers, timeout_s=timeout)
             except WalNotClosed:
                 if timeout < CLOSE_TIMEOUT_S:  # it had not the time
                     return False
                 raise
             try:
-                return self._read_file(number, wal, location, position, lanes, rules)
-            except FileNotFoundError:
+                return self._read_file(number, location, position, not_trailers, lanes, rules)
+            except (FileNotFoundError, WalUnclosedError) as e:
                 if relocation == RELOCATIONS:
                     raise
                 position = self._ends.get(number, position)
-                log.info("%s has moved; looking for it again", location.url)
+                if isinstance(e, WalUnclosedError):
+                    not_trailers.add(e.offset + len(EMPTY_TRAILER))
+                log.info("%s; looking for it again", e if isinstance(e, WalUnclosedError) else f"{location.url} has moved")
         raise AssertionError("the loop returns or raises")
 
     def _close_timeout(self, wal: Candidate) -> float:
@@ -364,7 +380,13 @@ class _GroupShipping:
         return min(left, CLOSE_TIMEOUT_S if wal.live else SPLIT_TIMEOUT_S)
 
     def _read_file(
-        self, number: int, wal: Candidate, location: WalLocation, position: int, lanes: Lanes, rules: FilterRules
+        self,
+        number: int,
+        location: WalLocation,
+        position: int,
+        not_trailers: Collection[int],
+        lanes: Lanes,
+        rules: FilterRules,
     ) -> bool:
         if location.size == 0:  # the server died before it wrote the header
             if position:
@@ -372,9 +394,13 @@ class _GroupShipping:
             self._unclean[number] = 0
             return True
         with self._store.open(location) as file:
-            if trailer_start(file.read_at(max(0, file.size - TAIL_BYTES), TAIL_BYTES), file.size) is None:
+            tail = file.read_at(max(0, file.size - len(EMPTY_TRAILER)), len(EMPTY_TRAILER))
+            clean = ends_like_closed(tail, file.size) and file.size not in not_trailers
+            if not clean:
                 self._unclean[number] = 0
-            windows = read_windows(file, location.url, position, partial_tail="error", unwrap_key=self._keys)
+            windows = read_windows(
+                file, location.url, position, partial_tail="error", unwrap_key=self._keys, trailer_required=clean
+            )
             for window in windows:
                 if time.monotonic() > self._deadline:
                     return False

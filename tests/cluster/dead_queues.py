@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from embedded.client import JavaClient
-from embedded.wire import WalEntry, put
+from embedded.wire import Mutation, WalEntry, put
 from tests.cluster.walferry_runs import positions
 from walferry.source import SourceCluster
 from walferry.zk.client import connected
@@ -33,11 +34,16 @@ class Recording:
 
 def record(client: JavaClient, table: str, rows: int) -> Recording:
     """Put `rows` rows to family f of a table that is not flushed, each by a call of its own; the WAL that they are in."""
+    return record_edits(client, table, [put(f"row{i:04}", {"f:q": b"value%d" % i}) for i in range(rows)])
+
+
+def record_edits(client: JavaClient, table: str, edits: Sequence[Mutation]) -> Recording:
+    """As `record`, of these edits; the last of them must not end like a trailer."""
     (server,) = client.region_servers()
     folder = Path(client.address.wal_root.removeprefix("file://")) / "WALs" / server
     client.roll_wals()
     wal = max((f for f in folder.iterdir() if not f.name.endswith(".meta")), key=lambda f: int(f.name.rpartition(".")[2]))
-    client.write(table, [put(f"row{i:04}", {"f:q": b"value%d" % i}) for i in range(rows)], one_by_one=True)
+    client.write(table, edits, one_by_one=True)
     client.roll_wals()
     give_up = time.monotonic() + WAIT_S
     while not (content := wal.read_bytes()).endswith(TRAILER):

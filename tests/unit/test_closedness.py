@@ -51,6 +51,29 @@ def test_a_file_without_a_whole_trailer_is_open_until_its_writer_is_fenced_off(
     assert closedness(store, located(store)) == Closed(end=None)
 
 
+@pytest.mark.parametrize("end", [b"\0\0\0\1LAWP", b"\x08\1\0\0\0\2LAWP", b"\0\0\x10\0LAWP", b"\xff\xff\xff\xffLAWP"])
+def test_only_the_trailer_that_hbase_writes_closes_a_file(root: Path, store: WalStore, end: bytes) -> None:
+    written = root / f"WALs/{SERVER}/{WAL}"
+    written.write_bytes(ENTRIES + end)
+    assert isinstance(closedness(store, located(store)), Open)
+    written.rename(root / "oldWALs" / WAL.text)
+    assert closedness(store, located(store)) == Closed(end=None)
+
+
+def test_a_length_at_which_the_last_bytes_were_found_to_be_an_entrys_does_not_close_it(root: Path, store: WalStore) -> None:
+    written = root / f"WALs/{SERVER}/{WAL}"
+    written.write_bytes(ENTRIES + EMPTY_TRAILER)
+    known = (len(ENTRIES + EMPTY_TRAILER),)
+    state = closedness(store, located(store), known)
+    assert isinstance(state, Open)
+    assert "what looks like its trailer is part of an entry" in state.reason
+    written.write_bytes(ENTRIES + EMPTY_TRAILER * 2)
+    assert closedness(store, located(store), known) == Closed(end=len(ENTRIES + EMPTY_TRAILER))
+    written.write_bytes(ENTRIES + EMPTY_TRAILER)
+    written.rename(root / "oldWALs" / WAL.text)
+    assert closedness(store, located(store), known) == Closed(end=None)
+
+
 @pytest.mark.parametrize("folder", ["oldWALs", f"WALs/{SERVER}-splitting"])
 def test_a_fenced_file_is_open_while_hdfs_recovers_its_length(
     root: Path, store: WalStore, monkeypatch: pytest.MonkeyPatch, folder: str

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.wal.encoder import TRAILER, encode_header, encode_wal, entry
+from tests.unit.wal.encoder import PUT, TRAILER, Cell, encode_entry, encode_header, encode_wal, entry
 from walferry.closedness import WalMissing
 from walferry.plan import Candidate, PlannedWal, plan_wal
+from walferry.protos.hbase_pb2 import WALHeader
 from walferry.storage import WalLocation, WalStore, WrongRoot
 from walferry.wal.names import WalName, parse_wal_name
 from walferry.zk.queues import QueuedWal
@@ -95,3 +96,51 @@ def test_a_local_file_that_was_not_closed_is_as_long_as_it_is(splitting: Path, t
     splitting.write_bytes(WHOLE)
     wal = planned(WalStore(f"file://{tmp_path}", look_only=True))
     assert (wal.size, wal.growing) == (len(WHOLE), False)
+
+
+def ending(value: bytes) -> bytes:
+    """A file that was not closed, whose last value is this."""
+    return encode_wal([entry(), entry(Cell(b"row", b"f", b"q", 1, PUT, value))], trailer=b"")
+
+
+LAST = len(encode_header() + encode_entry(entry()))
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["live", "dead"])
+@pytest.mark.parametrize("trailer", [b"", TRAILER], ids=["unclean", "clean"])
+@pytest.mark.parametrize("fields", [0, 2, "all of the entry", "more than the file"])
+def test_an_entry_whose_value_ends_like_a_trailer_is_not_swept_unread(
+    tmp_path: Path, splitting: Path, fields: int | str, trailer: bytes, live: bool
+) -> None:
+    size = {"all of the entry": len(ending(bytes(12))) - LAST - 8, "more than the file": 5000}.get(str(fields), fields)
+    assert isinstance(size, int)
+    data = ending(b"\x08\1" * 2 + size.to_bytes(4) + b"LAWP") + trailer
+    path = splitting
+    if live:
+        path = tmp_path / f"WALs/{SERVER}/{WAL.text}"
+        path.parent.mkdir()
+    path.write_bytes(data)
+    store = WalStore(f"file://{tmp_path}")
+    for position in (0, LAST):
+        assert not planned(store, position).finished
+    assert planned(store, len(data) - len(trailer)).finished == (bool(trailer) or not live)
+
+
+def test_a_position_at_the_end_of_a_file_that_may_be_open_does_not_make_it_finished(tmp_path: Path) -> None:
+    """The entry before it ends like a trailer, and more may follow; or HBase has written down the length of a closed file."""
+    path = tmp_path / f"WALs/{SERVER}/{WAL.text}"
+    path.parent.mkdir(parents=True)
+    data = ending(TRAILER)
+    path.write_bytes(data)
+    store = WalStore(f"file://{tmp_path}")
+    assert not planned(store, len(data)).finished
+    (tmp_path / "oldWALs").mkdir()
+    path.rename(tmp_path / "oldWALs" / WAL.text)
+    assert planned(store, len(data)).finished
+
+
+def test_a_header_that_ends_like_a_trailer_does_not_close_a_file(tmp_path: Path) -> None:
+    path = tmp_path / f"WALs/{SERVER}/{WAL.text}"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(encode_header(WALHeader(has_compression=False, encryption_key=b"key" + TRAILER)))
+    assert not planned(WalStore(f"file://{tmp_path}")).finished

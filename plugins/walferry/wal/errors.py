@@ -31,6 +31,24 @@ class WalOverrunError(WalCorruptError):
     """The entry at `offset` goes on where the entries of the file must have ended."""
 
 
+class WalTornError(WalOverrunError):
+    """The entry at `offset` goes on beyond the file, which ends like a trailer: it was cut off, or its lengths are damaged.
+
+    `have` bytes of the file are there from `offset` on.
+    """
+
+    def __init__(self, path: str, offset: int, reason: str, have: int) -> None:
+        super().__init__(path, offset, reason)
+        self.args = (path, offset, reason, have)  # so that the error can be pickled, as Spark does
+        self.have = have
+
+
+class WalUnclosedError(WalError):
+    """A file whose last bytes, at `offset`, look like a trailer and are none: by them it is not closed."""
+
+    advice = "It stays queued: wait until HBase has closed or archived it, or has begun to split its server's WALs"
+
+
 class WalTruncatedError(WalError):
     """The file ends inside an entry or inside its header: `need` bytes at least from `offset` on, `have` are there."""
 

@@ -3,7 +3,10 @@
     file    = "PWAL" varint(len) WALHeader entry* trailer
     trailer = WALTrailer int32(size of WALTrailer) "LAWP"      absent after an unclean close; WALTrailer has no fields yet
 
-Source: HBase's AbstractProtobufWALReader (branch-2.6).
+A client's value may end in the same bytes as a trailer, so the file's last bytes alone prove nothing: a trailer begins where the
+last entry ends, and only the reader, who walks the entries, knows where that is. All releases of HBase write an empty trailer.
+
+Source: HBase's AbstractProtobufWALReader and AbstractProtobufLogWriter (branch-2.6), ProtobufLogReader and -Writer (branch-1.4).
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError
 
 from walferry.messages import parse_message
@@ -72,15 +76,31 @@ def parse_header(head: bytes, path: str) -> Header:
 
 
 def trailer_start(tail: bytes, file_length: int) -> int | None:
-    """Where the trailer begins, given the file's last bytes (`TAIL_BYTES` suffice); None if the file has no whole trailer.
+    """Where the trailer would begin, given the file's last bytes (`TAIL_BYTES` suffice); None if there cannot be one.
 
-    A file that has a trailer was closed, and its entries end where the trailer begins.
+    As HBase does, this takes bytes for a trailer only if the message parses. The bytes may still be the end of a value: it is the
+    trailer if the last entry ends where it begins.
     """
     if len(tail) < len(EMPTY_TRAILER) or not tail.endswith(TRAILER_MAGIC):
         return None
-    size = int(struct.unpack_from(">i", tail, len(tail) - len(EMPTY_TRAILER))[0])
+    size_at = len(tail) - len(EMPTY_TRAILER)
+    size = int(struct.unpack_from(">i", tail, size_at)[0])
     start = file_length - len(EMPTY_TRAILER) - size
-    return start if 0 <= size <= MAX_TRAILER_BYTES and start > len(MAGIC) else None
+    if not 0 <= size <= min(MAX_TRAILER_BYTES, size_at) or start <= len(MAGIC):
+        return None
+    try:
+        parse_message(Empty, tail[size_at - size : size_at])  # as WALTrailer, which has no fields either: any are unknown ones
+    except DecodeError:
+        return None
+    return start
+
+
+def ends_like_closed(tail: bytes, file_length: int) -> bool:
+    """Whether the file's last bytes are the trailer that HBase writes, or a value that ends like it.
+
+    Bytes that would be a trailer with fields do not count: an entry may begin with them, while none begins with an empty trailer.
+    """
+    return tail.endswith(EMPTY_TRAILER) and file_length > len(MAGIC) + len(EMPTY_TRAILER)
 
 
 def is_partial_trailer(rest: bytes) -> bool:

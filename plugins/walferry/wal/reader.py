@@ -5,8 +5,8 @@ The caller opens files and says where they lie; nothing here knows of file syste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -14,7 +14,16 @@ import numpy as np
 from walferry.wal import torn
 from walferry.wal.compressed import Expanded, Expander
 from walferry.wal.encrypted import MAX_SEALED_ENTRY_BYTES, Decryption
-from walferry.wal.errors import WalCorruptError, WalError, WalKeyError, WalOverrunError, WalPositionError, WalTruncatedError
+from walferry.wal.errors import (
+    WalCorruptError,
+    WalError,
+    WalKeyError,
+    WalOverrunError,
+    WalPositionError,
+    WalTornError,
+    WalTruncatedError,
+    WalUnclosedError,
+)
 from walferry.wal.header import (
     EMPTY_TRAILER,
     MAGIC,
@@ -22,6 +31,7 @@ from walferry.wal.header import (
     TAIL_BYTES,
     Compression,
     Header,
+    ends_like_closed,
     is_partial_trailer,
     parse_header,
     trailer_start,
@@ -99,6 +109,18 @@ class _Part:
 
 
 _Stage = Callable[[Bytes, int], _Part]  # from bytes of the file and their offset in it
+_Windows = Generator[Window, None, bool]  # which returns whether the entries end where the file's trailer begins
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Which of a file's bytes are read, `start` to `end`, and where its trailer begins if its last bytes are one."""
+
+    first_entry: int
+    start: int
+    end: int
+    trailer: int | None = None  # as HBase writes it: no entry can begin there
+    other_trailer: int | None = None  # one with fields, where no entry begins
 
 
 def read_windows(
@@ -109,6 +131,7 @@ def read_windows(
     window_bytes: int = WINDOW_BYTES,
     partial_tail: PartialTail,
     unwrap_key: UnwrapKey | None = None,
+    trailer_required: bool = False,
 ) -> Iterator[Window]:
     """The entries of a closed WAL from `position` on, in windows of about `window_bytes` bytes that are never empty.
 
@@ -118,45 +141,90 @@ def read_windows(
     no error; an entry with another one inside of what there is of it was not cut off, and is one. The windows of an encrypted
     WAL have its entries as those of a plain one; `unwrap_key` gets its key.
 
+    The trailer is what follows the last entry: where the file's last bytes look like one but lie within an entry, they are the
+    entry's. A caller who takes the file for closed because of them says so (`trailer_required`), and gets a WalUnclosedError
+    then, after the whole entries.
+
     Raises WalCorruptError, WalTruncatedError, WalUnsupportedError, WalPositionError, WalKeyError, what `file` raises, and
     OSError if that gives fewer bytes than there are.
     """
+    windows = _read_windows(file, path, position, window_bytes, partial_tail, unwrap_key, trailer_required)
+    if not trailer_required:
+        yield from windows
+        return
+    unclosed = "the file ends here as a closed one does, but these bytes are part of an entry"
+    try:
+        closed = yield from windows
+    except (WalTruncatedError, WalTornError) as e:
+        raise WalUnclosedError(path, file.size - len(EMPTY_TRAILER), f"{unclosed}, the one at byte {e.offset}") from e
+    if not closed:
+        raise WalUnclosedError(path, file.size - len(EMPTY_TRAILER), unclosed)
+
+
+def _read_windows(
+    file: RandomAccess,
+    path: str,
+    position: int,
+    window_bytes: int,
+    partial_tail: PartialTail,
+    unwrap_key: UnwrapKey | None,
+    trailer_required: bool,
+) -> _Windows:
     head = _read(file, path, 0, min(file.size, MAX_HEADER_BYTES))
     try:
         header = parse_header(head.tobytes(), path)
     except WalTruncatedError:
-        if position > file.size:
+        if position > file.size and not trailer_required:
             raise WalPositionError(path, position, f"the file ends at byte {file.size}, within its header") from None
         if any(torn.find_entry(head, 0, keys) != torn.NONE for keys in (torn.Keys(), torn.Keys(compressed=True))):
             raise WalCorruptError(path, len(MAGIC), "the header claims to go on beyond the file, which has entries") from None
-        if partial_tail == "stop":
-            return
+        if partial_tail == "stop" and not trailer_required:
+            return False
         raise
-    first_entry, end = header.first_entry, _entries_end(file, path)
+    everything = _whole_range(file, path, header.first_entry)
+    first_entry, last = header.first_entry, file.size if everything.trailer is None else everything.trailer
     start = position or first_entry
-    if start == file.size:  # some releases of HBase register the file's length once the trailer is read
-        return
-    if not first_entry <= start <= end:
-        raise WalPositionError(path, position, f"the entries of this file lie between bytes {first_entry} and {end}")
-    bounds = (first_entry, start, end)
-    if start == end:
-        return
-    if header.compression is None:
-        yield from _windows(file, path, bounds, window_bytes, partial_tail, _stage(header, path, unwrap_key))
-    else:
-        yield from _expanded_windows(file, path, header.compression, bounds, window_bytes, partial_tail)
+    if start == file.size and not trailer_required:  # some releases of HBase register the file's length once the trailer is read
+        return False
+
+    def read(part: _Range, partial_tail: PartialTail) -> _Windows:
+        if header.compression is None:
+            return _windows(file, path, part, window_bytes, partial_tail, _stage(header, path, unwrap_key))
+        return _expanded_windows(file, path, header.compression, part, window_bytes, partial_tail)
+
+    if start > last and (start < file.size or trailer_required):
+        closed = _is_closed(read(everything, "error"))
+        if start == file.size or (trailer_required and not closed):
+            return closed
+        last = last if closed else file.size
+    if not first_entry <= start <= last:
+        raise WalPositionError(path, position, f"the entries of this file lie between bytes {first_entry} and {last}")
+    if start == last:
+        return last == everything.trailer
+    return (yield from read(replace(everything, start=start), partial_tail))
+
+
+def _is_closed(windows: _Windows) -> bool:
+    """Whether the entries end at the trailer, as far as they can be read."""
+    try:
+        while True:
+            next(windows)
+    except StopIteration as end:
+        return bool(end.value)
+    except WalError:
+        return False
 
 
 def _expanded_windows(
     file: RandomAccess,
     path: str,
     compression: Compression,
-    bounds: tuple[int, int, int],
+    bounds: _Range,
     window_bytes: int,
     partial_tail: PartialTail,
-) -> Iterator[Window]:
+) -> _Windows:
     """As `_windows`, of a compressed file: all of it is read up to `start`, for the sake of the dictionaries."""
-    pos, start, end = bounds
+    pos, start, end = bounds.first_entry, bounds.start, bounds.end
     expander, length = Expander(path, compression, wanted=start, size=end - pos), window_bytes
     while True:
         buf = _read(file, path, pos, min(length, end - pos))
@@ -167,23 +235,26 @@ def _expanded_windows(
                 expanded = next(expanding, None)
             except WalCorruptError as e:
                 rest = pos + expander.consumed
-                if e.offset == rest and end == file.size and not expander.inside and _is_partial_trailer(file, path, rest):
-                    return
+                if e.offset == rest and not expander.inside and _is_end(file, path, rest, bounds):
+                    return rest == bounds.trailer
+                if bounds.trailer is not None and expander.entry_start < bounds.trailer <= e.offset:
+                    raise _overrun(path, expander.entry_start, bounds.trailer) from e
                 raise
             if expanded is None:
                 break
-            yield from _wanted(expanded, start, path)
+            yield from _without_overrun(_wanted(expanded, start, path), path, bounds)
         pos += expander.consumed
         if at_end:
             break
         length = max(window_bytes, expander.need - expander.consumed, 0 if expander.consumed else 2 * len(buf))
-    if not expander.inside and (pos == end or (end == file.size and _is_partial_trailer(file, path, pos))):
-        return
+    if not expander.inside and (pos == end or _is_end(file, path, pos, bounds)):
+        return pos == bounds.trailer
     entry = expander.entry_start if expander.inside else pos
     keys = torn.Keys.of(expander.dictionaries)
-    error = _unfinished(file, path, entry, pos + expander.need - expander.consumed, end, keys)
+    error = _unfinished(file, path, entry, pos + expander.need - expander.consumed, bounds, keys)
     if partial_tail == "error" or not isinstance(error, WalTruncatedError):
         raise error
+    return False
 
 
 def _wanted(expanded: Expanded, start: int, path: str) -> Iterator[Window]:
@@ -206,29 +277,43 @@ def _wanted(expanded: Expanded, start: int, path: str) -> Iterator[Window]:
 
 
 def _windows(
-    file: RandomAccess, path: str, bounds: tuple[int, int, int], window_bytes: int, partial_tail: PartialTail, stage: _Stage
-) -> Iterator[Window]:
-    first_entry, start, end = bounds
+    file: RandomAccess, path: str, bounds: _Range, window_bytes: int, partial_tail: PartialTail, stage: _Stage
+) -> _Windows:
+    start, end = bounds.start, bounds.end
     pos, length = start, window_bytes
     while pos < end:
         buf = _read(file, path, pos, min(length, end - pos))
         part = stage(buf, pos)
         if len(part.window.index):
-            yield part.window
+            yield from _without_overrun([part.window], path, bounds)
         base, pos, length = pos, part.consumed, window_bytes
         at_end = base + len(buf) == end
-        if pos == end or (end == file.size and _is_partial_trailer(file, path, pos)):
-            return
+        if pos == end or ((at_end or part.problem is not None) and _is_end(file, path, pos, bounds)):
+            return pos == bounds.trailer
         if part.problem is None and not at_end:
             if pos == base:  # not even one entry: a larger window
                 length = max(min(2 * len(buf), MAX_WINDOW_BYTES), part.need - base)
             continue
-        if pos == start > first_entry:
-            _require_boundary(file, path, first_entry, start, window_bytes, stage)
-        error = _error(file, path, part, end, torn.Keys(plain_cells=stage is _plain))
+        if pos == start > bounds.first_entry:
+            _require_boundary(file, path, bounds, window_bytes, stage)
+        error = _error(file, path, part, bounds, torn.Keys(plain_cells=stage is _plain))
         if partial_tail == "stop" and isinstance(error, WalTruncatedError):
-            return
+            return False
         raise error
+    return False
+
+
+def _without_overrun(windows: Iterable[Window], path: str, bounds: _Range) -> Iterator[Window]:
+    """The windows. Raises WalOverrunError instead of an entry that ends within the trailer: no length but a damaged one does."""
+    for window in windows:
+        trailer = bounds.trailer
+        if trailer is None or not trailer < int(window.next_positions[-1]) < bounds.end:
+            yield window
+            continue
+        sound = window.until(trailer)
+        if len(sound.index):
+            yield sound
+        raise _overrun(path, window.entry_offset(-1), trailer)
 
 
 def _stage(header: Header, path: str, unwrap_key: UnwrapKey | None) -> _Stage:
@@ -257,16 +342,23 @@ def _plain(buf: Bytes, base: int) -> _Part:
     return _Part(Window(buf, base, scan.index), base + scan.consumed, problem, base + scan.need)
 
 
-def _entries_end(file: RandomAccess, path: str) -> int:
-    """Where the trailer begins, or the end of a file that has none."""
-    tail = _read(file, path, max(0, file.size - TAIL_BYTES), min(file.size, TAIL_BYTES))
-    start = trailer_start(tail.tobytes(), file.size)
-    return file.size if start is None else start
+def _whole_range(file: RandomAccess, path: str, first_entry: int) -> _Range:
+    """All that follows the header."""
+    tail = _read(file, path, max(0, file.size - TAIL_BYTES), min(file.size, TAIL_BYTES)).tobytes()
+    trailer = file.size - len(EMPTY_TRAILER) if ends_like_closed(tail, file.size) else None
+    if trailer is not None and trailer < first_entry:  # the header's last bytes
+        trailer = None
+    return _Range(first_entry, first_entry, file.size, trailer, trailer_start(tail, file.size))
 
 
-def _is_partial_trailer(file: RandomAccess, path: str, offset: int) -> bool:
+def _is_end(file: RandomAccess, path: str, offset: int, bounds: _Range) -> bool:
+    """Whether a trailer, or a part of one, is all that follows from `offset` on, where no entry begins."""
+    if bounds.end < file.size:
+        return False
     rest = file.size - offset
-    return 0 < rest < len(EMPTY_TRAILER) and is_partial_trailer(_read(file, path, offset, rest).tobytes())
+    if 0 < rest < len(EMPTY_TRAILER):
+        return is_partial_trailer(_read(file, path, offset, rest).tobytes())
+    return offset in (bounds.trailer, bounds.other_trailer)
 
 
 def _read(file: RandomAccess, path: str, offset: int, length: int) -> Bytes:
@@ -276,18 +368,31 @@ def _read(file: RandomAccess, path: str, offset: int, length: int) -> Bytes:
     return buf
 
 
-def _error(file: RandomAccess, path: str, part: _Part, end: int, keys: torn.Keys) -> WalError:
+def _error(file: RandomAccess, path: str, part: _Part, bounds: _Range, keys: torn.Keys) -> WalError:
     """What stopped the reading of a window."""
     if part.problem is not None:
         offset, reason = part.problem
+        if bounds.trailer is not None and part.consumed < bounds.trailer <= offset:  # no cell begins like a trailer
+            return _overrun(path, part.consumed, bounds.trailer)
         return WalCorruptError(path, offset, f"{reason} (in the entry that begins at byte {part.consumed})")
-    return _unfinished(file, path, part.consumed, part.need, end, keys)
+    return _unfinished(file, path, part.consumed, part.need, bounds, keys)
 
 
-def _unfinished(file: RandomAccess, path: str, entry: int, need: int, end: int, keys: torn.Keys) -> WalError:
+def _overrun(path: str, entry: int, trailer: int) -> WalOverrunError:
+    return WalOverrunError(path, entry, _beyond(trailer))
+
+
+def _beyond(trailer: int) -> str:
+    return f"the entry goes on beyond byte {trailer}, where the file's trailer begins"
+
+
+def _unfinished(file: RandomAccess, path: str, entry: int, need: int, bounds: _Range, keys: torn.Keys) -> WalError:
     """What is wrong with an entry that goes on, at least to `need`, beyond the end of the entries."""
+    end = bounds.end
     if end < file.size:
-        return WalOverrunError(path, entry, f"the entry goes on beyond byte {end}, where the file's trailer begins")
+        return _overrun(path, entry, end)
+    if bounds.trailer is not None:
+        return WalTornError(path, entry, _beyond(bounds.trailer), end - entry)
     for offset in range(entry, end, WINDOW_BYTES):
         buf = _read(file, path, offset, min(WINDOW_BYTES + torn.OVERLAP, end - offset))
         other = torn.find_entry(buf, MIN_ENTRY_BYTES if offset == entry else 0, keys)
@@ -297,13 +402,11 @@ def _unfinished(file: RandomAccess, path: str, entry: int, need: int, end: int, 
     return WalTruncatedError(path, entry, need - entry, end - entry)
 
 
-def _require_boundary(
-    file: RandomAccess, path: str, first_entry: int, position: int, window_bytes: int, stage: _Stage
-) -> None:
-    """Raise WalPositionError if an entry begins before `position` and ends after it."""
-    before = first_entry
+def _require_boundary(file: RandomAccess, path: str, bounds: _Range, window_bytes: int, stage: _Stage) -> None:
+    """Raise WalPositionError if an entry begins before `bounds.start` and ends after it."""
+    before, position = bounds.first_entry, bounds.start
     try:
-        for window in _windows(file, path, (first_entry, first_entry, position), window_bytes, "error", stage):
+        for window in _windows(file, path, _Range(before, before, position), window_bytes, "error", stage):
             before = int(window.next_positions[-1])
     except WalOverrunError as e:
         raise WalPositionError(path, position, f"no entry begins here, but one at byte {before} that goes on beyond") from e

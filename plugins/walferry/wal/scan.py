@@ -3,6 +3,7 @@
     entry  = varint(key length) WALKey cell{following_kv_count}
     WALKey = protobuf: 1 encoded_region_name, 2 table_name, 3 log_sequence_number, 4 write_time,
              5 cluster_id (old), 7 following_kv_count, 8 cluster_ids, …
+             which begins with fields 1 to 4, in this order
     cell   = int32 kvLen, int32 keyLen, int32 valLen, key, value [, uint16 tagsLen, tags]     kvLen counts what follows it
     key    = int16 rowLen, row, int8 famLen, family, qualifier, int64 timestamp, int8 type    keyLen bytes
 
@@ -43,6 +44,8 @@ MIN_TAG: Final = 3  # its length, and its type, which the length counts
 VALID_TYPES: Final = 1 << 0 | 1 << 4 | 1 << 8 | 1 << 10 | 1 << 12 | 1 << 14
 MAXIMUM_TYPE: Final = 255
 
+REQUIRED: Final = 4  # fields 1 to this one of the WALKey
+
 # What can be wrong. 0 is nothing.
 BAD_KEY_LENGTH: Final = 1
 BAD_KEY_FIELD: Final = 2
@@ -57,7 +60,7 @@ BAD_TIMESTAMP: Final = 10
 PROBLEMS: Final = {
     BAD_KEY_LENGTH: f"the length of a WALKey is not between 1 and {MAX_KEY_BYTES}",
     BAD_KEY_FIELD: "a field of the WALKey is malformed or leaves the WALKey",
-    MISSING_KEY_FIELD: "the WALKey lacks its region, table, sequence number or write time",
+    MISSING_KEY_FIELD: "the WALKey does not begin with its region, table, sequence number and write time",
     BAD_CELL_COUNT: f"the number of cells that the WALKey announces does not fit into {MAX_ENTRY_BYTES} bytes",
     BAD_CELL_LENGTHS: "the lengths of a cell, its key and its value contradict each other",
     BAD_CELL_KEY: "row and family are longer than the cell's key",
@@ -249,8 +252,13 @@ def hash_bytes(buf: Bytes, start: int, length: int) -> int:
 
 @inlined
 def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
-    """Write the fields of the WALKey `buf[start:end]` to column `entry` of `table`. Returns what is wrong, or 0."""
+    """Write the fields of the WALKey `buf[start:end]` to column `entry` of `table`. Returns what is wrong, or 0.
+
+    Every release of HBase writes the required fields first, in the order of their numbers. Other bytes that happen to be a
+    message seldom begin so.
+    """
     seen = 0
+    expected = 1
     pos = start
     table[CELL_COUNT, entry] = 0
     table[CLUSTER_IDS, entry] = 0
@@ -259,6 +267,10 @@ def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
         if pos < 0 or tag < 8:
             return BAD_KEY_FIELD
         field, wire_type = tag >> 3, tag & 7
+        if expected <= REQUIRED:
+            if field != expected:
+                return MISSING_KEY_FIELD
+            expected += 1
         if field in (1, 2) and wire_type == 2:
             length, pos = read_varint(buf, pos, end)
             if pos < 0 or length < 0 or length > end - pos:
@@ -276,6 +288,8 @@ def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
                 table[SEQUENCE_ID if field == 3 else WRITE_TIME, entry] = value
                 seen |= 4 if field == 3 else 8
         else:
+            if field <= REQUIRED and seen != 15:
+                return BAD_KEY_FIELD
             table[CLUSTER_IDS, entry] += field in (5, 8)
             pos = skip_field(buf, pos, end, wire_type)
         if pos < 0:

@@ -4,7 +4,7 @@ A file that was not closed is what its writer had written at some moment, up to 
 the last. So where an entry claims more than there is of the file, and another entry begins within, the claim is wrong. The other
 one is known by its WALKey, which is not compressed or encrypted as a whole:
 
-    varint keyLen, keyLen bytes of fields, the first of them 1 (0x0a): all well-formed, those that are required among them
+    varint keyLen, keyLen bytes of fields, first those that are required, 1 (0x0a) to 4, all well-formed
     region = 32 hexadecimal digits | decimal digits            table = letters, digits, "_", "-", ".", ":"
              or, compressed, 0xff, varint length, these | uint16 index that the dictionary has
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.unit.wal.encoder import HEADER, TRAILER, encode_header
 from walferry.protos.hbase_pb2 import WALHeader
 from walferry.wal.errors import WalCorruptError, WalError, WalTruncatedError, WalUnsupportedError
-from walferry.wal.header import TAIL_BYTES, is_partial_trailer, parse_header, trailer_start
+from walferry.wal.header import TAIL_BYTES, ends_like_closed, is_partial_trailer, parse_header, trailer_start
 
 PACKAGE = "org.apache.hadoop.hbase.regionserver.wal."
 
@@ -80,6 +80,19 @@ def test_a_trailer_with_fields_of_a_later_release_is_found_too() -> None:
     tail = b"x" * 100 + (100).to_bytes(4) + b"LAWP"
     assert len(tail) <= TAIL_BYTES
     assert trailer_start(tail, 5000) == 5000 - len(tail)
+
+
+def test_what_is_no_message_is_no_trailer() -> None:
+    for message in (b"\0", b"no message", b"\x0a\x7f", b"\x0c"):
+        assert trailer_start(b"x" * 50 + message + len(message).to_bytes(4) + b"LAWP", 5000) is None
+
+
+def test_only_a_trailer_without_fields_ends_a_file_as_hbase_does() -> None:
+    assert ends_like_closed(b"entries" + TRAILER, 1000)
+    assert ends_like_closed(TRAILER, 13)
+    assert not ends_like_closed(b"\x08\x01\0\0\0\2LAWP", 1000)
+    assert not ends_like_closed(TRAILER, 12)
+    assert not ends_like_closed(TRAILER[:-1], 1000)
 
 
 @pytest.mark.parametrize("tail", [b"", b"LAWP", TRAILER[:-1], b"\xff\xff\xff\xffLAWP", b"\x7f\xff\xff\xffLAWP", b"\0\0\0\0LAWQ"])

@@ -133,6 +133,34 @@ def test_a_position_in_the_middle_of_an_entry_is_refused(partial_tail: PartialTa
                 assert f"one at byte {before} that goes on beyond" in str(found.error)
 
 
+def misread_from(data: bytes, position: int) -> bool:
+    found = read(data, position)
+    return bool(found.entries) or not isinstance(found.error, WalError)
+
+
+@given(st.lists(entries(), min_size=1, max_size=4), st.binary(max_size=40), st.booleans())
+def test_reading_from_within_an_entry_gives_an_error_and_no_entries(written: list[Entry], noise: bytes, closed: bool) -> None:
+    """Messages that are no WALKey are not read as one: numbers, nonces, names and values have bytes like those of fields."""
+    written.append(entry(Cell(b"row", b"f", b"q", 1, PUT, b"\x65" * 150 + noise), region=b"0" * 32))
+    data, starts = encode_wal(written, TRAILER if closed else b""), positions(written)
+    assert not [at for at in range(starts[0], starts[-1]) if at not in starts and misread_from(data, at)]
+
+
+FIELDS_WITHOUT_A_KEY = b"\x65abcd" * 6 + b"\x0a\x01r\x12\x01t\x18\x01\x20\x01"  # all that a key needs, and field 12 before it
+OUT_OF_ORDER = b"\x12\x01t\x0a\x01r\x18\x01\x20\x01"
+TWICE = b"\x0a\x01r\x0a\x01r\x12\x01t\x18\x01\x20\x01"
+OF_ANOTHER_TYPE = b"\x08\x01\x0a\x01r\x12\x01t\x18\x01\x20\x01"
+
+
+@pytest.mark.parametrize("message", [FIELDS_WITHOUT_A_KEY, OUT_OF_ORDER, TWICE, OF_ANOTHER_TYPE])
+def test_a_message_that_hbase_does_not_write_is_no_key(message: bytes) -> None:
+    like_an_entry = bytes([len(message)]) + message
+    inside = encode_wal([entry(Cell(b"row", b"f", b"q", 1, PUT, like_an_entry))])
+    error = read(inside, inside.index(like_an_entry)).error
+    assert isinstance(error, WalPositionError)
+    assert f"one at byte {len(encode_wal([], b''))} that goes on beyond" in str(error)
+
+
 @pytest.mark.parametrize("position", [-1, 1, SAMPLE_STARTS[0] - 1, SAMPLE_STARTS[-1] + 1, len(SAMPLE_BYTES) + 1, 1 << 62])
 def test_a_position_outside_of_the_entries_is_refused_and_the_error_says_where_they_are(position: int) -> None:
     error = read(SAMPLE_BYTES, position).error
@@ -173,6 +201,8 @@ def test_a_file_cut_at_any_byte_gives_the_whole_entries_and_then_says_that_it_en
 
 def test_an_entry_that_runs_into_the_trailer_is_damage_even_where_a_partial_tail_is_welcome() -> None:
     for length in range(SAMPLE_STARTS[-2] + 1, SAMPLE_STARTS[-1]):
+        if length + len(TRAILER) == SAMPLE_STARTS[-1]:
+            continue  # then it is a whole entry, whose value ends like a trailer
         found = read(SAMPLE_BYTES[:length] + TRAILER, partial_tail="stop")
         assert isinstance(found.error, WalCorruptError)
         assert found.entries == list(map(encode_entry, SAMPLE[:-1]))

@@ -1,0 +1,157 @@
+"""Where the entries end: the trailer follows the last one, whatever a client's value ends in."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+import pytest
+
+from tests.unit.wal.compressing import GZ, NONE, Encoder, compress
+from tests.unit.wal.encoder import PUT, TRAILER, Cell, Entry, encode_header, encode_wal, entry
+from tests.unit.wal.fuzzing import KEYS
+from tests.unit.wal.memory_file import MemoryFile
+from tests.unit.wal.sealed import encode_sealed
+from walferry.protos.hbase_pb2 import WALHeader
+from walferry.wal.errors import (
+    WalCorruptError,
+    WalError,
+    WalOverrunError,
+    WalPositionError,
+    WalTornError,
+    WalTruncatedError,
+    WalUnclosedError,
+)
+from walferry.wal.reader import read_windows
+
+KINDS = ["plain", "dictionaries", "uncompressed values", "GZ", "encrypted"]
+RAW_VALUES = ["plain", "dictionaries", "uncompressed values"]
+
+
+def value_ending(size: int) -> bytes:
+    """A value that ends as a trailer of `size` bytes would. What comes before is a message, as far as it goes."""
+    return b"\x08\x01" * 30 + (size & 0xFFFFFFFF).to_bytes(4) + b"LAWP"
+
+
+def entries_ending(size: int) -> list[Entry]:
+    return [entry(Cell(b"row%d" % i, b"f", b"q", 1, PUT, b"v"), sequence_id=i + 1) for i in range(5)] + [
+        entry(Cell(b"row", b"f", b"q", 1, PUT, b"v"), Cell(b"row", b"f", b"q2", 1, PUT, value_ending(size)), sequence_id=9)
+    ]
+
+
+def written(kind: str, entries: Sequence[Entry], trailer: bytes) -> bytes:
+    codecs = {"dictionaries": None, "uncompressed values": NONE, "GZ": GZ}
+    if kind == "plain":
+        return encode_wal(entries, trailer)
+    if kind == "encrypted":
+        return encode_sealed(entries, trailer=trailer)
+    return compress(entries, Encoder(tags=False, codec=codecs[kind]), trailer=trailer)[0]
+
+
+def read(data: bytes, position: int = 0, window_bytes: int = 8 << 20, required: bool = False) -> tuple[int, WalError | None]:
+    """How many entries there are, and what is wrong then."""
+    count = 0
+    try:
+        for window in read_windows(
+            MemoryFile(data), "wal", position, window_bytes=window_bytes, partial_tail="error", unwrap_key=KEYS,
+            trailer_required=required,
+        ):  # fmt: skip
+            count += len(window.index)
+    except WalError as e:
+        return count, e
+    return count, None
+
+
+SIZES = [0, 1, 2, 4, 40, 60, 61, 100, 150, 200, 300, 100_000, 0x7FFFFFFF, -1]
+
+
+@pytest.mark.parametrize("window_bytes", [1, 100, 8 << 20])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", SIZES)
+def test_an_unclosed_file_gives_the_entry_whose_value_ends_like_a_trailer(kind: str, size: int, window_bytes: int) -> None:
+    data = written(kind, entries_ending(size), b"")
+    assert data.endswith(b"LAWP") == (kind in RAW_VALUES)
+    assert read(data, window_bytes=window_bytes) == (6, None)
+
+
+def test_a_trailer_with_fields_that_would_be_the_whole_entry_or_more_is_an_entry() -> None:
+    whole = encode_wal(entries_ending(0), b"")
+    for size in range(len(whole)):
+        assert read(encode_wal(entries_ending(size), b"")) == (6, None)
+
+
+@pytest.mark.parametrize("required", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", SIZES)
+def test_a_closed_file_gives_it_too(kind: str, size: int, required: bool) -> None:
+    assert read(written(kind, entries_ending(size), TRAILER), required=required) == (6, None)
+
+
+@pytest.mark.parametrize("window_bytes", [1, 8 << 20])
+@pytest.mark.parametrize("kind", KINDS)
+def test_whoever_takes_a_file_for_closed_by_its_last_bytes_is_told_after_the_entries_that_it_is_not(
+    kind: str, window_bytes: int
+) -> None:
+    data = written(kind, entries_ending(0), b"")
+    count, error = read(data, window_bytes=window_bytes, required=True)
+    assert count == 6
+    assert isinstance(error, WalUnclosedError)
+    assert error.offset == len(data) - len(TRAILER)
+    assert type(pickle.loads(pickle.dumps(error))) is WalUnclosedError
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_entry_that_is_there_only_in_part_does_not_close_a_file_either(kind: str) -> None:
+    data = written(kind, entries_ending(0)[:5], b"")
+    whole = written(kind, entries_ending(0), b"")
+    for cut in range(len(data) + 1, len(whole) - len(TRAILER)):
+        count, error = read(whole[:cut] + TRAILER, required=True)
+        assert count == 5
+        assert isinstance(error, (WalUnclosedError, WalCorruptError))
+        assert not isinstance(error, WalTornError)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_positions_at_and_behind_what_looks_like_a_trailer(kind: str) -> None:
+    for trailer in (b"", TRAILER):
+        data = written(kind, entries_ending(0), trailer)
+        proven = bool(trailer)
+        end = len(data) - len(trailer)
+        assert read(data, end, required=proven) == (0, None)
+        assert read(data, len(data)) == (0, None)
+        if not proven and kind not in RAW_VALUES:
+            continue
+        _, error = read(data, len(data), required=True)
+        assert error is None if proven else isinstance(error, WalUnclosedError)
+        _, error = read(data, len(data) + 1, required=True)  # of a file on HDFS whose length is not known yet
+        assert isinstance(error, WalPositionError if proven else WalUnclosedError)
+        for position in range(end - 4 if not proven else end + 1, len(data)):
+            assert isinstance(read(data, position)[1], WalPositionError), position
+
+
+@pytest.mark.parametrize("kind", RAW_VALUES)
+def test_an_entry_that_ends_within_the_trailer_is_damaged_and_not_handed_out(kind: str) -> None:
+    sound = written(kind, entries_ending(0), b"")
+    for missing in range(1, len(TRAILER)):
+        count, error = read(sound[: -len(TRAILER) - missing] + TRAILER)
+        assert (count, type(error)) == (5, WalTornError)
+        count, error = read(sound[: -len(TRAILER) + missing] + TRAILER)
+        assert (count, type(error)) == (5, WalOverrunError)
+
+
+def test_a_trailer_that_would_begin_within_the_header_is_none() -> None:
+    entries = entries_ending(0)[:2]
+    first = len(encode_wal([], b""))
+    for size in range(1, 300):
+        cut = encode_wal(entries, b"")[:-20] + size.to_bytes(4) + b"LAWP"
+        count, error = read(cut)
+        assert count == 1
+        assert isinstance(error, (WalTruncatedError, WalCorruptError))
+        assert error.offset >= first
+
+
+def test_a_header_that_ends_like_a_trailer_is_followed_by_no_trailer() -> None:
+    header = encode_header(WALHeader(has_compression=False, encryption_key=b"key" + TRAILER))
+    assert read(header) == (0, None)
+    assert isinstance(read(header, required=True)[1], WalUnclosedError)
+    assert read(header + TRAILER, required=True) == (0, None)
