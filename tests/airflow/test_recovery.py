@@ -157,7 +157,7 @@ def test_a_batch_of_a_wrong_wal_root_is_not_begun_and_its_report_tells_why(dead:
 
 
 @pytest.fixture
-def nothing_to_ship(dead: HBaseZNodes, tmp_path: Path) -> None:
+def nothing_to_ship(dead: HBaseZNodes, at: SourceCluster, tmp_path: Path) -> None:
     """The WALs of OTHER, and of SERVER, which rolls another, are empty."""
     for name in (wal(5, OTHER), wal(9)):
         (tmp_path / "oldWALs" / name).touch()
