@@ -24,12 +24,12 @@ from bench.processes import TreeUsage, cpu_seconds
 from embedded.client import GLOBAL, ClientJvm, JavaClient, even_splits
 from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters
 from embedded.spark import submit
-from walferry.airflow import batch
-from walferry.plan import plan_peer
-from walferry.source import SourceCluster
-from walferry.storage import WalStore
+from walferry.airflow.steps import batch
+from walferry.files.store import WalStore
+from walferry.queues.reading import read_queues
+from walferry.shipping.plan import plan_peer
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
-from walferry.zk.queues import read_queues
 
 COLUMNS = ("f:a", "f:b")
 VALUE_BYTES = 100

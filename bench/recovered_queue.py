@@ -13,11 +13,11 @@ import time
 
 from bench.drains import TABLE, Backlog, Bench, bench, measure, region_servers_cpu, wait
 from embedded.distributed import RegionServer
-from walferry.plan import plan_peer
-from walferry.storage import WalStore
+from walferry.files.store import WalStore
+from walferry.hbase.cluster import live_servers
+from walferry.queues.reading import read_queues
+from walferry.shipping.plan import plan_peer
 from walferry.zk.client import connected
-from walferry.zk.cluster import live_servers
-from walferry.zk.queues import read_queues
 
 MEGABYTES = int(os.environ.get("WALFERRY_BENCH_RECOVERED_MB", "1000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_RECOVERED_ROUNDS", "2"))

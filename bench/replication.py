@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from bench.drains import TABLE, Backlog, Bench, bench, measure
-from walferry.airflow import batch
+from walferry.airflow.steps import batch
 
 ROWS = int(os.environ.get("WALFERRY_BENCH_ROWS", "1000000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_ROUNDS", "3"))

@@ -12,11 +12,11 @@ from typing import Any
 
 from airflow.sdk import Param, dag, get_current_context
 
-from walferry.airflow.choices import proposed, proposed_peers
+from walferry.airflow.forms.choices import proposed, proposed_peers
+from walferry.airflow.forms.run_checks import RUN_TYPES, check_run
 from walferry.airflow.literal import task
 from walferry.airflow.operators.ship_wals import BROKEN_WALS
-from walferry.airflow.recovery_tasks import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source, telling
-from walferry.airflow.run_checks import RUN_TYPES, check_run
+from walferry.airflow.tasks.recovery import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source, telling
 
 MAX_NOTES = 200  # lines of select that the report tells too
 
@@ -70,7 +70,7 @@ def drain_recovered_queue() -> None:
     @task
     def select() -> list[dict[str, Any]]:
         """The queues to drain; in a dry run none, and what would be done with them is told."""
-        from walferry.airflow import recovery
+        from walferry.airflow.steps import recovery
 
         context = get_current_context()
         params, ti = context["params"], context["ti"]
@@ -87,14 +87,14 @@ def drain_recovered_queue() -> None:
     @task
     def servers(queues: list[dict[str, Any]]) -> list[str]:
         """The dead servers under which queues lie that nobody has claimed."""
-        from walferry.airflow import recovery
+        from walferry.airflow.steps import recovery
 
         return recovery.servers_to_claim(queues)
 
     @task
     def gone_peers(queues: list[dict[str, Any]]) -> list[str]:
         """Report the queues whose peer is gone, or delete them."""
-        from walferry.airflow import batch, recovery
+        from walferry.airflow.steps import batch, recovery
 
         context = get_current_context()
         ti = context["ti"]

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 
 from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context
 
+from walferry.airflow.forms.run_checks import RUN_TYPES, check_run
 from walferry.airflow.literal import task
 from walferry.airflow.operators.ship_wals import BROKEN_WALS
-from walferry.airflow.recovery_tasks import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source, telling
-from walferry.airflow.run_checks import RUN_TYPES, check_run
+from walferry.airflow.tasks.recovery import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source, telling
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger
 
 DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_source", trigger=DeadServersEventTrigger())])
@@ -49,7 +49,7 @@ def regionserver_failover() -> None:
     @task
     def find() -> list[str]:
         """The dead servers of this run: of its form, else of its events, else all."""
-        from walferry.airflow import recovery
+        from walferry.airflow.steps import recovery
 
         context = get_current_context()
         events = [event for of_asset in context["triggering_asset_events"].values() for event in of_asset]

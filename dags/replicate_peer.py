@@ -27,13 +27,13 @@ from airflow.sdk import (
     task_group,
 )
 
+from walferry.airflow.forms.run_checks import RUN_TYPES, check_run
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import BROKEN_WALS, ShipWalsOperator
-from walferry.airflow.run_checks import RUN_TYPES, check_run
 
 if TYPE_CHECKING:
-    from walferry.source import SourceCluster
+    from walferry.source.cluster import SourceCluster
 
 PARAMS = {
     "source_conn_id": Param(
@@ -70,11 +70,11 @@ PARAMS = {
 }
 # Trying again does not help against these.
 FINAL = [
-    "walferry.source.SourceError",
+    "walferry.source.cluster.SourceError",
     "walferry.zk.errors.PeerError",
     "walferry.zk.errors.StorageError",
-    "walferry.airflow.recovery_input.InputError",
-    "walferry.airflow.report.BatchFailed",
+    "walferry.airflow.forms.recovery_input.InputError",
+    "walferry.airflow.reports.batch.BatchFailed",
 ]
 PEER_NAME = label("task.op_kwargs['peer']")  # so pass it by name
 
@@ -100,7 +100,7 @@ def replicate_peer() -> None:
     @task
     def peers() -> list[str]:
         """The peers of this run: the one asked for, or all that are managed now."""
-        from walferry.airflow import batch
+        from walferry.airflow.steps import batch
 
         context = get_current_context()
         check_run(context)
@@ -109,7 +109,7 @@ def replicate_peer() -> None:
 
     @task(map_index_template=PEER_NAME)
     def roll(peer: str) -> None:
-        from walferry.airflow import batch
+        from walferry.airflow.steps import batch
 
         context = get_current_context()
         if not context["params"]["roll"]:
@@ -125,16 +125,16 @@ def replicate_peer() -> None:
     # Also if the roll failed: what lies in closed WALs is shipped all the same, and the report tells.
     @task(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
     def plan(peer: str) -> dict[str, Any]:
-        from walferry.airflow import batch
+        from walferry.airflow.steps import batch
 
         ti = get_current_context()["ti"]
         return batch.plan(_source(), peer, f"{batch.run_of(ti)}.{ti.try_number}")  # a cleared plan begins a new count
 
     @task(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
     def report(peer: str, planned: dict[str, Any] | None) -> None:
-        from walferry.airflow import batch
-        from walferry.airflow.kept_reports import as_lines, with_earlier
-        from walferry.airflow.report import BatchFailed, as_dict, as_text, failures
+        from walferry.airflow.reports.batch import BatchFailed, as_dict, as_text, failures
+        from walferry.airflow.reports.kept import as_lines, with_earlier
+        from walferry.airflow.steps import batch
 
         context = get_current_context()
         ti = context["ti"]

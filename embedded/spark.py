@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO
 
 from embedded.cache import cache_home
-from walferry.archive import build_archive
-from walferry.source import SourceCluster
+from walferry.source.cluster import SourceCluster
+from walferry.spark.archive import build_archive
 
 JOB = Path(__file__).resolve().parents[1] / "spark_jobs" / "ship_wals.py"
 CONF = {

@@ -2,7 +2,7 @@
 
     spark-submit --py-files walferry-….zip spark_jobs/ship_wals.py --source '{"quorum": …}' --peer 2 --run-id … --deadline 3600
 
-The summaries of all groups are kept in ZooKeeper while the job runs (walferry.summary); the last line printed is their JSON.
+The summaries of all groups are kept in ZooKeeper while the job runs (walferry.shipping.summary); the last line printed is their JSON.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 from pyspark import SparkConf, SparkContext
 
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
-    from walferry.source import SourceCluster
-    from walferry.summary import GroupSummary
+    from walferry.shipping.summary import GroupSummary
+    from walferry.source.cluster import SourceCluster
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     """The job's arguments; exits with a usage line if they do not fit."""
     parser = argparse.ArgumentParser(description="Ship what a managed HBase replication peer has queued.")
-    parser.add_argument("--source", required=True, help="the source cluster, as walferry.source.SourceCluster.to_json writes it")
+    parser.add_argument("--source", required=True, help="the source cluster, as walferry.source.cluster.SourceCluster.to_json writes it")
     parser.add_argument("--peer", required=True, help="id of the managed peer")
     parser.add_argument("--group", action="append", dest="groups", help="a WAL group to ship; repeat it for more (default all)")
     parser.add_argument("--run-id", required=True, help="under which name the summary is kept; a retry has the same")
@@ -34,7 +34,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--deadline", type=float, default=3600.0, help="seconds after which nothing more is read (default 3600)")
     parser.add_argument(
         "--broken-wals", choices=["stop", "whole-entries", "quarantine"], default="stop",
-        help="what becomes of a WAL that is broken: see walferry.broken_wals (default stop)",
+        help="what becomes of a WAL that is broken: see walferry.files.quarantine (default stop)",
     )  # fmt: skip
     parser.add_argument("--lanes", type=int, help="connections a WAL group sends on (default 2, of few groups more: 8 in all)")
     parser.add_argument("--sink-ratio", type=float, default=0.1, help="share of the slave's RegionServers to use (default 0.1)")
@@ -51,8 +51,8 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Ship; what the job refuses to begin with, or cannot, is said in a line."""
     args = parse_args()
-    from walferry.source import SourceError
-    from walferry.storage import StoreError
+    from walferry.files.store import StoreError
+    from walferry.source.cluster import SourceError
     from walferry.zk.errors import ZkError
 
     try:
@@ -64,14 +64,14 @@ def main() -> int:
 
 def _run(args: argparse.Namespace) -> int:
     """Plan, ship each group in a task of its own, print the outcome."""
-    from walferry.agreement import check_peer
-    from walferry.broken_wals import BrokenWals
-    from walferry.lanes import lanes_of_each
-    from walferry.plan import plan_peer
-    from walferry.shipping import GroupJob, ship_group
-    from walferry.source import SourceCluster, SourceError
-    from walferry.storage import WalStore
-    from walferry.summary import Status, begin_run
+    from walferry.files.quarantine import BrokenWals
+    from walferry.files.store import WalStore
+    from walferry.shipping.group import GroupJob, ship_group
+    from walferry.shipping.lanes import lanes_of_each
+    from walferry.shipping.plan import plan_peer
+    from walferry.shipping.summary import Status, begin_run
+    from walferry.source.agreement import check_peer
+    from walferry.source.cluster import SourceCluster, SourceError
     from walferry.zk.client import connected
 
     deadline = time.time() + args.deadline
@@ -119,7 +119,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _keep(source: SourceCluster, args: argparse.Namespace, summaries: list[GroupSummary]) -> None:
     """Write the summaries that their tasks could not write themselves."""
-    from walferry.summary import read_group, write_group
+    from walferry.shipping.summary import read_group, write_group
     from walferry.zk.client import connected
 
     with connected(source.quorum) as zk:

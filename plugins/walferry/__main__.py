@@ -7,12 +7,12 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from walferry.peer_tables import Asked, parse_tables
-from walferry.peers_admin import PeerAdmin, Refused, peer_admin
-from walferry.peers_report import Told, describe, table
+from walferry.admin.peers import PeerAdmin, Refused, peer_admin
+from walferry.admin.report import Told, describe, table
+from walferry.admin.tables import Asked, parse_tables
+from walferry.files.store import StoreError
 from walferry.rpc.errors import RpcError
-from walferry.source import SourceCluster, SourceError
-from walferry.storage import StoreError
+from walferry.source.cluster import SourceCluster, SourceError
 from walferry.zk.errors import ZkError
 
 ERRORS = (Refused, SourceError, ZkError, RpcError, StoreError)

@@ -16,16 +16,16 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.zk.fixtures import lasting_hbase as hbase
 from tests.zk.fixtures import new_client, zk, zookeeper
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
-from walferry import agreement
-from walferry.airflow import batch
 from walferry.airflow.hooks.spark import WalferrySubmitHook
-from walferry.source import SourceCluster
-from walferry.summary import GroupSummary, Status, write_group
-from walferry.zk.claim_multi import claim_hold
+from walferry.airflow.steps import batch
+from walferry.hbase.layout import OwnZNodes
+from walferry.queues.claims.multi import claim_hold
+from walferry.queues.dead_servers import recovered_queues
+from walferry.shipping.summary import GroupSummary, Status, write_group
+from walferry.source import agreement
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connect, disconnect
-from walferry.zk.dead_servers import recovered_queues
 from walferry.zk.hold import Hold
-from walferry.zk.layout import OwnZNodes
 
 from .conftest import Run
 

@@ -16,9 +16,9 @@ from embedded.client import GLOBAL, JavaClient, even_splits
 from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters
 from embedded.hbase import ClusterAddress
 from tests.cluster.walferry_runs import source_of
-from walferry.source import SourceCluster
+from walferry.queues.dead_servers import find_dead
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
-from walferry.zk.dead_servers import find_dead
 
 FAILOVER, REPLICATE = "regionserver_failover", "replicate_peer"
 TABLE, PEER = "t", "2"

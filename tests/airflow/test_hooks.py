@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
-from walferry.source import SourceCluster, SourceError
+from walferry.source.cluster import SourceCluster, SourceError
 
 from .conftest import REPO
 

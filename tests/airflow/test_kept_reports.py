@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.airflow.kept_reports import added
-from walferry.summary import GroupSummary, Status
+from walferry.airflow.reports.kept import added
+from walferry.shipping.summary import GroupSummary, Status
 
 from .conftest import Run
 from .recovery_stubs import Spark, at, dead, failover, hbase, new_client, spark, zk, zookeeper
@@ -75,7 +75,7 @@ def test_a_run_whose_peers_cannot_be_told_when_it_is_cleared_keeps_its_reports(
         raise ConnectionError("no ZooKeeper server answered")
 
     with monkeypatch.context() as patch:
-        patch.setattr("walferry.airflow.batch.managed_peers", unreachable)
+        patch.setattr("walferry.airflow.steps.batch.managed_peers", unreachable)
         assert clear("replicate_peer", first).state == "failed"
     cluster.idle = ["p"]
     report = clear("replicate_peer", first).reports["p"]

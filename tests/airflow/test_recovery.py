@@ -13,14 +13,15 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, wal
-from walferry.airflow import batch, recovery, recovery_tasks
 from walferry.airflow.operators.ship_wals import KEPT_S
-from walferry.source import SourceCluster
-from walferry.storage import WrongRoot
-from walferry.zk.dead_servers import WALFERRY_SERVER
+from walferry.airflow.steps import batch, recovery
+from walferry.airflow.tasks import recovery as recovery_tasks
+from walferry.files.store import WrongRoot
+from walferry.hbase.layout import QueueLayout
+from walferry.queues.dead_servers import WALFERRY_SERVER
+from walferry.queues.lease import acquire
+from walferry.source.cluster import SourceCluster
 from walferry.zk.hold import Hold
-from walferry.zk.layout import QueueLayout
-from walferry.zk.lease import acquire
 
 from .recovery_stubs import (
     GONE,

@@ -8,9 +8,10 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
-from walferry.airflow import choices, recovery
-from walferry.source import SourceCluster
-from walferry.zk.dead_servers import WALFERRY_SERVER
+from walferry.airflow.forms import choices
+from walferry.airflow.steps import recovery
+from walferry.queues.dead_servers import WALFERRY_SERVER
+from walferry.source.cluster import SourceCluster
 from walferry.zk.hold import Hold
 
 from .conftest import REPO

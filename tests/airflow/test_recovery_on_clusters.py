@@ -11,11 +11,11 @@ import pytest
 from embedded.client import GLOBAL, JavaClient
 from tests.cluster.dead_queues import DeadQueue, Recording, record
 from tests.cluster.walferry_runs import source_of
-from walferry.airflow import progress
-from walferry.source import SourceCluster
+from walferry.airflow.reports import progress
+from walferry.hbase.values import encode_position
+from walferry.queues.dead_servers import WALFERRY_SERVER, recovered_queues
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
-from walferry.zk.dead_servers import WALFERRY_SERVER, recovered_queues
-from walferry.zk.values import encode_position
 
 from .conftest import Run
 

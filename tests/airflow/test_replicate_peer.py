@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, ParamValidationError
 
-from walferry.airflow import batch
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.operators.ship_wals import STARTUP_S, ShipWalsOperator
-from walferry.summary import GroupSummary, Status
+from walferry.airflow.steps import batch
+from walferry.shipping.summary import GroupSummary, Status
 from walferry.zk.errors import EnabledPeer, LeaseHeld
 
 from .conftest import Run

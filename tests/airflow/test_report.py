@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from walferry.airflow import report
-from walferry.summary import GroupSummary, Status
+from walferry.airflow.reports import batch as report
+from walferry.shipping.summary import GroupSummary, Status
 
 PLAN = {"run_id": "r.1", "peer": "p", "groups": 1, "wals": 2, "bytes": 300, "problems": [], "problems_left_out": 0, "swept": 0}
 DONE = {"roll": "success", "ship": "success"}

@@ -17,10 +17,10 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.zk.fixtures import hbase, new_client, zk, zookeeper
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, expire, wal
 from walferry.airflow.triggers.new_wals import NewWalsEventTrigger, NewWalsTrigger
+from walferry.hbase.layout import OwnZNodes
+from walferry.queues.new_wals import find_new
 from walferry.zk import watcher
 from walferry.zk.client import retried
-from walferry.zk.layout import OwnZNodes
-from walferry.zk.new_wals import find_new
 
 from .conftest import load, run_sensor
 

@@ -21,15 +21,15 @@ from embedded.client import GLOBAL, JavaClient, JavaClientError, even_splits
 from embedded.distributed import DistributedCluster, DistributedClusters, RegionServer
 from embedded.hbase import ClusterAddress
 from tests.cluster.walferry_runs import plan, roll, ship
-from walferry.source import SourceCluster
-from walferry.summary import Status
-from walferry.wal.names import parse_wal_name
-from walferry.zk.claims import claim
+from walferry.hbase.layout import QueueLayout
+from walferry.hbase.queue_ids import parse_queue_id
+from walferry.hbase.values import decode_lock, encode_position, strip_client_prefix
+from walferry.names import parse_wal_name
+from walferry.queues.claims.claim import claim
+from walferry.shipping.summary import Status
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
 from walferry.zk.errors import ClaimHeld
-from walferry.zk.layout import QueueLayout
-from walferry.zk.queue_ids import parse_queue_id
-from walferry.zk.values import decode_lock, encode_position, strip_client_prefix
 
 PEERS = ("1", "2", "3")  # so a server has three queues of its own, and those that it claimed
 FAILOVER_SLEEP_MS = 300

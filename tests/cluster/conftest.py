@@ -12,7 +12,7 @@ from embedded.hbase import ClusterAddress
 from embedded.standalone import StandaloneCluster
 from tests.cluster.proxy import ProxiedSlave, proxied_slave
 from tests.cluster.walferry_runs import source_of
-from walferry.source import SourceCluster
+from walferry.source.cluster import SourceCluster
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from embedded.client import JavaClient
 from embedded.wire import Mutation, WalEntry, put
 from tests.cluster.walferry_runs import positions
-from walferry.source import SourceCluster
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
 
 TRAILER = b"LAWP"

@@ -19,15 +19,15 @@ from embedded.distributed import ClusterOptions, DistributedCluster, Distributed
 from embedded.hbase import QUICK_LOG_CLEANER, ClusterAddress
 from tests.cluster.queue_watch import QueueWatch
 from tests.cluster.walferry_runs import await_progress, plan, positions, roll, ship, source_of
-from walferry.lanes import LaneLimits
-from walferry.source import SourceCluster
-from walferry.storage import WalStore
-from walferry.summary import GroupSummary, Status
-from walferry.wal.names import parse_wal_name
-from walferry.zk.claims import Claim, claim, clean_up
+from walferry.files.store import WalStore
+from walferry.hbase.cluster import live_servers
+from walferry.names import parse_wal_name
+from walferry.queues.claims.claim import Claim, claim, clean_up
+from walferry.queues.dead_servers import RecoveredQueue, find_dead, recovered_queues
+from walferry.shipping.lanes import LaneLimits
+from walferry.shipping.summary import GroupSummary, Status
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
-from walferry.zk.cluster import live_servers
-from walferry.zk.dead_servers import RecoveredQueue, find_dead, recovered_queues
 
 LOAD, BULK = "load", "bulk"  # tables
 BULK_ROWS = 20_000  # of 1 kB, written before a kill so that the drain takes a while

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from embedded.hbase import ClusterAddress
-from walferry.wal.names import ServerName
+from walferry.hbase.cluster import live_servers
+from walferry.hbase.layout import ZNodes
+from walferry.names import ServerName
 from walferry.zk.client import connected
-from walferry.zk.cluster import live_servers
-from walferry.zk.layout import ZNodes
 
 CHUNK = 32 << 10
 

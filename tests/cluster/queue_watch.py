@@ -10,14 +10,14 @@ from collections.abc import Iterable
 
 from kazoo.client import KazooClient
 
-from walferry.source import SourceCluster
-from walferry.storage import WalStore
-from walferry.wal.names import parse_wal_name
+from walferry.files.store import WalStore
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.queue_ids import parse_queue_id
+from walferry.names import parse_wal_name
+from walferry.queues.reading import consistent, queue_paths
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, connected
 from walferry.zk.errors import QueuesMoving
-from walferry.zk.layout import ZNodes
-from walferry.zk.queue_ids import parse_queue_id
-from walferry.zk.queues import consistent, queue_paths
 
 PAUSE_S = 0.2
 

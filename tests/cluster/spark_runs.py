@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedded.spark import submit
-from walferry.source import SourceCluster
+from walferry.source.cluster import SourceCluster
 
 WAIT_S = 300
 

@@ -14,15 +14,15 @@ from embedded.wire import put
 from tests.cluster.dead_queues import DeadQueue, Recording, record
 from tests.cluster.test_shipping import archive, eventually
 from tests.cluster.walferry_runs import Shipping, plan, positions, roll, ship, ship_one
-from walferry import shipping
-from walferry.closedness import await_closed
-from walferry.lanes import LaneLimits
+from walferry.files.closedness import await_closed
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.values import encode_position
 from walferry.protos import hbase_pb2 as pb
-from walferry.summary import GroupSummary, Status
+from walferry.shipping import group as shipping
+from walferry.shipping.lanes import LaneLimits
+from walferry.shipping.summary import GroupSummary, Status
 from walferry.wal.scan import scan_entries
 from walferry.zk.client import connected
-from walferry.zk.layout import ZNodes
-from walferry.zk.values import encode_position
 
 ROWS = 60
 BROKEN = 40  # the put that is spoilt

@@ -20,10 +20,10 @@ from embedded.hbase import write_site
 from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
 from tests.cluster.walferry_runs import positions, ship, ship_one, source_of
-from walferry.source import SourceCluster
-from walferry.summary import GroupSummary, Status
+from walferry.queues.lease import Lease
+from walferry.shipping.summary import GroupSummary, Status
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, connected
-from walferry.zk.lease import Lease
 
 SCOPES = {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}
 

@@ -15,7 +15,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.cluster.classic_failover import FAILOVER_SLEEP_MS, Death, Site, classic_site, tried_again
-from walferry.zk.dead_servers import find_dead
+from walferry.queues.dead_servers import find_dead
 
 Round = Callable[[Site, Death], int]  # how many queues our claims moved
 SLEEP_S = FAILOVER_SLEEP_MS / 1000

@@ -28,12 +28,12 @@ from tests.cluster.decoding import compare_with_pretty_printer, compare_with_rea
 from tests.cluster.spark_runs import Job
 from tests.cluster.test_mixed_edits import edits
 from tests.cluster.walferry_runs import positions, roll, ship_one, source_of
+from walferry.files.store import open_wal
+from walferry.names import parse_wal_name
 from walferry.protos.hbase_pb2 import WALHeader, WrappedKey
-from walferry.source import SourceCluster
-from walferry.storage import open_wal
-from walferry.summary import Status
+from walferry.shipping.summary import Status
+from walferry.source.cluster import SourceCluster
 from walferry.wal.header import MAX_HEADER_BYTES, parse_header
-from walferry.wal.names import parse_wal_name
 from walferry.wal.reader import read_windows
 
 CRYPTO = "org.apache.hadoop.hbase.io.crypto"

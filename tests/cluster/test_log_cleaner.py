@@ -15,7 +15,7 @@ from embedded.wire import put
 from tests.cluster.conftest import Sides
 from tests.cluster.test_shipping import archive, eventually, located
 from tests.cluster.walferry_runs import plan, positions, roll, ship_one, source_of
-from walferry.summary import Status
+from walferry.shipping.summary import Status
 
 
 @pytest.fixture

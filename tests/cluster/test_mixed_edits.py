@@ -15,7 +15,7 @@ from embedded import wire
 from embedded.client import GLOBAL, LOCAL
 from embedded.wire import Mutation
 from tests.cluster.walferry_runs import plan, ship, source_of
-from walferry.summary import Status
+from walferry.shipping.summary import Status
 
 EDITS = 100_000
 ROUNDS = 4  # batches, with a flush and a region's move between them

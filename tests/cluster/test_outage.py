@@ -13,11 +13,11 @@ from embedded.client import even_splits
 from tests.cluster.proxy import proxied_zookeeper
 from tests.cluster.test_shipping import eventually
 from tests.cluster.walferry_runs import Shipping, WalTruth, await_progress, plan, positions, roll, ship_one
-from walferry.lanes import LaneLimits
-from walferry.source import SourceCluster
-from walferry.summary import GroupSummary, Status, read_run
+from walferry.hbase.layout import OwnZNodes
+from walferry.shipping.lanes import LaneLimits
+from walferry.shipping.summary import GroupSummary, Status, read_run
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, connect, connected, disconnect
-from walferry.zk.layout import OwnZNodes
 
 ROWS = 30_000  # of 1 kB: seconds of shipping
 BRIEF_SESSION_S = 4.0
@@ -189,7 +189,7 @@ def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             disconnect(zk)
 
-    monkeypatch.setattr("walferry.shipping.connected", connected_briefly)
+    monkeypatch.setattr("walferry.shipping.group.connected", connected_briefly)
 
 
 def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(

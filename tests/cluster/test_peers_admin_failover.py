@@ -9,8 +9,8 @@ import pytest
 from embedded.client import GLOBAL, even_splits
 from embedded.processes import wait_until
 from tests.cluster.walferry_runs import ship, source_of
-from walferry.peers_admin import PeerAdmin, Refused, peer_admin
-from walferry.zk.queues import Queue, read_queues
+from walferry.admin.peers import PeerAdmin, Refused, peer_admin
+from walferry.queues.reading import Queue, read_queues
 
 ROWS = 2000
 CLAIM_TIMEOUT_S = 240  # HBase waits 30 to 60 s before it claims

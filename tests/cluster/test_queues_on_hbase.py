@@ -10,17 +10,17 @@ from kazoo.client import KazooClient
 from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
 from tests.conftest import DistributedPair
-from walferry.closedness import await_closed
-from walferry.source import SourceCluster
-from walferry.storage import WalStore
+from walferry.files.closedness import await_closed
+from walferry.files.store import WalStore
+from walferry.hbase.cluster import cluster_id, live_servers, master
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.peers import check_shippable, read_peer
+from walferry.queues.lease import acquire
+from walferry.queues.new_wals_stream import NewWalsStream
+from walferry.queues.reading import Queue, find_wal, groups, read_queues
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
-from walferry.zk.cluster import cluster_id, live_servers, master
 from walferry.zk.errors import LastWal
-from walferry.zk.layout import ZNodes
-from walferry.zk.lease import acquire
-from walferry.zk.new_wals_stream import NewWalsStream
-from walferry.zk.peers import check_shippable, read_peer
-from walferry.zk.queues import Queue, find_wal, groups, read_queues
 
 CLAIM_LIMIT_S = 300
 MakeClient = Callable[[ClusterAddress], JavaClient]

@@ -13,7 +13,7 @@ from embedded.wire import put
 from tests.cluster.dead_queues import DeadQueue
 from tests.cluster.spark_runs import run
 from tests.cluster.walferry_runs import positions, roll
-from walferry.summary import GroupSummary, Status, read_run
+from walferry.shipping.summary import GroupSummary, Status, read_run
 from walferry.zk.client import connected
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from embedded.wire import put
 from tests.cluster.walferry_runs import Shipping, plan, positions, roll, ship, ship_one
-from walferry.lanes import LaneLimits
-from walferry.storage import WalLocation, WalStore
-from walferry.summary import Status
-from walferry.wal.names import parse_wal_name
+from walferry.files.store import WalLocation, WalStore
+from walferry.names import parse_wal_name
+from walferry.shipping.lanes import LaneLimits
+from walferry.shipping.summary import Status
 
 WAIT_S = 60
 

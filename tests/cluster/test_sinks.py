@@ -14,14 +14,14 @@ from embedded.client import GLOBAL
 from embedded.standalone import StandaloneCluster
 from embedded.wire import CellType
 from tests.cluster.wal_entries import encoded, entry
+from walferry.hbase.cluster import live_servers
+from walferry.hbase.layout import ZNodes
+from walferry.names import ServerName
 from walferry.protos.hbase_pb2 import ReplicateWALEntryRequest
 from walferry.rpc.errors import TableNotFound
-from walferry.sinks.manager import SinkManager
-from walferry.sinks.replicate import Shipper, SlaveUnreachable
-from walferry.wal.names import ServerName
+from walferry.sinks.hbase.manager import SinkManager
+from walferry.sinks.hbase.replicate import Shipper, SlaveUnreachable
 from walferry.zk.client import connect, disconnect
-from walferry.zk.cluster import live_servers
-from walferry.zk.layout import ZNodes
 
 ROWS_A_SHIPMENT = 50
 

@@ -15,13 +15,13 @@ from embedded.standalone import StandaloneCluster
 from embedded.wire import put
 from tests.cluster.spark_runs import run
 from tests.cluster.walferry_runs import positions, source_of
-from walferry.airflow import batch, recovery
-from walferry.peers_admin import peer_admin
-from walferry.peers_report import describe
-from walferry.source import SourceCluster
+from walferry.admin.peers import peer_admin
+from walferry.admin.report import describe
+from walferry.airflow.steps import batch, recovery
+from walferry.hbase.values import PBUF
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
 from walferry.zk.errors import PeerError
-from walferry.zk.values import PBUF
 
 IN_FILES = {"hbase.replication.peer.storage.impl": "filesystem"}
 DISABLED = PBUF + b"\x08\x01"

@@ -9,15 +9,15 @@ import pytest
 from hdfs_native import Client
 
 from embedded.hdfs import Hdfs
-from walferry import closedness as module
-from walferry import storage
-from walferry.airflow.recovery_report import preview
-from walferry.closedness import Closed, Open, WalNotClosed, await_closed, closedness
-from walferry.plan import Candidate, GroupPlan, PlannedWal, plan_wal
-from walferry.storage import StoreError, WalLocation, WalStore, WrongRoot
+from walferry.airflow.reports.recovery import preview
+from walferry.files import closedness as module
+from walferry.files import store as storage
+from walferry.files.closedness import Closed, Open, WalNotClosed, await_closed, closedness
+from walferry.files.store import StoreError, WalLocation, WalStore, WrongRoot
+from walferry.names import WalName, parse_wal_name
+from walferry.queues.reading import QueuedWal
+from walferry.shipping.plan import Candidate, GroupPlan, PlannedWal, plan_wal
 from walferry.wal.header import EMPTY_TRAILER
-from walferry.wal.names import WalName, parse_wal_name
-from walferry.zk.queues import QueuedWal
 
 SERVER = "rs-1.example.org,16020,1700000000001"
 QUEUE = {"server": SERVER, "queue": "p", "peer": "p", "claimed_by": "nobody"}

@@ -7,8 +7,8 @@ import pytest
 from tests.cluster.spark_runs import Job, run
 from tests.cluster.test_shipping import eventually
 from tests.cluster.walferry_runs import Shipping, positions, roll, ship_one
-from walferry.lanes import LaneLimits
-from walferry.summary import Status, read_run
+from walferry.shipping.lanes import LaneLimits
+from walferry.shipping.summary import Status, read_run
 from walferry.zk.client import connected
 
 ROWS = 4000

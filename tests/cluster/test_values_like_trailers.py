@@ -13,9 +13,9 @@ from embedded.wire import put
 from tests.cluster.dead_queues import DeadQueue, Recording, record_edits
 from tests.cluster.test_bad_input import rows_at
 from tests.cluster.walferry_runs import plan, positions, roll, ship_one
-from walferry import shipping
-from walferry.closedness import await_closed
-from walferry.summary import Status
+from walferry.files.closedness import await_closed
+from walferry.shipping import group as shipping
+from walferry.shipping.summary import Status
 
 MESSAGE = b"\x08\x01" * 20
 SIZES = (0, 2, 3, len(MESSAGE), 150, 300, 100_000, -1)  # of what would be a trailer; of some it is the whole entry or more

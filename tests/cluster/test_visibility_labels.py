@@ -13,7 +13,7 @@ from embedded.client import JavaClient
 from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
 from tests.cluster.walferry_runs import ship_one, source_of
-from walferry.summary import Status
+from walferry.shipping.summary import Status
 
 CONTROLLER = "org.apache.hadoop.hbase.security.visibility.VisibilityController"
 SETTINGS = {

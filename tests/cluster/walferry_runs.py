@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
 from embedded.wire import Cell
-from walferry.airflow import batch
-from walferry.broken_wals import BrokenWals
-from walferry.lanes import LaneLimits
-from walferry.plan import PeerPlan, plan_peer
-from walferry.shipping import GroupJob, ship_group
-from walferry.source import SourceCluster
-from walferry.storage import WalStore
-from walferry.summary import GroupSummary
-from walferry.wal.names import parse_wal_name
+from walferry.airflow.steps import batch
+from walferry.files.quarantine import BrokenWals
+from walferry.files.store import WalStore
+from walferry.names import parse_wal_name
+from walferry.queues.reading import Queue, read_queues
+from walferry.shipping.group import GroupJob, ship_group
+from walferry.shipping.lanes import LaneLimits
+from walferry.shipping.plan import PeerPlan, plan_peer
+from walferry.shipping.summary import GroupSummary
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
-from walferry.zk.queues import Queue, read_queues
 
 
 def source_of(address: ClusterAddress) -> SourceCluster:

@@ -15,10 +15,10 @@ from embedded.client import GLOBAL, JavaClient, JavaClientError, even_splits
 from embedded.distributed import DistributedCluster, DistributedClusters, RegionServer
 from embedded.hbase import ClusterAddress
 from tests.cluster.walferry_runs import source_of
-from walferry.agreement import master_peers
+from walferry.hbase.cluster import master as active_master
 from walferry.rpc import master
 from walferry.rpc.errors import RemoteError
-from walferry.zk.cluster import master as active_master
+from walferry.source.agreement import master_peers
 
 WAIT_S = 60
 QUEUES = "/hbase/replication/rs"

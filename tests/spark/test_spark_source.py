@@ -15,7 +15,7 @@ from tests.unit.crypto.key_stores import KEYS, PASSWORD
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal, entry
 from tests.unit.wal.sealed import encode_sealed, sealed_header, wrap_key
 from tests.unit.wal.strategies import rows
-from walferry.spark_source import HBaseWalDataSource, find_wals
+from walferry.spark.source import HBaseWalDataSource, find_wals
 
 SERVER = "h.example.org%2C16020%2C1700000000000"
 

@@ -9,8 +9,8 @@ from kazoo.client import KazooClient
 from kazoo.protocol.serialization import Create, Delete, SetData, Transaction
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
-from walferry.source import SourceCluster
-from walferry.zk.layout import OwnZNodes, QueueLayout, ZNodes
+from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
+from walferry.source.cluster import SourceCluster
 
 PEERS = ("p", "q")
 OLDER = "rs-0.example.org,16020,1600000000000"  # died before DEAD, which had claimed its queue

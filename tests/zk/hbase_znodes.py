@@ -12,10 +12,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 from kazoo.protocol.serialization import Connect
 
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.queue_ids import parse_queue_id
+from walferry.hbase.values import PBUF, encode_position
 from walferry.protos import hbase_pb2 as pb
-from walferry.zk.layout import ZNodes
-from walferry.zk.queue_ids import parse_queue_id
-from walferry.zk.values import PBUF, encode_position
 
 SERVER = "rs-1.example.org,16020,1700000000001"
 DEAD = "rs-2.example.org,16020,1700000000002"

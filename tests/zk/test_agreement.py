@@ -12,14 +12,14 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer
 from tests.unit.rpc.fake_server import FakeServer, answer, exception, hang_up
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed
-from walferry import agreement
-from walferry.agreement import check_agreement, check_peer, disagreements, master_peers
+from walferry.hbase.values import PBUF
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.errors import remote_error
 from walferry.rpc.master import lacks_call
-from walferry.source import SourceCluster
+from walferry.source import agreement
+from walferry.source.agreement import check_agreement, check_peer, disagreements, master_peers
+from walferry.source.cluster import SourceCluster
 from walferry.zk.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
-from walferry.zk.values import PBUF
 
 UNSUPPORTED = "java.lang.UnsupportedOperationException: ListReplicationPeers\n\tat org.apache.hadoop.hbase.ipc.RpcServer"
 

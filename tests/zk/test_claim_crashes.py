@@ -13,12 +13,12 @@ from kazoo.client import KazooClient
 
 from tests.zk.claim_cluster import ClaimCluster, Killed, Killer
 from tests.zk.hbase_znodes import DEAD, OTHER, expire
-from walferry.zk import claim_multi
-from walferry.zk.claims import Claim, claim
+from walferry.hbase.layout import QueueLayout
+from walferry.hbase.values import strip_client_prefix
+from walferry.queues.claims import multi as claim_multi
+from walferry.queues.claims.claim import Claim, claim
 from walferry.zk.errors import ClaimHeld
 from walferry.zk.hold import is_held
-from walferry.zk.layout import QueueLayout
-from walferry.zk.values import strip_client_prefix
 
 LAYOUTS = list(QueueLayout)
 MULTIS = {"a queue a multi": claim_multi.MAX_MULTI_BYTES, "a WAL a multi": 1}

@@ -18,14 +18,14 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.zk.claim_cluster import PEERS, ClaimCluster, Killed
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, expire, prefixed, wal
 from tests.zk.stepped import Stepped
-from walferry.zk import claim_classic
-from walferry.zk.claims import claim, clean_up
+from walferry.hbase.layout import QueueLayout, ZNodes
+from walferry.hbase.queue_ids import parse_queue_id
+from walferry.hbase.values import decode_position, encode_lock, encode_position
+from walferry.queues.claims import classic as claim_classic
+from walferry.queues.claims.claim import claim, clean_up
+from walferry.queues.dead_servers import unclaimed
 from walferry.zk.client import connect, disconnect
-from walferry.zk.dead_servers import unclaimed
 from walferry.zk.errors import ClaimHeld, ClaimLost, LiveServer, NoTarget, QueuesMoving
-from walferry.zk.layout import QueueLayout, ZNodes
-from walferry.zk.queue_ids import parse_queue_id
-from walferry.zk.values import decode_position, encode_lock, encode_position
 
 CLAIMERS = st.integers(0, 1)
 SERVERS = (SERVER, OTHER)

@@ -9,10 +9,10 @@ from kazoo.client import KazooClient
 
 from tests.zk.claim_cluster import OLDER, ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
-from walferry.plan import candidates
-from walferry.zk.dead_servers import WALFERRY_SERVER, find_dead, recovered_queues, unclaimed
-from walferry.zk.layout import QueueLayout
-from walferry.zk.queues import read_queues
+from walferry.hbase.layout import QueueLayout
+from walferry.queues.dead_servers import WALFERRY_SERVER, find_dead, recovered_queues, unclaimed
+from walferry.queues.reading import read_queues
+from walferry.shipping.plan import candidates
 
 
 @pytest.fixture(params=list(QueueLayout))

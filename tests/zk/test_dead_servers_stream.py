@@ -12,14 +12,15 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, expire, wal
-from walferry.source import SourceCluster
-from walferry.zk import dead_servers_stream, watcher
-from walferry.zk.claim_multi import claim_hold
+from walferry.hbase.layout import OwnZNodes
+from walferry.queues import dead_servers_stream
+from walferry.queues.claims.multi import claim_hold
+from walferry.queues.dead_servers import DeadServer
+from walferry.queues.dead_servers_stream import DeadServersStream
+from walferry.queues.lease import acquire
+from walferry.source.cluster import SourceCluster
+from walferry.zk import watcher
 from walferry.zk.client import connect, disconnect
-from walferry.zk.dead_servers import DeadServer
-from walferry.zk.dead_servers_stream import DeadServersStream
-from walferry.zk.layout import OwnZNodes
-from walferry.zk.lease import acquire
 
 LIMIT_S = 60
 

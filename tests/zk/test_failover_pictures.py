@@ -13,11 +13,11 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import HBaseZNodes, prefixed
-from walferry.source import SourceCluster
-from walferry.zk import claim_classic
-from walferry.zk.claims import claim
-from walferry.zk.layout import QueueLayout, ZNodes
-from walferry.zk.values import encode_position
+from walferry.hbase.layout import QueueLayout, ZNodes
+from walferry.hbase.values import encode_position
+from walferry.queues.claims import classic as claim_classic
+from walferry.queues.claims.claim import claim
+from walferry.source.cluster import SourceCluster
 
 ONE, TWO, THREE = "1.1.1.1,60020,123456780", "1.1.1.2,60020,123456790", "1.1.1.3,60020,123456630"
 LAYOUTS = [QueueLayout.CLASSIC, QueueLayout.CLASSIC_PEERS]

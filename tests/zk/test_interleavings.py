@@ -13,13 +13,13 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
-from walferry.source import SourceCluster
+from walferry.hbase.queue_ids import parse_queue_id
+from walferry.hbase.values import decode_position
+from walferry.queues.lease import Lease, acquire
+from walferry.queues.leftovers import sweep_peer
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connect, disconnect
 from walferry.zk.errors import LastWal, LeaseHeld, LeaseLost, WalGone
-from walferry.zk.lease import Lease, acquire
-from walferry.zk.leftovers import sweep_peer
-from walferry.zk.queue_ids import parse_queue_id
-from walferry.zk.values import decode_position
 
 SERVERS = (SERVER, DEAD, OTHER)
 SHIPPERS = st.integers(0, 1)

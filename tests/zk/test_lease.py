@@ -8,14 +8,14 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
-from walferry.zk import lease as leases
+from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
+from walferry.hbase.values import decode_position
+from walferry.queues import lease as leases
+from walferry.queues.dead_servers import WALFERRY_SERVER
+from walferry.queues.lease import Lease, acquire
+from walferry.queues.reading import find_wal
 from walferry.zk.client import retried
-from walferry.zk.dead_servers import WALFERRY_SERVER
 from walferry.zk.errors import EnabledPeer, LastWal, LeaseHeld, LeaseLost, MissingPeer, PositionError, WalGone
-from walferry.zk.layout import OwnZNodes, QueueLayout, ZNodes
-from walferry.zk.lease import Lease, acquire
-from walferry.zk.queues import find_wal
-from walferry.zk.values import decode_position
 
 GROUP = wal(0).rpartition(".")[0]
 DEAD_GROUP = wal(0, DEAD).rpartition(".")[0]

@@ -9,10 +9,10 @@ from kazoo.client import KazooClient
 
 from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
-from walferry.zk.dead_servers import recovered_queues
+from walferry.hbase.layout import QueueLayout
+from walferry.queues.dead_servers import recovered_queues
+from walferry.queues.orphans import delete_queue
 from walferry.zk.errors import PeerError, ZkError
-from walferry.zk.layout import QueueLayout
-from walferry.zk.orphans import delete_queue
 
 
 @pytest.fixture(params=list(QueueLayout))

@@ -18,12 +18,12 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.unit.rpc.fake_server import FakeServer, Request, answer
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, LastingZNodes, wal
-from walferry.lanes import LaneLimits
+from walferry.names import parse_wal_name
 from walferry.protos import hbase_pb2 as pb
-from walferry.shipping import GroupJob, ship_group
-from walferry.source import SourceCluster
-from walferry.summary import Status
-from walferry.wal.names import parse_wal_name
+from walferry.shipping.group import GroupJob, ship_group
+from walferry.shipping.lanes import LaneLimits
+from walferry.shipping.summary import Status
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connect, disconnect
 
 SESSION_S = 3.0
@@ -60,7 +60,7 @@ def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             disconnect(zk)
 
-    monkeypatch.setattr("walferry.shipping.connected", connected)
+    monkeypatch.setattr("walferry.shipping.group.connected", connected)
 
 
 def test_a_group_goes_on_in_a_new_session_with_a_new_lease(

@@ -9,9 +9,9 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry import summary
-from walferry.source import SourceCluster
-from walferry.summary import RUNS_AT_MOST, RUNS_KEPT, GroupSummary, Status, begin_run, read_run, write_group
+from walferry.shipping import summary
+from walferry.shipping.summary import RUNS_AT_MOST, RUNS_KEPT, GroupSummary, Status, begin_run, read_run, write_group
+from walferry.source.cluster import SourceCluster
 
 HOUR = 3600.0
 DONE = GroupSummary(group="g", status=Status.DONE, shippedOps=7)

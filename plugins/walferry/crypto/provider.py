@@ -196,8 +196,8 @@ def _parse(wrapped: bytes) -> _Wrapped:
     """The delimited WrappedKey message, checked. Raises KeyProviderError."""
     from google.protobuf.message import DecodeError
 
-    from walferry.messages import parse_message
     from walferry.protos.hbase_pb2 import WrappedKey
+    from walferry.protos.parsing import parse_message
 
     damaged = "the header's encryption key is no wrapped key of HBase's. The file is damaged there"
     length, start = 0, 0

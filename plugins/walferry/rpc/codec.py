@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from walferry.messages import parse_message
 from walferry.protos import hbase_pb2 as pb
+from walferry.protos.parsing import parse_message
 from walferry.rpc.errors import RequestTooLarge, UnsupportedAuth
 
 Buffer = bytes | bytearray | memoryview  # of one-byte items, so that len() is bytes

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from walferry.messages import parse_message
+from walferry.protos.parsing import parse_message
 from walferry.rpc import codec
 from walferry.rpc.codec import AuthMethod, Buffer, Failure, Result
 from walferry.rpc.errors import ConnectionFailed, FatalConnection, ProtocolError, RpcError, RpcTimeout, remote_error

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from walferry.wal._compiled import inlined, unmanaged
+from walferry.kernels.compiled import inlined, unmanaged
 from walferry.wal.scan import CELL_LENGTHS, Bytes, EntryIndex, Ints, read_int32, read_uint8, read_uint16
 
 REGION, TABLE, ROW, FAMILY, QUALIFIER, TYPE, VALUE, TAGS, BYTES_COLUMNS = range(9)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError
 
-from walferry.messages import parse_message
 from walferry.protos.hbase_pb2 import WALHeader
+from walferry.protos.parsing import parse_message
 from walferry.wal.errors import WalCorruptError, WalTruncatedError, WalUnsupportedError
 
 MAGIC = b"PWAL"

@@ -14,7 +14,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from walferry.wal._compiled import inlined, unmanaged
+from walferry.kernels.compiled import inlined, unmanaged
 from walferry.wal.scan import Bytes, EntryIndex, Ints, read_varint, skip_field
 
 BAD_ID = "a cluster id of the WALKey is malformed"

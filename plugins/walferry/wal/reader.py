@@ -12,8 +12,8 @@ from typing import Literal, Protocol
 import numpy as np
 
 from walferry.wal import torn
-from walferry.wal.compressed import Expanded, Expander
-from walferry.wal.encrypted import MAX_SEALED_ENTRY_BYTES, Decryption
+from walferry.wal.codecs.compressed import Expanded, Expander
+from walferry.wal.codecs.encrypted import MAX_SEALED_ENTRY_BYTES, Decryption
 from walferry.wal.errors import (
     WalCorruptError,
     WalError,

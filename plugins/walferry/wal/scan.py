@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from walferry.wal._compiled import inlined, unmanaged
+from walferry.kernels.compiled import inlined, unmanaged
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]

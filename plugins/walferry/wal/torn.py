@@ -19,8 +19,8 @@ from typing import Final
 
 import numpy as np
 
-from walferry.wal._compiled import inlined, unmanaged
-from walferry.wal.dictionaries import REGION, SIZE, TABLE, Dictionaries, field_end
+from walferry.kernels.compiled import inlined, unmanaged
+from walferry.wal.codecs.dictionaries import REGION, SIZE, TABLE, Dictionaries, field_end
 from walferry.wal.scan import (
     CELL_COUNT,
     FIELDS,

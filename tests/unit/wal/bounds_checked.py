@@ -15,7 +15,7 @@ from tests.unit.wal.small_buffers import small_buffers
 from tests.unit.wal.test_encrypted import SEALED, STARTS
 from tests.unit.wal.test_reader import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS
 from walferry.wal.arrow import decode_window
-from walferry.wal.encrypted import Decryption
+from walferry.wal.codecs.encrypted import Decryption
 from walferry.wal.errors import WalError
 from walferry.wal.reader import Window, read_windows
 from walferry.wal.scan import scan_entries, scan_into

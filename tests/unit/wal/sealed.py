@@ -1,4 +1,4 @@
-"""Writes encrypted WALs as HBase does, for tests: the grammar of walferry.wal.encrypted the other way round.
+"""Writes encrypted WALs as HBase does, for tests: the grammar of walferry.wal.codecs.encrypted the other way round.
 
 The cipher is the library's own CTR mode, cell by cell, as HBase uses Java's.
 """

@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from walferry.wal import compressed, dictionaries
-from walferry.wal.compressed import Expander
-from walferry.wal.dictionaries import Dictionaries
+from walferry.wal.codecs import compressed, dictionaries
+from walferry.wal.codecs.compressed import Expander
+from walferry.wal.codecs.dictionaries import Dictionaries
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from tests.unit.wal.memory_file import MemoryFile
 from tests.unit.wal.small_buffers import small_buffers
 from tests.unit.wal.strategies import entries
 from walferry.protos.hbase_pb2 import WALKey
-from walferry.wal.compressed import Expanded, Expander
+from walferry.wal.codecs.compressed import Expanded, Expander
 from walferry.wal.errors import (
     WalCorruptError,
     WalError,

@@ -35,10 +35,10 @@ from tests.unit.wal.sealed import (
 )
 from tests.unit.wal.strategies import entries, rows
 from tests.unit.wal.test_reader import SAMPLE, Read
-from walferry.filters import FilterRules, filter_window
-from walferry.wal import encrypted
+from walferry.filters.window import FilterRules, filter_window
 from walferry.wal.arrow import read_batches
-from walferry.wal.encrypted import Decryption
+from walferry.wal.codecs import encrypted
+from walferry.wal.codecs.encrypted import Decryption
 from walferry.wal.errors import (
     WalCorruptError,
     WalError,

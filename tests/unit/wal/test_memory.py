@@ -26,10 +26,10 @@ import resource, sys
 from uuid import UUID
 import numpy as np
 from walferry.crypto.provider import KeyProvider
-from walferry.filters import filter_window, uuid_field
-from walferry.rules import FilterRules
-from walferry.shipment import assemble
-from walferry.storage import open_wal
+from walferry.filters.window import filter_window, uuid_field
+from walferry.filters.rules import FilterRules
+from walferry.sinks.hbase.shipment import assemble
+from walferry.files.store import open_wal
 from walferry.wal.reader import read_windows
 
 what, key, small, large = sys.argv[1:]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encoder
-from walferry.wal.values import BadValue, decompress_values
+from walferry.wal.codecs.values import BadValue, decompress_values
 
 PLAIN_FRAME = zstandard.ZstdCompressor()
 FRAME_WITHOUT_SIZE = zstandard.ZstdCompressor(write_content_size=False)

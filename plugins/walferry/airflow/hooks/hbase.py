@@ -8,11 +8,11 @@ from typing import Any
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from walferry.source import DEFAULT_CONN_ID, SourceCluster, SourceError
+from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
 
 
 class HBaseSourceHook(BaseHook):
-    """Reads the connection of a source cluster; its fields are described in walferry.source."""
+    """Reads the connection of a source cluster; its fields are described in walferry.source.cluster."""
 
     conn_name_attr = "conn_id"
     default_conn_name = DEFAULT_CONN_ID

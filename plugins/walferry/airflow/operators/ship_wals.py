@@ -14,13 +14,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.literal import LiteralFields
-from walferry.airflow.progress import ProgressLog
-from walferry.archive import build_archive
-from walferry.archive_entry import cache_folder
-from walferry.source import SourceCluster
+from walferry.airflow.reports.progress import ProgressLog
+from walferry.source.cluster import SourceCluster
+from walferry.spark.archive import build_archive
+from walferry.spark.archive_entry import cache_folder
 
 if TYPE_CHECKING:
-    from walferry.summary import GroupSummary
+    from walferry.shipping.summary import GroupSummary
 
 # Where the repo's spark_jobs lie if not beside its plugins: section [walferry] of airflow.cfg, or AIRFLOW__WALFERRY__SPARK_JOBS.
 CONFIG = ("walferry", "spark_jobs")
@@ -63,10 +63,10 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
         self,
         *,
         peer: str,
-        plan: Mapping[str, Any],  # what walferry.airflow.batch.plan returned
+        plan: Mapping[str, Any],  # what walferry.airflow.steps.batch.plan returned
         deadline: int | None = None,  # seconds
         groups: Sequence[str] | None = None,  # WAL groups; None: all of the peer's
-        broken_wals: str | None = None,  # walferry.broken_wals.BrokenWals
+        broken_wals: str | None = None,  # walferry.files.quarantine.BrokenWals
         source_conn_id: str | None = None,
         conn_id: str = "spark_default",
         conf: dict[str, Any] | None = None,
@@ -131,7 +131,7 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
 
     def _await_free(self, source: SourceCluster) -> bool:
         """Whether nobody else has the groups in hand; without `groups` nobody is waited for."""
-        from walferry.airflow import batch
+        from walferry.airflow.steps import batch
 
         return not self.groups or batch.await_free(source, self.peer, self.groups, int(self.deadline))
 
@@ -145,7 +145,7 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
 
     def _summaries(self, source: SourceCluster) -> list[GroupSummary]:
         """What the run's jobs have written of the groups until now. Raises ZkError."""
-        from walferry.airflow import batch
+        from walferry.airflow.steps import batch
 
         return batch.summaries(source, self.peer, self.plan["run_id"], self.groups)
 

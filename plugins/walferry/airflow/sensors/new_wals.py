@@ -12,11 +12,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import LiteralIfMapped
 from walferry.airflow.triggers.new_wals import NewWalsTrigger, payload
-from walferry.source import DEFAULT_CONN_ID, SourceCluster, SourceError
+from walferry.hbase.layout import OwnZNodes
+from walferry.queues.new_wals import commit, find_new
+from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
 from walferry.zk.client import connected
 from walferry.zk.errors import ClusterError, PeerError
-from walferry.zk.layout import OwnZNodes
-from walferry.zk.new_wals import commit, find_new
 
 
 class NewWalsSensor(LiteralIfMapped, BaseSensorOperator):

@@ -20,10 +20,10 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.source import DEFAULT_CONN_ID, SourceError
+from walferry.queues.new_wals import NewWals
+from walferry.queues.new_wals_stream import NewWalsStream
+from walferry.source.cluster import DEFAULT_CONN_ID, SourceError
 from walferry.zk.errors import ZkError
-from walferry.zk.new_wals import NewWals
-from walferry.zk.new_wals_stream import NewWalsStream
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,47 @@
+"""Whether a run may begin: what its first task looks at before it does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from airflow.sdk import Context
+
+from walferry.airflow.forms.recovery_input import InputError, named
+
+# For a DAG's `allowed_run_types`: all but backfills, which Airflow refuses then before it clears the runs that there were.
+RUN_TYPES = ["scheduled", "manual", "operator_triggered", "asset_triggered"]
+# What Airflow itself puts into a run's conf: TriggerDagRunOperator does, for OpenLineage.
+ADDED_BY_AIRFLOW = frozenset({"openlineage"})
+MAX_NAME_CHARS = 100
+
+
+def check_run(context: Context) -> None:
+    """Refuse a backfill, and a conf with parameters that the DAG does not have. Raises InputError."""
+    run = context["dag_run"]
+    if str(getattr(run.run_type, "value", run.run_type)) == "backfill":
+        raise InputError(
+            f"{run.dag_id} cannot be backfilled: a WAL is shipped once, from where the positions in ZooKeeper are, whatever the "
+            "date of the run. To ship what is queued now, trigger a run by hand. Shipping an interval again is not possible yet"
+        )
+    check_conf(run.dag_id, run.conf or {}, context["dag"].params.keys(), context["params"])
+
+
+def check_conf(dag_id: str, conf: Mapping[str, Any], known: Collection[str], params: Mapping[str, Any]) -> None:
+    """Refuse what the DAG has no parameter for, or what Airflow has not made one. Raises InputError."""
+    there = f"Parameters of {dag_id}: {named(known)}. Nothing was done"
+    unknown = [str(name) for name in conf if name not in known and name not in ADDED_BY_AIRFLOW]
+    if unknown:
+        raise InputError("; ".join(_unknown(name, known) for name in unknown[:10]) + f". {there}")
+    ignored = [name for name in known if name in conf and conf[name] != params[name]]
+    if ignored:
+        raise InputError(
+            f"{named(ignored)}: Airflow does not hand on what the run was given. Set dag_run_conf_overrides_params in section "
+            f"[core] of Airflow's configuration to True. {there}"
+        )
+
+
+def _unknown(name: str, known: Collection[str]) -> str:
+    nearest = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    return f"there is no parameter {name[:MAX_NAME_CHARS]!r}" + (f" (did you mean {nearest[0]!r}?)" if nearest else "")

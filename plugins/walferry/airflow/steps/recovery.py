@@ -1,0 +1,338 @@
+"""The steps of recovering dead servers' queues that run inside Airflow's tasks; shipping itself is the Spark jobs'.
+
+Each step reads ZooKeeper afresh and keeps nothing, so any of them may be run again at any time. Between the steps a queue is
+known by its peer and WAL groups: what it is called, and under which server it lies, changes with each claim.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from walferry.airflow.forms import choices
+from walferry.airflow.forms.recovery_input import InputError, pick_queues, pick_server
+from walferry.airflow.reports import recovery as recovery_report
+from walferry.airflow.steps import batch
+from walferry.files.store import WalStore
+from walferry.hbase.cluster import live_servers
+from walferry.hbase.peers import check_shippable, read_peer, read_peers
+from walferry.names import ServerName
+from walferry.queues import leftovers
+from walferry.queues.claims import claim as claims
+from walferry.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
+from walferry.queues.lease import acquire
+from walferry.queues.orphans import delete_queue
+from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer, sweep
+from walferry.source.agreement import check_agreement, disagreements
+from walferry.source.cluster import SourceCluster
+from walferry.zk.client import children, connected
+from walferry.zk.errors import LeaseHeld, LiveServer, MissingPeer, NoTarget, PeerError, UnmanagedPeer, ZkError
+
+MAX_LEFT = 20  # reasons why a claim left other peers' queues, kept in Airflow's database
+MAX_SERVERS = 500  # of one run: Airflow maps over 1024 at most
+MAX_DRAINS = 500  # Spark jobs of one run
+
+log = logging.getLogger(__name__)
+
+Queue = dict[str, Any]  # what `as_dict` makes of a queue, to be handed from task to task
+
+
+@dataclass(frozen=True)
+class Found:
+    """Which servers a run is to recover, and what is to be told of the others."""
+
+    servers: list[str]
+    notes: list[str]
+
+
+def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found:
+    """The dead servers of a run: the one asked for, else those that its events have announced, else all there are now.
+
+    Raises InputError for what is no server, a live one, or one with queues of ours that must not be shipped, ZkError.
+    """
+    with connected(source.quorum) as zk:
+        dead = [server.name for server in find_dead(zk, source.nodes)]
+        alive = {str(server) for server in live_servers(zk, source.nodes)}
+        wanted = {pick_server(asked, dead, alive)} if asked.strip() else set(announced) or set(dead)
+        rest = sorted(wanted - set(dead))
+        there = recovered_queues(zk, source.nodes) if rest else ()
+        others = {server: _why_left(zk, source, [q for q in there if q.dead_server == server]) for server in rest}
+        notes = [f"Left out: {problem}" for problem in read_peers(zk, source.nodes).problems]
+    servers = sorted(wanted & set(dead))
+    for server, reasons in others.items():
+        ours = [str(reason) for reason in reasons if not isinstance(reason, (UnmanagedPeer, MissingPeer))]
+        if asked.strip() and ours:
+            raise InputError(f"server {server} has queues, but they must not be shipped now: {'; '.join(ours)}")
+        nothing = "no queue of it is left: they were all handled before, or it never had one (compare the start code)."
+        notes.append(f"Server {server}: {'; '.join(map(str, reasons)) or nothing}")
+    notes += [f"Server {server} is left to another run: trigger one." for server in servers[MAX_SERVERS:]]
+    return Found(servers[:MAX_SERVERS], notes)
+
+
+def _why_left(zk: KazooClient, source: SourceCluster, queues: Iterable[RecoveredQueue]) -> list[ZkError]:
+    """Why these queues may not be shipped, peer by peer; empty if there are none."""
+    reasons: list[ZkError] = []
+    for peer_id in sorted({queue.peer_id for queue in queues}):
+        try:
+            check_shippable(read_peer(zk, source.nodes, peer_id))
+        except ZkError as error:
+            reasons.append(error)
+    return reasons
+
+
+def claim(source: SourceCluster, server: str, run_id: str) -> dict[str, Any]:
+    """Claim a dead server's queues, or go on with a claim of this run. Raises ClaimHeld, LiveServer, ZkError.
+
+    The `queues` are all that came from it and are still there, also those that HBase has claimed.
+    """
+    with connected(source.quorum) as zk:
+        refused = disagreements(zk, source, shippable_peers(zk, source.nodes))
+        try:
+            claimed = claims.claim(zk, source, server, run_id, f"run {run_id} on {socket.gethostname()}", refused=refused)
+        except NoTarget as error:  # all RegionServers are down, so nobody else claims either
+            log.warning("%s", error)
+            queues = [queue for dead in find_dead(zk, source.nodes) if dead.name == server for queue in dead.queues]
+            claimed = claims.Claim(server, tuple(queue for queue in queues if queue.peer_id not in refused), 0, ())
+    return {
+        "server": server,
+        "moved": claimed.moved,
+        "left": list(claimed.left[:MAX_LEFT]),
+        "queues": [as_dict(source, queue) for queue in claimed.queues],
+    }
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Recovered queues chosen by hand: those to drain, those whose peer is gone, and what is to be told of the choice."""
+
+    queues: list[Queue]
+    orphans: list[Queue]
+    notes: list[str]
+
+
+def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> Selected:
+    """The recovered queue `ref`, or all of the peer, or all that Walferry may touch. Raises InputError, PeerError, ZkError."""
+    peer, ref = peer.strip(), ref.strip()
+    if delete_orphan and not peer and not ref:
+        raise InputError("name the peer or the queue whose WALs are to be deleted unshipped; without a name nothing is")
+    with connected(source.quorum) as zk:
+        there = recovered_queues(zk, source.nodes)
+        peers = children(zk, source.nodes.peers) or []
+        live = {str(server) for server in live_servers(zk, source.nodes)}
+        chosen = pick_queues(peer, ref, there, peers, live)
+        # Also of peers that ZooKeeper does not know: the Master may, and then their queues are no orphans.
+        refused: dict[str, PeerError] = dict(disagreements(zk, source, {queue.peer_id for queue in chosen}))
+        for peer_id in {queue.peer_id for queue in chosen} & set(peers):
+            try:
+                check_shippable(read_peer(zk, source.nodes, peer_id))
+            except PeerError as error:
+                refused[peer_id] = error
+    if refused and (peer or ref):
+        raise next(iter(refused.values()))
+    notes = [f"Left alone: {queue.ref}: {refused[queue.peer_id]}" for queue in chosen if queue.peer_id in refused]
+    mine = [queue for queue in chosen if queue.peer_id in peers and queue.peer_id not in refused]
+    gone = [queue for queue in chosen if queue.peer_id not in peers and queue.peer_id not in refused]
+    if not mine and not gone:
+        notes.append(f"There are no recovered queues to drain{f' of peer {peer}' if peer else ''}.")
+    return Selected([as_dict(source, queue) for queue in mine], [as_dict(source, queue) for queue in gone], notes)
+
+
+def preview(source: SourceCluster, selected: Selected, delete_orphan: bool) -> list[str]:
+    """What a run would claim, ship and delete, WAL by WAL, for people. Raises ZkError, StoreError."""
+    lines = ["Dry run: nothing is claimed, shipped or deleted.", *selected.notes]
+    lines += [f"Server {server} would be claimed first." for server in servers_to_claim(selected.queues)]
+    for queue, groups in _files(source, selected.queues):
+        lines += recovery_report.preview(queue, groups)
+    for queue, groups in _files(source, selected.orphans):
+        lines.append(recovery_report.orphan(queue, groups, "would be deleted" if delete_orphan else "would be left"))
+    return lines
+
+
+def deal_with_orphans(source: SourceCluster, orphans: Iterable[Queue], delete: bool, run_id: str) -> list[str]:
+    """Delete queues of peers that are gone, or only tell of them; a line each. Raises PeerError if a peer is back, ZkError."""
+    lines = []
+    for queue, groups in _files(source, orphans):
+        if delete:
+            with connected(source.quorum) as zk:
+                check_agreement(zk, source, queue["peer"])
+                for lies in recovered_queues(zk, source.nodes, queue["peer"]):  # it may have been moved since it was chosen
+                    if _is_one_of(lies, [queue]):
+                        delete_queue(zk, source, lies.ref, f"run {run_id} on {socket.gethostname()}")
+        lines.append(recovery_report.orphan(queue, groups, "deleted" if delete else "left; delete_orphan would delete it"))
+    return lines
+
+
+def servers_to_claim(queues: Iterable[Queue]) -> list[str]:
+    """The dead servers under which some of the queues still lie."""
+    return sorted({queue["server"] for queue in queues if not queue["claimed"]})
+
+
+def plan(source: SourceCluster, queues: Iterable[Queue], unclaimed: Collection[str], run_id: str) -> list[dict[str, Any]]:
+    """Each of the queues that is still there, where it lies now, with a `plan` as of batch.plan, or else with a `problem`.
+
+    `unclaimed` are servers that could not be claimed. What only has to leave its queue does so here. Raises ZkError, StoreError.
+    """
+    drains: list[dict[str, Any]] = []
+    with connected(source.quorum) as zk:
+        by_peer = _by_peer(queues)
+        refused = disagreements(zk, source, by_peer)
+        for peer_id, wanted in by_peer.items():
+            here = [queue for queue in recovered_queues(zk, source.nodes, peer_id) if _is_one_of(queue, wanted)]
+            if peer_id in refused:
+                drains += [{**as_dict(source, queue), "plan": None, "problem": str(refused[peer_id])} for queue in here]
+            else:
+                drains += _plan_of_peer(zk, source, peer_id, here, unclaimed, run_id)
+    for drain in to_ship(drains)[MAX_DRAINS:]:
+        drain["problem"] = f"one run drains {MAX_DRAINS} queues at most; run it again"
+    return drains
+
+
+def announced(events: Iterable[Any]) -> list[str]:
+    """The servers that asset events have announced; an event made by hand may say anything."""
+    names: set[str] = set()
+    for event in events:
+        payload = (event.extra or {}).get("payload")
+        servers = payload.get("servers") if isinstance(payload, dict) else None
+        names |= {name for name in servers if isinstance(name, str)} if isinstance(servers, dict) else set()
+    return sorted(names)
+
+
+def to_ship(drains: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of `plan`'s that need a Spark job."""
+    return [drain for drain in drains if not drain["problem"] and drain["plan"]["groups"]]
+
+
+def left(source: SourceCluster, queues: Iterable[Queue]) -> list[int]:
+    """How many WALs are still queued of each of the queues, wherever they lie now; -1: not even the queue is. Raises ZkError."""
+    queues = list(queues)
+    with connected(source.quorum) as zk:
+        there = recovered_queues(zk, source.nodes)
+    found = [[len(lies.wals) for lies in there if _is_one_of(lies, [queue])] for queue in queues]
+    return [sum(of_queue) if of_queue else -1 for of_queue in found]
+
+
+def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> list[str]:
+    """Remove what is empty of dead servers that nobody claims now: queues, and the servers' own znodes, which are returned.
+
+    A drain that is killed just after a queue's last WAL leaves the queue empty, and its lease. Raises ZkError.
+    """
+    removed: list[str] = []
+    with connected(source.quorum) as zk:
+        ours = shippable_peers(zk, source.nodes)
+        ours -= set(disagreements(zk, source, ours))
+        for queue in recovered_queues(zk, source.nodes):
+            if queue.dead_server in servers and queue.peer_id in ours and not queue.wals:
+                _remove_empty(zk, source, queue, run_id)
+        for server in servers:
+            try:
+                removed += claims.clean_up(zk, source, server)
+            except LiveServer as error:
+                log.info("%s", error)
+        for peer_id in sorted(ours):
+            leftovers.sweep_peer(zk, source, peer_id)
+    return sorted(set(removed))
+
+
+def propose(source: SourceCluster, source_conn_id: str) -> None:
+    """Let the forms propose the recovered queues that are there now."""
+    try:
+        with connected(source.quorum) as zk:
+            refs = [queue.ref for queue in recovered_queues(zk, source.nodes)]
+    except ZkError as error:
+        log.warning("the forms' proposals were not refreshed: %s", error)
+        return
+    choices.keep(source_conn_id, refs)
+
+
+def as_dict(source: SourceCluster, queue: RecoveredQueue) -> Queue:
+    """A queue as the tasks hand it on."""
+    return {
+        "peer": queue.peer_id,
+        "server": queue.server,
+        "queue": queue.queue_id,
+        "dead_server": queue.dead_server,
+        "claimed": queue.claimed,
+        "claimed_by": _claimed_by(source, queue),
+        "groups": list(queue.groups),
+        "wals": len(queue.wals),
+    }
+
+
+def _claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
+    """Who has claimed it, as can be told from where it lies."""
+    if not queue.claimed:
+        return "nobody"
+    if queue.server == WALFERRY_SERVER:
+        return "Walferry"
+    return "HBase or Walferry" if source.nodes.locked else "HBase"
+
+
+def _files(source: SourceCluster, queues: Iterable[Queue]) -> list[tuple[Queue, tuple[GroupPlan, ...]]]:
+    """The queues with what of their files is not shipped."""
+    with connected(source.quorum) as zk:
+        store = WalStore(source.wal_root, look_only=True)
+        return [(queue, plan_peer(zk, source.nodes, store, queue["peer"], queue["groups"]).groups) for queue in queues]
+
+
+def _by_peer(queues: Iterable[Queue]) -> dict[str, list[Queue]]:
+    by_peer: dict[str, list[Queue]] = {}
+    for queue in queues:
+        by_peer.setdefault(queue["peer"], []).append(queue)
+    return dict(sorted(by_peer.items()))
+
+
+def _is_one_of(queue: RecoveredQueue, wanted: Iterable[Queue]) -> bool:
+    """Whether it is one of those handed on, where it lies now. A WAL group is in one queue of its peer only."""
+    groups = set(queue.groups)
+    return any(
+        queue.peer_id == w["peer"] and (groups & set(w["groups"]) or (queue.server, queue.queue_id) == (w["server"], w["queue"]))
+        for w in wanted
+    )
+
+
+def _plan_of_peer(
+    zk: KazooClient,
+    source: SourceCluster,
+    peer_id: str,
+    queues: Sequence[RecoveredQueue],
+    unclaimed: Collection[str],
+    run_id: str,
+) -> list[dict[str, Any]]:
+    def stuck(queue: RecoveredQueue, problem: str) -> dict[str, Any]:
+        return {**as_dict(source, queue), "plan": None, "problem": problem}
+
+    try:
+        check_shippable(read_peer(zk, source.nodes, peer_id))
+    except PeerError as error:
+        return [stuck(queue, str(error)) for queue in queues]
+    names = sorted({group for queue in queues for group in queue.groups})
+    planned = plan_peer(zk, source.nodes, WalStore(source.wal_root), peer_id, names).groups if names else ()
+    drains = []
+    for queue in queues:
+        if queue.server in unclaimed:
+            drains.append(stuck(queue, f"{queue.server} was not claimed"))
+            continue
+        if not queue.wals:
+            _remove_empty(zk, source, queue, run_id)
+        mine = PeerPlan(peer_id, tuple(group for group in planned if group.group in queue.groups))
+        swept = sweep(zk, source.nodes, source.root, mine, f"plan of run {run_id} on {socket.gethostname()}")
+        # Nobody comes back for what is held and could not be swept: a drain waits for it.
+        to_drain = (*mine.to_ship, *swept.held)
+        figures = {"run_id": run_id, "queue": queue.ref, **batch.figures(peer_id, to_drain), "swept": swept.wals}
+        drains.append({**as_dict(source, queue), "plan": figures, "problem": None})
+    return drains
+
+
+def _remove_empty(zk: KazooClient, source: SourceCluster, queue: RecoveredQueue, run_id: str) -> None:
+    """A queue without WALs is what somebody left who was killed while moving or finishing it."""
+    group = ServerName.parse(queue.dead_server).encoded()
+    try:
+        with acquire(zk, source.nodes, queue.peer_id, group, f"run {run_id}", source.root) as lease:
+            lease.remove_empty_queue(source.nodes.queue(queue.server, queue.queue_id))
+    except LeaseHeld as error:
+        log.info("%s is left: %s", queue.ref, error)

@@ -1,0 +1,221 @@
+"""What the DAGs of recovery have in common: claim → plan → drain → clean up → report, and their parameters.
+
+    claim       mapped by server; a retry of the same run goes on with its claim, another run's claim is waited for
+    plan        the queues where they lie now; what has nothing to ship leaves them here, unless somebody holds it
+    drain       mapped by queue: a Spark job each
+    clean_up    the znodes of the dead servers, once they are empty
+    report      ends as failed if a queue was not drained; the run does, too
+
+A failed server or queue stops no other. The only state is in ZooKeeper, so every task may be cleared, retried or killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import ExceptionRetryPolicy, Param, RetryAction, RetryRule, TriggerRule, get_current_context
+
+from walferry.airflow.forms.recovery_input import InputError
+from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.literal import label, task
+from walferry.airflow.operators.ship_wals import ShipWalsOperator
+from walferry.airflow.reports.kept import as_lines, with_earlier
+from walferry.source.cluster import DEFAULT_CONN_ID, SourceError
+from walferry.zk.errors import ZkError
+
+if TYPE_CHECKING:
+    from walferry.source.cluster import SourceCluster
+
+
+class RecoveryFailed(Exception):
+    """Something of a recovery was left undone; the message says what, and why. Trying its report again would not help."""
+
+
+SOURCE = Param(
+    DEFAULT_CONN_ID,
+    type="string",
+    minLength=1,
+    title="Source cluster",
+    description="Airflow connection of the cluster whose replication queues are recovered.",
+)
+DEADLINE = Param(
+    3600,
+    type="integer",
+    minimum=10,
+    maximum=604800,
+    title="Deadline",
+    description="Seconds after which the Spark job of a queue stops reading and retrying. The rest stays queued; the run fails.",
+)
+# Trying again does not help against these.
+FINAL: list[type[BaseException] | str] = [
+    "walferry.source.cluster.SourceError",
+    "walferry.zk.errors.PeerError",
+    "walferry.zk.errors.StorageError",
+    "walferry.zk.errors.LiveServer",
+    "walferry.airflow.forms.recovery_input.InputError",
+    RecoveryFailed,
+]
+DEFAULT_ARGS = {
+    "retries": 2,
+    "retry_delay": timedelta(seconds=10),
+    "execution_timeout": timedelta(minutes=30),
+    "retry_policy": ExceptionRetryPolicy(rules=[RetryRule(exception=FINAL, action=RetryAction.FAIL)]),
+}
+CLAIM_RETRIES = 6  # while another run claims the server: a claim takes seconds, a killed claimer's session 20 s to end
+DRAIN_RETRIES = 3  # of a job that was killed or could not start, or before which another run was faster
+
+
+def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> None:
+    """Wire the steps: claim what is left of `servers`, then drain `queues`, or else all that the claims have.
+
+    `first` is the task that chose these; it may leave lines for the report as its XCom `notes`, and `also` may return some.
+    """
+    planned = plan(servers, claim.expand(server=servers), queues)
+    drains = ShipWalsOperator.partial(
+        task_id="drain",
+        retries=DRAIN_RETRIES,
+        map_index_template=label("task.plan['queue']"),
+        max_active_tis_per_dagrun=4,
+    ).expand_kwargs(planned)
+    drains >> clean_up() >> report(first, also)
+
+
+@task(map_index_template=label("task.op_kwargs['server']"), retries=CLAIM_RETRIES, retry_delay=timedelta(seconds=15))
+def claim(server: str) -> dict[str, Any]:
+    """Claim the server's queues; what this returns is recovery.claim's, and the `task` that it is of."""
+    from walferry.airflow.steps import batch, recovery
+
+    ti = get_current_context()["ti"]
+    with telling(f"claim of {server}"):
+        claimed = recovery.claim(source(), server, batch.run_of(ti))
+    print(f"{server}: {claimed['moved']} queues moved by this try, {len(claimed['queues'])} to drain.")
+    for queue in claimed["queues"]:
+        print(f"  {queue['server']}/{queue['queue']}: {queue['wals']} WALs")
+    for why in claimed["left"]:
+        print(f"  left to others: {why}")
+    return {"task": _name(ti), **claimed}
+
+
+# Also if a claim failed: the other servers' queues are drained all the same, and the report tells.
+@task(trigger_rule=TriggerRule.ALL_DONE)
+def plan(servers: Sequence[str] | None, claims: Any, queues: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """The arguments of the drains, queue by queue; the XCom `drains` has all queues, also those that need none."""
+    from walferry.airflow.steps import batch, recovery
+
+    context = get_current_context()
+    ti = context["ti"]
+    claimed = _that_succeeded(list(claims[:]) if claims else (), _states(ti))  # by one request
+    run_id = f"{batch.run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
+    unclaimed = set(servers or ()) - {claim["server"] for claim in claimed}
+    wanted = queues if queues is not None else [queue for claim in claimed for queue in claim["queues"]]
+    with telling("plan"):
+        drains = recovery.plan(source(), wanted, unclaimed, run_id)
+    for drain in drains:
+        figures = drain["plan"]
+        what = f"{figures['wals']} WALs, at least {figures['bytes']:,} bytes to ship" if figures else drain["problem"]
+        print(f"{drain['server']}/{drain['queue']}: {what}")
+    recovery.propose(source(), context["params"]["source_conn_id"])
+    ti.xcom_push("drains", drains)
+    return [{name: drain[name] for name in ("peer", "plan", "groups")} for drain in recovery.to_ship(drains)]
+
+
+@task(trigger_rule=TriggerRule.ALL_DONE)
+def clean_up() -> list[str]:
+    """Remove the queues and znodes of dead servers that are empty now, unless somebody else claims the server."""
+    from walferry.airflow.steps import batch, recovery
+
+    ti = get_current_context()["ti"]
+    drains = ti.xcom_pull(task_ids="plan", key="drains") or []
+    claims = _that_succeeded(ti.xcom_pull(task_ids=["claim"]), _states(ti))
+    servers = {*(claim["server"] for claim in claims), *(drain["dead_server"] for drain in drains if drain["plan"])}
+    removed = recovery.clean_up(source(), sorted(servers), batch.run_of(ti))
+    print(f"Removed: {', '.join(removed) or 'nothing'}.")
+    return removed
+
+
+@task(trigger_rule=TriggerRule.ALL_DONE)
+def report(first: str, also: Sequence[str] | None) -> None:
+    """Tell what was done and what is left, as text in the log and as XCom."""
+    from walferry.airflow.reports.recovery import Drained, Recovery, as_dict, as_text
+    from walferry.airflow.steps import batch, recovery
+
+    context = get_current_context()
+    ti = context["ti"]
+    states = _states(ti)
+    drains = ti.xcom_pull(task_ids="plan", key="drains") or []
+    index = {_ref(drain): i for i, drain in enumerate(recovery.to_ship(drains))}
+    drained = [
+        Drained(
+            drain,
+            states.get(f"drain_{index[_ref(drain)]}") if _ref(drain) in index else None,
+            batch.summaries(source(), drain["peer"], drain["plan"]["run_id"], drain["groups"]) if drain["plan"] else (),
+            left,
+        )
+        for drain, left in zip(drains, recovery.left(source(), drains), strict=True)
+    ]
+    told = dict(problem for problem in ti.xcom_pull(task_ids=[first, "claim", "plan"], key="problem") or () if problem)
+    recovered = Recovery(
+        claims=_that_succeeded(ti.xcom_pull(task_ids=["claim"]), states),
+        drained=drained,
+        notes=[*(ti.xcom_pull(task_ids=first, key="notes") or ()), *(also or ())],
+        problems=[told.get(name) or f"{name} is failed: see its log" for name in _failed_steps(states)],
+        removed=ti.xcom_pull(task_ids="clean_up") or (),
+    )
+    planned = [drain["plan"]["run_id"] for drain in drains if drain["plan"]]
+    attempt = planned[0] if planned else f"{batch.run_of(ti)}, report {ti.try_number}"
+    whole = with_earlier(context, attempt, as_dict(recovered))
+    print("\n".join([as_text(recovered), *as_lines(whole)]))
+    ti.xcom_push("return_value", whole)
+    recovery.propose(source(), context["params"]["source_conn_id"])
+    if recovered.failures:
+        raise RecoveryFailed("; ".join(recovered.failures[:10]))
+
+
+@contextmanager
+def telling(what: str) -> Iterator[None]:
+    """Leave what goes wrong in the block to the report, as the task's XCom `problem`."""
+    from walferry.files.store import StoreError
+
+    try:
+        yield
+    except (InputError, SourceError, StoreError, ZkError) as error:
+        ti = get_current_context()["ti"]
+        ti.xcom_push("problem", [_name(ti), f"{what}: {error}"])
+        raise
+
+
+def source() -> SourceCluster:
+    """The cluster that this run's parameter names. Raises SourceError."""
+    return HBaseSourceHook(get_current_context()["params"]["source_conn_id"]).get_conn()
+
+
+def _name(ti: Any) -> str:
+    """Of a task instance, as `_states` has it."""
+    return str(ti.task_id) if ti.map_index in (None, -1) else f"{ti.task_id}_{ti.map_index}"
+
+
+def _states(ti: Any) -> dict[str, str | None]:
+    """How the run's tasks stand, mapped ones by number."""
+    states: dict[str, str | None] = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id])[ti.run_id]
+    return states
+
+
+def _that_succeeded(claims: Sequence[dict[str, Any] | None] | None, states: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """The claims of this try of the run.
+
+    A task instance's XComs go when it starts again. When a run is cleared and has fewer servers then, those of the instances
+    that it has no more are still there.
+    """
+    return [claim for claim in claims or () if claim and states.get(claim["task"]) == "success"]
+
+
+def _ref(drain: Mapping[str, Any]) -> tuple[str, str]:
+    return drain["server"], drain["queue"]
+
+
+def _failed_steps(states: Mapping[str, str | None]) -> list[str]:
+    """The tasks that have failed, mapped ones by number; a drain's failure is in what became of its queue."""
+    return sorted(name for name, state in states.items() if state == "failed" and not name.startswith("drain_"))

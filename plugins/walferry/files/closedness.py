@@ -1,0 +1,111 @@
+"""Whether a WAL's file is complete: only then its end is the end of its edits.
+
+A WAL is closed when it has a trailer, or when HBase has fenced its writer off and its length is final: it has archived the file,
+or renamed the dead server's folder to split its WALs. A live server closes a WAL a moment after it has queued the next one, and a
+dead server's folder is renamed once the master has seen its death, so waiting a little helps.
+The newest WAL of a live server's group is still written to: do not ask about it.
+
+The last bytes of a file only look like a trailer: a client's value may end like one. Reading the entries shows whether they are
+one (`trailer_required` of `read_windows`). If they are not, ask again, with the length at which they were not (`not_trailers`).
+
+Never is the length of an open file taken for its end: what HDFS tells outsiders of a file that is being written is stale.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from walferry.files.store import OpenWal, WalLocation, WalStore
+from walferry.names import WalName
+from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
+
+CLOSE_TIMEOUT_S = 30.0
+POLL_S = 0.25
+
+
+@dataclass(frozen=True)
+class Closed:
+    """`end` is the offset of what looks like the trailer, None for a file that was not closed cleanly and ends where it ends."""
+
+    end: int | None
+
+
+@dataclass(frozen=True)
+class Open:
+    """Not closed yet, and why that is thought."""
+
+    reason: str
+
+
+class WalNotClosed(Exception):
+    """The WAL did not close in time; the message says what it waits for."""
+
+    def __init__(self, url: str, reason: str, waited_s: float) -> None:
+        super().__init__(f"{url} is not closed after {waited_s:g} s: {reason}. It stays queued; the next run takes it up")
+        self.url = url
+        self.reason = reason
+
+
+class WalMissing(Exception):
+    """The WAL is queued, but its file is nowhere."""
+
+    def __init__(self, wal: str, places: Sequence[str]) -> None:
+        super().__init__(
+            f"WAL {wal} is queued, but there is no such file; looked at {', '.join(places)}. Check wal_root (hbase.wal.dir, else "
+            "hbase.rootdir); if the file is lost, its edits are, and only an operator may take it out of the queue"
+        )
+        self.wal = wal
+        self.places = tuple(places)
+
+
+def closedness(store: WalStore, location: WalLocation, not_trailers: Collection[int] = ()) -> Closed | Open:
+    """Whether the file at `location` is complete. With a length among `not_trailers`, its last bytes are known to be no trailer.
+
+    Raises FileNotFoundError if it has moved on, StoreError.
+    """
+    with store.open(location) as file:
+        size, like_closed = file.size, ends_like_closed(_tail(file), file.size)
+    if like_closed and size not in not_trailers:
+        return Closed(size - len(EMPTY_TRAILER))
+    what = "what looks like its trailer is part of an entry" if like_closed else "it has no trailer"
+    if not location.fenced:
+        return Open(f"{what}, and HBase has neither archived it nor begun to split it")
+    if store.has_no_writer(location):
+        return Closed(None)
+    return Open(f"HBase has fenced its writer off, but {what} and HDFS is still recovering its length")
+
+
+def await_closed(
+    store: WalStore,
+    wal: WalName,
+    dead_servers: Sequence[str] = (),
+    not_trailers: Collection[int] = (),
+    *,
+    timeout_s: float = CLOSE_TIMEOUT_S,
+) -> WalLocation:
+    """Where the closed WAL lies, with its final size; `dead_servers` are those its queue came from.
+
+    Raises WalNotClosed after `timeout_s` seconds, WalMissing, StoreError.
+    """
+    give_up = time.monotonic() + timeout_s
+    while True:
+        location = store.locate(wal, dead_servers)
+        if location is None:
+            raise WalMissing(wal.text, store.places(wal, dead_servers))
+        try:
+            state = closedness(store, location, not_trailers)
+        except FileNotFoundError:
+            state = Open("it is being moved")
+        if isinstance(state, Closed):
+            # Recovering its length may have added to it.
+            return store.locate(wal, dead_servers) or location
+        if time.monotonic() >= give_up:
+            raise WalNotClosed(location.url, state.reason, timeout_s)
+        time.sleep(POLL_S)
+
+
+def _tail(file: OpenWal) -> bytes:
+    start = max(0, file.size - len(EMPTY_TRAILER))
+    return file.read_at(start, file.size - start)

@@ -1,0 +1,104 @@
+"""What a peer gets of a source, as its configuration says, and the reasons for which it does not get an edit."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from walferry.hbase.peers import Peer
+
+_REPLICATED_SYSTEM_TABLES = (b"hbase:acl", b"hbase:labels")
+
+
+class Reason(enum.IntEnum):
+    """Why an entry is not shipped, or only in part. The names are those of the report."""
+
+    SHIPPED = 0
+    SYSTEM_TABLE = 1
+    NOT_GLOBAL = 2  # no cell's family has scope GLOBAL
+    NOT_IN_PEER = 3  # the peer's namespaces or table-families leave it out
+    FROM_SLAVE = 4  # the slave has consumed it already
+    BULK_LOAD = 5  # a bulk load whose HFiles are not shipped: the source did not want it to be, or we were told to leave it out
+    COMPACTION = 6  # markers of what a RegionServer did: nothing to replicate
+    FLUSH = 7
+    REGION_EVENT = 8
+    REPLICATION_MARKER = 9
+
+
+class Families(enum.IntEnum):
+    """What the peer's configuration says of a table's families."""
+
+    NONE = 0
+    ALL = 1
+    ONLY = 2
+    ALL_BUT = 3
+    SYSTEM = 4
+
+
+@dataclass(frozen=True)
+class PeerTables:
+    """A peer's choice of tables, as ReplicationPeerConfig.needToReplicate reads it. Empty families mean the whole table."""
+
+    replicate_all: bool = True
+    namespaces: frozenset[bytes] = frozenset()
+    table_families: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)  # table "ns:qualifier" or "qualifier"
+    exclude_namespaces: frozenset[bytes] = frozenset()
+    exclude_table_families: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
+
+    @classmethod
+    def of_peer(cls, peer: Peer) -> PeerTables:
+        """The choice in a peer's configuration."""
+        return cls(
+            replicate_all=peer.replicate_all,
+            namespaces=frozenset(n.encode() for n in peer.namespaces),
+            table_families=_encoded(peer.table_cfs),
+            exclude_namespaces=frozenset(n.encode() for n in peer.exclude_namespaces),
+            exclude_table_families=_encoded(peer.exclude_table_cfs),
+        )
+
+    def wants(self, table: bytes, family: bytes) -> bool:
+        """Whether the peer gets this family of a table."""
+        kind, named = self.families_of(table)
+        if kind is Families.ONLY or kind is Families.ALL_BUT:
+            return (family in named) == (kind is Families.ONLY)
+        return kind is Families.ALL
+
+    def families_of(self, table: bytes) -> tuple[Families, frozenset[bytes]]:
+        """What of `table` goes to the peer: the kind of choice, and the families that it names."""
+        namespace, _, _ = table.rpartition(b":")
+        namespace = namespace or b"default"
+        if namespace == b"hbase" and table not in _REPLICATED_SYSTEM_TABLES:
+            return Families.SYSTEM, frozenset()
+        if self.replicate_all:
+            if namespace in self.exclude_namespaces:
+                return Families.NONE, frozenset()
+            excluded = self.exclude_table_families.get(table)
+            if excluded is None:
+                return Families.ALL, frozenset()
+            return (Families.ALL_BUT, excluded) if excluded else (Families.NONE, frozenset())
+        if namespace in self.namespaces:
+            return Families.ALL, frozenset()
+        included = self.table_families.get(table)
+        if included is None:
+            return Families.NONE, frozenset()
+        return (Families.ONLY, included) if included else (Families.ALL, frozenset())
+
+
+@dataclass(frozen=True)
+class FilterRules:
+    """All that decides what one peer gets from one source."""
+
+    source_id: UUID
+    slave_id: UUID
+    tables: PeerTables = PeerTables()
+
+    @classmethod
+    def of_peer(cls, peer: Peer, source_id: UUID, slave_id: UUID) -> FilterRules:
+        """The rules that the peer's configuration makes."""
+        return cls(source_id, slave_id, PeerTables.of_peer(peer))
+
+
+def _encoded(table_families: Mapping[str, tuple[str, ...]] | None) -> Mapping[bytes, frozenset[bytes]]:
+    return {table.encode(): frozenset(f.encode() for f in families) for table, families in (table_families or {}).items()}

@@ -1,0 +1,104 @@
+"""What an HBase cluster says of itself in ZooKeeper."""
+
+import uuid
+from collections.abc import Iterable
+
+from kazoo.client import KazooClient
+
+from walferry.hbase.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
+from walferry.hbase.values import decode_cluster_id, decode_labels, decode_master
+from walferry.names import ServerName
+from walferry.zk.client import Watch, children, hosts, read, whose
+from walferry.zk.errors import ClusterError, StorageError, ZNodeValueError
+
+
+def cluster_id(zk: KazooClient, nodes: ZNodes) -> uuid.UUID:
+    """The cluster's id, which marks its edits. Raises ClusterError, ZNodeValueError."""
+    found = read(zk, nodes.hbaseid)
+    if found is None:
+        raise ClusterError(
+            f"{nodes.hbaseid} is not there on {hosts(zk)}: no HBase cluster has started under {nodes.base}. "
+            f"Check {whose(zk).check_parent}"
+        )
+    return decode_cluster_id(found.value, nodes.hbaseid)
+
+
+def live_servers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> frozenset[ServerName]:
+    """The RegionServers that hold a session now; empty when all of them are down. Raises ClusterError, ZNodeValueError.
+
+    `watch` is called once when one comes or goes.
+    """
+    names = children(zk, nodes.rs, watch)
+    if names is None:
+        raise ClusterError(f"{nodes.rs} is not there on {hosts(zk)}: check {whose(zk).check_parent}")
+    try:
+        return frozenset(map(ServerName.parse, names))
+    except ValueError as error:
+        raise ZNodeValueError(nodes.rs, f"a child is no server name ({error})", "Is this an HBase cluster's rs znode?") from error
+
+
+def is_live(zk: KazooClient, nodes: ZNodes, server: str) -> bool:
+    """Whether the RegionServer of that name holds a session now. Raises as `live_servers`."""
+    return server in map(str, live_servers(zk, nodes))
+
+
+def master(zk: KazooClient, nodes: ZNodes) -> ServerName:
+    """The active master. Raises ClusterError when there is none, ZNodeValueError."""
+    found = read(zk, nodes.master)
+    if found is None:
+        raise ClusterError(f"{nodes.master} is not there on {hosts(zk)}: no master is active. Start one and try again")
+    name = decode_master(found.value, nodes.master).master
+    return ServerName(name.host_name, name.port, name.start_code)
+
+
+def visibility_labels(zk: KazooClient, nodes: ZNodes) -> dict[int, bytes]:
+    """The visibility labels by their ordinals; empty without the VisibilityController. Raises ZNodeValueError."""
+    found = read(zk, nodes.visibility_labels)
+    return {} if found is None else decode_labels(found.value, nodes.visibility_labels)
+
+
+def check_storage(zk: KazooClient, nodes: ZNodes) -> None:
+    """Raises StorageError if the cluster's replication queues or peers are not kept in ZooKeeper."""
+    if zk_has(zk, nodes.queues):
+        # HBase makes the znode with the first peer, and never deletes it.
+        if not zk_has(zk, nodes.peers) and (queue := _any_queue(zk, nodes)) is not None and not zk_has(zk, nodes.peers):
+            raise StorageError(
+                f"there are queues ({queue}), but no {nodes.peers} on {hosts(zk)}: peers are kept elsewhere "
+                "(hbase.replication.peer.storage.impl=filesystem). Walferry reads peers from ZooKeeper only"
+            )
+        return
+    cluster_id(zk, nodes)
+    raise StorageError(
+        f"{nodes.queues} is not there on {hosts(zk)}: this cluster keeps its replication queues elsewhere (HBase 3 in table "
+        "hbase:replication) or has never had a peer. Walferry serves HBase 2.x with queues in ZooKeeper"
+    )
+
+
+def check_layout(zk: KazooClient, nodes: ZNodes, server: str, found: Iterable[str]) -> None:
+    """Raises StorageError if what was found as a server's queues shows that the cluster has another layout."""
+    classic_peers, other = QueueLayout.CLASSIC_PEERS, "2.x or classic"
+    if nodes.layout is classic_peers:
+        wrong, layout = set(children(zk, nodes.queue_server(server)) or ()) - {LOCK, PEERS_LEVEL}, other
+    elif PEERS_LEVEL in found:
+        wrong, layout = {PEERS_LEVEL}, str(classic_peers)
+    elif LOCK in found and not nodes.locked:
+        wrong, layout = {LOCK}, str(QueueLayout.CLASSIC)
+    else:
+        return
+    if wrong and not any(zk_has(zk, nodes.peer(name)) for name in wrong & {LOCK, PEERS_LEVEL}):  # a peer may be called so
+        raise StorageError(
+            f"{nodes.queue_server(server)} has {min(wrong)}, which the layout {nodes.layout} does not have: set queue_layout in "
+            f"the connection's extra to {layout}; if it was left from before an upgrade to 2.x, delete it. Nothing was changed"
+        )
+
+
+def _any_queue(zk: KazooClient, nodes: ZNodes) -> str | None:
+    for server in children(zk, nodes.queues) or ():
+        for name in children(zk, nodes.server_queues(server)) or ():
+            return nodes.queue(server, name)
+    return None
+
+
+def zk_has(zk: KazooClient, path: str) -> bool:
+    """Whether the znode is there."""
+    return read(zk, path) is not None

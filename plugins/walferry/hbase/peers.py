@@ -1,0 +1,258 @@
+"""Replication peers: what HBase says of them, and whether Walferry may ship them."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+
+from walferry.hbase.cluster import check_storage
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.queue_ids import parse_queue_id
+from walferry.hbase.values import decode_peer, decode_state
+from walferry.protos import hbase_pb2 as pb
+from walferry.zk.client import children, read
+from walferry.zk.errors import (
+    CustomEndpointPeer,
+    CustomFilterPeer,
+    EnabledPeer,
+    MissingPeer,
+    PeerError,
+    SerialPeer,
+    StorageError,
+    UnmanagedPeer,
+    ZkError,
+    ZNodeValueError,
+)
+from walferry.zk.hold import Guard
+
+MANAGED_KEY = "walferry.managed"
+ENABLED = "ENABLED"
+DISABLED = "DISABLED"
+ENABLED_ADVICE = (
+    "Disable it; if Walferry has shipped it before, restart the RegionServers too: their sources name WALs that are gone"
+)
+# Endpoints that put whole entries into the other cluster's sinks, which is what Walferry does.
+INTER_CLUSTER_ENDPOINTS = ("", "org.apache.hadoop.hbase.replication.regionserver.HBaseInterClusterReplicationEndpoint")
+CUSTOM_FILTERS_KEY = "hbase.replication.source.custom.walentryfilters"  # BaseReplicationEndpoint.java
+_ZNODE_PARENT = re.compile(r"/.*[^/]")
+_CLUSTER_KEY_FORM = "it should be hbase.zookeeper.quorum:hbase.zookeeper.property.clientPort:zookeeper.znode.parent"
+
+
+@dataclass(frozen=True)
+class ClusterKey:
+    """Where another cluster's ZooKeeper is."""
+
+    quorum: str  # "h1,h2", or "h1:2181,h2:2182" where the key gives hosts ports of their own
+    port: int
+    znode_parent: str
+
+    @property
+    def connect_string(self) -> str:
+        """Every host with a port, as ZooKeeper clients take it."""
+        return ",".join(host if ":" in host else f"{host}:{self.port}" for host in self.quorum.split(","))
+
+    def __str__(self) -> str:
+        return f"{self.quorum}:{self.port}:{self.znode_parent}"
+
+
+def parse_cluster_key(text: str) -> ClusterKey:
+    """`quorum:port:parent`, where hosts of the quorum may have a port (ZKConfig.transformClusterKey). Raises ValueError."""
+    head, _, parent = text.rpartition(":")
+    quorum, _, port = head.rpartition(":")
+    named = [host for host in quorum.split(",") if re.fullmatch(r"[^:,\s]+(:\d{1,5})?", host)]
+    if not named or len(named) != quorum.count(",") + 1 or not _ZNODE_PARENT.fullmatch(parent):
+        raise ValueError(f"cluster key {text!r}: {_CLUSTER_KEY_FORM}")
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"cluster key {text!r}: port {port!r} is not between 1 and 65535; {_CLUSTER_KEY_FORM}")
+    return ClusterKey(quorum, int(port), parent)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A replication peer. Tables are named as in WALs: `table` in the default namespace, else `namespace:table`."""
+
+    id: str
+    cluster_key: str
+    state: str  # ENABLED or DISABLED
+    config: Mapping[str, str]
+    endpoint_impl: str = ""
+    serial: bool = False
+    replicate_all: bool = True
+    namespaces: frozenset[str] = frozenset()
+    table_cfs: Mapping[str, tuple[str, ...]] | None = None  # no families: all of them
+    exclude_namespaces: frozenset[str] = frozenset()
+    exclude_table_cfs: Mapping[str, tuple[str, ...]] | None = None
+
+    @property
+    def managed(self) -> bool:
+        """Whether the peer says that it is Walferry's."""
+        return self.config.get(MANAGED_KEY, "").strip().lower() == "true"
+
+    @property
+    def slave(self) -> ClusterKey:
+        """Where the edits go. Raises PeerError when the key cannot be read."""
+        try:
+            return parse_cluster_key(self.cluster_key)
+        except ValueError as error:
+            raise PeerError(self.id, str(error), "Correct the peer's cluster key") from error
+
+
+@dataclass(frozen=True)
+class PeerListing:
+    """All peers that could be read, and what is wrong with the rest."""
+
+    peers: tuple[Peer, ...]
+    problems: tuple[ZkError, ...]
+
+
+def read_peer(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Peer:
+    """One peer. Raises MissingPeer, StorageError, ZNodeValueError."""
+    config = read(zk, nodes.peer(peer_id))
+    state = read(zk, nodes.peer_state(peer_id))
+    if config is None or state is None:
+        check_storage(zk, nodes)
+        _check_peers_are_here(zk, nodes, peer_id)
+        raise MissingPeer(peer_id, f"there is no {nodes.peer_state(peer_id)}", f"Peers here: {_names(zk, nodes)}")
+    return as_peer(
+        peer_id,
+        decode_peer(config.value, nodes.peer(peer_id)),
+        decode_state(state.value, nodes.peer_state(peer_id)),
+        nodes.peer(peer_id),
+    )
+
+
+def read_peers(zk: KazooClient, nodes: ZNodes) -> PeerListing:
+    """All peers. Raises StorageError."""
+    ids = children(zk, nodes.peers)
+    if not ids:
+        check_storage(zk, nodes)
+    peers: list[Peer] = []
+    problems: list[ZkError] = []
+    for peer_id in ids or ():
+        try:
+            peers.append(read_peer(zk, nodes, peer_id))
+        except MissingPeer:
+            continue  # removed since the listing
+        except ZNodeValueError as error:
+            problems.append(error)
+    return PeerListing(tuple(peers), tuple(problems))
+
+
+def check_shippable(peer: Peer) -> None:
+    """Raises the PeerError that says why this peer must not be shipped and what to do."""
+    if not peer.managed:
+        raise UnmanagedPeer(
+            peer.id,
+            f"its configuration has no {MANAGED_KEY}=true, so it is not Walferry's",
+            "Nothing of it is touched. To hand it over, disable it first and then set that in its configuration",
+        )
+    if peer.state != DISABLED:
+        raise EnabledPeer(
+            peer.id,
+            f"it is {peer.state}, so its RegionServers ship it themselves",
+            ENABLED_ADVICE,
+        )
+    if peer.serial:
+        raise SerialPeer(
+            peer.id, "it is serial", "Walferry keeps the order within a region, not across its moves: set SERIAL => false"
+        )
+    if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
+        raise CustomEndpointPeer(
+            peer.id,
+            f"it has the endpoint {peer.endpoint_impl}",
+            "Walferry ships into HBase clusters only: leave this peer to HBase",
+        )
+    if filters := peer.config.get(CUSTOM_FILTERS_KEY, "").strip():
+        raise CustomFilterPeer(
+            peer.id,
+            f"its edits go through filters of its own ({CUSTOM_FILTERS_KEY} = {filters})",
+            "Walferry cannot run these and would ship what they leave out: leave this peer to HBase, or empty that setting",
+        )
+    _ = peer.slave
+
+
+def disabled_guard(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Guard:
+    """What lets writes pass only while the peer stays the DISABLED one that it is now.
+
+    Raises MissingPeer, EnabledPeer, ZNodeValueError.
+    """
+    version = _disabled_version(zk, nodes, peer_id)
+
+    def broken() -> PeerError:
+        try:
+            _disabled_version(zk, nodes, peer_id)
+        except PeerError as error:
+            return error
+        return EnabledPeer(
+            peer_id,
+            "its state was changed while it was being worked on, so RegionServers may have begun to ship it themselves",
+            "Leave it disabled and restart the RegionServers before shipping it again",
+        )
+
+    return Guard(nodes.peer_state(peer_id), version, broken)
+
+
+def _disabled_version(zk: KazooClient, nodes: ZNodes, peer_id: str) -> int:
+    path = nodes.peer_state(peer_id)
+    znode = read(zk, path)
+    if znode is None:
+        raise MissingPeer(peer_id, f"there is no {path}", "It was removed, or was never added")
+    state = decode_state(znode.value, path)
+    if state != DISABLED:
+        raise EnabledPeer(peer_id, f"it is {state}, so its RegionServers ship it themselves", ENABLED_ADVICE)
+    return int(znode.stat.version)
+
+
+def as_peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -> Peer:
+    """What a peer's message says; `znode` is where that was found. Raises ZNodeValueError."""
+    try:
+        return Peer(
+            id=peer_id,
+            cluster_key=message.clusterkey,
+            state=state,
+            config={pair.name: pair.value for pair in message.configuration},
+            endpoint_impl=message.replicationEndpointImpl,
+            serial=message.serial,
+            # Releases before 1.4 do not write it: there a peer with tables or namespaces is meant for these only.
+            replicate_all=_replicates_all(message),
+            namespaces=frozenset(name.decode() for name in message.namespaces),
+            table_cfs=_table_cfs(message.table_cfs),
+            exclude_namespaces=frozenset(name.decode() for name in message.exclude_namespaces),
+            exclude_table_cfs=_table_cfs(message.exclude_table_cfs),
+        )
+    except UnicodeDecodeError as error:
+        raise ZNodeValueError(znode, f"a table, family or namespace is not UTF-8 ({error})", "Correct the peer") from error
+
+
+def _replicates_all(message: pb.ReplicationPeer) -> bool:
+    """Releases before 1.4 do not write it: there a peer that names tables or namespaces is meant for these only."""
+    return message.replicate_all if message.HasField("replicate_all") else not (message.table_cfs or message.namespaces)
+
+
+def _table_cfs(entries: Iterable[pb.TableCF]) -> Mapping[str, tuple[str, ...]] | None:
+    return {_table(entry.table_name): tuple(family.decode() for family in entry.families) for entry in entries} or None
+
+
+def _table(name: pb.TableName) -> str:
+    namespace, qualifier = name.namespace.decode(), name.qualifier.decode()
+    return qualifier if namespace in ("", "default") else f"{namespace}:{qualifier}"
+
+
+def _names(zk: KazooClient, nodes: ZNodes) -> str:
+    return ", ".join(children(zk, nodes.peers) or ()) or "none"
+
+
+def _check_peers_are_here(zk: KazooClient, nodes: ZNodes, peer_id: str) -> None:
+    """A queue of a peer that ZooKeeper does not know: removed, or peers are kept in the file system."""
+    for server in children(zk, nodes.queues) or ():
+        for name in children(zk, nodes.server_queues(server)) or ():
+            try:
+                queued_for = parse_queue_id(name).peer_id
+            except ValueError:
+                continue
+            if queued_for == peer_id and not children(zk, nodes.peers):
+                raise StorageError(
+                    f"{nodes.queue(server, name)} is a queue of peer {peer_id}, but {nodes.peers} has no peers: they are kept "
+                    "elsewhere (hbase.replication.peer.storage.impl=filesystem). Walferry reads peers from ZooKeeper only"
+                )

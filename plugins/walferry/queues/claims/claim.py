@@ -1,0 +1,145 @@
+"""Claiming a dead server's queues, so that nobody else does and a drain is not disturbed.
+
+    <root>/claims/<cluster>/<dead server>     who claims; a hold (zk/hold.py), gone when there is nothing left to claim
+
+One claim at a time moves the queues of the peers that Walferry may ship; those of other peers are left to HBase. How they are
+moved depends on the layout: zk/claim_multi.py, zk/claim_classic.py. Each step can be repeated: killed between any two writes,
+the next try, by the same run or by another, goes on where it stopped. A retry of the same run need not wait for the killed
+attempt's session to end; its writes are refused from then on.
+
+HBase may claim the same queues at the same time. Whoever is faster has them; each WAL stays in one queue.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError, NotEmptyError
+
+from walferry.hbase.cluster import check_layout, is_live
+from walferry.hbase.layout import OwnZNodes, ZNodes
+from walferry.hbase.peers import check_shippable, disabled_guard, read_peer
+from walferry.hbase.queue_ids import parse_queue_id
+from walferry.queues.claims import classic as claim_classic
+from walferry.queues.claims import multi as claim_multi
+from walferry.queues.claims.multi import Claimer
+from walferry.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, recovered_queues, shippable_peers
+from walferry.source.cluster import SourceCluster
+from walferry.zk.client import children, read, retried
+from walferry.zk.errors import LiveServer, PeerError
+from walferry.zk.hold import Guard
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What has become of a dead server's queues."""
+
+    server: str
+    queues: tuple[RecoveredQueue, ...]  # of shippable peers, that came from it, and where they lie now, whoever claimed them
+    moved: int  # how many of them this call has moved
+    left: tuple[str, ...]  # why queues of other peers were left where they are
+
+
+def claim(
+    zk: KazooClient,
+    source: SourceCluster,
+    server: str,
+    run_id: str,
+    holder: str,
+    to: str | None = None,
+    refused: Mapping[str, PeerError] | None = None,
+) -> Claim:
+    """Move the dead server's queues to a place of ours; all of them moved already is fine.
+
+    `run_id` is who claims, for a retry; `holder` tells people. `to` names the server that gets the queues, by default Walferry's
+    own pseudo server, and in the classic layouts a live RegionServer, as there any other would be taken for a dead one. Queues of
+    `refused` peers are left where they are.
+
+    Raises ClaimHeld while another run, or in the classic layouts a live RegionServer, is at it, LiveServer, NoTarget, ClaimLost,
+    StorageError, ConnectError.
+    """
+    nodes, own = source.nodes, OwnZNodes(source.root, source.nodes)
+    if server == WALFERRY_SERVER or is_live(zk, nodes, server):
+        raise LiveServer(server)
+    refused = refused or {}
+    shippable = shippable_peers(zk, nodes) - set(refused)
+    mine, _ = _queues_under(zk, nodes, server, shippable, refused)
+    moved = 0
+    if mine or read(zk, own.claim(server)) is not None:
+        claimer = Claimer(zk, nodes, own.claim(server), server, run_id, holder)
+        if nodes.locked:
+            moved = claim_classic.claim(claimer, lambda: _guarded(zk, nodes, server, refused), to)
+        else:
+            moved = claim_multi.claim(claimer, _guarded(zk, nodes, server, refused), to or WALFERRY_SERVER)
+    queues = tuple(
+        queue
+        for queue in recovered_queues(zk, nodes)
+        if queue.dead_server == server and queue.peer_id in shippable and (queue.wals or not queue.claimed)
+    )
+    return Claim(server, queues, moved, _queues_under(zk, nodes, server, shippable, refused)[1])
+
+
+def clean_up(zk: KazooClient, source: SourceCluster, server: str) -> list[str]:
+    """Remove the znodes of the dead server and of Walferry's pseudo server if no queue is left in them; which were removed.
+
+    In the classic layouts a lock that a dead claimer has left there goes too. Raises LiveServer.
+    """
+    nodes = source.nodes
+    removed = []
+    if is_live(zk, nodes, server):
+        raise LiveServer(server)
+    if nodes.locked and claim_classic.remove_abandoned_lock(zk, nodes, server, OwnZNodes(source.root, nodes).claim(server)):
+        removed.append(server)
+    for name in (server, WALFERRY_SERVER):
+        if nodes.server_queues(name) != nodes.queue_server(name):
+            _removed_if_empty(zk, nodes.server_queues(name))
+        if _removed_if_empty(zk, nodes.queue_server(name)):
+            removed.append(name)
+    return removed
+
+
+def _removed_if_empty(zk: KazooClient, path: str) -> bool:
+    if children(zk, path) != []:
+        return False
+    try:
+        retried(zk, zk.delete, path)
+    except (NoNodeError, NotEmptyError):  # by HBase, or by a try of ours that was done after all; or somebody uses it again
+        return False
+    return True
+
+
+def _guarded(zk: KazooClient, nodes: ZNodes, server: str, refused: Mapping[str, PeerError]) -> dict[str, Guard]:
+    """The queues under the dead server that are ours to claim, by id, each with what must stay true of its peer."""
+    mine, _ = _queues_under(zk, nodes, server, shippable_peers(zk, nodes) - set(refused), refused)
+    guards = {}
+    for queue_id in mine:
+        try:
+            guards[queue_id] = disabled_guard(zk, nodes, parse_queue_id(queue_id).peer_id)
+        except PeerError as error:  # enabled or removed a moment ago
+            log.warning("%s is left: %s", nodes.queue(server, queue_id), error)
+    return guards
+
+
+def _queues_under(
+    zk: KazooClient, nodes: ZNodes, server: str, shippable: frozenset[str], refused: Mapping[str, PeerError]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Ids of the queues under a server's znode that are ours to claim, and why others are not, in the order of their names."""
+    mine, left = [], []
+    names = children(zk, nodes.server_queues(server)) or ()
+    check_layout(zk, nodes, server, names)
+    for name in names:
+        if not nodes.is_queue(name):
+            continue
+        try:
+            peer_id = parse_queue_id(name).peer_id
+            if peer_id in refused:
+                raise refused[peer_id]
+            if peer_id not in shippable:
+                check_shippable(read_peer(zk, nodes, peer_id))
+            mine.append(name)
+        except (ValueError, PeerError) as error:
+            left.append(f"{nodes.queue(server, name)}: {error}")
+    return tuple(mine), tuple(left)

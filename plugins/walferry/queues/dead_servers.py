@@ -1,0 +1,135 @@
+"""Queues that get no new WALs, and the dead servers that they came from.
+
+Such a queue was claimed from a dead server, or still lies under one. Who looks finds what is there now, whenever it happened: a
+server that died while nobody watched is found as well as one that has died just now.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+
+from walferry.hbase.cluster import check_storage, live_servers
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.peers import check_shippable, read_peers
+from walferry.hbase.queue_ids import QueueId, parse_queue_id
+from walferry.names import parse_wal_name
+from walferry.queues.reading import consistent, every_queue
+from walferry.zk.client import Watch, children, retried
+from walferry.zk.errors import PeerError
+
+# Holds what was claimed in the 2.x layout. HBase takes it for a server name, and its log cleaner keeps what is queued there.
+WALFERRY_SERVER = "walferry,1,1"
+
+
+@dataclass(frozen=True)
+class RecoveredQueue:
+    """A queue that gets no new WALs, as it lay when it was looked at. `wals` are names, by group and age."""
+
+    peer_id: str
+    server: str  # under whose znode it lies
+    queue_id: str
+    wals: tuple[str, ...]
+    claimed: bool  # False: it lies under the dead server itself
+
+    @property
+    def ref(self) -> str:
+        """`server/queue id`: which queue this is."""
+        return f"{self.server}/{self.queue_id}"
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The WAL groups in it, sorted."""
+        return tuple(sorted({parse_wal_name(wal).group for wal in self.wals}))
+
+    @property
+    def dead_server(self) -> str:
+        """Whose death made it a recovered queue: the last one, if it came through several servers.
+
+        Walferry's own pseudo server has never died: a RegionServer of 2.0 to 2.4 that starts adopts what is queued there.
+        """
+        if not self.claimed:
+            return self.server
+        died = parse_queue_id(self.queue_id).dead_servers
+        return next((server for server in reversed(died) if server != WALFERRY_SERVER), died[-1])
+
+
+@dataclass(frozen=True)
+class DeadServer:
+    """A dead server with the queues that came from it."""
+
+    name: str
+    queues: tuple[RecoveredQueue, ...]
+
+
+def recovered_queues(
+    zk: KazooClient, nodes: ZNodes, peer_id: str | None = None, watch: Watch | None = None
+) -> tuple[RecoveredQueue, ...]:
+    """The recovered and orphaned queues of one peer, or of all, also of peers that are gone; as they lay at one moment.
+
+    `watch` is called once, in a thread of the client, when anything may have changed or the connection is lost. Raises
+    StorageError, ClusterError, QueuesMoving, ConnectError.
+    """
+    check_storage(zk, nodes)
+    found = consistent(zk, nodes, lambda: _all_queues(zk, nodes, watch))
+    # After the queues: a server that has just started is in both, one that has just died in neither.
+    live = set(map(str, live_servers(zk, nodes, watch)))
+    queues = [
+        RecoveredQueue(queue_id.peer_id, server, str(queue_id), wals, claimed=server in live or server == WALFERRY_SERVER)
+        for server, queue_id, wals in found
+        if queue_id.recovered or server not in live
+    ]
+    return tuple(q for q in queues if peer_id is None or q.peer_id == peer_id)
+
+
+def find_dead(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> tuple[DeadServer, ...]:
+    """The dead servers of which queues of peers that Walferry may ship are left, wherever these lie now; sorted by name.
+
+    `watch` and errors as of `recovered_queues`.
+    """
+    shippable = shippable_peers(zk, nodes, watch)
+    by_server: dict[str, list[RecoveredQueue]] = {}
+    for queue in recovered_queues(zk, nodes, watch=watch):
+        if queue.peer_id in shippable and (queue.wals or not queue.claimed):
+            by_server.setdefault(queue.dead_server, []).append(queue)
+    return tuple(DeadServer(name, tuple(queues)) for name, queues in sorted(by_server.items()))
+
+
+def unclaimed(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> tuple[str, ...]:
+    """Those of `find_dead` under which such queues still lie, because nobody has claimed them."""
+    return tuple(dead.name for dead in find_dead(zk, nodes, watch) if not all(queue.claimed for queue in dead.queues))
+
+
+def shippable_peers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> frozenset[str]:
+    """Ids of the managed peers that Walferry may ship as they are now."""
+    if watch is not None:
+        for peer_id in children(zk, nodes.peers, watch) or ():
+            retried(zk, zk.exists, nodes.peer(peer_id), watch=watch)
+            retried(zk, zk.exists, nodes.peer_state(peer_id), watch=watch)
+    found = set()
+    for peer in read_peers(zk, nodes).peers:
+        try:
+            check_shippable(peer)
+        except PeerError:
+            continue
+        found.add(peer.id)
+    return frozenset(found)
+
+
+def _all_queues(zk: KazooClient, nodes: ZNodes, watch: Watch | None) -> list[tuple[str, QueueId, tuple[str, ...]]]:
+    found = []
+    for server, queue_id, path in every_queue(zk, nodes, watch):
+        wals = children(zk, path)
+        if wals is not None:
+            found.append((server, queue_id, _by_age(wals)))
+    return found
+
+
+def _by_age(names: Sequence[str]) -> tuple[str, ...]:
+    wals = []
+    for name in names:
+        try:
+            wals.append(parse_wal_name(name))
+        except ValueError:
+            continue
+    return tuple(wal.text for wal in sorted(wals, key=lambda wal: (wal.group, wal.timestamp)))

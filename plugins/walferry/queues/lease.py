@@ -1,0 +1,312 @@
+"""What the holder of a WAL group may do to its queues: move positions forward, and take finished WALs out.
+
+The lease is a hold (zk/hold.py) at <root>/leases/<cluster>/<peer>/<group>. Each write also depends on the peer's state being
+the DISABLED that was seen at first, so a peer that is enabled under our hands ends the writes too. While a live server adds to
+the group, the lease's znode stays and says who had the group last. Whoever finishes a dead server's group takes it away; what a
+killed one has left is swept (zk/leftovers.py).
+
+Below /hbase only positions of queued WALs are set, and only finished WALs, emptied queues of dead servers, Walferry's own pseudo
+server when it is empty and the references to bulk-loaded HFiles that the slave has got are deleted; nothing is created there.
+HBase may move a queue between any two of our calls: a WAL that is not where it was is looked for in all queues of its peer.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
+
+from walferry.hbase.cluster import is_live
+from walferry.hbase.layout import OwnZNodes, ZNodes
+from walferry.hbase.peers import disabled_guard
+from walferry.hbase.queue_ids import parse_queue_id
+from walferry.hbase.values import decode_position, encode_position
+from walferry.names import parse_wal_name
+from walferry.queues.dead_servers import WALFERRY_SERVER
+from walferry.queues.reading import find_wal
+from walferry.zk.client import ZNode, children, read, read_all
+from walferry.zk.errors import LastWal, LeaseHeld, LeaseLost, WalGone, ZkError
+from walferry.zk.hold import Guard, Hold, Outcome
+
+DEFAULT_ROOT = "/walferry"
+REFS_AT_ONCE = 500  # znodes of a length of 100 bytes or so in one multi, which ZooKeeper bounds at 1 MB
+SETTLE_S = 15.0  # a RegionServer that was shipping when its peer was disabled may still ship, and register the last position
+TRIES = 50  # each time the WAL was moved or its position changed between our reading and our writing
+
+log = logging.getLogger(__name__)
+
+
+def acquire(zk: KazooClient, nodes: ZNodes, peer_id: str, group: str, holder: str, root: str = DEFAULT_ROOT) -> "Lease":
+    """Become the holder of a WAL group of a disabled peer; `holder` tells people who that is.
+
+    If the peer was disabled a moment ago this waits, SETTLE_S at most, until its RegionServers have come to rest.
+
+    Raises LeaseHeld naming the present holder, EnabledPeer, MissingPeer, ConnectError.
+    """
+    guard = disabled_guard(zk, nodes, peer_id)
+    hold = Hold(
+        zk,
+        OwnZNodes(root, nodes).lease(peer_id, group),
+        lambda who, since: LeaseHeld(peer_id, group, who, since),
+        lambda why: LeaseLost(peer_id, group, why),
+    )
+    hold.acquire(holder)
+    try:
+        _await_settled(zk, guard, hold)
+    except BaseException:
+        hold.release()
+        raise
+    return Lease(zk, nodes, peer_id, group, hold, guard)
+
+
+def _await_settled(zk: KazooClient, guard: Guard, hold: Hold) -> None:
+    """Wait if the peer's state was set less than SETTLE_S ago, by ZooKeeper's clock; the hold's znode has been written just now.
+
+    A state that has never been set since the peer was added was always DISABLED: nobody ever shipped that peer.
+    """
+    if guard.version == 0:
+        return
+    state, clock = read(zk, guard.path), read(zk, hold.path)
+    if state is None or clock is None:
+        return  # the peer was removed, or the hold is lost: each write says so
+    pause = settling_s(state, clock)
+    if pause > 0:
+        log.info("%s was set a moment ago; waiting %.0f s until the RegionServers have come to rest", guard.path, pause)
+        time.sleep(pause)
+
+
+def settling_s(state: ZNode, clock: ZNode) -> float:
+    """Seconds until a peer whose `state` was set counts as settled; `clock` is any znode that was written just now."""
+    return min(SETTLE_S, SETTLE_S - float(clock.stat.mtime - state.stat.mtime) / 1000)
+
+
+@dataclass(frozen=True)
+class _Queued:
+    """A WAL's znode as last read or written."""
+
+    path: str
+    position: int
+    version: int
+
+
+class Lease:
+    """One holder's writes to the queues of one WAL group. Methods may be called from any thread.
+
+    All of them raise LeaseLost once the lease is gone, EnabledPeer or MissingPeer when the peer was enabled or removed in the
+    meantime, and ConnectError when ZooKeeper stays away.
+    """
+
+    def __init__(self, zk: KazooClient, nodes: ZNodes, peer_id: str, group: str, hold: Hold, guard: Guard) -> None:
+        self.peer_id = peer_id
+        self.group = group
+        self._zk = zk
+        self._nodes = nodes
+        self._hold = hold
+        self._guard = guard
+        self._lock = threading.Lock()
+        self._seen: dict[str, _Queued] = {}
+        self._finished = False  # nothing of the group is queued where its last WAL was, and nobody adds to it
+
+    @property
+    def lost(self) -> threading.Event:
+        """Set as soon as this client knows that the lease is gone; shipping on would be work for nothing."""
+        return self._hold.lost
+
+    def register_position(self, wal: str, offset: int) -> None:
+        """Let the WAL's position be `offset`, a byte offset just after an entry, wherever the WAL is queued now.
+
+        A position that is there already or beyond stays as it is. Raises WalGone, PositionError, ValueError for a WAL of another
+        group.
+        """
+        self._check_group(wal)
+        value = encode_position(offset)
+        with self._lock:
+            self._hold.check()
+            for _ in range(TRIES):
+                seen = self._seen.get(wal) or self._look_up(wal)
+                if offset <= seen.position:
+                    return
+                if self._set(seen, value):
+                    self._seen[wal] = replace(seen, position=offset, version=seen.version + 1)
+                    return
+                del self._seen[wal]
+        raise ZkError(f"WAL {wal} of peer {self.peer_id} was moved or changed {TRIES} times while its position was being set")
+
+    def remove_wal(self, wal: str) -> bool:
+        """Take a finished WAL out of its queue; with the last WAL of a dead server's queue the queue goes too.
+
+        The caller knows that the file is closed and its last edit acknowledged. Returns False if the WAL was in no queue already.
+        Raises LastWal if a live server may still write to it, ValueError for a WAL of another group.
+        """
+        self._check_group(wal)
+        maybe_ours = False
+        with self._lock:
+            self._hold.check()
+            for _ in range(TRIES):
+                path = self._path_of(wal)
+                if path is None:
+                    return maybe_ours
+                newer = self._newer_wal(path) if self._is_live(path) else None
+                outcome = self._write(_deletion(path, newer))
+                maybe_ours |= outcome.maybe_before
+                self._seen.pop(wal, None)
+                if outcome.refusal is None:
+                    if newer is None:
+                        self._leave(path.rpartition("/")[0])
+                    return True
+                if not isinstance(outcome.refusal.error, NoNodeError):
+                    raise outcome.refusal.error
+        raise ZkError(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being removed")
+
+    def remove_empty_queue(self, queue_path: str) -> bool:
+        """Delete a queue of this peer that no server adds to and that has no WALs; returns whether it is gone now.
+
+        Raises ValueError for a path that is no queue of this peer.
+        """
+        server, name = self._nodes.place(queue_path)
+        if self._nodes.queue(server, name) != queue_path or parse_queue_id(name).peer_id != self.peer_id:
+            raise ValueError(f"{queue_path} is no queue of peer {self.peer_id} under {self._nodes.queues}")
+        with self._lock:
+            self._hold.check()
+            if self._is_live(f"{queue_path}/") or children(self._zk, queue_path):
+                return False
+            self._finished = self._delete_queue(queue_path)
+            return self._finished
+
+    def remove_hfile_refs(self, names: Sequence[str]) -> None:
+        """Let HBase clean these bulk-loaded HFiles as far as this peer is concerned: the slave has their cells.
+
+        What is gone already is no error. Raises ValueError for what is no file's name.
+        """
+        parent = self._nodes.hfile_refs(self.peer_id)
+        for name in names:
+            if not is_file_name(name):
+                raise ValueError(f"{name!r} is not the name of an HFile")
+        with self._lock:
+            self._hold.check()
+            for start in range(0, len(names), REFS_AT_ONCE):
+                some = [f"{parent}/{name}" for name in names[start : start + REFS_AT_ONCE]]
+                there = [path for path, znode in zip(some, read_all(self._zk, some), strict=True) if znode is not None]
+                while there:
+                    refusal = self._write(_deletions(there)).refusal
+                    if refusal is None:
+                        break
+                    if not isinstance(refusal.error, NoNodeError):
+                        raise refusal.error
+                    del there[refusal.operation]  # by an earlier try of ours whose answer was lost, or with the peer
+
+    def release(self) -> None:
+        """Give the lease up, so that the next holder need not wait for the session's end; harmless when it is lost already.
+
+        The lease of a finished group goes altogether; if the group is queued after all, the next holder makes it anew.
+        """
+        with self._lock:
+            self._hold.release(forget=self._finished)
+
+    def __enter__(self) -> "Lease":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _check_group(self, wal: str) -> None:
+        group = parse_wal_name(wal).group
+        if group != self.group:
+            raise ValueError(f"WAL {wal} is of group {group}, and this lease is for group {self.group}")
+
+    def _look_up(self, wal: str) -> _Queued:
+        for _ in range(TRIES):
+            path = find_wal(self._zk, self._nodes, self.peer_id, wal)
+            if path is None:
+                raise WalGone(self.peer_id, wal)
+            znode = read(self._zk, path)
+            if znode is not None:
+                self._seen[wal] = _Queued(path, decode_position(znode.value, path), int(znode.stat.version))
+                return self._seen[wal]
+        raise ZkError(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being looked up")
+
+    def _path_of(self, wal: str) -> str | None:
+        seen = self._seen.get(wal)
+        if seen is not None and read(self._zk, seen.path) is not None:
+            return seen.path
+        return find_wal(self._zk, self._nodes, self.peer_id, wal)
+
+    def _write(self, operations: Callable[[TransactionRequest], None]) -> Outcome:
+        return self._hold.write(operations, [self._guard])
+
+    def _set(self, seen: _Queued, value: bytes) -> bool:
+        refusal = self._write(lambda multi: multi.set_data(seen.path, value, seen.version)).refusal
+        if refusal is None or isinstance(refusal.error, (NoNodeError, BadVersionError)):
+            return refusal is None
+        raise refusal.error
+
+    def _is_live(self, wal_path: str) -> bool:
+        """Whether a running server adds WALs to this WAL's queue. A server that is gone never comes back under its name."""
+        server, queue_id = self._nodes.place(wal_path.rpartition("/")[0])
+        return not parse_queue_id(queue_id).recovered and is_live(self._zk, self._nodes, server)
+
+    def _newer_wal(self, path: str) -> str:
+        """The znode of a newer WAL of the group in the same queue. Raises LastWal."""
+        queue, _, wal = path.rpartition("/")
+        timestamp = parse_wal_name(wal).timestamp
+        for name in children(self._zk, queue) or ():
+            try:
+                other = parse_wal_name(name)
+            except ValueError:
+                continue
+            if other.group == self.group and other.timestamp > timestamp:
+                return f"{queue}/{name}"
+        raise LastWal(path)
+
+    def _leave(self, queue: str) -> None:
+        """What goes with a WAL after which no server adds to the queue: the queue, if that was its last one."""
+        left = children(self._zk, queue) or []
+        self._finished = not any(_group(name) == self.group for name in left)
+        if not left:
+            self._delete_queue(queue)
+
+    def _delete_queue(self, queue: str) -> bool:
+        """Delete the queue unless it has WALs, and Walferry's pseudo server with its last one; whether the queue is gone."""
+        if not self._deleted_if_empty(queue):
+            return False
+        if self._nodes.place(queue)[0] == WALFERRY_SERVER:
+            self._deleted_if_empty(self._nodes.queue_server(WALFERRY_SERVER))  # who claims to it meanwhile makes it anew
+        return True
+
+    def _deleted_if_empty(self, path: str) -> bool:
+        refusal = self._write(lambda multi: multi.delete(path)).refusal
+        if refusal is None or isinstance(refusal.error, (NoNodeError, NotEmptyError)):
+            return refusal is None or isinstance(refusal.error, NoNodeError)
+        raise refusal.error
+
+
+def is_file_name(name: str) -> bool:
+    """Whether this is one component of a path, so that nothing else than a file in its folder can be meant."""
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
+
+
+def _group(name: str) -> str | None:
+    try:
+        return parse_wal_name(name).group
+    except ValueError:
+        return None
+
+
+def _deletions(paths: Sequence[str]) -> Callable[[TransactionRequest], None]:
+    def operations(multi: TransactionRequest) -> None:
+        for path in paths:
+            multi.delete(path)
+
+    return operations
+
+
+def _deletion(path: str, newer: str | None) -> Callable[[TransactionRequest], None]:
+    def operations(multi: TransactionRequest) -> None:
+        if newer is not None:
+            multi.check(newer, -1)
+        multi.delete(path)
+
+    return operations

@@ -1,0 +1,98 @@
+"""What is left in ZooKeeper of things that are gone, taken away a bounded number at a time.
+
+    <root>/leases/…/<peer>/<group>       of groups that are queued nowhere: their holder was killed before it could release them
+    <root>/claims/…/<server>             of servers that have no znode any more: their claimer was killed, and HBase took the rest
+    <root>/{leases,marks,runs}/…/<peer>  of peers that are gone; runs when they need not be kept any more
+    replication/rs/walferry,1,1          when it is empty
+
+Nothing of it is needed for safety: a hold may be forgotten by anybody while nobody has it (zk/hold.py), and a znode with children
+is not deleted. Whoever needs one of them again makes it anew.
+"""
+
+import operator
+from collections.abc import Collection, Iterable
+from urllib.parse import unquote
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError, NotEmptyError
+
+from walferry.hbase.layout import OwnZNodes, ZNodes, quoted
+from walferry.names import parse_wal_name
+from walferry.queues.dead_servers import WALFERRY_SERVER
+from walferry.queues.reading import looked_for, queue_paths
+from walferry.shipping.summary import delete_old_runs
+from walferry.source.cluster import SourceCluster
+from walferry.zk.client import children, read, retried
+
+AT_ONCE = 200  # deletions a call
+
+
+def sweep_peer(zk: KazooClient, source: SourceCluster, peer_id: str) -> int:
+    """Take away the peer's leases of groups that are queued nowhere, and Walferry's pseudo server if it is empty.
+
+    Returns how many leases these were. Raises QueuesMoving, StorageError, ConnectError.
+    """
+    nodes = source.nodes
+    if children(zk, nodes.queue_server(WALFERRY_SERVER)) == []:
+        _deleted(zk, nodes.queue_server(WALFERRY_SERVER))
+    leases = _parent(OwnZNodes(source.root, nodes).lease(peer_id, "group"))
+    names = children(zk, leases)  # before the queues: a lease that is made later is of a group that is queued
+    if not names:
+        return 0
+    queued = {quoted(group) for group in looked_for(zk, nodes, lambda: _groups(zk, nodes, peer_id), operator.or_)}
+    return _delete_all(zk, leases, (name for name in names if name not in queued))
+
+
+def sweep_gone(zk: KazooClient, source: SourceCluster, also_known: Collection[str] = ()) -> int:
+    """Take away what is left of peers and claimed servers that are gone; how many znodes these were.
+
+    `also_known` are peers that are not gone though ZooKeeper does not have them. Raises ConnectError.
+    """
+    own, nodes = OwnZNodes(source.root, source.nodes), source.nodes
+    peers = children(zk, nodes.peers)
+    if peers is None:
+        return 0
+    known = {quoted(peer_id) for peer_id in (*peers, *also_known)}
+    swept = 0
+    for folder in (_parent(own.lease("peer", "group"), 2), _parent(own.mark("peer", "key"), 2)):
+        for name in set(children(zk, folder) or ()) - known:
+            swept += _delete_all(zk, f"{folder}/{name}", children(zk, f"{folder}/{name}") or ())
+            _deleted(zk, f"{folder}/{name}")
+    for name in set(children(zk, f"{source.root}/runs/{quoted(nodes.base)}") or ()) - known:
+        swept += delete_old_runs(zk, source, unquote(name), AT_ONCE)
+    claims = _parent(own.claim("server"))
+    gone = (name for name in children(zk, claims) or () if read(zk, nodes.queue_server(unquote(name))) is None)
+    return swept + _delete_all(zk, claims, gone)
+
+
+def _groups(zk: KazooClient, nodes: ZNodes, peer_id: str) -> frozenset[str]:
+    """The WAL groups that are queued for the peer."""
+    found = set()
+    for path in queue_paths(zk, nodes, peer_id):
+        for name in children(zk, path) or ():
+            try:
+                found.add(parse_wal_name(name).group)
+            except ValueError:
+                continue
+    return frozenset(found)
+
+
+def _delete_all(zk: KazooClient, parent: str, names: Iterable[str]) -> int:
+    deleted = 0
+    for name in names:
+        if deleted == AT_ONCE:
+            break
+        deleted += _deleted(zk, f"{parent}/{name}")
+    return deleted
+
+
+def _deleted(zk: KazooClient, path: str) -> bool:
+    try:
+        retried(zk, zk.delete, path)
+    except (NoNodeError, NotEmptyError):  # by another run, or by a try of ours that was done after all; or it is in use
+        return False
+    return True
+
+
+def _parent(path: str, levels: int = 1) -> str:
+    return path.rsplit("/", levels)[0]

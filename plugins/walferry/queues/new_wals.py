@@ -1,0 +1,129 @@
+"""Which closed WALs of a peer are new to whoever asks, remembered by a mark.
+
+    <root>/marks/<cluster>/<peer>/<key>     {group: newest timestamp dealt with} as JSON
+
+Seen from the queues alone a WAL is closed when its group has a newer one, or when its server is gone. `key` names the one who
+remembers: an Airflow task, say. A mark only moves forward. Several may look at once, but each WAL is new to one `commit` only.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, NodeExistsError
+
+from walferry.hbase.cluster import check_storage, live_servers
+from walferry.hbase.layout import OwnZNodes, ZNodes
+from walferry.hbase.peers import check_shippable, read_peer
+from walferry.names import parse_wal_name
+from walferry.queues.reading import consistent, peer_queues
+from walferry.zk.client import OUTCOME_UNKNOWN, Watch, children, read, retried
+from walferry.zk.errors import ZkError, ZNodeValueError
+
+COMMIT_TRIES = 50
+
+Timestamps = Mapping[str, int]  # by WAL group, in milliseconds as in WAL names
+
+
+@dataclass(frozen=True)
+class NewWals:
+    """Closed WALs that a mark does not cover."""
+
+    newest: Timestamps  # of the groups that have any
+    count: int
+
+
+def find_new(
+    zk: KazooClient, own: OwnZNodes, peer_id: str, key: str, beside: Timestamps | None = None, watch: Watch | None = None
+) -> NewWals | None:
+    """The peer's closed WALs that neither the mark `key` nor `beside` covers; None if there are none.
+
+    `watch` is called, in a thread of the client, when anything may have changed or the connection was lost; often for nothing.
+    Raises PeerError if the peer must not be shipped, StorageError, ZNodeValueError, ConnectError.
+    """
+    nodes = own.cluster
+    if watch is not None:
+        retried(zk, zk.exists, nodes.peer(peer_id), watch=watch)
+        retried(zk, zk.exists, nodes.peer_state(peer_id), watch=watch)
+    check_shippable(read_peer(zk, nodes, peer_id))
+    check_storage(zk, nodes)
+    closed = consistent(zk, nodes, lambda: _closed_wals(zk, nodes, peer_id, watch))
+    seen = _merged(_read_mark(zk, own.mark(peer_id, key))[0], beside or {})
+    new = {group: [t for t in timestamps if t > seen.get(group, -1)] for group, timestamps in closed.items()}
+    newest = {group: max(timestamps) for group, timestamps in new.items() if timestamps}
+    return NewWals(newest, sum(map(len, new.values()))) if newest else None
+
+
+def commit(zk: KazooClient, own: OwnZNodes, peer_id: str, key: str, newest: Timestamps) -> bool:
+    """Let the mark `key` cover `newest`; returns whether it did not cover all of that already. Raises ZkError."""
+    path = own.mark(peer_id, key)
+    maybe_ours = False
+    for _ in range(COMMIT_TRIES):
+        mark, version = _read_mark(zk, path)
+        wanted = _merged(mark, newest)
+        if wanted == mark:
+            return maybe_ours
+        queued = consistent(zk, own.cluster, lambda: _groups(zk, own.cluster, peer_id))
+        # What is queued no more comes never again: its server had its name for one life only.
+        value = json.dumps(
+            {group: timestamp for group, timestamp in wanted.items() if group in queued or group in newest}
+        ).encode()
+        try:
+            if version is None:
+                retried(zk, zk.ensure_path, path.rpartition("/")[0])
+                zk.create(path, value)
+            else:
+                zk.set(path, value, version)
+        except (BadVersionError, NodeExistsError):
+            continue
+        except OUTCOME_UNKNOWN:
+            maybe_ours = True
+            continue
+        return True
+    raise ZkError(f"{path} changed {COMMIT_TRIES} times while it was being set; try again later")
+
+
+def _closed_wals(zk: KazooClient, nodes: ZNodes, peer_id: str, watch: Watch | None) -> dict[str, list[int]]:
+    """Timestamps by group."""
+    queues = [(server, queue_id, _wals(zk, path, watch)) for server, queue_id, path in peer_queues(zk, nodes, peer_id, watch)]
+    live = {str(server) for server in live_servers(zk, nodes, watch)}
+    closed: dict[str, list[int]] = {}
+    for server, queue_id, by_group in queues:
+        may_grow = server in live and not queue_id.recovered
+        for group, timestamps in by_group.items():
+            closed.setdefault(group, []).extend(sorted(timestamps)[: -1 if may_grow else None])
+    return closed
+
+
+def _wals(zk: KazooClient, queue_path: str, watch: Watch | None = None) -> dict[str, list[int]]:
+    by_group: dict[str, list[int]] = {}
+    for name in children(zk, queue_path, watch) or ():
+        try:
+            wal = parse_wal_name(name)
+        except ValueError:
+            continue
+        by_group.setdefault(wal.group, []).append(wal.timestamp)
+    return by_group
+
+
+def _groups(zk: KazooClient, nodes: ZNodes, peer_id: str) -> set[str]:
+    return {group for _, _, path in peer_queues(zk, nodes, peer_id) for group in _wals(zk, path)}
+
+
+def _merged(one: Timestamps, other: Timestamps) -> dict[str, int]:
+    return {group: max(one.get(group, -1), other.get(group, -1)) for group in {**one, **other}}
+
+
+def _read_mark(zk: KazooClient, path: str) -> tuple[dict[str, int], int | None]:
+    """The mark and its version; without one, everything is new."""
+    znode = read(zk, path)
+    if znode is None:
+        return {}, None
+    try:
+        mark = {str(group): int(timestamp) for group, timestamp in json.loads(znode.value).items()}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ZNodeValueError(
+            path, f"its value is no mark of Walferry's ({error})", "Delete it: all WALs are new then"
+        ) from error
+    return mark, int(znode.stat.version)

@@ -1,0 +1,28 @@
+"""New closed WALs of a peer as they come, for an event loop."""
+
+from walferry.hbase.layout import OwnZNodes
+from walferry.queues.new_wals import NewWals, Timestamps, commit, find_new
+from walferry.source.cluster import SourceCluster
+from walferry.zk.watcher import Watcher
+
+
+class NewWalsStream(Watcher):
+    """Watches one peer for one mark. `async with`, or `close` in the end, leaves neither session nor thread behind."""
+
+    def __init__(self, source: SourceCluster, peer_id: str, key: str) -> None:
+        super().__init__(source.quorum)
+        self.peer_id = peer_id
+        self.key = key
+        self._own = OwnZNodes(source.root, source.nodes)
+
+    async def next(self, beside: Timestamps | None = None) -> NewWals:
+        """Wait for closed WALs that neither the mark nor `beside` covers; `commit` is what moves the mark.
+
+        A lost session, or an ensemble that is away, is waited for. Raises PeerError if the peer must not be shipped,
+        StorageError, ZNodeValueError.
+        """
+        return await self.first(lambda zk, watch: find_new(zk, self._own, self.peer_id, self.key, beside, watch))
+
+    async def commit(self, newest: Timestamps) -> bool:
+        """Let the mark cover `newest`; returns whether it did not already. Raises ConnectError, ZkError."""
+        return await self.call(lambda zk: commit(zk, self._own, self.peer_id, self.key, newest))

@@ -1,0 +1,58 @@
+"""Queues of peers that no longer exist: nobody will ever ship them, and they keep their WALs from being cleaned (HBASE-17077)."""
+
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import NoNodeError, NotEmptyError
+
+from walferry.hbase.layout import OwnZNodes, ZNodes
+from walferry.queues.claims.multi import chunked, claim_hold, read_wals
+from walferry.queues.dead_servers import recovered_queues
+from walferry.source.cluster import SourceCluster
+from walferry.zk.client import children, read
+from walferry.zk.errors import PeerError, QueuesMoving, ZkError
+from walferry.zk.hold import Hold
+
+TRIES = 50
+
+
+def delete_queue(zk: KazooClient, source: SourceCluster, ref: str, holder: str) -> int:
+    """Delete the queue `server/queue id` of a peer that is gone, with all its WALs; how many these were.
+
+    The edits in them that were not shipped reach that peer no more. Raises PeerError if the peer exists, ZkError if there is no
+    such recovered queue, ClaimHeld while the queue is being claimed.
+    """
+    nodes = source.nodes
+    queues = {queue.ref: queue for queue in recovered_queues(zk, nodes)}
+    queue = queues.get(ref)
+    if queue is None:
+        raise ZkError(f"{ref} is no recovered queue; there are: {', '.join(sorted(queues)) or 'none'}")
+    hold = claim_hold(zk, OwnZNodes(source.root, nodes).claim(queue.server), queue.server)
+    hold.acquire(holder)
+    try:
+        return _delete(zk, nodes, hold, nodes.queue(queue.server, queue.queue_id), queue.peer_id)
+    finally:
+        hold.release(forget=True)
+
+
+def _delete(zk: KazooClient, nodes: ZNodes, hold: Hold, path: str, peer_id: str) -> int:
+    deleted = 0
+    for _ in range(TRIES):
+        if read(zk, nodes.peer(peer_id)) is not None:
+            raise PeerError(peer_id, f"it exists, so {path} is not deleted", "Drain the queue, or remove the peer first")
+        names = children(zk, path)
+        if names is None:
+            return deleted
+        for chunk in chunked(read_wals(zk, path, names), len(path)):
+
+            def operations(multi: TransactionRequest, names: tuple[str, ...] = tuple(wal.name for wal in chunk)) -> None:
+                for name in names:
+                    multi.delete(f"{path}/{name}")
+
+            refusal = hold.write(operations).refusal if chunk else None
+            if refusal is None:
+                deleted += len(chunk)
+            elif not isinstance(refusal.error, NoNodeError):
+                raise refusal.error
+        refusal = hold.write(lambda multi: multi.delete(path)).refusal
+        if refusal is not None and not isinstance(refusal.error, (NoNodeError, NotEmptyError)):
+            raise refusal.error
+    raise QueuesMoving(f"{path} was changed {TRIES} times while it was being deleted; try again later")

@@ -1,0 +1,142 @@
+"""Counting while a group is shipped: what the reader, the lanes and the registering thread add to one summary."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from walferry.filters.rules import Reason
+from walferry.filters.window import Kept
+from walferry.shipping.summary import GroupSummary, Status
+from walferry.sinks.hbase.answers import Outage
+from walferry.sinks.hbase.shipment import Shipment
+from walferry.wal.reader import Window
+
+
+class Counters:
+    """The summary of one group, counted up by several threads from where an earlier attempt of the run left it."""
+
+    def __init__(self, before: GroupSummary) -> None:
+        self._lock = threading.Lock()
+        self._started = time.monotonic()
+        self._cpu = time.process_time()
+        self._seconds_before = before.seconds
+        self._cpu_before = before.cpuSeconds
+        self._failed_before = before.failedBatches
+        self._summary = replace(before, status=Status.RUNNING, error=None, passing=False)
+        self.outage(None)
+
+    def begin(self, *, slave: str, server: str, queue_id: str, queued: int, wals: int, bytes_to_ship: int) -> None:
+        """What there is to do: of `queued` WALs `wals` are closed, and hold `bytes_to_ship` behind their positions."""
+        self._add(
+            slave=slave, server=server, queue_id=queue_id, sizeOfLogQueue=queued,
+            logsLeft=wals, bytesToShip=bytes_to_ship, bytesDone=0,
+        )  # fmt: skip
+
+    def read(self, window: Window, kept: Kept) -> None:
+        """A window was read and its entries have gone to the lanes."""
+        index = window.index
+        reasons = np.bincount(kept.reason, minlength=len(Reason))
+        partial = kept.reason == Reason.SHIPPED
+        with self._lock:
+            s = self._summary
+            filtered = dict(s.logEditsFiltered)
+            for reason in Reason:
+                if reason is not Reason.SHIPPED and reasons[reason]:
+                    filtered[reason.name.lower()] = filtered.get(reason.name.lower(), 0) + int(reasons[reason])
+            self._summary = replace(
+                s,
+                logEditsRead=s.logEditsRead + len(index),
+                logReadInBytes=s.logReadInBytes + int(window.next_positions[-1] - window.positions[0]),
+                logEditsFiltered=filtered,
+                cellsFiltered=s.cellsFiltered + int((index.cell_count - kept.cells)[partial].sum()),
+            )
+
+    def shipped(self, shipment: Shipment) -> None:
+        """A shipment was acknowledged."""
+        if not shipment.entry_count:
+            return
+        with self._lock:
+            s = self._summary
+            self._summary = replace(
+                s,
+                shippedBatches=s.shippedBatches + 1,
+                shippedOps=s.shippedOps + shipment.row_count,
+                shippedCells=s.shippedCells + shipment.cell_count,
+                shippedBytes=s.shippedBytes + shipment.cell_bytes,
+                shippedHFiles=s.shippedHFiles + (len(shipment.bulk_load.files) if shipment.bulk_load else 0),
+                timestampOfLastShippedOp=max(s.timestampOfLastShippedOp or 0, shipment.last_write_time),
+                ageOfLastShippedOp=max(0, int(time.time() * 1000) - shipment.last_write_time),
+            )
+
+    def missing_hfiles(self, count: int) -> None:
+        """So many files of a bulk load were gone, and needed no more."""
+        with self._lock:
+            self._summary = replace(self._summary, missingHFiles=self._summary.missingHFiles + count)
+
+    def retried(self, requests: int) -> None:
+        """So many requests of this attempt had to be sent again until now."""
+        self._add(failedBatches=self._failed_before + requests)
+
+    def done(self, bytes_done: int) -> None:
+        """This many bytes of those to ship are acknowledged or filtered away."""
+        self._add(bytesDone=bytes_done)
+
+    def completed(self, *, ignored: int | None) -> None:
+        """A WAL left the queue; `ignored` are the bytes behind the last whole entry of one that was not closed, else None."""
+        with self._lock:
+            s = self._summary
+            self._summary = replace(
+                s,
+                completedLogs=s.completedLogs + 1,
+                uncleanlyClosedLogs=s.uncleanlyClosedLogs + (ignored is not None),
+                ignoredUncleanlyClosedLogContentsInBytes=s.ignoredUncleanlyClosedLogContentsInBytes + (ignored or 0),
+                sizeOfLogQueue=s.sizeOfLogQueue - 1,
+                logsLeft=s.logsLeft - 1,
+            )
+
+    def quarantined(self, skipped_bytes: int) -> None:
+        """A broken WAL was given up from some offset on."""
+        with self._lock:
+            s = self._summary
+            self._summary = replace(
+                s, quarantinedLogs=s.quarantinedLogs + 1, skippedBytes=s.skippedBytes + skipped_bytes
+            )
+
+    def next_to_replicate(self, written: int | None) -> None:
+        """When the oldest edit that is not shipped was written; None if there is none."""
+        self._add(timestampOfNextToReplicate=written)
+
+    def outage(self, outage: Outage | None) -> None:
+        """Whether the slave acknowledges nothing."""
+        if outage is None:
+            self._add(slaveSilentSince=None, slaveTries=0, slaveError=None)
+        else:
+            self._add(slaveSilentSince=int(outage.since * 1000), slaveTries=outage.tries, slaveError=outage.error)
+
+    def end(self, status: Status, error: str | None = None, *, passing: bool = False) -> None:
+        """How it ended; once it is done nothing is left, whatever was counted before an attempt was killed."""
+        self._add(status=status, error=error, passing=passing)
+        if status is Status.DONE:
+            self._add(logsLeft=0, bytesDone=self._summary.bytesToShip, timestampOfNextToReplicate=None)
+
+    def summary(self) -> GroupSummary:
+        """The counts as they are now."""
+        with self._lock:
+            s = self._summary
+            lag = 0 if s.status is Status.DONE else None
+            if s.timestampOfNextToReplicate is not None:
+                lag = max(0, int(time.time() * 1000) - s.timestampOfNextToReplicate)
+            return replace(
+                s,
+                replicationLag=lag,
+                seconds=round(self._seconds_before + time.monotonic() - self._started, 3),
+                cpuSeconds=round(self._cpu_before + time.process_time() - self._cpu, 3),
+            )
+
+    def _add(self, **changes: object) -> None:
+        with self._lock:
+            self._summary = replace(self._summary, **changes)  # type: ignore[arg-type]  # names are GroupSummary's

@@ -1,0 +1,32 @@
+"""How old the oldest edit of a WAL group is that has not been shipped, while nothing is being read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from walferry.files.store import WalStore
+from walferry.shipping.plan import Candidate
+from walferry.wal.reader import UnwrapKey, read_windows
+
+log = logging.getLogger(__name__)
+
+PEEK_BYTES = 64 << 10
+
+
+def first_written(store: WalStore, wals: Sequence[Candidate], unwrap_key: UnwrapKey | None) -> int:
+    """The write time of the first entry behind the registered positions; 0 if it cannot be told, which is no error here."""
+    try:
+        for wal in wals:
+            location = store.locate(wal.queued.name, wal.dead_servers)
+            if location is None:
+                break
+            with store.open(location) as file:
+                start = wal.queued.position
+                for window in read_windows(
+                    file, location.url, start, window_bytes=PEEK_BYTES, partial_tail="stop", unwrap_key=unwrap_key
+                ):
+                    return int(window.index.write_time[0])
+    except Exception as e:  # whatever is wrong with the file is said when it is read to be shipped
+        log.info("the write time of the oldest edit cannot be looked up: %s", e)
+    return 0

@@ -1,0 +1,226 @@
+"""What becomes of bulk loads: HFiles that clients put into a region, of which the WAL only has a descriptor.
+
+    entry = WALKey, one cell METAFAMILY:HBASE::BULK_LOAD with a BulkLoadDescriptor: region, and the files of each family
+
+A source writes scopes into these keys only with hbase.replication.bulkload.enabled (ReplicationSourceWALActionListener), and then
+keeps the files, by `hfile-refs/<peer>/<file>`, until the peer has them. So the key itself says, load by load, whether it is to be
+replicated, and that is what we go by. A sink then copies the files from the source's file system; for this the request names the
+source's directories and its hbase.replication.cluster.id, which no one but the operator can tell us:
+
+    scopes in the key, `replication_cluster_id` in the connection      shipped
+    scopes, no `replication_cluster_id`, `skip_bulk_loads`             counted as BULK_LOAD, the files stay referred to
+    scopes, neither                                                    an error: passed over, its rows would be missing for good
+    no scopes                                                          counted as BULK_LOAD, as HBase does
+    no files of what the peer gets                                     counted as BULK_LOAD: a sink would have nothing to copy
+
+Filtered as HBase's BulkLoadCellFilter does it, by scope and by the peer's families, but for a mistake: what is left of a
+descriptor keeps its cluster ids, without which a ring of clusters would load the same files for ever.
+
+References are removed of all of a load's files: HBase 2.6.1 makes some for files of LOCAL families too, and keeps these for ever.
+
+A load goes by itself (`Lanes.dispatch`): a sink applies the bulk loads of a request after all other edits of it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from walferry.filters.rules import FilterRules, Reason
+from walferry.filters.window import Kept, uuid_field
+from walferry.protos import hbase_pb2 as pb
+from walferry.protos.parsing import parse_message
+from walferry.queues.lease import is_file_name
+from walferry.sinks.hbase.shipment import BulkLoad, Shipment
+from walferry.source.cluster import SourceCluster
+from walferry.wal.errors import WalCorruptError, WalError
+from walferry.wal.reader import Window
+
+M = TypeVar("M", bound=Message)
+
+_META_FAMILY, _BULK_LOAD = b"METAFAMILY", b"HBASE::BULK_LOAD"
+_LENGTHS = struct.Struct(">iii")  # of a cell, its key, its value
+
+
+class BulkLoadRefused(WalError):
+    """A bulk load that has to be replicated, and nobody has said how."""
+
+    advice = (
+        "Set replication_cluster_id in the connection's extra to the source's hbase.replication.cluster.id, or skip_bulk_loads "
+        "to leave bulk loads out, and run again; until then this queue waits"
+    )
+
+
+@dataclass(frozen=True)
+class HFileSource:
+    """Where the slave's servers find the source's HFiles."""
+
+    cluster_id: str  # they have its file system's configuration in <hbase.replication.conf.dir>/<cluster_id>
+    root_dir: str
+
+    @classmethod
+    def of(cls, source: SourceCluster) -> HFileSource | None:
+        """None if the connection does not say."""
+        if source.replication_cluster_id is None:
+            return None
+        return cls(source.replication_cluster_id, source.root_dir or source.wal_root)
+
+    @property
+    def places(self) -> tuple[str, str]:
+        """The namespaces' directory, and their archive, to which compactions move files."""
+        return f"{self.root_dir}/data", f"{self.root_dir}/archive/data"
+
+
+def take_bulk_loads(window: Window, kept: Kept, rules: FilterRules, source: SourceCluster, path: str) -> dict[int, Shipment]:
+    """The window's bulk loads, by entry, as shipments; in `kept` is noted then what became of each.
+
+    Raises WalCorruptError or BulkLoadRefused at the entry that cannot be dealt with, naming `path`.
+    """
+    found = [int(i) for i in np.flatnonzero(kept.reason == Reason.BULK_LOAD)]
+    if not found:
+        return {}
+    bulk_loads = _BulkLoads(rules, HFileSource.of(source), source.skip_bulk_loads)
+    return {i: shipment for i in found if (shipment := bulk_loads.taken(window, kept, i, path)) is not None}
+
+
+class _BulkLoads:
+    """The bulk loads that one peer gets from one source."""
+
+    def __init__(self, rules: FilterRules, files: HFileSource | None, skip: bool) -> None:
+        self._rules = rules
+        self._files = files
+        self._skip = skip and files is None
+        self._mark = uuid_field(rules.source_id)
+
+    def taken(self, window: Window, kept: Kept, i: int, path: str) -> Shipment | None:
+        index = window.index
+        offset = int(window.positions[i])
+        key_bytes = window.buf[int(index.key_start[i]) : int(index.key_end[i])].tobytes()
+        key = _parsed(pb.WALKey, key_bytes, "the WALKey of a bulk load", path, offset)
+        if not key.scopes or self._skip:
+            return None
+        cells, files, released = b"".join(_spans(window, kept, i)), list[str](), list[str]()
+        count, reasons = int(kept.cells[i]), set[Reason]()
+        for cell, value in _descriptor_cells(window, i):
+            descriptor = _parsed(pb.BulkLoadDescriptor, value, "the descriptor of a bulk load", path, offset)
+            released += _paths(key, descriptor, path, offset)
+            reason = self._filter(key, descriptor)
+            wanted = [] if reason is not None else _paths(key, descriptor, path, offset)
+            if not wanted:
+                reasons.add(Reason.BULK_LOAD if reason is None else reason)
+                continue
+            files += wanted
+            cells += _with_value(cell, descriptor.SerializeToString())
+            count += 1
+        table, region = (name.decode(errors="replace") for name in (key.table_name, key.encoded_region_name))
+        load = BulkLoad(table, region, tuple(files), tuple(file for file in released if file not in set(files)))
+        if files and self._files is None:
+            raise BulkLoadRefused(path, offset, f"{load}: the source replicates bulk loads, and the connection does not say how")
+        kept.reason[i] = Reason.SHIPPED if count else min(reasons)
+        if not released:
+            return None  # what else the entry has goes the common way: `kept` says of it what it did
+        kept.cells[i], kept.size[i] = count, len(cells)
+        if files:
+            kept.rows[i] += 1 + len(files)  # as ReplicationSourceWALReader counts
+        return self._shipment(key_bytes, bool(kept.marked[i]), cells, count, load, int(kept.rows[i]), key.write_time)
+
+    def _filter(self, key: pb.WALKey, descriptor: pb.BulkLoadDescriptor) -> Reason | None:
+        """Leave to `descriptor` only what the peer gets; the reason if it gets nothing."""
+        tables, table = self._rules.tables, key.table_name
+        scopes = {scope.family for scope in key.scopes if scope.scope_type == pb.REPLICATION_SCOPE_GLOBAL}
+        stores = [store for store in descriptor.stores if store.family_name in scopes]
+        if not stores:
+            return Reason.NOT_GLOBAL
+        stores = [store for store in stores if tables.wants(table, store.family_name)]
+        if not stores:
+            return Reason.NOT_IN_PEER
+        if len(stores) < len(descriptor.stores):
+            wanted = [type(store).FromString(store.SerializeToString()) for store in stores]
+            del descriptor.stores[:]
+            descriptor.stores.extend(wanted)
+        ids = {_uuid(i) for i in key.cluster_ids} | ({_uuid(key.cluster_id)} if key.HasField("cluster_id") else set())
+        if self._rules.slave_id in ids or str(self._rules.slave_id) in map(str.lower, descriptor.cluster_ids):
+            return Reason.FROM_SLAVE
+        return None if descriptor.replicate else Reason.BULK_LOAD
+
+    def _shipment(
+        self, key_bytes: bytes, marked: bool, cells: bytes, count: int, load: BulkLoad, rows: int, write_time: int
+    ) -> Shipment:
+        request = pb.ReplicateWALEntryRequest()
+        if count:
+            entry = request.entry.add(associated_cell_count=count)
+            entry.key.MergeFromString(key_bytes + (b"" if marked else self._mark))
+        if load.files and self._files:
+            request.replicationClusterId = self._files.cluster_id
+            request.sourceBaseNamespaceDirPath, request.sourceHFileArchiveDirPath = self._files.places
+        encoded = request.SerializeToString()
+        return Shipment(
+            entries=(np.frombuffer(encoded, np.uint8),) if count else (),
+            cells=(np.frombuffer(cells, np.uint8),) if count else (),
+            entry_count=1 if count else 0,
+            cell_count=count,
+            row_count=rows,
+            cell_bytes=len(cells),
+            last_write_time=write_time,
+            bulk_load=load,
+        )
+
+
+def _spans(window: Window, kept: Kept, i: int) -> Iterator[bytes]:
+    """The cells of an entry that are kept as they are."""
+    for j in range(int(kept.span_first[i]), int(kept.span_first[i + 1])):
+        yield window.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes()
+
+
+def _descriptor_cells(window: Window, i: int) -> Iterator[tuple[bytes, bytes]]:
+    """An entry's cells that are bulk loads, each with its value. All lengths in it have been checked by the scan."""
+    data = window.buf[int(window.index.cells_start[i]) : int(window.index.cells_end[i])].tobytes()
+    at = 0
+    while at < len(data):
+        cell_len, key_len, value_len = _LENGTHS.unpack_from(data, at)
+        key = at + _LENGTHS.size
+        family = key + 3 + int.from_bytes(data[key : key + 2])
+        qualifier = family + data[family - 1]
+        names = data[family:qualifier], data[qualifier : key + key_len - 9]
+        if names == (_META_FAMILY, _BULK_LOAD):
+            yield data[at : at + 4 + cell_len], data[key + key_len : key + key_len + value_len]
+        at += 4 + cell_len
+
+
+def _with_value(cell: bytes, value: bytes) -> bytes:
+    """A cell with another value; what comes after the value stays."""
+    cell_len, key_len, value_len = _LENGTHS.unpack_from(cell)
+    head = _LENGTHS.size + key_len
+    lengths = _LENGTHS.pack(cell_len - value_len + len(value), key_len, len(value))
+    return lengths + cell[_LENGTHS.size : head] + value + cell[head + value_len :]
+
+
+def _parsed(kind: type[M], data: bytes, what: str, path: str, offset: int) -> M:
+    try:
+        return parse_message(kind, data)
+    except DecodeError as e:
+        raise WalCorruptError(path, offset, f"{what} cannot be parsed: {e}") from e
+
+
+def _paths(key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset: int) -> list[str]:
+    """The files below the namespaces' directory, as ReplicationSink.getHFilePath puts them together."""
+    namespace, _, table = key.table_name.rpartition(b":")
+    found = []
+    for store in descriptor.stores:
+        folders = [namespace or b"default", table, descriptor.encoded_region_name, store.family_name]
+        for file in store.store_file:
+            names = [*(folder.decode(errors="replace") for folder in folders), file]
+            if not all(map(is_file_name, names)):
+                raise WalCorruptError(path, offset, f"a bulk load names {'/'.join(names)!r} as a file")
+            found.append("/".join(names))
+    return found
+
+
+def _uuid(message: pb.UUID) -> UUID:
+    return UUID(int=message.most_sig_bits << 64 | message.least_sig_bits)

@@ -1,0 +1,109 @@
+"""Which of the slave's RegionServers take our shipments: a random subset of the live ones, as HBase's ReplicationSinkManager."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from walferry.names import ServerName
+
+RATIO = 0.1  # replication.source.ratio
+BAD_SINK_THRESHOLD = 3  # replication.bad.sink.threshold
+REFRESH_S = 60.0
+_log = logging.getLogger(__name__)
+
+
+class NoSinks(Exception):
+    """The slave has no live RegionServer, or nobody can say which it has."""
+
+
+class SinkManager:
+    """The current subset of the servers that `list_servers` names; one manager for all lanes of a task, thread-safe.
+
+    The subset holds `ratio` (0 to 1) of the servers, rounded up, so at least one. It is drawn anew by `redraw`, when the
+    slave's servers have changed (looked at every `refresh_seconds`), and when too many bad reports have emptied it.
+    `list_servers` may raise: then the subset stays as it is.
+    """
+
+    def __init__(
+        self,
+        list_servers: Callable[[], Sequence[ServerName] | frozenset[ServerName]],
+        ratio: float = RATIO,
+        rng: random.Random | None = None,
+        *,
+        bad_sink_threshold: int = BAD_SINK_THRESHOLD,
+        refresh_seconds: float = REFRESH_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not 0 < ratio <= 1:
+            raise ValueError(f"the ratio of RegionServers to ship to is {ratio}; it must be over 0 and at most 1")
+        self._list_servers = list_servers
+        self._ratio = ratio
+        self._rng = rng or random.Random()
+        self._bad_sink_threshold = bad_sink_threshold
+        self._refresh_seconds = refresh_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._live: frozenset[ServerName] = frozenset()
+        self._sinks: list[ServerName] = []
+        self._bad_reports: dict[ServerName, int] = {}
+        self._listed_at: float | None = None
+        self._problem = "its RegionServers have not been listed yet"
+
+    @property
+    def sinks(self) -> frozenset[ServerName]:
+        """The current subset."""
+        with self._lock:
+            return frozenset(self._sinks)
+
+    def choose(self) -> ServerName:
+        """A random member of the subset. Raises NoSinks, saying why there is none."""
+        with self._lock:
+            if not self._sinks:
+                self._list()
+                self._draw()
+            elif self._listed_at is None or self._clock() - self._listed_at >= self._refresh_seconds:
+                before = self._live
+                self._list()
+                if self._live != before:
+                    self._draw()
+            if not self._sinks:
+                raise NoSinks(self._problem)
+            return self._rng.choice(self._sinks)
+
+    def report_bad(self, server: ServerName) -> None:
+        """A shipment to `server` failed; with more failures in a row than the threshold it leaves the subset."""
+        with self._lock:
+            self._bad_reports[server] = self._bad_reports.get(server, 0) + 1
+            if self._bad_reports[server] > self._bad_sink_threshold and server in self._sinks:
+                self._sinks.remove(server)
+
+    def report_good(self, server: ServerName) -> None:
+        """A shipment to `server` was acknowledged."""
+        with self._lock:
+            self._bad_reports.pop(server, None)
+
+    def redraw(self) -> None:
+        """List the slave's servers and draw a new subset."""
+        with self._lock:
+            self._list()
+            self._draw()
+
+    def _list(self) -> None:
+        self._listed_at = self._clock()
+        try:
+            self._live = frozenset(self._list_servers())
+        except Exception as e:  # whatever it looks the servers up with, a slave that cannot be asked may come back
+            self._problem = f"its RegionServers cannot be listed: {e or type(e).__name__}"
+            _log.warning("the slave's RegionServers cannot be listed, going on with those known: %s", e or type(e).__name__)
+        else:
+            self._problem = "it has no live RegionServer"
+
+    def _draw(self) -> None:
+        count = math.ceil(len(self._live) * self._ratio)
+        self._sinks = self._rng.sample(sorted(self._live), count)
+        self._bad_reports.clear()

@@ -1,0 +1,133 @@
+"""What one ReplicateWALEntry request carries, put together by copying bytes of the WAL.
+
+    request parameter   { 0x0A varint len | WALEntry }* | for a bulk load, the fields that say where its files are
+    WALEntry            0x0A varint len | WALKey bytes of the file [cluster_ids: the source]  |  0x18 varint cell count
+    cell block          the kept cells, as they lie in the file
+
+Appending a field to a protobuf message's bytes adds to it, so a key is marked without being parsed. Uncompressed cells of a
+WAL are those of a KeyValueCodecWithTags cell block. (HBase: ReplicationProtobufUtil, Admin.proto.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from walferry.filters.window import Kept
+from walferry.kernels.compiled import unmanaged
+from walferry.kernels.write import copy_bytes, put_varint, varint_len
+from walferry.wal.reader import Window
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+
+SHOWN_FILES = 2  # of a bulk load, in messages, as family/file
+_FRAMING = 32  # bytes at most around a key: two tags with lengths, the count with its tag
+
+
+@dataclass(frozen=True)
+class BulkLoad:
+    """A bulk load of one region. Files are below the namespaces' directory or the archive: namespace/table/region/family/file."""
+
+    table: str
+    region: str
+    files: tuple[str, ...]  # that the sink copies
+    released: tuple[str, ...] = ()  # that the peer needs not
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which the source refers to all of them."""
+        return tuple(file.rpartition("/")[2] for file in (*self.files, *self.released))
+
+    def __str__(self) -> str:
+        shown = ", ".join("/".join(file.split("/")[-2:]) for file in self.files[:SHOWN_FILES])
+        shown += f" and {len(self.files) - SHOWN_FILES} more" if len(self.files) > SHOWN_FILES else ""
+        return f"bulk load of region {self.region} of table {self.table} ({shown})"
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """Edits of one lane, in the order of the WAL."""
+
+    entries: tuple[Bytes, ...]  # WALEntry messages, tagged as field 1 of the request
+    cells: tuple[Bytes, ...]  # together the cell block
+    entry_count: int
+    cell_count: int
+    row_count: int
+    cell_bytes: int
+    last_write_time: int  # ms since the epoch, of the last entry
+    bulk_load: BulkLoad | None = None  # then it is the only entry; without entries, nothing is sent and its files are let go
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds in memory and that go over the wire."""
+        return self.cell_bytes + sum(e.size for e in self.entries)
+
+
+def assemble(window: Window, kept: Kept, chosen: Ints, mark: Bytes) -> Shipment:
+    """The entries `chosen` (indices into the window, ascending, at least one) as a shipment.
+
+    `mark` is `filters.uuid_field` of the source.
+    """
+    index = window.index
+    key_bytes = int((index.key_end[chosen] - index.key_start[chosen]).sum())
+    entries = np.empty(key_bytes + chosen.size * (mark.size + _FRAMING), np.uint8)
+    cells = np.empty(int(kept.size[chosen].sum()), np.uint8)
+    length, cell_bytes = _assemble(
+        window.buf, chosen, index.key_start, index.key_end, kept.cells, kept.marked, mark,
+        kept.span_first, kept.span_start, kept.span_end, entries, cells,
+    )  # fmt: skip
+    if cell_bytes != cells.size:  # else the rest of them would be memory that nothing has written
+        raise AssertionError(f"{cell_bytes} bytes of cells where {cells.size} were announced")
+    return Shipment(
+        entries=(entries[:length],),
+        cells=(cells,),
+        entry_count=int(chosen.size),
+        cell_count=int(kept.cells[chosen].sum()),
+        row_count=int(kept.rows[chosen].sum()),
+        cell_bytes=int(cells.size),
+        last_write_time=int(index.write_time[chosen[-1]]),
+    )
+
+
+def join(parts: Sequence[Shipment]) -> Shipment:
+    """Shipments of one lane, in order, as one; nothing is copied."""
+    return Shipment(
+        entries=tuple(e for p in parts for e in p.entries),
+        cells=tuple(c for p in parts for c in p.cells),
+        entry_count=sum(p.entry_count for p in parts),
+        cell_count=sum(p.cell_count for p in parts),
+        row_count=sum(p.row_count for p in parts),
+        cell_bytes=sum(p.cell_bytes for p in parts),
+        last_write_time=parts[-1].last_write_time,
+    )
+
+
+@unmanaged
+def _assemble(
+    buf: Bytes, chosen: Ints, key_start: Ints, key_end: Ints, cell_count: npt.NDArray[np.int32], marked: npt.NDArray[np.bool_],
+    mark: Bytes, span_first: Ints, span_start: Ints, span_end: Ints, entries: Bytes, cells: Bytes,
+) -> tuple[int, int]:  # fmt: skip
+    """Fill `entries` and `cells`. Returns the bytes used of each."""
+    at = 0
+    cells_at = 0
+    for c in range(chosen.size):
+        i = chosen[c]
+        key_len = key_end[i] - key_start[i]
+        mark_len = 0 if marked[i] else mark.size
+        count = cell_count[i]
+        body = 1 + varint_len(key_len + mark_len) + key_len + mark_len + 1 + varint_len(count)
+        entries[at] = 0x0A
+        at = put_varint(entries, at + 1, body)
+        entries[at] = 0x0A
+        at = put_varint(entries, at + 1, key_len + mark_len)
+        at = copy_bytes(entries, at, buf, key_start[i], key_len)
+        at = copy_bytes(entries, at, mark, 0, mark_len)
+        entries[at] = 0x18
+        at = put_varint(entries, at + 1, count)
+        for j in range(span_first[i], span_first[i + 1]):
+            cells_at = copy_bytes(cells, cells_at, buf, span_start[j], span_end[j] - span_start[j])
+    return at, cells_at

@@ -1,0 +1,54 @@
+"""The NameNodes of a URL are those that the Hadoop configuration has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from walferry.files.namenodes import namenodes
+
+SETTINGS = {
+    "dfs.nameservices": "east,west",
+    "dfs.ha.namenodes.east": "nn1, nn2",
+    "dfs.namenode.rpc-address.east.nn1": "nn1.example.org:8020",
+    "dfs.namenode.rpc-address.east.nn2": "nn2.example.org:9000",
+    "dfs.namenode.rpc-address.west": "nn3.example.org:8020",
+    "dfs.ha.namenodes.odd": "nn1,nn2",
+    "dfs.namenode.rpc-address.odd.nn1": "${host}:8020",
+    "fs.viewfs.mounttable.all.link./hbase": "hdfs://east/hbase",
+    "fs.viewfs.mounttable.all.linkFallback": "hdfs://nn4.example.org:8020/",
+}
+
+
+@pytest.fixture(params=["HADOOP_CONF_DIR", "HADOOP_HOME"])
+def environ(request: pytest.FixtureRequest, tmp_path: Path) -> Mapping[str, str]:
+    folder = tmp_path if request.param == "HADOOP_CONF_DIR" else tmp_path / "etc/hadoop"
+    folder.mkdir(parents=True, exist_ok=True)
+    entries = "".join(f"<property><name>{k}</name><value> {v} </value></property>" for k, v in SETTINGS.items())
+    (folder / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
+    (folder / "core-site.xml").write_text("<configuration><property>")  # broken
+    return {request.param: str(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("hdfs://nn:8020/hbase", [("nn", 8020)]),
+        ("hdfs://[::1]:8020/hbase", [("::1", 8020)]),
+        ("hdfs://east/hbase", [("nn1.example.org", 8020), ("nn2.example.org", 9000)]),
+        ("hdfs://west/hbase", [("nn3.example.org", 8020)]),
+        ("hdfs://odd/hbase", []),
+        ("hdfs://nowhere/hbase", []),
+        ("viewfs://all/hbase", [("nn1.example.org", 8020), ("nn2.example.org", 9000), ("nn4.example.org", 8020)]),
+        ("viewfs://none/hbase", []),
+    ],
+)
+def test_a_url_leads_to_namenodes(environ: Mapping[str, str], url: str, expected: list[tuple[str, int]]) -> None:
+    assert namenodes(url, environ) == expected
+
+
+def test_without_a_configuration_only_a_host_with_a_port_is_one() -> None:
+    assert namenodes("hdfs://east/hbase", {}) == []
+    assert namenodes("hdfs://nn:8020/hbase", {}) == [("nn", 8020)]

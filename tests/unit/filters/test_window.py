@@ -1,0 +1,243 @@
+"""The filters, against a plain reading of HBase's filter chain over decoded messages."""
+
+import os
+import subprocess
+import sys
+import uuid
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.wal.encoder import Cell, Entry, encode_entry
+from walferry.filters.window import FilterRules, PeerTables, Reason, filter_window, uuid_field
+from walferry.protos import hbase_pb2 as pb
+from walferry.sinks.hbase.shipment import assemble, join
+from walferry.wal.errors import WalCorruptError
+from walferry.wal.reader import Window
+from walferry.wal.scan import scan_entries
+
+SOURCE, SLAVE, OTHER = uuid.UUID(int=1 << 127 | 5), uuid.UUID(int=(1 << 64) - 1), uuid.UUID(int=77)
+RULES = FilterRules(SOURCE, SLAVE)
+GLOBAL = pb.REPLICATION_SCOPE_GLOBAL
+MARK = np.frombuffer(uuid_field(SOURCE), np.uint8)
+
+
+def window_of(*entries: Entry, base: int = 1000) -> Window:
+    data = np.frombuffer(b"".join(map(encode_entry, entries)), np.uint8)
+    scan = scan_entries(data, 0, len(data))
+    assert scan.problem is None
+    assert len(scan.index) == len(entries)
+    return Window(data, base, scan.index)
+
+
+def put(family: bytes = b"f", row: bytes = b"row", value: bytes = b"value", qualifier: bytes = b"q") -> Cell:
+    return Cell(row, family, qualifier, 1, 4, value, b"")
+
+
+def entry(*cells: Cell, table: bytes = b"t", scopes: dict[bytes, int] | None = None, ids: tuple[uuid.UUID, ...] = ()) -> Entry:
+    key = pb.WALKey(encoded_region_name=b"r" * 32, table_name=table, log_sequence_number=1, write_time=2)
+    key.following_kv_count = len(cells)
+    for family, scope in ({b"f": GLOBAL} if scopes is None else scopes).items():
+        key.scopes.add(family=family, scope_type=scope)
+    for i in ids:
+        key.cluster_ids.add(least_sig_bits=i.int & (2**64 - 1), most_sig_bits=i.int >> 64)
+    return Entry(key, cells)
+
+
+def request_of(window: Window, rules: FilterRules = RULES) -> tuple[pb.ReplicateWALEntryRequest, bytes]:
+    kept = filter_window(window, rules, "wal")
+    chosen = np.flatnonzero(kept.cells)
+    if not chosen.size:
+        return pb.ReplicateWALEntryRequest(), b""
+    shipment = assemble(window, kept, chosen, MARK)
+    request = pb.ReplicateWALEntryRequest.FromString(b"".join(e.tobytes() for e in shipment.entries))
+    assert shipment.entry_count == len(request.entry)
+    assert shipment.cell_count == sum(e.associated_cell_count for e in request.entry)
+    return request, b"".join(c.tobytes() for c in shipment.cells)
+
+
+def reasons(window: Window, rules: FilterRules = RULES) -> list[Reason]:
+    return [Reason(r) for r in filter_window(window, rules, "wal").reason]
+
+
+def test_a_whole_entry_keeps_its_bytes_and_gets_the_source_s_id():
+    e = entry(put(), put(row=b"row2"))
+    request, cells = request_of(window_of(e))
+    assert cells == e.cell_bytes()
+    (sent,) = request.entry
+    assert [i.least_sig_bits for i in sent.key.cluster_ids] == [SOURCE.int & (2**64 - 1)]
+    assert [i.most_sig_bits for i in sent.key.cluster_ids] == [SOURCE.int >> 64]
+    sent.key.ClearField("cluster_ids")
+    assert sent.key == e.key
+
+
+def test_a_key_that_names_the_source_already_is_not_marked_twice():
+    request, _ = request_of(window_of(entry(put(), ids=(OTHER, SOURCE))))
+    assert len(request.entry[0].key.cluster_ids) == 2
+
+
+def test_what_the_slave_has_consumed_is_dropped():
+    assert reasons(window_of(entry(put(), ids=(OTHER, SLAVE)), entry(put(), ids=(OTHER,)))) == [Reason.FROM_SLAVE, Reason.SHIPPED]
+
+
+def test_the_old_single_cluster_id_counts_too():
+    e = entry(put())
+    e.key.cluster_id.least_sig_bits, e.key.cluster_id.most_sig_bits = SLAVE.int & (2**64 - 1), SLAVE.int >> 64
+    assert reasons(window_of(e)) == [Reason.FROM_SLAVE]
+
+
+@pytest.mark.parametrize("scope", [pb.REPLICATION_SCOPE_LOCAL, pb.REPLICATION_SCOPE_SERIAL])
+def test_only_global_families_are_shipped(scope):
+    e = entry(put(b"f"), put(b"l", value=b"secret"), put(b"f", value=b"more"), scopes={b"f": GLOBAL, b"l": scope})
+    request, cells = request_of(window_of(e))
+    assert request.entry[0].associated_cell_count == 2
+    assert cells == put(b"f").encode() + put(b"f", value=b"more").encode()
+
+
+def test_an_entry_without_scopes_is_dropped():
+    assert reasons(window_of(entry(put(), scopes={}), entry(put(b"g")))) == [Reason.NOT_GLOBAL, Reason.NOT_GLOBAL]
+
+
+@pytest.mark.parametrize("scopes", [{}, {b"f": GLOBAL}, {b"METAFAMILY": GLOBAL, b"f": GLOBAL}])
+@pytest.mark.parametrize(
+    ("qualifier", "reason"),
+    [
+        (b"HBASE::BULK_LOAD", Reason.BULK_LOAD),
+        (b"HBASE::COMPACTION", Reason.COMPACTION),
+        (b"HBASE::FLUSH", Reason.FLUSH),
+        (b"HBASE::REGION_EVENT", Reason.REGION_EVENT),
+        (b"HBASE::REGION_EVENT::REGION_OPEN", Reason.REGION_EVENT),
+        (b"HBASE::REGION_EVENT::REGION_CLOSE", Reason.REGION_EVENT),
+        (b"HBASE::REPLICATION_MARKER", Reason.REPLICATION_MARKER),
+    ],
+)
+def test_a_marker_is_never_shipped_whatever_its_scopes_and_is_named(qualifier, reason, scopes):
+    assert reasons(window_of(entry(put(b"METAFAMILY", qualifier=qualifier), scopes=scopes))) == [reason]
+
+
+@pytest.mark.parametrize("qualifier", [b"", b"HBASE::", b"HBASE::FLUSHED", b"HBASE::BULK_LOAD2", b"hbase::flush"])
+def test_what_is_no_marker_of_hbase_is_an_edit_as_any_other(qualifier):
+    edit = put(b"METAFAMILY", qualifier=qualifier)
+    assert reasons(window_of(entry(edit), entry(edit, scopes={b"METAFAMILY": GLOBAL}))) == [Reason.NOT_GLOBAL, Reason.SHIPPED]
+
+
+def test_a_marker_s_qualifier_in_a_family_of_its_own_is_an_edit_as_any_other():
+    assert reasons(window_of(entry(put(b"f", qualifier=b"HBASE::FLUSH")))) == [Reason.SHIPPED]
+
+
+def test_edits_beside_a_marker_are_shipped_without_it():
+    e = entry(put(row=b"a"), put(b"METAFAMILY", qualifier=b"HBASE::FLUSH"), put(row=b"b"), put(b"l"))
+    request, cells = request_of(window_of(e))
+    assert cells == put(row=b"a").encode() + put(row=b"b").encode()
+    assert request.entry[0].associated_cell_count == 2
+
+
+def test_system_tables_are_dropped_but_for_acl_and_labels():
+    tables = (b"hbase:meta", b"hbase:acl", b"hbase:labels", b"hbase:namespace", b"hbaseish", b"ns:hbase")
+    assert [r == Reason.SYSTEM_TABLE for r in reasons(window_of(*(entry(put(), table=t) for t in tables)))] == [
+        True, False, False, True, False, False,
+    ]  # fmt: skip
+
+
+def test_rows_are_counted_as_hbase_counts_operations():
+    window = window_of(entry(put(row=b"a"), put(row=b"a"), put(row=b"b"), put(row=b"a")), entry(put(row=b"")))
+    assert list(filter_window(window, RULES, "wal").rows) == [3, 1]
+
+
+@pytest.mark.parametrize(
+    ("tables", "shipped"),
+    [
+        (PeerTables(), {b"t.f", b"t.g", b"ns:u.f", b"ns:u.g"}),
+        (PeerTables(exclude_namespaces=frozenset({b"ns"})), {b"t.f", b"t.g"}),
+        (PeerTables(exclude_table_families={b"t": frozenset()}), {b"ns:u.f", b"ns:u.g"}),
+        (PeerTables(exclude_table_families={b"t": frozenset({b"g"})}), {b"t.f", b"ns:u.f", b"ns:u.g"}),
+        (PeerTables(replicate_all=False), set()),
+        (PeerTables(replicate_all=False, namespaces=frozenset({b"ns"})), {b"ns:u.f", b"ns:u.g"}),
+        (PeerTables(replicate_all=False, namespaces=frozenset({b"default"})), {b"t.f", b"t.g"}),
+        (PeerTables(replicate_all=False, table_families={b"t": frozenset()}), {b"t.f", b"t.g"}),
+        (PeerTables(replicate_all=False, table_families={b"ns:u": frozenset({b"f"})}), {b"ns:u.f"}),
+        (
+            PeerTables(replicate_all=False, namespaces=frozenset({b"ns"}), table_families={b"t": frozenset({b"g", b"h"})}),
+            {b"t.g", b"ns:u.f", b"ns:u.g"},
+        ),
+    ],
+)
+def test_a_peer_gets_the_tables_and_families_that_it_names(tables, shipped):
+    scopes = {b"f": GLOBAL, b"g": GLOBAL}
+    entries = [entry(put(b"f", value=t + b".f"), put(b"g", value=t + b".g"), table=t, scopes=scopes) for t in (b"t", b"ns:u")]
+    _, cells = request_of(window_of(*entries), FilterRules(SOURCE, SLAVE, tables))
+    assert {v for v in (b"t.f", b"t.g", b"ns:u.f", b"ns:u.g") if v in cells} == shipped
+
+
+def test_unparsable_scopes_name_the_file_and_the_offset():
+    e = entry(put())
+    window = window_of(e, e)
+    data = window.buf.copy()
+    at = int(window.index.key_start[1])
+    scopes = data[at:].tobytes().index(b"\x0a\x01f") + at  # the FamilyScope's family: tag, length
+    data[scopes + 1] = 100
+    with pytest.raises(WalCorruptError, match=f"some/wal at byte {window.entry_offset(1)}:"):
+        filter_window(Window(data, window.base, window.index), RULES, "some/wal")
+
+
+names = st.sampled_from([b"t", b"u", b"ns:t", b"hbase:meta", b"hbase:acl"])
+families = st.sampled_from([b"f", b"g", b"", b"METAFAMILY", b"ff"])
+qualifiers = st.binary(max_size=4) | st.sampled_from([b"HBASE::FLUSH", b"HBASE::COMPACTION", b"HBASE::REGION_EVENT::x"])
+cells_ = st.builds(put, families, st.binary(max_size=3), st.binary(max_size=20), qualifiers)
+entries_ = st.builds(
+    lambda cells, table, scopes, ids: entry(*cells, table=table, scopes=scopes, ids=tuple(ids)),
+    st.lists(cells_, max_size=6),
+    names,
+    st.dictionaries(families, st.sampled_from([0, 1, 2]), max_size=4),
+    st.lists(st.sampled_from([SOURCE, SLAVE, OTHER]), max_size=3),
+)
+
+
+def is_marker(cell: Cell) -> bool:
+    return cell.family == b"METAFAMILY" and cell.qualifier.startswith(b"HBASE::")
+
+
+@settings(max_examples=300)
+@given(st.lists(entries_, min_size=1, max_size=12))
+def test_the_compiled_filter_does_what_a_plain_one_over_messages_does(entries):
+    want_entries, want_cells = [], b""
+    for e in entries:
+        if e.key.table_name == b"hbase:meta":
+            continue
+        global_families = {s.family for s in e.key.scopes if s.scope_type == GLOBAL}
+        ids = [uuid.UUID(int=i.most_sig_bits << 64 | i.least_sig_bits) for i in e.key.cluster_ids]
+        cells = [c for c in e.cells if c.family in global_families and not is_marker(c)]
+        if not cells or SLAVE in ids:
+            continue
+        key = pb.WALKey.FromString(e.key.SerializeToString())
+        if SOURCE not in ids:
+            key.MergeFromString(uuid_field(SOURCE))
+        want_entries.append((key, len(cells)))
+        want_cells += b"".join(c.encode() for c in cells)
+    request, cells = request_of(window_of(*entries))
+    assert [(e.key, e.associated_cell_count) for e in request.entry] == want_entries
+    assert cells == want_cells
+
+
+def test_joined_shipments_are_one_request_in_order():
+    window = window_of(*(entry(put(value=bytes([i]))) for i in range(4)))
+    kept = filter_window(window, RULES, "wal")
+    parts = [assemble(window, kept, np.array(chosen), MARK) for chosen in ([0, 2], [3])]
+    joined = join(parts)
+    request = pb.ReplicateWALEntryRequest.FromString(b"".join(e.tobytes() for e in joined.entries))
+    assert (joined.entry_count, joined.cell_count, joined.row_count) == (len(request.entry), 3, 3)
+    assert b"".join(c.tobytes() for c in joined.cells) == b"".join(put(value=bytes([i])).encode() for i in (0, 2, 3))
+
+
+@pytest.mark.slow
+def test_no_kernel_reaches_outside_of_its_buffer_whatever_is_in_it(tmp_path):
+    env = os.environ | {
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_CACHE_DIR": str(tmp_path),  # or the kernels compiled without checks would be taken
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [sys.executable, "-m", "tests.unit.filters.bounds_checked"]
+    run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=500, check=False)
+    assert (run.returncode, run.stdout) == (0, "within bounds\n"), run.stderr

@@ -1,0 +1,66 @@
+"""Cluster keys, and which peers may be shipped."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from walferry.hbase.peers import CUSTOM_FILTERS_KEY, Peer, check_shippable, parse_cluster_key
+from walferry.zk.errors import CustomEndpointPeer, CustomFilterPeer, EnabledPeer, PeerError, SerialPeer, UnmanagedPeer
+
+PEER = Peer(id="p", cluster_key="h1,h2:2181:/hbase", state="DISABLED", config={"walferry.managed": "true"})
+
+
+@pytest.mark.parametrize(
+    ("key", "connect_string", "parent"),
+    [
+        ("h1,h2,h3:2181:/hbase", "h1:2181,h2:2181,h3:2181", "/hbase"),
+        ("h1:2182,h2:2183:2181:/a/b", "h1:2182,h2:2183", "/a/b"),
+        ("h1:2182,h2:2181:/hbase", "h1:2182,h2:2181", "/hbase"),
+        ("localhost:28103:/hbase", "localhost:28103", "/hbase"),
+    ],
+)
+def test_cluster_keys_are_read_as_hbase_reads_them(key: str, connect_string: str, parent: str) -> None:
+    parsed = parse_cluster_key(key)
+    assert (parsed.connect_string, parsed.znode_parent) == (connect_string, parent)
+    assert str(parsed) == key
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["", "h1", "h1:2181", "h1:2181:hbase", "h1:2181:/", "h1:0:/hbase", "h1:65536:/hbase", "h1:x:/hbase", ",h1:2181:/hbase",
+     "h1,:2181:/hbase", "hbase+zk://h1:2181/hbase", "hbase+rpc://h1:16000", "h1 h2:2181:/hbase"],
+)  # fmt: skip
+def test_what_is_no_cluster_key_is_refused_with_the_form_it_should_have(key: str) -> None:
+    with pytest.raises(ValueError, match=f"^cluster key {re.escape(repr(key))}: .*zookeeper.znode.parent$"):
+        parse_cluster_key(key)
+
+
+def test_a_disabled_managed_peer_may_be_shipped() -> None:
+    check_shippable(PEER)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"config": {}}, UnmanagedPeer, "walferry.managed=true"),
+        ({"config": {"walferry.managed": "false"}}, UnmanagedPeer, "walferry.managed=true"),
+        ({"config": {}, "state": "ENABLED"}, UnmanagedPeer, "Nothing of it is touched"),
+        ({"state": "ENABLED"}, EnabledPeer, "Disable it"),
+        ({"serial": True}, SerialPeer, "SERIAL => false"),
+        ({"endpoint_impl": "org.example.MyEndpoint"}, CustomEndpointPeer, "org.example.MyEndpoint"),
+        ({"config": {**PEER.config, CUSTOM_FILTERS_KEY: "org.example.NoPii"}}, CustomFilterPeer, "org.example.NoPii"),
+        ({"cluster_key": "nonsense"}, PeerError, "nonsense"),
+    ],
+)
+def test_any_other_peer_is_refused_with_what_to_do(change: dict[str, object], error: type[PeerError], text: str) -> None:
+    with pytest.raises(error, match=re.escape(text)) as refused:
+        check_shippable(replace(PEER, **change))  # type: ignore[arg-type]
+    assert refused.value.peer_id == "p"
+    assert "peer p: " in str(refused.value)
+
+
+def test_hbase_s_own_endpoint_named_outright_is_no_custom_one() -> None:
+    check_shippable(
+        replace(PEER, endpoint_impl="org.apache.hadoop.hbase.replication.regionserver.HBaseInterClusterReplicationEndpoint")
+    )

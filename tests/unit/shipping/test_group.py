@@ -1,0 +1,102 @@
+"""What the reader hands to the lanes when entries stop it, and which errors of an attempt begin a group again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.filters.test_visibility import SECRET, cell
+from tests.unit.filters.test_window import RULES, entry, put, window_of
+from tests.unit.sinks.hbase.test_bulk_loads import OFF, load
+from walferry.filters.visibility import LabelFilter, LabelsRefused
+from walferry.shipping import group as shipping
+from walferry.shipping.group import GroupJob, _GroupShipping, ship_group
+from walferry.shipping.summary import GroupSummary, Status
+from walferry.sinks.hbase.bulk_loads import BulkLoadRefused
+from walferry.source.cluster import SourceCluster, VisibilityLabels
+from walferry.zk.errors import ConnectError, LeaseLost
+
+SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")
+DONE = GroupSummary(group="g", status=Status.DONE)
+LOST = LeaseLost("p", "g", "the ZooKeeper session ended")
+TRY_S = 7.0  # that each attempt takes
+
+
+@pytest.fixture
+def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupSummary, float]]:
+    """`ship(*attempts)` → the summary, and when it was there; each attempt raises or returns what is given."""
+    now = [1000.0]
+
+    def ship(*attempts: Any, reached: bool = True, deadline: float = 1060.0) -> tuple[GroupSummary, float]:
+        left = list(attempts)
+
+        @contextmanager
+        def connected(quorum: str) -> Iterator[None]:
+            if not reached:
+                raise ConnectError("no ZooKeeper server answered")
+            yield
+
+        def attempt(job: GroupJob, zk: object) -> GroupSummary:
+            now[0] += TRY_S
+            what = left.pop(0) if len(left) > 1 else left[0]
+            if isinstance(what, Exception):
+                raise what
+            return what
+
+        monkeypatch.setattr(shipping, "connected", connected)
+        monkeypatch.setattr(shipping, "_ship_group", attempt)
+        monkeypatch.setattr(shipping.time, "time", lambda: now[0])
+        monkeypatch.setattr(shipping.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+        job = GroupJob(source=SOURCE, peer_id="p", group="g", run_id="r", holder="h", deadline=deadline)
+        return ship_group(job), now[0]
+
+    return ship
+
+
+def test_a_lost_lease_and_an_ensemble_that_goes_away_are_begun_again(ship):
+    assert ship(LOST, ConnectError("away"), DONE)[0] == DONE
+
+
+def test_one_that_stays_away_is_given_up_at_the_deadline_as_something_that_passes(ship):
+    summary, ended = ship(ConnectError("away"))
+    assert (summary.status, summary.error, summary.passing) == (Status.FAILED, "away", True)
+    assert ended < 1060 + TRY_S
+
+
+def test_one_that_was_never_reached_is_given_up_at_once(ship):
+    summary, ended = ship(DONE, reached=False)
+    assert (summary.status, summary.passing) == (Status.FAILED, True)
+    assert ended == 1000
+
+
+def test_what_is_wrong_with_the_group_itself_ends_it(ship):
+    summary, ended = ship(ValueError("broken"), DONE)
+    assert (summary.status, summary.passing) == (Status.FAILED, False)
+    assert ended == 1000 + TRY_S
+
+
+@pytest.mark.parametrize(
+    ("entries", "error"),
+    [
+        ([entry(put()), load(), entry(put()), entry(cell(SECRET))], BulkLoadRefused),
+        ([entry(put()), entry(cell(SECRET)), entry(put()), load()], LabelsRefused),
+    ],
+)
+def test_what_lies_before_the_first_entry_that_stops_the_queue_is_shipped_whatever_comes_later(entries, error):
+    handed_out = []
+    reader = object.__new__(_GroupShipping)
+    reader.__dict__.update(
+        _job=SimpleNamespace(source=OFF),
+        _labels=LabelFilter(VisibilityLabels.REFUSE, dict),
+        _counters=SimpleNamespace(read=lambda window, kept: None),
+        _acknowledged=SimpleNamespace(read_to=lambda offset: None),
+        _ends={},
+    )
+    lanes = SimpleNamespace(dispatch=lambda window, *_: handed_out.append(len(window.index)))
+    with pytest.raises(error):
+        reader._hand_out_to_first_error(window_of(*entries), 0, "wal", lanes, RULES)
+    assert handed_out == [1]

@@ -1,0 +1,295 @@
+"""Lanes keep a region's order, hold a bounded number of bytes, and can be stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import uuid
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry
+from walferry.filters.window import FilterRules, filter_window, uuid_field
+from walferry.protos import hbase_pb2 as pb
+from walferry.shipping.acknowledged import Acknowledged, WalOffset
+from walferry.shipping.lanes import LaneLimits, Lanes, Stopped, lanes_of_each
+from walferry.sinks.hbase.shipment import Shipment, assemble
+from walferry.wal.reader import Window
+from walferry.wal.scan import scan_entries
+
+RULES = FilterRules(uuid.UUID(int=1), uuid.UUID(int=2))
+MARK = np.frombuffer(uuid_field(uuid.UUID(int=1)), np.uint8)
+TIMEOUT = 20.0
+
+
+def window(count: int, regions: int, value: bytes = b"v" * 50) -> Window:
+    entries = []
+    for i in range(count):
+        key = pb.WALKey(encoded_region_name=f"region{i % regions}".encode(), table_name=b"t", log_sequence_number=i, write_time=i)
+        key.following_kv_count = 1
+        key.scopes.add(family=b"f", scope_type=pb.REPLICATION_SCOPE_GLOBAL)
+        entries.append(encode_entry(Entry(key, (Cell(b"row%d" % i, b"f", b"q", i, PUT, value),))))
+    data = np.frombuffer(b"".join(entries), np.uint8)
+    return Window(data, 85, scan_entries(data, 0, len(data)).index)
+
+
+class Sinks:
+    """Takes shipments as one slave would; `gate` holds them back until it is set."""
+
+    def __init__(self, gate: bool = True) -> None:
+        self.lock = threading.Lock()
+        self.gate = threading.Event()
+        if gate:
+            self.gate.set()
+        self.shipments: list[Shipment] = []
+        self.begun = 0
+
+    def ship(self, shipment: Shipment) -> None:
+        with self.lock:
+            self.begun += 1
+        assert self.gate.wait(TIMEOUT)
+        with self.lock:
+            self.shipments.append(shipment)
+
+    def sequence_ids(self) -> dict[bytes, list[int]]:
+        by_region = defaultdict(list)
+        for shipment in self.shipments:
+            for entry in pb.ReplicateWALEntryRequest.FromString(b"".join(e.tobytes() for e in shipment.entries)).entry:
+                by_region[entry.key.encoded_region_name].append(entry.key.log_sequence_number)
+        return by_region
+
+
+class Run:
+    def __init__(self, ship, lanes: int, limits: LaneLimits) -> None:
+        self.acknowledged = Acknowledged()
+        self.acknowledged.read_to(WalOffset(0, 85))
+        self.stop = threading.Event()
+        self.failures: list[BaseException] = []
+        self.lanes = Lanes(
+            [ship] * lanes, self.acknowledged, MARK, limits, stop=self.stop,
+            on_acknowledged=lambda _: None, on_failure=self.failures.append,
+        )  # fmt: skip
+
+    def dispatch(self, w: Window) -> None:
+        self.lanes.dispatch(w, filter_window(w, RULES, "wal"), 0)
+        self.acknowledged.read_to(WalOffset(0, int(w.next_positions[-1])))
+
+
+@pytest.mark.parametrize(("groups", "lanes"), [(1, 8), (2, 4), (3, 2), (4, 2), (500, 2)])
+def test_a_group_that_is_shipped_alone_has_the_lanes_of_several(groups: int, lanes: int) -> None:
+    assert lanes_of_each(groups) == lanes
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 5])
+def test_each_region_s_edits_arrive_once_and_in_order(lanes):
+    sinks = Sinks()
+    run = Run(sinks.ship, lanes, LaneLimits(shipment_bytes=300))
+    w = window(500, 7)
+    run.dispatch(w)
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert sinks.sequence_ids() == {f"region{i}".encode(): list(range(i, 500, 7)) for i in range(7)}
+    assert len(sinks.shipments) > lanes
+    assert run.acknowledged.safe() == WalOffset(0, int(w.next_positions[-1]))
+
+
+class Observed(Acknowledged):
+    """Keeps what is safe after each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[WalOffset] = []
+
+    def take(self, first: WalOffset, written: int = 0) -> int:
+        ticket = super().take(first, written)
+        self.seen.append(self.safe())
+        return ticket
+
+    def close(self, ticket: int) -> None:
+        super().close(ticket)
+        self.seen.append(self.safe())
+
+
+def test_the_oldest_entry_that_is_not_acknowledged_is_known_by_its_write_time():
+    sinks = Sinks(gate=False)
+    run = Run(sinks.ship, 1, LaneLimits(shipment_bytes=300))
+    run.dispatch(window(50, 1))
+    assert run.acknowledged.next_written() == 0  # as the window's write times count from 0
+    shipped = []
+    run.lanes._on_acknowledged = lambda shipment: shipped.append((shipment.last_write_time, run.acknowledged.next_written()))
+    sinks.gate.set()
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert [later for _, later in shipped[1:]] == [last + 1 for last, _ in shipped[:-1]]
+    assert run.acknowledged.next_written() is None
+
+
+def test_while_a_window_is_handed_out_lane_by_lane_nothing_of_it_is_safe():
+    sinks = Sinks(gate=False)
+    run = Run(sinks.ship, 8, LaneLimits(shipment_bytes=1000, buffer_bytes=10 << 20))
+    observed = run.lanes._acknowledged = Observed()
+    observed.read_to(WalOffset(0, 85))
+    w = window(500, 7)
+    run.lanes.dispatch(w, filter_window(w, RULES, "wal"), 0)
+    assert len(observed.seen) > 16
+    assert set(observed.seen) == {WalOffset(0, 85)}
+    sinks.gate.set()
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert observed.safe() == WalOffset(0, int(w.next_positions[-1]))
+
+
+def test_what_is_safe_moves_on_within_a_window_that_is_large_for_the_buffer():
+    sinks = Sinks()
+    run = Run(sinks.ship, 2, LaneLimits(shipment_bytes=500, buffer_bytes=16_000))
+    observed = run.lanes._acknowledged = Observed()
+    observed.read_to(WalOffset(0, 85))
+    w = window(2000, 7)
+    run.lanes.dispatch(w, filter_window(w, RULES, "wal"), 0)
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert observed.safe() == WalOffset(0, int(w.next_positions[-1]))
+    assert len({seen.offset // 10_000 for seen in observed.seen}) > 10
+
+
+def test_shipments_are_bounded_in_bytes_and_entries():
+    sinks = Sinks()
+    run = Run(sinks.ship, 2, LaneLimits(shipment_bytes=1000, shipment_entries=5))
+    run.dispatch(window(400, 4))
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert max(s.cell_bytes for s in sinks.shipments) <= 1000
+    assert max(s.entry_count for s in sinks.shipments) == 5
+
+
+def test_the_reader_waits_while_the_buffer_is_full():
+    sinks = Sinks(gate=False)
+    limits = LaneLimits(shipment_bytes=1000, buffer_bytes=5000)
+    run = Run(sinks.ship, 2, limits)
+    reader = threading.Thread(target=run.dispatch, args=(window(2000, 4),), daemon=True)
+    reader.start()
+    reader.join(0.5)
+    assert reader.is_alive()
+    assert sum(q.qsize() for q in run.lanes._queues) <= 5
+    assert run.acknowledged.safe() == WalOffset(0, 85)
+    sinks.gate.set()
+    reader.join(TIMEOUT)
+    assert not reader.is_alive()
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert sum(s.entry_count for s in sinks.shipments) == 2000
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 8, 40])
+def test_all_that_is_held_fits_into_the_buffer_also_what_the_lanes_have_begun_to_fill(lanes):
+    sinks = Sinks(gate=False)
+    limits = LaneLimits(shipment_bytes=2000, buffer_bytes=20_000)
+    run = Run(sinks.ship, lanes, limits)
+    reader = threading.Thread(target=run.dispatch, args=(window(3000, 200),), daemon=True)
+    reader.start()
+    reader.join(0.5)
+    assert reader.is_alive()
+    begun = sum(open_.size for open_ in run.lanes._open if open_)
+    assert 5_000 < run.lanes._budget._held + begun <= 20_000
+    sinks.gate.set()
+    reader.join(TIMEOUT)
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert sum(s.entry_count for s in sinks.shipments) == 3000
+
+
+def test_an_entry_larger_than_the_buffer_is_let_through_alone():
+    sinks = Sinks()
+    run = Run(sinks.ship, 2, LaneLimits(shipment_bytes=100, buffer_bytes=200))
+    run.dispatch(window(6, 3, value=b"v" * 1000))
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert [s.entry_count for s in sinks.shipments] == [1] * 6
+
+
+def test_a_failing_lane_leaves_the_position_before_its_shipment():
+    all_handed_out = threading.Event()
+
+    def ship(shipment: Shipment) -> None:
+        assert all_handed_out.wait(TIMEOUT)
+        request = pb.ReplicateWALEntryRequest.FromString(shipment.entries[0].tobytes())
+        if request.entry[0].key.log_sequence_number == 3:
+            raise ValueError("no such table")
+
+    run = Run(ship, 1, LaneLimits(shipment_entries=1))
+    w = window(6, 1)
+    run.dispatch(w)
+    run.lanes.finish()
+    all_handed_out.set()
+    assert run.lanes.join(TIMEOUT)
+    assert [str(e) for e in run.failures] == ["no such table"]
+    assert run.acknowledged.safe() == WalOffset(0, int(w.positions[3]))
+
+
+def test_a_failing_lane_wakes_a_waiting_reader_and_ends_the_other_lanes():
+    gate = threading.Event()
+
+    def ship(_: Shipment) -> None:
+        assert gate.wait(TIMEOUT)
+        raise ValueError("no such table")
+
+    run = Run(ship, 2, LaneLimits(shipment_bytes=1000, buffer_bytes=3000))
+
+    def read() -> None:
+        with contextlib.suppress(Stopped):
+            run.dispatch(window(2000, 4))
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(0.3)
+    assert reader.is_alive()
+    gate.set()
+    reader.join(TIMEOUT)
+    assert not reader.is_alive()
+    assert run.lanes.join(TIMEOUT)
+
+
+def test_stopping_wakes_a_waiting_reader_and_ends_the_lanes():
+    sinks = Sinks(gate=False)
+    run = Run(sinks.ship, 2, LaneLimits(shipment_bytes=1000, buffer_bytes=3000))
+    outcome: list[type] = []
+
+    def read() -> None:
+        try:
+            run.dispatch(window(2000, 4))
+        except Stopped as e:
+            outcome.append(type(e))
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(0.3)
+    run.stop.set()
+    run.lanes.stop()
+    reader.join(TIMEOUT)
+    sinks.gate.set()
+    assert run.lanes.join(TIMEOUT)
+    assert outcome == [Stopped]
+    assert len(sinks.shipments) == sinks.begun  # what was on its way, and nothing more
+    with pytest.raises(Stopped):
+        run.dispatch(window(1, 1))
+
+
+@pytest.mark.parametrize("alone", [{0}, {7}, {3, 4}, {0, 1, 2, 5, 9}, set(range(10))])
+def test_what_goes_alone_keeps_its_place_among_its_region_s_edits(alone):
+    sinks = Sinks()
+    run = Run(sinks.ship, 2, LaneLimits(shipment_entries=3))
+    w = window(10, 2)
+    kept = filter_window(w, RULES, "wal")
+    shipments = {i: assemble(w, kept, np.array([i]), MARK) for i in alone}
+    for i in alone:
+        kept.cells[i] = i % 2  # also where the filter has left nothing of it
+    run.lanes.dispatch(w, kept, 0, shipments)
+    run.acknowledged.read_to(WalOffset(0, int(w.next_positions[-1])))
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert not run.failures
+    assert sinks.sequence_ids() == {b"region0": [0, 2, 4, 6, 8], b"region1": [1, 3, 5, 7, 9]}
+    assert all(any(s is shipment for s in sinks.shipments) for shipment in shipments.values())
+    assert run.acknowledged.safe() == WalOffset(0, int(w.next_positions[-1]))

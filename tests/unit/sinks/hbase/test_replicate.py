@@ -1,0 +1,310 @@
+import random
+import socket
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.unit.rpc import fake_server
+from tests.unit.rpc.fake_server import FakeServer, answer, exception, raw
+from walferry.names import ServerName
+from walferry.protos import hbase_pb2 as pb
+from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
+from walferry.rpc.errors import RequestTooLarge, TableNotFound
+from walferry.sinks.hbase.answers import Answers
+from walferry.sinks.hbase.manager import SinkManager
+from walferry.sinks.hbase.replicate import Retries, Shipper, ShippingStopped, SlaveUnreachable
+
+ONE_TRY_S = 0.1
+
+
+@dataclass(frozen=True)
+class Shipment:
+    entries: tuple[bytes, ...] = (b"",)
+    cells: tuple[bytes, ...] = (b"cells",)
+
+
+@dataclass
+class Time:
+    """A clock that runs only while somebody sleeps."""
+
+    now: float = 1000.0
+    sleeps: list[float] = field(default_factory=list)
+    stop: bool = False
+
+    def clock(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> bool:
+        self.sleeps.append(seconds)
+        self.now += seconds
+        return self.stop
+
+
+def name(server: FakeServer) -> ServerName:
+    return ServerName(server.host, server.port, 1)
+
+
+def shipper(*servers: ServerName, time: Time, list_servers=None, stop=None, answers=None, **retries) -> Shipper:
+    manager = SinkManager(list_servers or (lambda: servers), 1.0, random.Random(7), clock=time.clock)
+    return Shipper(
+        "slave:2181:/hbase",
+        manager,
+        stop=stop or threading.Event(),
+        retries=Retries(**retries),
+        answers=answers,
+        clock=time.clock,
+        wait=time.wait,
+        user="u",
+    )
+
+
+def closed_port() -> ServerName:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return ServerName("127.0.0.1", listener.getsockname()[1], 1)
+
+
+def test_a_shipment_is_one_request_with_its_entries_and_its_cells():
+    entry = pb.ReplicateWALEntryRequest(
+        entry=[pb.WALEntry(key=pb.WALKey(encoded_region_name=b"r", table_name=b"t", log_sequence_number=1, write_time=2))]
+    ).SerializeToString()
+    with FakeServer() as server:
+        ship = shipper(name(server), time=Time())
+        assert ship.ship(Shipment((entry, entry), (b"ce", b"lls")), deadline=2000) == name(server)
+        ship.close()
+    (request,) = server.requests
+    assert request.header.method_name == "ReplicateWALEntry"
+    assert len(pb.ReplicateWALEntryRequest.FromString(request.param).entry) == 2
+    assert request.cells == b"cells"
+    assert request.connection.service_name == "AdminService"
+    assert request.connection.cell_block_codec_class == KEY_VALUE_CODEC_WITH_TAGS
+    assert request.connection.user_info.effective_user == "u"
+
+
+def test_a_connection_is_kept_open_between_shipments():
+    with FakeServer() as server:
+        ship = shipper(name(server), time=Time())
+        for _ in range(3):
+            ship.ship(Shipment(), deadline=2000)
+        ship.close()
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        fake_server.hang_up,
+        fake_server.half_an_answer,
+        raw(b"\x7f\xff\xff\xff"),
+        raw(b"\x00\x00\x00\x01\x00\x00"),
+        exception("java.io.IOException", "busy"),
+        exception("org.apache.hadoop.hbase.CallQueueTooBigException", "full"),
+        exception("org.apache.hadoop.hbase.regionserver.RegionServerStoppedException", "stopping"),
+    ],
+)
+def test_what_may_go_better_next_time_is_tried_again_after_growing_sleeps(failure):
+    time = Time()
+    with FakeServer(failure, failure, failure, answer) as server:
+        ship = shipper(name(server), time=time)
+        assert ship.ship(Shipment(), deadline=2000) == name(server)
+        ship.close()
+    assert time.sleeps == [1.0, 2.0, 3.0]
+    assert len(server.requests) == 4
+    assert ship.failed_batches == 3
+
+
+def test_a_slow_server_is_given_more_time_at_each_try():
+    time = Time()
+    with FakeServer(fake_server.silence, fake_server.silence, answer) as server:
+        ship = shipper(name(server), time=time, call_timeout_s=ONE_TRY_S)
+        ship.ship(Shipment(), deadline=2000)
+        ship.close()
+    assert [request.header.timeout for request in server.requests] == [100, 200, 300]
+
+
+def test_a_remote_exception_that_no_retry_helps_is_raised_at_once():
+    time = Time()
+    missing = exception("org.apache.hadoop.hbase.TableNotFoundException", "'ns:t1'", do_not_retry=True)
+    with FakeServer(missing) as server:
+        ship = shipper(name(server), time=time)
+        with pytest.raises(TableNotFound) as caught:
+            ship.ship(Shipment(), deadline=2000)
+        ship.close()
+    assert caught.value.table == "ns:t1"
+    assert len(server.requests) == 1
+    assert time.sleeps == []
+
+
+def test_after_ten_failures_another_subset_is_drawn():
+    time, dead, listed = Time(), [closed_port() for _ in range(9)], []
+    with FakeServer() as server:
+
+        def list_servers():
+            listed.append(time.now)
+            return dead if len(listed) == 1 else [name(server)]
+
+        ship = shipper(time=time, list_servers=list_servers)
+        assert ship.ship(Shipment(), deadline=2000) == name(server)
+        ship.close()
+    assert time.sleeps == [float(n) for n in range(1, 11)]
+    assert len(listed) == 2
+
+
+def test_a_dead_member_of_the_subset_does_not_stop_the_others():
+    time = Time()
+    with FakeServer() as server:
+        ship = shipper(name(server), closed_port(), time=time)
+        for _ in range(20):
+            assert ship.ship(Shipment(), deadline=100_000) == name(server)
+        ship.close()
+    assert 1 <= ship.failed_batches <= 4  # then it has left the subset
+
+
+def test_a_slave_that_is_down_is_tried_until_the_deadline_and_then_named():
+    time, dead = Time(), closed_port()
+    ship = shipper(dead, time=time)
+    with pytest.raises(SlaveUnreachable) as caught:
+        ship.ship(Shipment(), deadline=1300)
+    ship.close()
+    assert time.now == 1300
+    assert caught.value.slave == "slave:2181:/hbase"
+    assert caught.value.tries == len(time.sleeps) == ship.failed_batches
+    assert caught.value.tries > 20
+    assert f"{dead.host}:{dead.port} failed" in caught.value.last_error
+    assert "refused" in str(caught.value)
+    assert "backlog is kept" in str(caught.value)
+
+
+def test_a_slave_without_servers_is_waited_for():
+    time = Time()
+    with FakeServer() as server:
+        ship = shipper(time=time, list_servers=lambda: [name(server)] if time.now > 1030 else [])
+        assert ship.ship(Shipment(), deadline=2000) == name(server)
+        ship.close()
+    assert time.now >= 1030
+
+
+def test_a_slave_without_servers_until_the_deadline_is_unreachable():
+    with pytest.raises(SlaveUnreachable, match="it has no live RegionServer"):
+        shipper(time=Time()).ship(Shipment(), deadline=1100)
+
+
+def test_a_deadline_that_has_passed_already_is_said_so():
+    with (
+        FakeServer() as server,
+        pytest.raises(SlaveUnreachable, match="in 0 tries; the last: none: the deadline had passed already"),
+    ):
+        shipper(name(server), time=Time()).ship(Shipment(), deadline=1000)
+
+
+def test_a_first_try_that_begins_before_the_deadline_has_its_whole_time():
+    with FakeServer() as server:
+        ship = shipper(name(server), time=Time(), call_timeout_s=60)
+        assert ship.ship(Shipment(), deadline=1000.001) == name(server)
+        ship.close()
+    (request,) = server.requests
+    assert request.header.timeout == 60_000
+
+
+def test_no_sleep_goes_beyond_the_deadline():
+    time = Time()
+    with pytest.raises(SlaveUnreachable):
+        shipper(closed_port(), time=time).ship(Shipment(), deadline=1002.5)
+    assert time.sleeps == [1.0, 1.5]
+
+
+def test_a_shipment_over_the_request_limit_is_refused_before_anything_is_sent():
+    with FakeServer() as server:
+        ship = shipper(name(server), time=Time())
+        with pytest.raises(RequestTooLarge, match="nothing was sent"):
+            ship.ship(Shipment(cells=(memoryview(bytes(128 << 20)),) * 2), deadline=2000)
+        assert ship.failed_batches == 0
+    assert server.requests == []
+
+
+def test_near_the_deadline_the_time_beyond_it_is_not_spent_on_connecting(monkeypatch):
+    timeouts = []
+
+    def connect(address, timeout):
+        timeouts.append(timeout)
+        raise TimeoutError
+
+    monkeypatch.setattr("walferry.rpc.connection.socket.create_connection", connect)
+    with pytest.raises(SlaveUnreachable):
+        shipper(ServerName("s", 1, 1), time=Time()).ship(Shipment(), deadline=1000.5)
+    assert timeouts == [2.0]
+
+
+def test_the_answers_are_told_of_each_try():
+    time = Time()
+    answers = Answers(time.clock)
+    with FakeServer(fake_server.hang_up, fake_server.hang_up, fake_server.hang_up, answer) as server:
+        ship = shipper(name(server), time=time, answers=answers)
+        wait, outages = ship._wait, []
+
+        def note(seconds: float) -> bool:
+            outages.append(answers.outage)
+            return wait(seconds)
+
+        ship._wait = note
+        ship.ship(Shipment(), deadline=2000)
+        ship.close()
+    assert outages[0] is outages[1] is None  # a second is no outage
+    assert (outages[2].since, outages[2].tries) == (1000.0, 3)
+    assert "closed the connection" in outages[2].error
+    assert answers.outage is None
+
+
+def test_a_refusal_is_an_answer():
+    time, missing = Time(), exception("org.apache.hadoop.hbase.TableNotFoundException", "'ns:t1'", do_not_retry=True)
+    answers = Answers(time.clock)
+    with FakeServer(missing) as server, pytest.raises(TableNotFound):
+        shipper(name(server), time=time, answers=answers).ship(Shipment(), deadline=2000)
+    time.now += 100
+    assert answers.outage is None
+
+
+def test_being_told_to_stop_ends_the_sleeps():
+    time = Time(stop=True)
+    with pytest.raises(ShippingStopped, match="refused"):
+        shipper(closed_port(), time=time).ship(Shipment(), deadline=2000)
+    assert len(time.sleeps) == 1
+
+
+def test_being_told_to_stop_ends_a_waiting_call():
+    stop = threading.Event()
+    with FakeServer(fake_server.silence) as server:
+        ship = shipper(name(server), time=Time(stop=True), stop=stop)
+
+        def abort() -> None:
+            stop.set()
+            ship.interrupt()
+
+        timer = threading.Timer(0.2, abort)
+        timer.start()
+        with pytest.raises(ShippingStopped):
+            ship.ship(Shipment(), deadline=2000)
+        timer.join()
+        ship.close()
+
+
+def test_nothing_is_sent_once_told_to_stop():
+    stop = threading.Event()
+    stop.set()
+    with FakeServer() as server:
+        with pytest.raises(ShippingStopped):
+            shipper(name(server), time=Time(), stop=stop).ship(Shipment(), deadline=2000)
+        assert server.requests == []
+
+
+def test_connections_to_servers_that_left_the_subset_are_closed():
+    with FakeServer() as first, FakeServer() as second:
+        live = [name(first)]
+        time = Time()
+        ship = shipper(time=time, list_servers=lambda: list(live))
+        ship.ship(Shipment(), deadline=2000)
+        live[:] = [name(second)]
+        time.now += 60
+        ship.ship(Shipment(), deadline=2000)
+        assert set(ship._connections) == {name(second)}
+        ship.close()

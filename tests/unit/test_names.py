@@ -1,0 +1,78 @@
+"""Names of servers and WALs, as HBase's releases write them."""
+
+import pytest
+
+from walferry.names import ServerName, parse_wal_name
+
+SERVER = ServerName("rs-1.example.org", 16020, 1700000000000)
+
+
+def test_a_server_name_is_read_back_from_what_it_is_written_as() -> None:
+    assert str(SERVER) == "rs-1.example.org,16020,1700000000000"
+    assert ServerName.parse(str(SERVER)) == SERVER
+    assert SERVER.encoded() == "rs-1.example.org%2C16020%2C1700000000000"
+    assert ServerName.parse_encoded(SERVER.encoded()) == SERVER
+
+
+@pytest.mark.parametrize("host", ["2001:db8::1", "::1", "fe80::1%eth0", "ip-10-46-221-101.ec2.internal", "10.0.0.7", "a_b"])
+def test_hosts_of_all_kinds_are_written_as_java_s_url_encoder_writes_them(host: str) -> None:
+    server = ServerName(host, 16020, 17)
+    assert server.encoded() == host.replace("%", "%25").replace(":", "%3A") + "%2C16020%2C17"
+    assert ServerName.parse_encoded(server.encoded()) == ServerName.parse(str(server)) == server
+
+
+@pytest.mark.parametrize("text", ["", "host", "host,16020", "host,x,1", "a,1,2,3", "a b,1,2", ",1,2", "h,1,2\n"])
+def test_what_is_no_server_name_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match="not a server name") as e:
+        ServerName.parse(text)
+    assert repr(text) in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "group", "timestamp", "server", "is_meta"),
+    [
+        ("h%2C16020%2C1.1795", "h%2C16020%2C1", 1795, ServerName("h", 16020, 1), False),
+        (f"{SERVER.encoded()}.17", SERVER.encoded(), 17, SERVER, False),
+        (f"{SERVER.encoded()}.meta.18.meta", f"{SERVER.encoded()}.meta", 18, SERVER, True),
+        (
+            f"{SERVER.encoded()}.{SERVER.encoded()}.regiongroup-0.19",
+            f"{SERVER.encoded()}.{SERVER.encoded()}.regiongroup-0",
+            19,
+            SERVER,
+            False,
+        ),
+        ("2001%3Adb8%3A%3A1%2C16020%2C17.21", "2001%3Adb8%3A%3A1%2C16020%2C17", 21, ServerName("2001:db8::1", 16020, 17), False),
+        (
+            "%3A%3A1%2C16020%2C17.%3A%3A1%2C16020%2C17.regiongroup-1.22",
+            "%3A%3A1%2C16020%2C17.%3A%3A1%2C16020%2C17.regiongroup-1",
+            22,
+            ServerName("::1", 16020, 17),
+            False,
+        ),
+        ("fe80%3A%3A1%25eth0%2C1%2C2.23", "fe80%3A%3A1%25eth0%2C1%2C2", 23, ServerName("fe80::1%eth0", 1, 2), False),
+        ("10.0.0.7%2C16020%2C17.24", "10.0.0.7%2C16020%2C17", 24, ServerName("10.0.0.7", 16020, 17), False),
+        # regiongrouping.strategy=namespace, and identity: a group for each namespace, or for each region
+        (f"{SERVER.encoded()}.{SERVER.encoded()}.my_ns.25", f"{SERVER.encoded()}.{SERVER.encoded()}.my_ns", 25, SERVER, False),
+        (f"{SERVER.encoded()}.{'0a' * 16}.26", f"{SERVER.encoded()}.{'0a' * 16}", 26, SERVER, False),
+        (f"{SERVER.encoded()}.default.20", f"{SERVER.encoded()}.default", 20, SERVER, False),
+        ("1.1.1.2,60020.1214", "1.1.1.2,60020", 1214, None, False),
+    ],
+)
+def test_a_wal_name_tells_its_group_its_order_and_its_server(
+    text: str, group: str, timestamp: int, server: ServerName | None, is_meta: bool
+) -> None:
+    name = parse_wal_name(text)
+    assert (name.text, name.group, name.timestamp, name.server, name.is_meta) == (text, group, timestamp, server, is_meta)
+    assert str(name) == text
+
+
+@pytest.mark.parametrize("text", ["", "x", "lock", ".1", "h%2C1%2C1.", "h%2C1%2C1.12x", "a/b.1", "h%2C1%2C1.1.syncrep", ".meta"])
+def test_what_is_no_wal_name_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ValueError, match="not a WAL's name") as e:
+        parse_wal_name(text)
+    assert repr(text) in str(e.value)
+
+
+def test_wals_of_one_group_are_ordered_by_time_and_not_by_text() -> None:
+    names = [parse_wal_name(f"h%2C1%2C1.{ts}") for ts in (1000, 999)]
+    assert sorted(names, key=lambda n: n.timestamp)[0].text == "h%2C1%2C1.999"
