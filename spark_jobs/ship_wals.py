@@ -2,7 +2,8 @@
 
     spark-submit --py-files walferry-….zip spark_jobs/ship_wals.py --source '{"quorum": …}' --peer 2 --run-id … --deadline 3600
 
-The summaries of all groups are kept in ZooKeeper while the job runs (walferry.shipping.summary); the last line printed is their JSON.
+While the job runs, the summaries of all groups are kept in ZooKeeper (walferry.shipping.summary). The last line printed is their
+JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:  # the library is on the path only once Spark has put its arch
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     """The job's arguments; exits with a usage line if they do not fit."""
     parser = argparse.ArgumentParser(description="Ship what a managed HBase replication peer has queued.")
-    parser.add_argument("--source", required=True, help="the source cluster, as walferry.source.cluster.SourceCluster.to_json writes it")
+    parser.add_argument("--source", required=True, help="the source cluster, as SourceCluster.to_json writes it")
     parser.add_argument("--peer", required=True, help="id of the managed peer")
     parser.add_argument("--group", action="append", dest="groups", help="a WAL group to ship; repeat it for more (default all)")
     parser.add_argument("--run-id", required=True, help="under which name the summary is kept; a retry has the same")

@@ -1,0 +1,14 @@
+"""Walferry: HBase replication moved off the RegionServers.
+
+Imports go one way, from the top of this picture to its bottom:
+
+    airflow                              hooks, operators, sensors, triggers, and what the DAGs' tasks do
+    spark, admin                         the job's way to the executors; the operator's command
+    shipping                             what to ship, and the loop that ships it
+    queues                               replication queues in ZooKeeper: reading, leases, dead servers, claims
+    source  files  filters  sinks        where edits come from, which of them a peer gets, and where they go
+    wal  hbase  rpc  crypto              HBase's formats: files, znodes, calls, keys
+    kernels  protos  names  hosts  zk    what all of these stand on; nothing here knows replication
+
+Each package says in its own `__init__` what lives there. `tests/unit/test_layers.py` holds the code to this picture.
+"""

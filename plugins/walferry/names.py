@@ -1,10 +1,15 @@
-"""Names of servers and WALs.
+"""Names of servers, WALs and replication queues, as HBase writes them.
 
-    server  = host "," port "," startcode                      h.example.org,16020,1700000000000
-    wal     = prefix "." timestamp [ ".meta" ]                 h.example.org%2C16020%2C1700000000000.1700000000123
-    prefix  = URL-encoded server [ "." provider ]              <server>.<server>.regiongroup-0  (hbase.wal.provider=multiwal)
+    server   = host "," port "," start code                    h.example.org,16020,1700000000000
+    wal      = prefix "." timestamp [ ".meta" ]                h.example.org%2C16020%2C1700000000000.1700000000123
+    prefix   = URL-encoded server [ "." provider ]             <server>.<server>.regiongroup-0  (hbase.wal.provider=multiwal)
+    queue id = peer { "-" dead server }                        the oldest dead server comes first
 
-Source: HBase's AbstractFSWALProvider.getWALPrefixFromWALName, WAL.getTimestamp and ServerName.
+A peer id has no "-", but a host name may have some. So after the first "-" another one ends a server's name only once two commas
+of that name have passed. Whoever claims the queue `q` of the server `s` names it `q-s`.
+
+Source: HBase's AbstractFSWALProvider.getWALPrefixFromWALName, WAL.getTimestamp, ServerName, and
+ReplicationQueueInfo.extractDeadServersFromZNodeString.
 """
 
 from __future__ import annotations
@@ -74,3 +79,53 @@ def parse_wal_name(text: str) -> WalName:
     encoded = _ENCODED_SERVER.match(match["prefix"])
     server = ServerName.parse_encoded(encoded["server"]) if encoded else None
     return WalName(text, match["prefix"], int(match["timestamp"]), server, is_meta)
+
+
+def is_file_name(name: str) -> bool:
+    """Whether this is one component of a path, so that nothing else than a file in its folder can be meant."""
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
+
+
+@dataclass(frozen=True)
+class QueueId:
+    """A queue's peer and the dead servers it came through, in the order of the claims."""
+
+    peer_id: str
+    dead_servers: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "-".join((self.peer_id, *self.dead_servers))
+
+    @property
+    def recovered(self) -> bool:
+        """Whether the queue was claimed from a dead server; such a queue gets no new WALs."""
+        return bool(self.dead_servers)
+
+    def claimed_from(self, server: str) -> QueueId:
+        """The id this queue gets when it is claimed from `server`."""
+        return QueueId(self.peer_id, (*self.dead_servers, server))
+
+
+def parse_queue_id(text: str) -> QueueId:
+    """The queue id in a znode's name. Raises ValueError naming the text and the part that is no server."""
+    peer_id, dash, rest = text.partition("-")
+    if not peer_id:
+        raise ValueError(f"queue id {text!r} has no peer id before its first '-'")
+    servers = tuple(_server_names(rest)) if dash else ()
+    for server in servers:
+        try:
+            ServerName.parse(server)
+        except ValueError as error:
+            raise ValueError(f"queue id {text!r}: {error}") from error
+    return QueueId(peer_id, servers)
+
+
+def _server_names(text: str) -> list[str]:
+    names, start, commas = [], 0, 0
+    for i, char in enumerate(text):
+        if char == ",":
+            commas += 1
+        elif char == "-" and commas >= 2:
+            names.append(text[start:i])
+            start, commas = i + 1, 0
+    return [*names, text[start:]]

@@ -22,9 +22,8 @@ from embedded.distributed import DistributedCluster, DistributedClusters, Region
 from embedded.hbase import ClusterAddress
 from tests.cluster.walferry_runs import plan, roll, ship
 from walferry.hbase.layout import QueueLayout
-from walferry.hbase.queue_ids import parse_queue_id
 from walferry.hbase.values import decode_lock, encode_position, strip_client_prefix
-from walferry.names import parse_wal_name
+from walferry.names import parse_queue_id, parse_wal_name
 from walferry.queues.claims.claim import claim
 from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster

@@ -12,8 +12,7 @@ from kazoo.client import KazooClient
 
 from walferry.files.store import WalStore
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.queue_ids import parse_queue_id
-from walferry.names import parse_wal_name
+from walferry.names import parse_queue_id, parse_wal_name
 from walferry.queues.reading import consistent, queue_paths
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, connected

@@ -13,8 +13,8 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from kazoo.protocol.serialization import Connect
 
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.queue_ids import parse_queue_id
 from walferry.hbase.values import PBUF, encode_position
+from walferry.names import parse_queue_id
 from walferry.protos import hbase_pb2 as pb
 
 SERVER = "rs-1.example.org,16020,1700000000001"

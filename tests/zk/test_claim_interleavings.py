@@ -19,8 +19,8 @@ from tests.zk.claim_cluster import PEERS, ClaimCluster, Killed
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, expire, prefixed, wal
 from tests.zk.stepped import Stepped
 from walferry.hbase.layout import QueueLayout, ZNodes
-from walferry.hbase.queue_ids import parse_queue_id
 from walferry.hbase.values import decode_position, encode_lock, encode_position
+from walferry.names import parse_queue_id
 from walferry.queues.claims import classic as claim_classic
 from walferry.queues.claims.claim import claim, clean_up
 from walferry.queues.dead_servers import unclaimed

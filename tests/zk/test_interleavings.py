@@ -13,10 +13,10 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
-from walferry.hbase.queue_ids import parse_queue_id
 from walferry.hbase.values import decode_position
+from walferry.names import parse_queue_id
 from walferry.queues.lease import Lease, acquire
-from walferry.queues.leftovers import sweep_peer
+from walferry.shipping.leftovers import sweep_peer
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connect, disconnect
 from walferry.zk.errors import LastWal, LeaseHeld, LeaseLost, WalGone

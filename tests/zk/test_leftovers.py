@@ -13,13 +13,12 @@ from tests.zk.claim_cluster import Killed, Killer
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from tests.zk.stepped import Stepped
 from walferry.hbase.layout import OwnZNodes, QueueLayout, quoted
-from walferry.queues import leftovers
 from walferry.queues.claims.multi import claim_hold
 from walferry.queues.dead_servers import WALFERRY_SERVER
 from walferry.queues.lease import acquire
-from walferry.queues.leftovers import sweep_gone, sweep_peer
 from walferry.queues.new_wals import commit
-from walferry.shipping import summary
+from walferry.shipping import leftovers, summary
+from walferry.shipping.leftovers import sweep_gone, sweep_peer
 from walferry.shipping.summary import GroupSummary, Status, begin_run, read_run, write_group
 from walferry.source.cluster import SourceCluster
 from walferry.zk.errors import LeaseHeld, LeaseLost, WalGone

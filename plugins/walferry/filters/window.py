@@ -25,9 +25,9 @@ import numpy.typing as npt
 
 from walferry.filters.rules import FilterRules, PeerTables, Reason
 from walferry.kernels.compiled import inlined, unmanaged
+from walferry.kernels.read import read_int32, read_uint16, read_varint, skip_field
 from walferry.wal.errors import WalCorruptError
 from walferry.wal.reader import Window
-from walferry.wal.scan import read_int32, read_uint16, read_varint, skip_field
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

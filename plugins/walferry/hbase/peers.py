@@ -8,8 +8,8 @@ from kazoo.client import KazooClient
 
 from walferry.hbase.cluster import check_storage
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.queue_ids import parse_queue_id
 from walferry.hbase.values import decode_peer, decode_state
+from walferry.names import parse_queue_id
 from walferry.protos import hbase_pb2 as pb
 from walferry.zk.client import children, read
 from walferry.zk.errors import (

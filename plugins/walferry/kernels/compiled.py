@@ -8,8 +8,8 @@ that call each other in a loop five times as fast. Indexing with an unsigned int
 bytes be read as words.
 
 What Python calls is cached on disk, since every Spark worker needs it. numba would take a cached kernel for good as long as the
-kernel's own module is unchanged, even if one that it calls has changed elsewhere; so the sources of this package, where such
-kernels are, become part of the cached name.
+kernel's own module is unchanged, even if one that it calls has changed elsewhere; so the sources of all packages with kernels
+become part of the cached name.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from importlib import resources
 from typing import Any, TypeVar, cast
 
 from numba import njit
+
+PACKAGES = ("walferry.kernels", "walferry.wal", "walferry.wal.codecs", "walferry.filters")  # those that have kernels
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
@@ -42,8 +44,9 @@ def inlined(kernel: Kernel) -> Kernel:
 
 @functools.cache
 def _sources_digest() -> str:
-    sources = [file for file in resources.files("walferry.wal").iterdir() if file.name.endswith(".py")]
     digest = hashlib.sha256()
-    for source in sorted(sources, key=lambda file: file.name):
-        digest.update(source.read_bytes())
+    for package in PACKAGES:
+        sources = [file for file in resources.files(package).iterdir() if file.name.endswith(".py")]
+        for source in sorted(sources, key=lambda file: file.name):
+            digest.update(source.read_bytes())
     return digest.hexdigest()[:12]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from walferry.kernels.compiled import inlined
-from walferry.wal.scan import Bytes
+from walferry.kernels.read import Bytes
 
 
 @inlined

@@ -1,1 +1,4 @@
-""""""
+"""Replication queues in ZooKeeper: reading them, the lease on a WAL group, new WALs, dead servers and what is left of them.
+
+`claims` moves a dead server's queues. Stands on `hbase`, `zk`, `source` and `names`.
+"""

@@ -12,8 +12,7 @@ from kazoo.client import KazooClient
 from walferry.hbase.cluster import check_storage, live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import check_shippable, read_peers
-from walferry.hbase.queue_ids import QueueId, parse_queue_id
-from walferry.names import parse_wal_name
+from walferry.names import QueueId, parse_queue_id, parse_wal_name
 from walferry.queues.reading import consistent, every_queue
 from walferry.zk.client import Watch, children, retried
 from walferry.zk.errors import PeerError

@@ -22,9 +22,8 @@ from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 from walferry.hbase.cluster import is_live
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.peers import disabled_guard
-from walferry.hbase.queue_ids import parse_queue_id
 from walferry.hbase.values import decode_position, encode_position
-from walferry.names import parse_wal_name
+from walferry.names import is_file_name, parse_queue_id, parse_wal_name
 from walferry.queues.dead_servers import WALFERRY_SERVER
 from walferry.queues.reading import find_wal
 from walferry.zk.client import ZNode, children, read, read_all
@@ -281,11 +280,6 @@ class Lease:
         if refusal is None or isinstance(refusal.error, (NoNodeError, NotEmptyError)):
             return refusal is None or isinstance(refusal.error, NoNodeError)
         raise refusal.error
-
-
-def is_file_name(name: str) -> bool:
-    """Whether this is one component of a path, so that nothing else than a file in its folder can be meant."""
-    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 
 def _group(name: str) -> str | None:

@@ -15,9 +15,8 @@ from kazoo.client import KazooClient
 
 from walferry.hbase.cluster import check_layout, check_storage, live_servers
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.queue_ids import QueueId, parse_queue_id
 from walferry.hbase.values import decode_position
-from walferry.names import WalName, parse_wal_name
+from walferry.names import QueueId, WalName, parse_queue_id, parse_wal_name
 from walferry.zk.client import Watch, children, read, read_all
 from walferry.zk.errors import PositionError, QueuesMoving
 

@@ -172,7 +172,9 @@ class _GroupShipping:
         self._counters = counters
         self._store = WalStore(job.source.wal_root)
         self._keys = job.source.keys()
-        self._hfiles = HFileSender(zk, nodes, lease, HFileSource.of(job.source), counters.missing_hfiles)
+        self._hfiles = HFileSender(
+            zk, nodes.hfile_refs(job.peer_id), lease.remove_hfile_refs, HFileSource.of(job.source), counters.missing_hfiles
+        )
         self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), partial(visibility_labels, zk, nodes))
         self._acknowledged = Acknowledged()
         self._wals: tuple[Candidate, ...] = ()

@@ -1,0 +1,1 @@
+"""Where edits go. Each package here is a kind of target; nothing above knows what its requests look like."""

@@ -15,7 +15,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]
 NOT_SHIPPED = ("airflow",)  # folders of the package that make sense in Airflow only
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time a zip file can hold
 
@@ -51,7 +51,7 @@ def _contents(package: Path) -> list[tuple[str, bytes]]:
         if path.relative_to(package).parts[0] not in NOT_SHIPPED and "__pycache__" not in path.parts
     ]
     files = [(f"lib/{package.name}/{path.relative_to(package).as_posix()}", path.read_bytes()) for path in modules]
-    return [("walferry.py", (PACKAGE / "archive_entry.py").read_bytes()), *files]
+    return [("walferry.py", Path(__file__).with_name("archive_entry.py").read_bytes()), *files]
 
 
 def _digest(contents: list[tuple[str, bytes]]) -> str:

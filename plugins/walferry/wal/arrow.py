@@ -27,6 +27,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from walferry.kernels.read import Ints
 from walferry.wal.columns import (
     ENTRY,
     FAMILY,
@@ -46,7 +47,6 @@ from walferry.wal.columns import (
 from walferry.wal.errors import WalCorruptError
 from walferry.wal.keys import ClusterIds, parse_keys
 from walferry.wal.reader import PartialTail, RandomAccess, UnwrapKey, Window, read_windows
-from walferry.wal.scan import Ints
 
 BATCH_BYTES = 16 << 20
 DECODING_WINDOW_BYTES = 4 << 20  # half of shipping's, so that a window and its columns stay in the cache and in malloc's arenas

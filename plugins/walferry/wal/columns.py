@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walferry.kernels.compiled import inlined, unmanaged
-from walferry.wal.scan import CELL_LENGTHS, Bytes, EntryIndex, Ints, read_int32, read_uint8, read_uint16
+from walferry.kernels.read import Bytes, Ints, read_int32, read_uint8, read_uint16
+from walferry.wal.scan import CELL_LENGTHS, EntryIndex
 
 REGION, TABLE, ROW, FAMILY, QUALIFIER, TYPE, VALUE, TAGS, BYTES_COLUMNS = range(9)
 ENTRY, SEQUENCE_ID, WRITE_TIME, TIMESTAMP, INT_COLUMNS = range(5)

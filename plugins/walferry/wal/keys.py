@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from walferry.kernels.compiled import inlined, unmanaged
-from walferry.wal.scan import Bytes, EntryIndex, Ints, read_varint, skip_field
+from walferry.kernels.read import Bytes, Ints, read_varint, skip_field
+from walferry.wal.scan import EntryIndex
 
 BAD_ID = "a cluster id of the WALKey is malformed"
 BAD_NAME = "the name of the region or of the table is not UTF-8"

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from walferry.kernels.read import Bytes, Ints
 from walferry.wal import torn
 from walferry.wal.codecs.compressed import Expanded, Expander
 from walferry.wal.codecs.encrypted import MAX_SEALED_ENTRY_BYTES, Decryption
@@ -36,7 +37,7 @@ from walferry.wal.header import (
     parse_header,
     trailer_start,
 )
-from walferry.wal.scan import MAX_KEY_BYTES, Bytes, EntryIndex, Ints, scan_entries
+from walferry.wal.scan import MAX_KEY_BYTES, EntryIndex, scan_entries
 
 WINDOW_BYTES = 8 << 20
 MIN_ENTRY_BYTES = 16  # fewer have no WALKey; the next entry cannot begin before

@@ -20,23 +20,9 @@ from typing import Final
 import numpy as np
 
 from walferry.kernels.compiled import inlined, unmanaged
+from walferry.kernels.read import INCOMPLETE, Bytes, Ints, read_uint8, read_uint16, read_varint
 from walferry.wal.codecs.dictionaries import REGION, SIZE, TABLE, Dictionaries, field_end
-from walferry.wal.scan import (
-    CELL_COUNT,
-    FIELDS,
-    INCOMPLETE,
-    REGION_LEN,
-    REGION_START,
-    TABLE_LEN,
-    TABLE_START,
-    Bytes,
-    Ints,
-    parse_key,
-    read_uint8,
-    read_uint16,
-    read_varint,
-    walk_cell,
-)
+from walferry.wal.scan import CELL_COUNT, FIELDS, REGION_LEN, REGION_START, TABLE_LEN, TABLE_START, parse_key, walk_cell
 
 MAX_PLAUSIBLE_KEY: Final = 64 << 10  # bytes; a key has some hundred, or thousands if a table has very many families
 MAX_KEY_VARINT: Final = 3

@@ -65,7 +65,7 @@ def test_an_import_comes_from_a_folder_named_after_the_content(tmp_path: Path):
     moved.parent.mkdir()
     archive.rename(moved)
     folder = tmp_path / "cache" / "lib" / archive.stem / "walferry"
-    assert _import(moved, tmp_path / "cache") == [str(folder / "source.py"), str(folder / "__init__.py")]
+    assert _import(moved, tmp_path / "cache") == [str(folder / "source" / "cluster.py"), str(folder / "__init__.py")]
     assert not list((tmp_path / "cache" / "lib").glob(f"{archive.stem}-*"))
 
 

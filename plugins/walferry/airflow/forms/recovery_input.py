@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from walferry.hbase.queue_ids import parse_queue_id
-from walferry.names import ServerName
+from walferry.names import ServerName, parse_queue_id
 
 if TYPE_CHECKING:
     from walferry.queues.dead_servers import RecoveredQueue

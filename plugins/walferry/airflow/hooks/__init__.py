@@ -1,0 +1,1 @@
+"""Connections: the source cluster, and spark-submit."""

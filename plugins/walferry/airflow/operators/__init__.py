@@ -1,0 +1,1 @@
+"""The Spark job as an operator."""

@@ -1,0 +1,1 @@
+"""Deferrable sensors: new WALs, dead servers."""

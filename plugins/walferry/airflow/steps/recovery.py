@@ -22,11 +22,11 @@ from walferry.files.store import WalStore
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.peers import check_shippable, read_peer, read_peers
 from walferry.names import ServerName
-from walferry.queues import leftovers
 from walferry.queues.claims import claim as claims
 from walferry.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
 from walferry.queues.lease import acquire
 from walferry.queues.orphans import delete_queue
+from walferry.shipping import leftovers
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer, sweep
 from walferry.source.agreement import check_agreement, disagreements
 from walferry.source.cluster import SourceCluster

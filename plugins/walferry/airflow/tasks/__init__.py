@@ -1,1 +1,1 @@
-""""""
+"""Tasks that several DAGs share."""

@@ -20,7 +20,7 @@ from kazoo.exceptions import NoNodeError, NotEmptyError
 from walferry.hbase.cluster import check_layout, is_live
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.peers import check_shippable, disabled_guard, read_peer
-from walferry.hbase.queue_ids import parse_queue_id
+from walferry.names import parse_queue_id
 from walferry.queues.claims import classic as claim_classic
 from walferry.queues.claims import multi as claim_multi
 from walferry.queues.claims.multi import Claimer

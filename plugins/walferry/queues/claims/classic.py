@@ -29,8 +29,8 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from walferry.hbase.cluster import is_live, live_servers
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.queue_ids import parse_queue_id
 from walferry.hbase.values import decode_lock, decode_position, decode_server_version, encode_lock
+from walferry.names import parse_queue_id
 from walferry.queues.claims.multi import (
     CHANGED,
     TRIES,

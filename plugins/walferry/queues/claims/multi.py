@@ -20,7 +20,7 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.queue_ids import parse_queue_id
+from walferry.names import parse_queue_id
 from walferry.zk.client import ZNode, children, read, read_all
 from walferry.zk.errors import ClaimHeld, ClaimLost, PeerError, QueuesMoving
 from walferry.zk.hold import Guard, Hold

@@ -1,1 +1,1 @@
-""""""
+"""Another HBase cluster as the target: its live RegionServers, shipments by ReplicateWALEntry, bulk loads."""

@@ -34,9 +34,9 @@ from google.protobuf.message import DecodeError, Message
 
 from walferry.filters.rules import FilterRules, Reason
 from walferry.filters.window import Kept, uuid_field
+from walferry.names import is_file_name
 from walferry.protos import hbase_pb2 as pb
 from walferry.protos.parsing import parse_message
-from walferry.queues.lease import is_file_name
 from walferry.sinks.hbase.shipment import BulkLoad, Shipment
 from walferry.source.cluster import SourceCluster
 from walferry.wal.errors import WalCorruptError, WalError

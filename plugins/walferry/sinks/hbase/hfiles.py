@@ -8,13 +8,11 @@ its acknowledgement and the position: then it has been copied already, or the pe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kazoo.client import KazooClient
 
 from walferry.files.store import StoreError, file_size
-from walferry.hbase.layout import ZNodes
-from walferry.queues.lease import Lease
 from walferry.rpc.connection import CALL_TIMEOUT_S
 from walferry.rpc.errors import RpcError
 from walferry.sinks.hbase.bulk_loads import HFileSource
@@ -41,14 +39,22 @@ class BulkLoadFailed(Exception):
 
 
 class HFileSender:
-    """Sends the bulk loads of one group, under its lease."""
+    """Sends the bulk loads of one group.
+
+    `refs` is the znode under which the source keeps its references to the peer's HFiles; `release(names)` removes some of them.
+    """
 
     def __init__(
-        self, zk: KazooClient, nodes: ZNodes, lease: Lease, files: HFileSource | None, on_missing: Callable[[int], None]
+        self,
+        zk: KazooClient,
+        refs: str,
+        release: Callable[[Sequence[str]], None],
+        files: HFileSource | None,
+        on_missing: Callable[[int], None],
     ) -> None:
         self._zk = zk
-        self._refs = nodes.hfile_refs(lease.peer_id)
-        self._lease = lease
+        self._refs = refs
+        self._release = release
         self._files = files
         self._on_missing = on_missing
 
@@ -56,7 +62,7 @@ class HFileSender:
         """Have a sink copy and load the files, then let the source clean them; `ship` is that of a Shipper.
 
         Raises BulkLoadFailed, what `ship` raises when it ran out of time or was stopped before its first try, and what the
-        lease raises.
+        `release` raises.
         """
         if shipment.entry_count:
             size = self._size(load, self._files) if self._files and load.files else 0
@@ -69,7 +75,7 @@ class HFileSender:
                 raise BulkLoadFailed(str(load), problem, self._advice()) from e
             except RpcError as e:
                 raise BulkLoadFailed(str(load), str(e), self._advice()) from e
-        self._lease.remove_hfile_refs(load.names)
+        self._release(load.names)
 
     def _size(self, load: BulkLoad, files: HFileSource) -> int:
         """Bytes of the files that are there. Raises BulkLoadFailed if one is gone that the source still refers to."""

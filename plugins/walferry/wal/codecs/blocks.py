@@ -20,9 +20,9 @@ from typing import Final
 import numpy as np
 
 from walferry.kernels.compiled import inlined, unmanaged
+from walferry.kernels.read import Bytes, Ints, read_int32, read_little_endian, read_uint8, read_varint
 from walferry.kernels.write import copy_bytes
 from walferry.wal.codecs.expand import SOURCE, SOURCE_LEN, TARGET, TARGET_LEN
-from walferry.wal.scan import Bytes, Ints, read_int32, read_little_endian, read_uint8, read_varint
 
 SNAPPY: Final = 3  # ordinal of HBase's Compression.Algorithm
 BROKEN: Final = -1

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from walferry.kernels.read import Bytes, Ints
 from walferry.wal.codecs.dictionaries import Dictionaries
 from walferry.wal.codecs.expand import (
     AT,
@@ -41,7 +42,7 @@ from walferry.wal.codecs.expand import (
 from walferry.wal.codecs.values import MOST_FROM_A_BYTE, BadValue, UnknownDictionary, decompress_values
 from walferry.wal.errors import WalCorruptError, WalUnsupportedError
 from walferry.wal.header import Compression
-from walferry.wal.scan import MAX_ENTRY_BYTES, MAX_KEY_BYTES, PROBLEMS, Bytes, Ints
+from walferry.wal.scan import MAX_ENTRY_BYTES, MAX_KEY_BYTES, PROBLEMS
 
 OUT_BYTES: Final = 16 << 20
 MIN_OUT_BYTES: Final = 64 << 10

@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 
 from walferry.kernels.compiled import inlined, unmanaged
+from walferry.kernels.read import INCOMPLETE, OVERLONG, Bytes, Ints, read_uint16, read_varint
 from walferry.kernels.write import copy_bytes
-from walferry.wal.scan import INCOMPLETE, OVERLONG, Bytes, Ints, read_uint16, read_varint
 
 REGION, TABLE, FAMILY, QUALIFIER, ROW, TAG = range(6)
 CAPACITIES: Final = (0x7FFF, 0x7FFF, 0x7F, 0x7F, 0x7FFF, 0x7FFF)

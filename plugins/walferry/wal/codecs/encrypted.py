@@ -27,26 +27,21 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
 from walferry.kernels.compiled import inlined, unmanaged
+from walferry.kernels.read import INCOMPLETE, OVERLONG, Bytes, Ints, read_uint8, read_varint
 from walferry.wal.scan import (
     BAD_CELL_COUNT,
     CELL_COUNT,
     CELL_LENGTHS,
     ENTRY_TOO_LONG,
     FIELDS,
-    INCOMPLETE,
     MAX_ENTRY_BYTES,
     MAX_FAMILY,
     MAX_ROW,
     MAX_TAGS,
     MIN_KEY,
-    OVERLONG,
     PROBLEMS,
-    Bytes,
     EntryIndex,
-    Ints,
     read_entry_key,
-    read_uint8,
-    read_varint,
     scan_entries,
 )
 

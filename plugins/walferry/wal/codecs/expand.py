@@ -22,6 +22,7 @@ from typing import Final
 import numpy as np
 
 from walferry.kernels.compiled import inlined, unmanaged
+from walferry.kernels.read import INCOMPLETE, OVERLONG, Bytes, Ints, read_uint16, read_varint, skip_field
 from walferry.kernels.write import copy_bytes, put_varint, varint_len
 from walferry.wal.codecs.dictionaries import (
     FAMILY,
@@ -46,19 +47,12 @@ from walferry.wal.scan import (
     BAD_TAGS,
     CELL_LENGTHS,
     ENTRY_TOO_LONG,
-    INCOMPLETE,
     MAX_ENTRY_BYTES,
     MAX_FAMILY,
     MAX_KEY_BYTES,
     MAX_ROW,
     MAX_TAGS,
     MIN_KEY,
-    OVERLONG,
-    Bytes,
-    Ints,
-    read_uint16,
-    read_varint,
-    skip_field,
 )
 
 # What stops a pass, besides what is wrong (positive, as of scan.py).

@@ -16,9 +16,9 @@ import zstandard
 from zlib_ng import gzip_ng, zlib_ng
 
 from walferry.kernels.compiled import inlined, unmanaged
+from walferry.kernels.read import Bytes, Ints, read_int32, read_little_endian, read_uint8
 from walferry.kernels.write import copy_bytes
 from walferry.wal.codecs.expand import SOURCE, SOURCE_LEN, TARGET, TARGET_LEN
-from walferry.wal.scan import Bytes, Ints, read_int32, read_little_endian, read_uint8
 
 MIN_GZIP_MEMBER: Final = 18  # RFC 1952: 10 bytes before the data, CRC-32 and ISIZE after it
 GZIP_MAGIC: Final = 0x1F8B0800  # as an int32: deflate, and none of the header's optional fields

@@ -24,11 +24,11 @@ import numpy as np
 import zstandard
 
 from walferry.kernels.compiled import inlined, unmanaged
+from walferry.kernels.read import Bytes, Ints, read_int32, read_uint16
 from walferry.kernels.write import copy_bytes
 from walferry.wal.codecs.blocks import unblock_into
 from walferry.wal.codecs.expand import SOURCE, SOURCE_LEN, TARGET, TARGET_LEN
 from walferry.wal.codecs.joined_values import GZIP_MAGIC, ZSTD_MAGIC, gunzip_all, is_frame, scatter, unzstd_all
-from walferry.wal.scan import Bytes, Ints, read_int32, read_uint16
 
 GZ, NONE, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4, 6  # ordinals of HBase's Compression.Algorithm
 # How many bytes a stored one becomes at most: of SNAPPY a copy of 64 in 3, of LZ4 255 more, of GZ one of 258 in two bits, and of

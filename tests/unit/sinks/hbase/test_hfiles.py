@@ -17,16 +17,6 @@ from walferry.zk.client import ZNode
 LOAD = BulkLoad("t", "region1", ("default/t/region1/f/a", "default/t/region1/f/b"), ("c",))
 
 
-class FakeLease:
-    peer_id = "p"
-
-    def __init__(self, calls: list[object]) -> None:
-        self.calls = calls
-
-    def remove_hfile_refs(self, names: tuple[str, ...]) -> None:
-        self.calls.append(names)
-
-
 class Sending:
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[object] = []
@@ -35,7 +25,7 @@ class Sending:
         self.error: Exception | None = None
         self.root = root
         source = HFileSource("east", f"file://{root}")
-        self.sender = HFileSender(None, ZNodes(), FakeLease(self.calls), source, self.missing.append)  # type: ignore[arg-type]
+        self.sender = HFileSender(None, ZNodes().hfile_refs("p"), self.calls.append, source, self.missing.append)  # type: ignore[arg-type]
         monkeypatch.setattr(hfiles, "read_all", lambda _, paths: [self.znode(p) for p in paths])
 
     def znode(self, path: str) -> ZNode | None:

@@ -1,0 +1,60 @@
+"""Imports go one way: what stands below knows nothing of what stands above."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "plugins" / "walferry"
+# From the bottom up, as the design has it. Packages of one row may import one another, where the others' maps allow it.
+LAYERS = (
+    {"errors", "names", "hosts", "protos", "kernels", "zk"},
+    {"wal", "hbase", "rpc", "crypto"},
+    {"source", "files", "filters", "sinks"},
+    {"queues"},
+    {"shipping"},
+    {"spark", "admin"},
+    {"airflow"},
+    {"__main__"},
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+# These two stand by themselves: all that they import lies below them.
+ALONE = {"wal": {"wal", "kernels", "protos", "names", "errors"}, "rpc": {"rpc", "protos", "names", "errors"}}
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def part(path: Path) -> str:
+    """The package of a module, or the module's name if it lies at the top."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """The parts of the library that a module imports, at whatever place in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "walferry":
+            parts = node.module.split(".")[1:2] or [alias.name for alias in node.names]
+            found |= set(parts)
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("walferry.")}
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_a_module_imports_nothing_from_above(path: Path) -> None:
+    mine = part(path)
+    above = {other for other in imported(path) if RANK[other] > RANK[mine]}
+    assert not above, f"{path.relative_to(PACKAGE)} imports {sorted(above)}, which stand above {mine}"
+    if mine in ALONE:
+        assert imported(path) <= ALONE[mine]
+
+
+def test_every_package_says_what_lives_there() -> None:
+    silent = [
+        str(init.relative_to(PACKAGE))
+        for init in PACKAGE.rglob("__init__.py")
+        if not (ast.get_docstring(ast.parse(init.read_text())) or "").strip()
+    ]
+    assert not silent
