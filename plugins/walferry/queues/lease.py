@@ -3,7 +3,7 @@
 The lease is a hold (zk/hold.py) at <root>/leases/<cluster>/<peer>/<group>. Each write also depends on the peer's state being
 the DISABLED that was seen at first, so a peer that is enabled under our hands ends the writes too. While a live server adds to
 the group, the lease's znode stays and says who had the group last. Whoever finishes a dead server's group takes it away; what a
-killed one has left is swept (zk/leftovers.py).
+killed one has left is swept (shipping/leftovers.py).
 
 Below /hbase only positions of queued WALs are set, and only finished WALs, emptied queues of dead servers, Walferry's own pseudo
 server when it is empty and the references to bulk-loaded HFiles that the slave has got are deleted; nothing is created there.

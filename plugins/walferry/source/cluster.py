@@ -10,7 +10,7 @@ A flat plugins folder cannot register a connection type, so the connection is a 
                    "visibility_labels": "refuse",
                    "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
 
-replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled, see bulk_loads.py.
+replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled, see sinks/hbase/bulk_loads.py.
 visibility_labels says what becomes of cells that have such labels, see visibility.py.
 
 The key provider is for encrypted WALs (walferry.crypto.provider). A password of the connection is not used, and refused beside a

@@ -3,7 +3,7 @@
     <root>/claims/<cluster>/<dead server>     who claims; a hold (zk/hold.py), gone when there is nothing left to claim
 
 One claim at a time moves the queues of the peers that Walferry may ship; those of other peers are left to HBase. How they are
-moved depends on the layout: zk/claim_multi.py, zk/claim_classic.py. Each step can be repeated: killed between any two writes,
+moved depends on the layout: `multi` and `classic` beside this. Each step can be repeated: killed between any two writes,
 the next try, by the same run or by another, goes on where it stopped. A retry of the same run need not wait for the killed
 attempt's session to end; its writes are refused from then on.
 
