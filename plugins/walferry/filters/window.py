@@ -10,7 +10,7 @@ In HBase's order (SystemTableWALEntryFilter, ScopeWALEntryFilter, NamespaceTable
     one gets the source's UUID, unless it has it.
 
 Nothing is decoded or re-encoded: the result says, entry by entry, which byte spans of the buffer are to be shipped. The
-descriptor of a bulk load is only found here; what becomes of it is decided in sinks/hbase/bulk_loads.py. So are cells with visibility
+descriptor of a bulk load is only found here; what becomes of it is decided in sinks/hbase. So are cells with visibility
 labels, see visibility.py.
 """
 

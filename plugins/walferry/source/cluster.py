@@ -10,8 +10,8 @@ A flat plugins folder cannot register a connection type, so the connection is a 
                    "visibility_labels": "refuse",
                    "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
 
-replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled, see sinks/hbase/bulk_loads.py.
-visibility_labels says what becomes of cells that have such labels, see visibility.py.
+replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled: see the module
+bulk_loads in sinks/hbase. visibility_labels says what becomes of cells that have such labels: see filters/visibility.py.
 
 The key provider is for encrypted WALs (walferry.crypto.provider). A password of the connection is not used, and refused beside a
 key provider: the only ways from here to where WALs are read are arguments and Spark's settings, which everybody can see.
