@@ -145,7 +145,7 @@ class Connection:
             sock = socket.create_connection(self._address, timeout=seconds)
         except TimeoutError as e:
             raise RpcTimeout(self.server, "connecting", seconds) from e
-        except OSError as e:
+        except (OSError, UnicodeError, OverflowError) as e:  # the latter two of a name or port that cannot be one
             raise ConnectionFailed(self.server, f"connecting: {e}") from e
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

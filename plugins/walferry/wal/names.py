@@ -4,6 +4,8 @@
     wal     = prefix "." timestamp [ ".meta" ]                 h.example.org%2C16020%2C1700000000000.1700000000123
     prefix  = URL-encoded server [ "." provider ]              <server>.<server>.regiongroup-0  (hbase.wal.provider=multiwal)
 
+Paths and URLs are made of these names: none has a slash, a question mark, a hash or a control character in it.
+
 Source: HBase's AbstractFSWALProvider.getWALPrefixFromWALName, WAL.getTimestamp and ServerName.
 """
 
@@ -14,9 +16,10 @@ from dataclasses import dataclass
 from urllib.parse import quote_plus, unquote_plus
 
 META_SUFFIX = ".meta"
-_SERVER = re.compile(r"(?P<host>[^,\s/]+),(?P<port>\d{1,5}),(?P<start_code>\d{1,19})")
+_ODD = r"\s/?#\x00-\x1f\x7f-\x9f"
+_SERVER = re.compile(rf"(?P<host>[^,{_ODD}]+),(?P<port>\d{{1,5}}),(?P<start_code>\d{{1,19}})")
 _ENCODED_SERVER = re.compile(r"(?P<server>[^,\s/]+?%2C\d{1,5}%2C\d{1,19})(?:\.|$)", re.IGNORECASE)
-_WAL = re.compile(r"(?P<prefix>[^/\s]+)\.(?P<timestamp>\d{1,19})")
+_WAL = re.compile(rf"(?P<prefix>[^{_ODD}]+)\.(?P<timestamp>\d{{1,19}})")
 
 
 @dataclass(frozen=True, order=True)

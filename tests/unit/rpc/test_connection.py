@@ -51,6 +51,18 @@ def test_a_call_carries_user_service_codec_and_timeout():
     assert (request.header.method_name, request.header.timeout) == ("RollWALWriter", 7000)
 
 
+@pytest.mark.parametrize("host", ["a..b", "h" * 70, "a\0b"])
+def test_a_server_whose_name_cannot_be_one_is_not_reached(host):
+    with Connection(host, 16020, "AdminService") as connection, pytest.raises(ConnectionFailed, match="connecting"):
+        roll(connection)
+
+
+@pytest.mark.parametrize("port", [1 << 16, 1 << 32])
+def test_a_server_whose_port_cannot_be_one_is_not_reached(port):
+    with Connection("127.0.0.1", port, "AdminService") as connection, pytest.raises(ConnectionFailed, match="connecting"):
+        roll(connection)
+
+
 def test_the_operating_systems_user_is_the_default():
     with FakeServer() as server, connect(server) as connection:
         roll(connection)
