@@ -391,14 +391,14 @@ def _unfinished(file: RandomAccess, path: str, entry: int, need: int, bounds: _R
     end = bounds.end
     if end < file.size:
         return _overrun(path, entry, end)
-    if bounds.trailer is not None:
-        return WalTornError(path, entry, _beyond(bounds.trailer), end - entry)
     for offset in range(entry, end, WINDOW_BYTES):
         buf = _read(file, path, offset, min(WINDOW_BYTES + torn.OVERLAP, end - offset))
         other = torn.find_entry(buf, MIN_ENTRY_BYTES if offset == entry else 0, keys)
         if other != torn.NONE:
             reason = f"the entry goes on beyond the end of the file, but another one begins at byte {offset + other}"
             return WalCorruptError(path, entry, f"{reason}: the file was not cut off here, this entry is damaged")
+    if bounds.trailer is not None:
+        return WalTornError(path, entry, _beyond(bounds.trailer), end - entry)
     return WalTruncatedError(path, entry, need - entry, end - entry)
 
 
