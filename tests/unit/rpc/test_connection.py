@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -244,6 +245,27 @@ def test_another_thread_can_end_a_waiting_call():
         with pytest.raises(ConnectionFailed):
             roll(connection, timeout=60)
         timer.join()
+
+
+def test_a_call_that_was_ended_while_it_connected_is_never_sent(monkeypatch):
+    connecting, ended = threading.Event(), threading.Event()
+    create_connection = socket.create_connection
+
+    def slow(*args, **options):
+        connecting.set()
+        assert ended.wait(10)
+        return create_connection(*args, **options)
+
+    monkeypatch.setattr(socket, "create_connection", slow)
+    with FakeServer() as server, connect(server) as connection, ThreadPoolExecutor() as pool:
+        call = pool.submit(roll, connection, timeout=60)
+        assert connecting.wait(10)
+        connection.interrupt()
+        ended.set()
+        with pytest.raises(ConnectionFailed, match="ended before it was sent"):
+            call.result(60)
+        assert server.requests == []
+        roll(connection)
 
 
 def test_rolling_asks_the_region_server_named():
