@@ -14,13 +14,18 @@ from queue import Empty, SimpleQueue
 
 RESOLVE_S = 5.0
 CONNECT_S = 10.0
+MAX_SERVERS = 64  # each takes a thread; no ensemble and no cluster's NameNodes are as many
 
 
 def unreachable(servers: Collection[tuple[str, int]], connect_s: float = CONNECT_S) -> str | None:
     """Why none of the servers (host, port) can be connected to, in words; None if one of them can, or if there are none.
 
+    Nothing is known, so None, of more than MAX_SERVERS.
+
     All are tried at the same time, and given up after RESOLVE_S and `connect_s` seconds.
     """
+    if len(servers) > MAX_SERVERS:
+        return None
     outcomes: SimpleQueue[tuple[tuple[str, int], str | None]] = SimpleQueue()
 
     def look(server: tuple[str, int]) -> None:
@@ -58,8 +63,8 @@ def _problem(host: str, port: int, connect_s: float) -> str | None:
                 problem = f"nothing listens on {host}:{port} (connection refused)"
             except TimeoutError:
                 problem = f"{host}:{port} did not take a connection within {connect_s:g} s"
-            except OSError as e:
-                problem = f"{host}:{port} cannot be reached ({e.strerror or e})"
+            except (OSError, OverflowError) as e:
+                problem = f"{host}:{port} cannot be reached ({getattr(e, 'strerror', None) or e})"
             else:
                 return None
     return problem

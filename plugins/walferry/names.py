@@ -8,6 +8,8 @@
 A peer id has no "-", but a host name may have some. So after the first "-" another one ends a server's name only once two commas
 of that name have passed. Whoever claims the queue `q` of the server `s` names it `q-s`.
 
+Paths and URLs are made of these names: none has a slash, a question mark, a hash or a control character in it.
+
 Source: HBase's AbstractFSWALProvider.getWALPrefixFromWALName, WAL.getTimestamp, ServerName, and
 ReplicationQueueInfo.extractDeadServersFromZNodeString.
 """
@@ -19,9 +21,10 @@ from dataclasses import dataclass
 from urllib.parse import quote_plus, unquote_plus
 
 META_SUFFIX = ".meta"
-_SERVER = re.compile(r"(?P<host>[^,\s/]+),(?P<port>\d{1,5}),(?P<start_code>\d{1,19})")
+_ODD = r"\s/?#\x00-\x1f\x7f-\x9f"
+_SERVER = re.compile(rf"(?P<host>[^,{_ODD}]+),(?P<port>\d{{1,5}}),(?P<start_code>\d{{1,19}})")
 _ENCODED_SERVER = re.compile(r"(?P<server>[^,\s/]+?%2C\d{1,5}%2C\d{1,19})(?:\.|$)", re.IGNORECASE)
-_WAL = re.compile(r"(?P<prefix>[^/\s]+)\.(?P<timestamp>\d{1,19})")
+_WAL = re.compile(rf"(?P<prefix>[^{_ODD}]+)\.(?P<timestamp>\d{{1,19}})")
 
 
 @dataclass(frozen=True, order=True)

@@ -418,8 +418,9 @@ def test_every_step_may_be_done_again(dead: HBaseZNodes, at: SourceCluster, spar
     assert recovery.plan(at, claimed["queues"], (), "run 1.3") == []
     dead.zk.ensure_path(at.nodes.queue(WALFERRY_SERVER, f"p-{DEAD}"))  # as a drain leaves it that is killed in the very end
     assert recovery.clean_up(at, [OTHER], "run 1") == []
-    assert recovery.clean_up(at, [DEAD], "run 1") == [WALFERRY_SERVER]
+    assert dead.zk.exists(at.nodes.queue_server(WALFERRY_SERVER))
     assert recovery.clean_up(at, [DEAD], "run 1") == []
+    assert not dead.zk.exists(at.nodes.queue_server(WALFERRY_SERVER))
     assert recovery.claim(at, DEAD, "run 1")["queues"] == []
 
 

@@ -138,7 +138,7 @@ def test_progress_is_told_while_the_job_runs(
     init = progress.ProgressLog.__init__
 
     def note(self: progress.ProgressLog, *args: Any) -> None:
-        init(self, *args[:-1], told.append)
+        init(self, *args[:-2], told.append, args[-1])
 
     monkeypatch.setattr(progress.ProgressLog, "__init__", note)
     monkeypatch.setattr(progress, "EVERY_S", 0.2)

@@ -28,7 +28,8 @@ __all__ = ["at", "cluster", "dead", "drain", "failover", "hbase", "new_client", 
 SECRET = "hunter2-of-slack"
 TEMPLATE = "{{conn.slack.password}}{%if(1)%}run{%endif%}{#gone#}"  # znodes and HBase's names have no blanks
 HOST = f"{TEMPLATE},16020,1700000000008"
-NESTED = {"list": [TEMPLATE, [TEMPLATE]], "dict": {TEMPLATE: {"deep": [TEMPLATE]}}, "text": TEMPLATE}
+KEY = "{%if(1)%}key{%endif%}"  # Airflow masks the values of keys that name a password
+NESTED = {"list": [TEMPLATE, [TEMPLATE]], "dict": {KEY: {"deep": [TEMPLATE]}}, "text": TEMPLATE}
 DAG_FILE = f"""
 from airflow.sdk import Param, dag, get_current_context, task_group
 from walferry.airflow.literal import task

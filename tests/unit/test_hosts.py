@@ -70,3 +70,18 @@ def test_a_server_that_takes_no_connection_is_given_up() -> None:
         finally:
             for each in waiting:
                 each.close()
+
+
+def test_of_very_many_servers_nothing_is_said_and_no_thread_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging = threading.Event()
+    monkeypatch.setattr(hosts.socket, "getaddrinfo", lambda *_, **__: hanging.wait(30))
+    before, began = threading.active_count(), time.monotonic()
+    assert unreachable([(f"h{i}", 2181) for i in range(5_000)], 0.1) is None
+    assert threading.active_count() - before <= hosts.MAX_SERVERS
+    assert time.monotonic() - began < 5
+    hanging.set()
+
+
+def test_a_server_whose_name_or_port_is_none_is_told_of() -> None:
+    assert "h..h does not resolve" in (unreachable([("h..h", 1)]) or "")
+    assert unreachable([("127.0.0.1", 1 << 40)], 0.5)

@@ -21,7 +21,10 @@ def test_hosts_of_all_kinds_are_written_as_java_s_url_encoder_writes_them(host: 
     assert ServerName.parse_encoded(server.encoded()) == ServerName.parse(str(server)) == server
 
 
-@pytest.mark.parametrize("text", ["", "host", "host,16020", "host,x,1", "a,1,2,3", "a b,1,2", ",1,2", "h,1,2\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "host", "host,16020", "host,x,1", "a,1,2,3", "a b,1,2", ",1,2", "h,1,2\n", "h?x,1,2", "#,1,2", "h\0,1,2", "\x1b[2J,1,2"],
+)
 def test_what_is_no_server_name_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match="not a server name") as e:
         ServerName.parse(text)
@@ -71,6 +74,15 @@ def test_what_is_no_wal_name_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match="not a WAL's name") as e:
         parse_wal_name(text)
     assert repr(text) in str(e.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["h%2C1%2C1.17?x.5", "h%2C1%2C1.17#x.5", "h%00%2C1%2C1.5", "h%3F%2C1%2C1.5", "h\0%2C1%2C1.5", "\x1b[2J.5"],
+)
+def test_what_would_mean_something_in_a_url_or_on_a_terminal_is_in_no_wal_s_name(text: str) -> None:
+    with pytest.raises(ValueError, match="not a"):
+        parse_wal_name(text)
 
 
 def test_wals_of_one_group_are_ordered_by_time_and_not_by_text() -> None:

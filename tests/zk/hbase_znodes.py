@@ -62,7 +62,7 @@ class HBaseZNodes:
         return f"/walferry{self.nodes.base.replace('/', '-')}"
 
     def add_peer(self, peer_id: str, state: str = "DISABLED", config: dict[str, str] | None = None, **fields: object) -> None:
-        peer = pb.ReplicationPeer(clusterkey="127.0.0.1:2181:/slave", **{"replicate_all": True, **fields})
+        peer = pb.ReplicationPeer(**{"clusterkey": "127.0.0.1:2181:/slave", "replicate_all": True, **fields})
         for name, value in ({"walferry.managed": "true"} if config is None else config).items():
             peer.configuration.add(name=name, value=value)
         self.zk.create(self.nodes.peer(peer_id), prefixed(PBUF + peer.SerializeToString()))

@@ -11,8 +11,9 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.unit.rpc.fake_server import FakeServer, answer, exception, hang_up
-from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed
-from walferry.hbase.values import PBUF
+from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed, wal
+from walferry import agreement
+from walferry.agreement import check_agreement, check_peer, disagreements, master_peers
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.errors import remote_error
 from walferry.rpc.master import lacks_call
@@ -100,6 +101,17 @@ def test_many_peers_are_asked_for_by_one_call_and_those_that_only_the_master_kno
         assert len(server.requests) == agreement.TRIES + 1
         with pytest.raises(MissingPeer):
             check_peer(zk, source, "nobody")
+
+
+def test_the_last_peer_that_was_removed_is_gone_for_both_though_its_queue_is_left(
+    zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster
+) -> None:
+    hbase.add_wal(SERVER, "p", wal(1))
+    hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
+    with master(hbase, knows(), knows(peer())):
+        check_agreement(zk, source, "p")
+        with pytest.raises(StalePeer, match="the Master knows it"):
+            check_agreement(zk, source, "p")
 
 
 def test_a_change_that_is_under_way_is_no_contradiction(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:

@@ -1,6 +1,8 @@
 """The client's calls end, whatever ZooKeeper does."""
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -128,3 +130,19 @@ def test_znodes_that_are_not_there_are_none(zookeeper: ZooKeeperServer) -> None:
         root, nothing = read_all(zk, ["/", "/nowhere"])
         assert root is not None
         assert nothing is None
+
+
+@pytest.mark.parametrize("to", ["connect", "read"])
+def test_an_answer_without_end_is_not_collected(to: str) -> None:
+    """Run in a process of its own, whose largest size tells."""
+    script = Path(__file__).with_name("endless_zookeeper.py")
+    done = subprocess.run([sys.executable, str(script), to], capture_output=True, text=True, timeout=60, check=True)
+    error, grown_mb = done.stdout.splitlines()[-2:]
+    assert error == "ConnectError"
+    assert int(grown_mb) < 100
+
+
+@pytest.mark.parametrize("quorum", ["127.0.0.1:99999", "[h:2181"])
+def test_a_quorum_that_cannot_be_one_is_named(quorum: str) -> None:
+    with pytest.raises(ConnectError, match="no ZooKeeper server of"):
+        connect(quorum, timeout=3)

@@ -55,6 +55,12 @@ def test_a_missing_peer_is_named_with_those_that_are_there(zk: KazooClient, hbas
         read_peer(zk, hbase.nodes, "nobody")
 
 
+@pytest.mark.parametrize("peer_id", ["p/", "/p", "p/peer-state", "../peers/p", "..", "", "p\0"])
+def test_an_id_that_leads_elsewhere_is_of_no_peer(zk: KazooClient, hbase: HBaseZNodes, peer_id: str) -> None:
+    with pytest.raises(MissingPeer, match=r"Peers here: p$"):
+        read_peer(zk, hbase.nodes, peer_id)
+
+
 def test_queues_of_a_peer_that_zookeeper_does_not_know_mean_peers_are_kept_elsewhere(zk: KazooClient, hbase: HBaseZNodes) -> None:
     hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
     hbase.add_wal(SERVER, "p", wal(1))

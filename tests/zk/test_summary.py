@@ -99,3 +99,14 @@ def test_a_run_that_somebody_writes_while_it_is_being_deleted_stops_no_other(
     monkeypatch.undo()
     batches(zk, at, 1, RUNS_KEPT + 1)
     assert read_run(zk, at, "p", "batch 0") == []
+
+
+def test_an_error_of_any_length_fits_its_znode_in_one_line(zk: KazooClient, at: SourceCluster) -> None:
+    error = "FAILED\n\x1b[2J" + "x" * 3_000_000
+    write_group(zk, at, "p", "run", GroupSummary(group="g", status=Status.FAILED, error=error, slaveError=error))
+    (kept,) = read_run(zk, at, "p", "run")
+    for text in (kept.error, kept.slaveError):
+        assert text
+        assert text.startswith("FAILED")
+        assert text.isprintable()
+        assert len(text) <= summary.MAX_ERROR_CHARS

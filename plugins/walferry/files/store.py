@@ -157,6 +157,10 @@ def file_size(url: str) -> int:
             raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
         except PermissionError as e:
             raise StoreError(f"{url}: {e.strerror}. The user that runs this must be able to read below wal_root") from e
+        except OSError as e:
+            if e.errno != errno.ENAMETOOLONG:
+                raise
+            raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
     return _remote(url, lambda: int(_file_system(url).info(url)["size"]))
 
 

@@ -38,6 +38,8 @@ from walferry.wal.scan import MAX_TAGS, EntryIndex
 
 VISIBILITY, FORMAT, EXPRESSION = 2, 4, 7  # TagType.java
 SORTED_ORDINALS = b"\x01"
+_TRIMMED = "".join(map(chr, range(0x21)))  # what ExpressionParser takes off the ends of a label (String.trim)
+CACHED_BYTES = 8 << 20
 _LENGTHS = struct.Struct(">iii")  # of a cell, its key, its value
 
 ReadLabels = Callable[[], Mapping[int, bytes]]
@@ -75,6 +77,7 @@ class LabelFilter:
         self._read_labels = read_labels
         self._labels: Mapping[int, bytes] = {}
         self._translated: dict[bytes, _Translated] = {}
+        self._cached = 0  # bytes of these
 
     def apply(self, window: Window, kept: Kept, path: str) -> tuple[Window, Kept]:
         """The window as it is to be shipped. Raises LabelsRefused at the first entry that is not to be, naming `path`."""
@@ -114,8 +117,10 @@ class LabelFilter:
             except Untranslatable:
                 self._labels = self._read_labels()  # labels are added, and never go
                 known = in_words(tags, self._labels)
-            if len(self._translated) < 10_000:
+            size = len(tags) + len(known.tags)
+            if len(self._translated) < 10_000 and self._cached + size <= CACHED_BYTES:
                 self._translated[tags] = known
+                self._cached += size
         return known
 
 
@@ -157,13 +162,14 @@ def in_words(tags: bytes, labels: Mapping[int, bytes]) -> _Translated:
         return _Translated(tags, expressions[0][3:] if expressions else None)
     if formats - {SORTED_ORDINALS}:
         raise Untranslatable(f"in a format other than sorted ordinals ({', '.join(f.hex() for f in sorted(formats))})")
-    terms = [b"&".join(_label(ordinal, labels) for ordinal in each) for each in ordinals]
-    expression = b"|".join(b"(%b)" % term for term in terms)
+    words = {ordinal: _label(ordinal, labels) for each in ordinals for ordinal in each}
+    # Before it is built: a few bytes of ordinals may stand for gigabytes of labels.
+    size = sum(len(words[ordinal]) + 1 for each in ordinals for ordinal in each) + 2 * len(ordinals) - 1
+    if sum(map(len, others)) + 3 + size > MAX_TAGS:
+        raise Untranslatable(f"whose expression has {size} bytes, more than a cell's tags can hold")
+    expression = b"|".join(b"(%b)" % b"&".join(words[ordinal] for ordinal in each) for each in ordinals)
     # An expression from elsewhere that lies beside the ordinals does not count here, and would be the first that the slave finds.
-    translated = b"".join(others) + _tag(EXPRESSION, expression)
-    if len(translated) > MAX_TAGS:
-        raise Untranslatable(f"whose expression has {len(expression)} bytes, more than a cell's tags can hold")
-    return _Translated(translated, expression)
+    return _Translated(b"".join(others) + _tag(EXPRESSION, expression), expression)
 
 
 def _label(ordinal: int, labels: Mapping[int, bytes]) -> bytes:
@@ -171,6 +177,8 @@ def _label(ordinal: int, labels: Mapping[int, bytes]) -> bytes:
     name = labels.get(abs(ordinal))
     if name is None:
         raise Untranslatable(f"and the source's label table has none of ordinal {abs(ordinal)}")
+    if name.decode(errors="ignore").strip(_TRIMMED).encode() != name or not name:
+        raise Untranslatable(f"and that of ordinal {abs(ordinal)}, {name[:64]!r}, is another one for the slave's parser")
     quoted = name.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
     return (b'!"%b"' if ordinal < 0 else b'"%b"') % quoted
 

@@ -35,6 +35,7 @@ ENABLED_ADVICE = (
 # Endpoints that put whole entries into the other cluster's sinks, which is what Walferry does.
 INTER_CLUSTER_ENDPOINTS = ("", "org.apache.hadoop.hbase.replication.regionserver.HBaseInterClusterReplicationEndpoint")
 CUSTOM_FILTERS_KEY = "hbase.replication.source.custom.walentryfilters"  # BaseReplicationEndpoint.java
+_HOST = re.compile(r"[^:,\s/?#@\[\]\x00-\x1f]+(?::(\d{1,5}))?")
 _ZNODE_PARENT = re.compile(r"/.*[^/]")
 _CLUSTER_KEY_FORM = "it should be hbase.zookeeper.quorum:hbase.zookeeper.property.clientPort:zookeeper.znode.parent"
 
@@ -60,7 +61,7 @@ def parse_cluster_key(text: str) -> ClusterKey:
     """`quorum:port:parent`, where hosts of the quorum may have a port (ZKConfig.transformClusterKey). Raises ValueError."""
     head, _, parent = text.rpartition(":")
     quorum, _, port = head.rpartition(":")
-    named = [host for host in quorum.split(",") if re.fullmatch(r"[^:,\s]+(:\d{1,5})?", host)]
+    named = [host for host in quorum.split(",") if (match := _HOST.fullmatch(host)) and 0 < int(match[1] or 1) < 65536]
     if not named or len(named) != quorum.count(",") + 1 or not _ZNODE_PARENT.fullmatch(parent):
         raise ValueError(f"cluster key {text!r}: {_CLUSTER_KEY_FORM}")
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
@@ -108,6 +109,8 @@ class PeerListing:
 
 def read_peer(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Peer:
     """One peer. Raises MissingPeer, StorageError, ZNodeValueError."""
+    if peer_id in ("", ".", "..") or "/" in peer_id or not peer_id.isprintable():
+        raise MissingPeer(peer_id, "no peer can have such an id", f"Peers here: {_names(zk, nodes)}")
     config = read(zk, nodes.peer(peer_id))
     state = read(zk, nodes.peer_state(peer_id))
     if config is None or state is None:

@@ -71,6 +71,7 @@ class Connection:
         self._socket: socket.socket | None = None
         self._parser = codec.ResponseParser()
         self._call_id = 0
+        self._interrupted = False
 
     def __enter__(self) -> Connection:
         return self
@@ -117,6 +118,8 @@ class Connection:
         except (ConnectionFailed, RpcTimeout, FatalConnection):
             self.close()
             raise
+        finally:
+            self._interrupted = False
 
     def close(self) -> None:
         """Close the connection if it is open. A later call opens a new one."""
@@ -125,7 +128,11 @@ class Connection:
             self._socket = None
 
     def interrupt(self) -> None:
-        """From another thread: make the call that is waiting fail now with ConnectionFailed."""
+        """From another thread: make the call that is waiting fail now with ConnectionFailed.
+
+        One that is still connecting sends nothing any more, and neither does the next call.
+        """
+        self._interrupted = True
         sock = self._socket
         if sock is not None:
             with contextlib.suppress(OSError):
@@ -137,6 +144,8 @@ class Connection:
         if self._socket is None:
             self._socket = self._connect(deadline, connect_timeout)
             self._parser = codec.ResponseParser()
+        if self._interrupted:
+            raise ConnectionFailed(self.server, "the call was ended before it was sent")
         return self._socket
 
     def _connect(self, deadline: float, connect_timeout: float) -> socket.socket:
@@ -145,7 +154,7 @@ class Connection:
             sock = socket.create_connection(self._address, timeout=seconds)
         except TimeoutError as e:
             raise RpcTimeout(self.server, "connecting", seconds) from e
-        except OSError as e:
+        except (OSError, UnicodeError, OverflowError) as e:  # the latter two of a name or port that cannot be one
             raise ConnectionFailed(self.server, f"connecting: {e}") from e
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -22,8 +22,10 @@ from __future__ import annotations
 import re
 
 from walferry.protos.hbase_pb2 import ExceptionResponse
+from walferry.texts import one_line
 
 MAX_MESSAGE_CHARS = 1000
+MAX_CLASS_NAME_CHARS = 200
 MAX_TRACE_CHARS = 16_000
 MISSING_ADVICE = "Create it there as it is in the source, or leave it out of the peer; until then its WAL group waits"
 
@@ -218,11 +220,11 @@ _TABLE_PATTERNS = (
 def remote_error(server: str, exception: ExceptionResponse) -> RemoteError:
     """The typed error for what `server` (host:port) answered."""
     trace = exception.stack_trace[:MAX_TRACE_CHARS]
-    class_name = exception.exception_class_name or "unnamed exception"
+    class_name = one_line(exception.exception_class_name, MAX_CLASS_NAME_CHARS) or "unnamed exception"
     kind = _BY_CLASS.get(re.split(r"[.$]", class_name)[-1])
     message, do_not_retry = _message(class_name, trace), exception.do_not_retry
     if kind is None and (cause := _CAUSES_THAT_DECIDE.search(trace)):
-        kind, message, do_not_retry = _BY_CLASS[cause[1]], cause[2].strip()[:MAX_MESSAGE_CHARS], True
+        kind, message, do_not_retry = _BY_CLASS[cause[1]], one_line(cause[2].strip(), MAX_MESSAGE_CHARS), True
     if kind is None:
         kind = ServerStopped if _CLIENT_CLOSED.search(message) else RemoteError
     if issubclass(kind, ServerStopped):
@@ -237,7 +239,7 @@ def _message(class_name: str, trace: str) -> str:
     causes = re.findall(r"^Caused by: (.*)$", frames, re.MULTILINE)
     if causes:
         head = f"{head} (caused by {causes[-1]})"
-    return head[:MAX_MESSAGE_CHARS] or "no message"
+    return one_line(head, MAX_MESSAGE_CHARS) or "no message"
 
 
 def _table_in(message: str) -> str | None:

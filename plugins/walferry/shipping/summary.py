@@ -24,12 +24,13 @@ from enum import StrEnum
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
-from walferry.hbase.layout import quoted
-from walferry.source.cluster import SourceCluster
+from walferry.source import SourceCluster
+from walferry.texts import one_line
 from walferry.zk.client import ZNode, children, read, read_all, retried
 
 RUNS_KEPT = 20  # of one peer: the newest
 RUNS_AT_MOST = 200  # of one peer, those among them that have to be kept longer
+MAX_ERROR_CHARS = 4000  # ZooKeeper drops a connection that sends it more than 1 MiB
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +92,9 @@ class GroupSummary:
         return self.status in (Status.FAILED, Status.HELD)
 
     def to_json(self) -> str:
-        """This summary as JSON, read back by `from_json`."""
-        return json.dumps(asdict(self), sort_keys=True)
+        """This summary as JSON, read back by `from_json`; of errors, in which others may have their say, a line each."""
+        errors = {name: one_line(text, MAX_ERROR_CHARS) for name in ("error", "slaveError") if (text := getattr(self, name))}
+        return json.dumps(asdict(self) | errors, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> GroupSummary:

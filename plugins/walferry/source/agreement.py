@@ -23,7 +23,11 @@ from walferry.rpc import master
 from walferry.rpc.errors import RemoteError, RpcError
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, read
-from walferry.zk.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, ZNodeValueError
+from walferry.zk.cluster import master as active_master
+from walferry.zk.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, StorageError, ZNodeValueError
+from walferry.zk.layout import ZNodes
+from walferry.zk.peers import Peer, as_peer, check_shippable, read_peer
+from walferry.zk.values import decode_server_version
 
 CALL_S = 20.0
 TRIES = 3  # a change reaches ZooKeeper a moment before the Master's own memory
@@ -82,7 +86,7 @@ def _difference(zk: KazooClient, nodes: ZNodes, peer_id: str, theirs: Peer | Non
     """What Master and ZooKeeper do not agree on; None if they do."""
     try:
         ours = read_peer(zk, nodes, peer_id)
-    except MissingPeer:
+    except (MissingPeer, StorageError):  # ZooKeeper without any peer may be right: the Master says so
         return None if theirs is None else f"the Master knows it ({theirs.state}), but there is no {nodes.peer(peer_id)}"
     except ZNodeValueError:
         return None

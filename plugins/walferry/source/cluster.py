@@ -57,6 +57,7 @@ _FOLDERS = {
     "quarantine": "the URL of a folder for broken WALs, e.g. 'hdfs://nn:8020/walferry-quarantine'",
 }
 _HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
+_PASSWORD = re.compile(r"^[^/]*//[^/?#]*:[^/?#]*@")
 _ZNODE = re.compile(r"^(/[^/\s\x00]+)+$")
 
 
@@ -165,8 +166,9 @@ class SourceCluster:
 
 
 def _quorum(where: str, host: str | None, port: int | None) -> str:
-    if not host:
-        raise SourceError(f"{where}: host is empty; it must be the ZooKeeper quorum of the source cluster, e.g. 'zk1,zk2,zk3'")
+    if not host or not isinstance(host, str):
+        what = "empty" if not host else repr(host)
+        raise SourceError(f"{where}: host is {what}; it must be the ZooKeeper quorum of the source cluster, e.g. 'zk1,zk2,zk3'")
     members = []
     for member in host.split(","):
         match = _HOST.match(member.strip())
@@ -200,11 +202,16 @@ def _wal_root(where: str, url: Any) -> str:
 
 
 def _folder(where: str, field: str, url: Any) -> str:
-    parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
+    # First of all: what is wrong is repeated below. Also where it cannot be split as a URL.
+    if isinstance(url, str) and _PASSWORD.search(url):
+        raise SourceError(f"{where}: extra's {field} holds a password; credentials belong to the file system's own settings")
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
+        _ = parts.port
+    except ValueError:
+        parts = urlsplit("")
     if not parts.scheme or not parts.path.startswith("/"):
         raise SourceError(f"{where}: extra's {field} is {url!r}; it must be {_FOLDERS[field]}")
-    if parts.password:
-        raise SourceError(f"{where}: extra's {field} holds a password; credentials belong to the file system's own settings")
     return str(url).rstrip("/")
 
 
@@ -294,7 +301,10 @@ def _from_json(text: str, conn_id: str) -> _Fields:
 
 
 def _from_uri(text: str, conn_id: str) -> _Fields:
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError as e:
+        raise SourceError(f"connection {conn_id!r}: not a connection's URI: {e}") from e
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     host = unquote(parts.netloc.rpartition("@")[2]) or None
     extra = _from_json(json.dumps({"extra": query["__extra__"]}), conn_id)[2] if "__extra__" in query else query

@@ -305,10 +305,13 @@ def _windows(
 
 
 def _without_overrun(windows: Iterable[Window], path: str, bounds: _Range) -> Iterator[Window]:
-    """The windows. Raises WalOverrunError instead of an entry that ends within the trailer: no length but a damaged one does."""
+    """The windows. Raises WalOverrunError instead of an entry that ends within the trailer: only a damaged length lets it.
+
+    It may end before the trailer's last byte, a P: that can be the first byte of the next entry, one whose key has 80 bytes.
+    """
     for window in windows:
         trailer = bounds.trailer
-        if trailer is None or not trailer < int(window.next_positions[-1]) < bounds.end:
+        if trailer is None or not trailer < int(window.next_positions[-1]) < bounds.end - 1:
             yield window
             continue
         sound = window.until(trailer)
@@ -392,14 +395,14 @@ def _unfinished(file: RandomAccess, path: str, entry: int, need: int, bounds: _R
     end = bounds.end
     if end < file.size:
         return _overrun(path, entry, end)
-    if bounds.trailer is not None:
-        return WalTornError(path, entry, _beyond(bounds.trailer), end - entry)
     for offset in range(entry, end, WINDOW_BYTES):
         buf = _read(file, path, offset, min(WINDOW_BYTES + torn.OVERLAP, end - offset))
         other = torn.find_entry(buf, MIN_ENTRY_BYTES if offset == entry else 0, keys)
         if other != torn.NONE:
             reason = f"the entry goes on beyond the end of the file, but another one begins at byte {offset + other}"
             return WalCorruptError(path, entry, f"{reason}: the file was not cut off here, this entry is damaged")
+    if bounds.trailer is not None:
+        return WalTornError(path, entry, _beyond(bounds.trailer), end - entry)
     return WalTruncatedError(path, entry, need - entry, end - entry)
 
 

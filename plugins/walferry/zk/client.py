@@ -25,6 +25,7 @@ from kazoo.exceptions import (
     WriterNotClosedException,
 )
 from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialThreadingHandler
+from kazoo.protocol.connection import ConnectionDropped
 from kazoo.protocol.states import WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry, RetryFailedError
 
@@ -45,6 +46,7 @@ UNREACHABLE_S = 5.0  # for how long a server may refuse connections because it i
 CALL_TIMEOUT_S = 30.0
 CLOSE_S = 2.0  # for an ensemble to take note of a session's end
 PIPELINED_READS = 256
+MAX_ANSWER_BYTES = 64 << 20  # a znode has 1 MiB at most by default; a listing of children may be longer (jute.maxbuffer)
 
 # The request may or may not have been carried out, or may be so later, when this session reconnects.
 OUTCOME_UNKNOWN = (ConnectionLoss, OperationTimeoutError, KazooTimeoutError)
@@ -111,22 +113,37 @@ def connect(
 
     Raises ConnectError when no server of it answers within `timeout`, or within UNREACHABLE_S if none can be reached at all.
     """
-    zk = KazooClient(
-        hosts=quorum,
-        timeout=session_timeout,
-        handler=_BoundedHandler(call_timeout, whose),
-        logger=_kazoo_log,
-        connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0),
-        command_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0, deadline=call_timeout),
-    )
+    advice = f"It is the ensemble of {whose.name}: check {whose.check} and that it is up"
+    try:
+        zk = KazooClient(
+            hosts=quorum,
+            timeout=session_timeout,
+            handler=_BoundedHandler(call_timeout, whose),
+            logger=_kazoo_log,
+            connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0),
+            command_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0, deadline=call_timeout),
+        )
+    except ValueError as error:  # of what is no host, or no port
+        raise ConnectError(f"no ZooKeeper server of {quorum} can be reached: {error}. {advice}") from error
+    _bound_answers(zk)
     why = _start(zk, timeout)
     if not zk.connected:
         disconnect(zk)
         what = f"can be reached: {why}" if why else f"answered within {timeout:.3g} s"
-        raise ConnectError(
-            f"no ZooKeeper server of {quorum} {what}. It is the ensemble of {whose.name}: check {whose.check} and that it is up"
-        )
+        raise ConnectError(f"no ZooKeeper server of {quorum} {what}. {advice}")
     return zk
+
+
+def _bound_answers(zk: KazooClient) -> None:
+    """Let the client drop a server that announces a longer answer than any is: kazoo would collect 2 GiB of it."""
+    read = zk._connection._read
+
+    def bounded(length: int, timeout: float) -> Any:
+        if not 0 <= length <= MAX_ANSWER_BYTES:
+            raise ConnectionDropped(f"an answer of {length} bytes, of {MAX_ANSWER_BYTES} at most")
+        return read(length, timeout)
+
+    zk._connection._read = bounded
 
 
 def _start(zk: KazooClient, timeout: float) -> str | None:

@@ -52,3 +52,11 @@ def test_a_url_leads_to_namenodes(environ: Mapping[str, str], url: str, expected
 def test_without_a_configuration_only_a_host_with_a_port_is_one() -> None:
     assert namenodes("hdfs://east/hbase", {}) == []
     assert namenodes("hdfs://nn:8020/hbase", {}) == [("nn", 8020)]
+
+
+def test_entities_are_not_expanded_without_end_nor_read_from_files(tmp_path: Path) -> None:
+    entities = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 10))
+    bomb = f'<!DOCTYPE c [<!ENTITY e0 "{"x" * 1000}">{entities}]><c><property>&e9;</property></c>'
+    (tmp_path / "core-site.xml").write_text(bomb)
+    (tmp_path / "hdfs-site.xml").write_text('<!DOCTYPE c [<!ENTITY f SYSTEM "file:///etc/passwd">]><c><property>&f;</property></c>')
+    assert namenodes("hdfs://ns/hbase", {"HADOOP_CONF_DIR": str(tmp_path)}) == []

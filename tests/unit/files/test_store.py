@@ -79,6 +79,11 @@ def test_a_wal_that_is_nowhere_is_none(store: WalStore) -> None:
     assert store.locate(WAL, [CLAIMER]) is None
 
 
+def test_a_name_that_no_file_can_have_is_nowhere(store: WalStore) -> None:
+    put(store, "oldWALs")
+    assert store.locate(parse_wal_name("a" * 300 + ".5")) is None
+
+
 def test_the_folders_of_dead_servers_are_looked_at_only_when_the_queue_came_from_them(store: WalStore) -> None:
     put(store, f"WALs/{CLAIMER}")
     assert store.locate(WAL) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -18,9 +19,10 @@ from walferry.filters.rules import FilterRules, PeerTables
 from walferry.filters.visibility import LabelFilter, LabelsRefused, LabelsUnknown
 from walferry.filters.window import Kept, filter_window
 from walferry.protos import hbase_pb2 as pb
-from walferry.sinks.hbase.bulk_loads import take_bulk_loads
-from walferry.sinks.hbase.shipment import assemble
-from walferry.source.cluster import VisibilityLabels
+from walferry.rules import FilterRules, PeerTables
+from walferry.shipment import assemble
+from walferry.source import VisibilityLabels
+from walferry.visibility import LabelFilter, LabelsRefused, LabelsUnknown, Untranslatable, in_words
 from walferry.wal.reader import Window
 
 LABELS = {1: b"system", 2: b"secret", 3: b"public", 40_000: 'größe "a\\b"'.encode()}
@@ -180,6 +182,29 @@ def test_labels_that_cannot_be_put_in_words_stop_the_queue(tags, reason):
         applied(window)
     assert e.value.offset == window.positions[1]
     assert "region " + "r" * 32 in str(e.value)
+
+
+def test_an_expression_that_fits_no_cell_is_not_built():
+    tracemalloc.start()
+    with pytest.raises(Untranslatable, match="whose expression has 1000060001 bytes"):
+        in_words(encode_tags([(2, b"\x01" * 20_000)]), {1: b"x" * 50_000})
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+
+
+def test_what_is_kept_of_translations_is_bounded():
+    labels = LabelFilter(VisibilityLabels.STRINGS, lambda: LABELS)
+    tracemalloc.start()
+    for i in range(2_000):
+        labels._translate(encode_tags([(64, i.to_bytes(2) + bytes(20_000)), ordinals(2)]))
+    assert tracemalloc.get_traced_memory()[0] < 20_000_000
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("label", [b"", b" public", b"public\t", b"\xff"])
+def test_a_label_that_the_slave_would_take_for_another_is_not_put_in_words(label):
+    with pytest.raises(Untranslatable, match="is another one for the slave"):
+        in_words(encode_tags([ordinals(1)]), {1: label})
 
 
 def test_labels_that_were_added_since_are_read_again_and_others_not():

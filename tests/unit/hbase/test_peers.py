@@ -29,7 +29,8 @@ def test_cluster_keys_are_read_as_hbase_reads_them(key: str, connect_string: str
 @pytest.mark.parametrize(
     "key",
     ["", "h1", "h1:2181", "h1:2181:hbase", "h1:2181:/", "h1:0:/hbase", "h1:65536:/hbase", "h1:x:/hbase", ",h1:2181:/hbase",
-     "h1,:2181:/hbase", "hbase+zk://h1:2181/hbase", "hbase+rpc://h1:16000", "h1 h2:2181:/hbase"],
+     "h1,:2181:/hbase", "hbase+zk://h1:2181/hbase", "hbase+rpc://h1:16000", "h1 h2:2181:/hbase",
+     "h1:65536,h2:2181:/hbase", "h1:0,h2:2181:/hbase", "h1/x:2181:/hbase", "u@h1:2181:/hbase", "[h1:2181:/hbase"],
 )  # fmt: skip
 def test_what_is_no_cluster_key_is_refused_with_the_form_it_should_have(key: str) -> None:
     with pytest.raises(ValueError, match=f"^cluster key {re.escape(repr(key))}: .*zookeeper.znode.parent$"):

@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -49,6 +50,18 @@ def test_a_call_carries_user_service_codec_and_timeout():
     assert request.connection.service_name == "AdminService"
     assert request.connection.cell_block_codec_class == KEY_VALUE_CODEC_WITH_TAGS
     assert (request.header.method_name, request.header.timeout) == ("RollWALWriter", 7000)
+
+
+@pytest.mark.parametrize("host", ["a..b", "h" * 70, "a\0b"])
+def test_a_server_whose_name_cannot_be_one_is_not_reached(host):
+    with Connection(host, 16020, "AdminService") as connection, pytest.raises(ConnectionFailed, match="connecting"):
+        roll(connection)
+
+
+@pytest.mark.parametrize("port", [1 << 16, 1 << 32])
+def test_a_server_whose_port_cannot_be_one_is_not_reached(port):
+    with Connection("127.0.0.1", port, "AdminService") as connection, pytest.raises(ConnectionFailed, match="connecting"):
+        roll(connection)
 
 
 def test_the_operating_systems_user_is_the_default():
@@ -232,6 +245,27 @@ def test_another_thread_can_end_a_waiting_call():
         with pytest.raises(ConnectionFailed):
             roll(connection, timeout=60)
         timer.join()
+
+
+def test_a_call_that_was_ended_while_it_connected_is_never_sent(monkeypatch):
+    connecting, ended = threading.Event(), threading.Event()
+    create_connection = socket.create_connection
+
+    def slow(*args, **options):
+        connecting.set()
+        assert ended.wait(10)
+        return create_connection(*args, **options)
+
+    monkeypatch.setattr(socket, "create_connection", slow)
+    with FakeServer() as server, connect(server) as connection, ThreadPoolExecutor() as pool:
+        call = pool.submit(roll, connection, timeout=60)
+        assert connecting.wait(10)
+        connection.interrupt()
+        ended.set()
+        with pytest.raises(ConnectionFailed, match="ended before it was sent"):
+            call.result(60)
+        assert server.requests == []
+        roll(connection)
 
 
 def test_rolling_asks_the_region_server_named():

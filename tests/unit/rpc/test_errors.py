@@ -123,6 +123,14 @@ def test_what_a_server_says_is_cut():
     assert len(found.stack_trace) == errors.MAX_TRACE_CHARS
 
 
+def test_what_a_server_says_is_one_short_line_whatever_it_sends():
+    found = error("a\nFAILED\x1b[2J" + "x" * 1_000_000, "boom" + FRAMES + "\nCaused by: a\rFAILED\u2028FAILED\x1b[2J")
+    assert str(found).isprintable()
+    assert len(str(found)) < 2 * errors.MAX_MESSAGE_CHARS
+    failed = error("a.TableNotFoundException", "Table 'a\x1b[2Jb' was not found")
+    assert str(failed).isprintable()
+
+
 def test_a_cluster_that_wants_kerberos_is_told_apart():
     found = error("org.apache.hadoop.hbase.security.AccessDeniedException", "Authentication is required", do_not_retry=True)
     assert "KERBEROS authentication is not supported yet" in str(found)

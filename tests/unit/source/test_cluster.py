@@ -55,6 +55,9 @@ def test_cells_with_labels_are_refused_unless_it_says_otherwise(policy):
         ("zk1", 2181, {}, "wal_root"),
         ("zk1", 2181, {"wal_root": "/hbase"}, "wal_root is '/hbase'"),
         ("zk1", 2181, {"wal_root": "hdfs://user:pass@nn/hbase"}, "wal_root holds a password"),
+        ("zk1", 2181, {"wal_root": "hdfs://nn:99999/hbase"}, "wal_root is 'hdfs://nn:99999/hbase'; it must be"),
+        ("zk1", 2181, {"wal_root": "hdfs://[nn/hbase"}, "wal_root is 'hdfs://[nn/hbase'; it must be"),
+        (5, 2181, EXTRA, "host is 5"),
         ("zk1", 2181, {**EXTRA, "znode_parent": "hbase"}, "znode_parent is 'hbase'"),
         ("zk1", 2181, {**EXTRA, "walferry_root": "/"}, "walferry_root is '/'"),
         ("zk1", 2181, {**EXTRA, "user": ""}, "user is ''"),
@@ -72,6 +75,20 @@ def test_an_error_names_the_connection_and_the_field(host, port, extra, field):
     with pytest.raises(SourceError, match="connection 'prod'") as e:
         SourceCluster.from_connection(host, port, extra, "prod")
     assert field in str(e.value)
+
+
+@pytest.mark.parametrize("url", ["hdfs://u:hunter2@nn", "s3://u:hunter2@b", "hdfs://u:hunter2@nn:99999/h", "hdfs://u:hunter2@[nn/h"])
+@pytest.mark.parametrize("field", ["wal_root", "quarantine", "root_dir"])
+def test_a_password_in_a_url_is_not_repeated_whatever_else_is_wrong_with_it(field, url):
+    with pytest.raises(SourceError, match=field) as e:
+        SourceCluster.from_connection("zk1", None, {**EXTRA, field: url}, "prod")
+    assert "hunter2" not in str(e.value)
+
+
+def test_a_uri_that_cannot_be_split_is_refused_without_repeating_it():
+    with pytest.raises(SourceError, match="connection 'prod'") as e:
+        SourceCluster.from_text("generic://u:hunter2@[zk1?wal_root=file:///h", "prod")
+    assert "hunter2" not in str(e.value)
 
 
 def test_a_key_provider_and_its_names_survive_the_way_to_a_spark_job():

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from tests.unit.wal.compressing import GZ, LZ4, NONE, SNAPPY, ZSTD, Encoder, compress
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry, encode_header, encode_varint, entry
+from tests.unit.wal.encoder import PUT, TRAILER, Cell, Entry, encode_entry, encode_header, encode_varint, entry
 from tests.unit.wal.fuzzing import KEYS
 from tests.unit.wal.memory_file import MemoryFile
 from tests.unit.wal.sealed import encode_sealed
-from walferry.wal.errors import WalCorruptError, WalError, WalPositionError, WalTruncatedError
+from walferry.wal.errors import WalCorruptError, WalError, WalPositionError, WalTornError, WalTruncatedError
 from walferry.wal.reader import read_windows
 from walferry.wal.torn import NONE as NOWHERE
 from walferry.wal.torn import Keys, find_entry
@@ -53,6 +53,24 @@ def test_no_flipped_bit_makes_a_file_end_early_without_an_error(kind: str) -> No
         except WalError:
             continue
         assert found >= COUNT - 1, at
+
+
+@pytest.mark.parametrize("kind", ["plain", "encrypted", "dictionaries", "NONE", "GZ", "SNAPPY", "LZ4", "ZSTD"])
+def test_no_flipped_bit_makes_an_entry_of_a_closed_file_look_cut_off_while_others_follow(kind: str) -> None:
+    sound = written(kind) + TRAILER
+    flips = random.Random(kind)
+    for _ in range(3 * FLIPS):
+        data = bytearray(sound)
+        at = flips.randrange(100, len(data) - len(TRAILER))
+        data[at] ^= 1 << flips.randrange(8)
+        found = 0
+        try:
+            for window in read_windows(MemoryFile(bytes(data)), "wal", 0, partial_tail="error", unwrap_key=KEYS):
+                found += len(window.index)
+        except WalTornError:
+            assert found >= COUNT - 1, at
+        except WalError:
+            continue
 
 
 def test_the_error_names_the_damaged_entry_and_the_one_that_shows_it() -> None:

@@ -163,6 +163,8 @@ class Shipper:
         self._current, self.calling = self._connection(server), server
         connecting = max(left, LAST_CONNECT_S)
         try:
+            if self._stop.is_set():  # since then `interrupt` may have found no call to end
+                raise ShippingStopped(f"told to stop before a shipment to {self._slave} was sent")
             self._current.call(
                 METHOD, shipment.entries, ReplicateWALEntryResponse, shipment.cells, timeout=timeout, connect_timeout=connecting
             )

@@ -297,6 +297,22 @@ def test_nothing_is_sent_once_told_to_stop():
         assert server.requests == []
 
 
+def test_nothing_is_sent_if_told_to_stop_while_a_server_is_chosen():
+    """Then there is no call yet that could be ended."""
+    stop = threading.Event()
+    with FakeServer() as server:
+
+        def list_servers():
+            stop.set()
+            ship.interrupt()
+            return [name(server)]
+
+        ship = shipper(time=Time(), list_servers=list_servers, stop=stop)
+        with pytest.raises(ShippingStopped):
+            ship.ship(Shipment(), deadline=2000)
+        assert server.requests == []
+
+
 def test_connections_to_servers_that_left_the_subset_are_closed():
     with FakeServer() as first, FakeServer() as second:
         live = [name(first)]
