@@ -47,19 +47,18 @@ def _problem(host: str, port: int, connect_s: float) -> str | None:
         addresses = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as e:  # a name that cannot be one in DNS is a UnicodeError
         return f"the name {host} does not resolve ({e.strerror if isinstance(e, OSError) else e})"
-    give_up = time.monotonic() + connect_s
     problem = ""
     for family, kind, protocol, _, address in addresses:
-        with socket.socket(family, kind, protocol) as sock:
-            sock.settimeout(max(0.001, give_up - time.monotonic()))
-            try:
+        try:
+            with socket.socket(family, kind, protocol) as sock:
+                sock.settimeout(connect_s / len(addresses))  # a silent address must leave time for the others
                 sock.connect(address)
-            except ConnectionRefusedError:
-                problem = f"nothing listens on {host}:{port} (connection refused)"
-            except TimeoutError:
-                problem = f"{host}:{port} did not take a connection within {connect_s:g} s"
-            except OSError as e:
-                problem = f"{host}:{port} cannot be reached ({e.strerror or e})"
-            else:
-                return None
+        except ConnectionRefusedError:
+            problem = f"nothing listens on {host}:{port} (connection refused)"
+        except TimeoutError:
+            problem = f"{host}:{port} did not take a connection within {connect_s:g} s"
+        except OSError as e:
+            problem = f"{host}:{port} cannot be reached ({e.strerror or e})"
+        else:
+            return None
     return problem
