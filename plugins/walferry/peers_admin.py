@@ -46,7 +46,7 @@ VERIFY_S = 30.0
 POLL_S = 0.5
 CLOSING_S = 5.0  # WALs are closed a moment after they are rolled
 _PEER_ID = re.compile(r"[^-/\s]+")
-_NAMESPACE = re.compile(r"[A-Za-z0-9_]+")
+_NAMESPACE = re.compile(r"\w+")
 _log = logging.getLogger(__name__)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from walferry.agreement import check_agreement, disagreements
+from walferry.agreement import disagreements
 from walferry.airflow import batch, choices, recovery_report
 from walferry.airflow.recovery_input import InputError, pick_queues, pick_server
 from walferry.plan import GroupPlan, PeerPlan, plan_peer, sweep
@@ -152,11 +152,14 @@ def preview(source: SourceCluster, selected: Selected, delete_orphan: bool) -> l
 
 def deal_with_orphans(source: SourceCluster, orphans: Iterable[Queue], delete: bool, run_id: str) -> list[str]:
     """Delete queues of peers that are gone, or only tell of them; a line each. Raises PeerError if a peer is back, ZkError."""
-    lines = []
+    lines, orphans = [], list(orphans)
+    if delete:
+        with connected(source.quorum) as zk:
+            for problem in disagreements(zk, source, {queue["peer"] for queue in orphans}).values():
+                raise problem
     for queue, groups in _files(source, orphans):
         if delete:
             with connected(source.quorum) as zk:
-                check_agreement(zk, source, queue["peer"])
                 for lies in recovered_queues(zk, source.nodes, queue["peer"]):  # it may have been moved since it was chosen
                     if _is_one_of(lies, [queue]):
                         delete_queue(zk, source, lies.ref, f"run {run_id} on {socket.gethostname()}")
