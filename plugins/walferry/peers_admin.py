@@ -37,7 +37,17 @@ from walferry.zk.cluster import master as active_master
 from walferry.zk.errors import MissingPeer, StorageError, UnmanagedPeer, ZkError
 from walferry.zk.layout import ZNodes
 from walferry.zk.lease import settling_s
-from walferry.zk.peers import DISABLED, ENABLED, MANAGED_KEY, Peer, check_shippable, parse_cluster_key, read_peer
+from walferry.zk.peers import (
+    DISABLED,
+    ENABLED,
+    MANAGED_KEY,
+    Peer,
+    as_peer,
+    check_shippable,
+    parse_cluster_key,
+    read_peer,
+    slave_of,
+)
 from walferry.zk.queues import Queue, groups, queue_paths, read_queues
 
 OWN_KEYS = "walferry."
@@ -80,12 +90,17 @@ class PeerAdmin:
         wanted = _configuration(peer_id, cluster_key, namespaces, table_cfs or {})
         found = self._find(peer_id)
         if found is None:
-            self._check_ends(cluster_key, namespaces, table_cfs or {}, allow_missing)
+            self._check_ends(peer_id, cluster_key, namespaces, table_cfs or {}, allow_missing)
             return self._add_managed(peer_id, wanted)
         if not found.managed or found.cluster_key != cluster_key:
             raise Refused(
                 f"peer {peer_id} exists already ({'managed' if found.managed else 'not managed'}, to {found.cluster_key}). "
                 "Choose another id, or take it over if it is yours to"
+            )
+        if _edits(found) != _edits(as_peer(peer_id, wanted, DISABLED, "")):
+            raise Refused(
+                f"peer {peer_id} exists already, for other tables or namespaces (`peers show {peer_id}` lists them). Choose "
+                "another id, or remove that peer first"
             )
         return self._checked(peer_id)
 
@@ -185,13 +200,18 @@ class PeerAdmin:
                 raise
 
     def _check_ends(
-        self, cluster_key: str, namespaces: Sequence[str], table_cfs: Mapping[str, Sequence[str]], allow_missing: bool
+        self,
+        peer_id: str,
+        cluster_key: str,
+        namespaces: Sequence[str],
+        table_cfs: Mapping[str, Sequence[str]],
+        allow_missing: bool,
     ) -> None:
         """Raises Refused if the slave does not answer, or edits would not arrive there as a table or family is missing."""
         key = parse_cluster_key(cluster_key)
         nodes = ZNodes(key.znode_parent)
         try:
-            with connected(key.connect_string) as zk:
+            with connected(key.connect_string, whose=slave_of(peer_id, key)) as zk:
                 cluster_id(zk, nodes)
                 if not namespaces and not table_cfs:
                     return
@@ -358,6 +378,15 @@ def _shipped(peer: Peer) -> Peer:
     """What decides which edits go where."""
     kept = {key: value for key, value in peer.config.items() if not key.startswith(OWN_KEYS)}
     return replace(peer, id="", state="", config=kept)
+
+
+def _edits(peer: Peer) -> tuple[object, ...]:
+    """Which edits the peer brings; the order of a table's families does not matter."""
+    table_cfs, exclude_table_cfs = (
+        {table: frozenset(families) for table, families in (tables or {}).items()}
+        for tables in (peer.table_cfs, peer.exclude_table_cfs)
+    )
+    return peer.replicate_all, peer.namespaces, table_cfs, peer.exclude_namespaces, exclude_table_cfs
 
 
 def _unshipped(plan: PeerPlan) -> dict[str, str]:

@@ -17,11 +17,11 @@ from walferry.sinks.answers import Answers
 from walferry.sinks.manager import SinkManager
 from walferry.sinks.replicate import Shipper, SlaveUnreachable
 from walferry.wal.names import ServerName
-from walferry.zk.client import CONNECT_TIMEOUT_S, Whose, connect, disconnect
+from walferry.zk.client import CONNECT_TIMEOUT_S, connect, disconnect
 from walferry.zk.cluster import cluster_id, live_servers
 from walferry.zk.errors import ConnectError
 from walferry.zk.layout import ZNodes
-from walferry.zk.peers import Peer
+from walferry.zk.peers import Peer, slave_of
 
 CONNECT_SLEEP_S = 2.0
 FIRST_CONNECT_S = 5.0  # the next tries take longer: what is down is said soon, and a slow ensemble is reached all the same
@@ -43,8 +43,7 @@ class Slave:
     ) -> None:  # fmt: skip
         key = peer.slave
         self._key = key
-        where = f"the cluster key of peer {peer.id}, {key},"
-        self._whose = Whose(f"the slave of peer {peer.id}", where, where.rstrip(","))
+        self._whose = slave_of(peer.id, key)
         self._nodes = ZNodes(key.znode_parent)
         self._deadline = deadline
         self._user = user
