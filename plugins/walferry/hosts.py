@@ -20,7 +20,7 @@ MAX_SERVERS = 64  # each takes a thread; no ensemble and no cluster's NameNodes 
 def unreachable(servers: Collection[tuple[str, int]], connect_s: float = CONNECT_S) -> str | None:
     """Why none of the servers (host, port) can be connected to, in words; None if one of them can, or if there are none.
 
-    All are tried at the same time, and given up after RESOLVE_S and `connect_s` seconds. More than MAX_SERVERS are not tried: None.
+    All are tried at the same time, and given up after RESOLVE_S and `connect_s` seconds. More than MAX_SERVERS are not tried.
     """
     if len(servers) > MAX_SERVERS:
         return None
