@@ -8,7 +8,7 @@ Imports go one way, from the top of this picture to its bottom:
     queues                               replication queues in ZooKeeper: reading, leases, dead servers, claims
     source  files  filters  sinks        where edits come from, which of them a peer gets, and where they go
     wal  hbase  rpc  crypto              HBase's formats: files, znodes, calls, keys
-    kernels  protos  names  hosts  zk    what all of these stand on; nothing here knows replication
+    kernels  protos  names  hosts  texts  zk    what all of these stand on; nothing here knows replication
 
 Each package says in its own `__init__` what lives there. `tests/unit/test_layers.py` holds the code to this picture.
 """

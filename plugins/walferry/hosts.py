@@ -20,9 +20,7 @@ MAX_SERVERS = 64  # each takes a thread; no ensemble and no cluster's NameNodes 
 def unreachable(servers: Collection[tuple[str, int]], connect_s: float = CONNECT_S) -> str | None:
     """Why none of the servers (host, port) can be connected to, in words; None if one of them can, or if there are none.
 
-    Nothing is known, so None, of more than MAX_SERVERS.
-
-    All are tried at the same time, and given up after RESOLVE_S and `connect_s` seconds.
+    All are tried at the same time, and given up after RESOLVE_S and `connect_s` seconds. More than MAX_SERVERS are not tried.
     """
     if len(servers) > MAX_SERVERS:
         return None
@@ -52,19 +50,18 @@ def _problem(host: str, port: int, connect_s: float) -> str | None:
         addresses = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as e:  # a name that cannot be one in DNS is a UnicodeError
         return f"the name {host} does not resolve ({e.strerror if isinstance(e, OSError) else e})"
-    give_up = time.monotonic() + connect_s
     problem = ""
     for family, kind, protocol, _, address in addresses:
-        with socket.socket(family, kind, protocol) as sock:
-            sock.settimeout(max(0.001, give_up - time.monotonic()))
-            try:
+        try:
+            with socket.socket(family, kind, protocol) as sock:
+                sock.settimeout(connect_s / len(addresses))  # a silent address must leave time for the others
                 sock.connect(address)
-            except ConnectionRefusedError:
-                problem = f"nothing listens on {host}:{port} (connection refused)"
-            except TimeoutError:
-                problem = f"{host}:{port} did not take a connection within {connect_s:g} s"
-            except (OSError, OverflowError) as e:
-                problem = f"{host}:{port} cannot be reached ({getattr(e, 'strerror', None) or e})"
-            else:
-                return None
+        except ConnectionRefusedError:
+            problem = f"nothing listens on {host}:{port} (connection refused)"
+        except TimeoutError:
+            problem = f"{host}:{port} did not take a connection within {connect_s:g} s"
+        except (OSError, OverflowError) as e:
+            problem = f"{host}:{port} cannot be reached ({getattr(e, 'strerror', None) or e})"
+        else:
+            return None
     return problem

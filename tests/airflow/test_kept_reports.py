@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.airflow.reports.kept import added
+from walferry.airflow.reports.batch import TOTALS, TOTALS_OF_QUEUES, as_dict
+from walferry.airflow.reports.kept import MAX_KEPT, NOT_ADDED, added, as_lines, with_earlier
 from walferry.shipping.summary import GroupSummary, Status
 
 from .conftest import Run
@@ -99,3 +101,38 @@ def test_counts_are_added_and_how_things_stand_now_is_not() -> None:
     assert added(now, [earlier]) == {
         "shippedOps": 7, "sizeOfLogQueue": 1, "filteredByReason": {"cycle": 1, "scope": 2}, "ageOfLastShippedOp": 5000
     }  # fmt: skip
+
+
+class Store(dict[str, Any]):
+    """Airflow's task state store, of one task instance."""
+
+    def set(self, key: str, value: Any, *, retention: Any) -> None:
+        self[key] = json.loads(json.dumps(value))
+
+
+def reported(store: Store, attempt: int, peer: str = "p", **summary: Any) -> dict[str, Any]:
+    done = GroupSummary(group="g1", server="s1", status=Status.DONE, shippedOps=1, **summary)
+    context: Any = {"task_state_store": store}
+    return with_earlier(context, f"run.{attempt}", as_dict(peer, None, [], [done]))
+
+
+def test_no_age_and_no_time_of_an_earlier_attempt_is_added() -> None:
+    """Every figure that a report has, not only those that somebody thought of."""
+    store = Store()
+    reported(store, 1, replicationLag=60_000, timestampOfNextToReplicate=1_700_000_000_000, ageOfLastShippedOp=7)
+    now = {"replicationLag": 5_000, "timestampOfNextToReplicate": 1_700_000_055_000, "ageOfLastShippedOp": 8}
+    assert reported(store, 2, **now)["totals"] | now == reported(store, 2, **now)["totals"]
+    caught_up = reported(store, 3, replicationLag=0)["totals"]
+    assert (caught_up["replicationLag"], caught_up["timestampOfNextToReplicate"]) == (0, None)
+    known = {*TOTALS, *TOTALS_OF_QUEUES, "logEditsFiltered", "filteredByReason"}
+    assert set(caught_up) - known <= set(NOT_ADDED)
+
+
+def test_the_totals_are_those_of_all_attempts_however_many_there_were() -> None:
+    store = Store()
+    for attempt in range(1, 3 * MAX_KEPT):
+        report = reported(store, attempt)
+        assert report["totals"]["shippedOps"] == attempt
+    assert len([entry for entry in report["earlier"] if "groups" in entry]) == MAX_KEPT
+    assert as_lines(report)[0].startswith("Attempt run.1 of this run has reported of peer p: completedLogs 0, shippedOps 1,")
+    assert reported(store, 100, "another")["totals"]["shippedOps"] == 1

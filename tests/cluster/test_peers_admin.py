@@ -139,15 +139,32 @@ def test_what_is_not_there_is_refused_side_by_side_and_added_only_if_that_is_sai
 
 def test_a_slave_that_is_not_there_is_told_of_in_seconds(admin, peer_id):
     began = time.monotonic()
-    with pytest.raises(Refused, match=r"the name no-such-host\.invalid does not resolve .*--allow-missing"):
+    with pytest.raises(Refused, match=r"the name no-such-host\.invalid does not resolve .*--allow-missing") as refused:
         admin.create(peer_id(), "no-such-host.invalid:2181:/hbase")
     assert time.monotonic() - began < 20
+    assert "the slave of peer" in str(refused.value)
+    assert "source" not in str(refused.value)
+
+
+def test_a_slave_under_another_znode_is_told_of_by_its_cluster_key(clusters, admin, peer_id):
+    name, key = peer_id(), clusters.key + "-none"
+    with pytest.raises(Refused, match=rf"no HBase cluster has started .* Check the cluster key of peer {name}, {key}\."):
+        admin.create(name, key)
 
 
 def test_creating_a_peer_again_changes_nothing(clusters, admin, peer_id):
     name = peer_id()
     first = admin.create(name, clusters.key)
     assert admin.create(name, clusters.key) == first
+
+
+def test_creating_a_peer_again_for_other_tables_is_refused(clusters, admin, peer_id, unique):
+    name, table = peer_id(), clusters.table(unique("t"))
+    first = admin.create(name, clusters.key, table_cfs={table: ["f"]})
+    assert admin.create(name, clusters.key, table_cfs={table: ["f"]}) == first
+    for other in ({}, {"table_cfs": {table: []}}, {"namespaces": ["default"]}):
+        with pytest.raises(Refused, match=f"peer {name} exists already, for other tables or namespaces"):
+            admin.create(name, clusters.key, **other)
 
 
 def test_an_id_that_somebody_elses_peer_has_is_refused(clusters, admin, peer_id):

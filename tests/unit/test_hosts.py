@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import time
@@ -56,20 +57,62 @@ def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.M
     never.set()
 
 
-def test_a_server_that_takes_no_connection_is_given_up() -> None:
+@pytest.fixture
+def silent() -> Iterator[tuple[str, int]]:
+    """A server that takes no connection."""
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
-        port = full.getsockname()[1]
         waiting = [socket.socket() for _ in range(4)]
         for each in waiting:
             each.setblocking(False)
-            each.connect_ex(("127.0.0.1", port))
-        try:
-            assert unreachable([("127.0.0.1", port)], 0.3) == f"127.0.0.1:{port} did not take a connection within 0.3 s"
-        finally:
-            for each in waiting:
-                each.close()
+            each.connect_ex(full.getsockname())
+        yield full.getsockname()
+        for each in waiting:
+            each.close()
+
+
+def test_a_server_that_takes_no_connection_is_given_up(silent) -> None:
+    assert unreachable([silent], 0.3) == f"127.0.0.1:{silent[1]} did not take a connection within 0.3 s"
+
+
+def _addresses(monkeypatch: pytest.MonkeyPatch, *addresses: tuple[socket.AddressFamily, tuple[str, int]]) -> None:
+    found = [(family, socket.SOCK_STREAM, 6, "", address) for family, address in addresses]
+    monkeypatch.setattr(hosts.socket, "getaddrinfo", lambda *_, **__: found)
+
+
+def test_of_a_host_with_several_addresses_one_that_is_silent_leaves_time_for_the_next(
+    monkeypatch: pytest.MonkeyPatch, silent, listening
+) -> None:
+    connect = socket.socket.connect
+
+    def slow(self: socket.socket, address: tuple[str, int]) -> None:
+        if address != silent:
+            time.sleep(0.1)  # as far away as another continent
+            if (self.gettimeout() or 0) < 0.1:
+                raise TimeoutError
+        connect(self, address)
+
+    monkeypatch.setattr(hosts.socket.socket, "connect", slow)
+    _addresses(monkeypatch, (socket.AF_INET, silent), (socket.AF_INET, ("127.0.0.1", listening[1])))
+    assert unreachable([("host", 1)], 1.0) is None
+
+
+def test_an_address_of_a_family_that_this_machine_lacks_is_passed_over(monkeypatch: pytest.MonkeyPatch, listening) -> None:
+    """As of IPv6, if the kernel was started without it."""
+    lacking = socket.AddressFamily.AF_INET6
+
+    class Socket(socket.socket):
+        def __init__(self, family: int = -1, *rest: int) -> None:
+            if family == lacking:
+                raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+            super().__init__(family, *rest)
+
+    monkeypatch.setattr(hosts.socket, "socket", Socket)
+    _addresses(monkeypatch, (lacking, ("::1", 1)), (socket.AF_INET, ("127.0.0.1", listening[1])))
+    assert unreachable([("host", 1)], 1.0) is None
+    _addresses(monkeypatch, (lacking, ("::1", 1)))
+    assert unreachable([("host", 1)], 1.0) == "host:1 cannot be reached (Address family not supported by protocol)"
 
 
 def test_of_very_many_servers_nothing_is_said_and_no_thread_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:

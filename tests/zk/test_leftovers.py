@@ -73,6 +73,27 @@ def test_so_many_leases_go_at_once_and_no_more(
     assert leases(hbase) == []
 
 
+def test_leases_of_live_servers_groups_are_not_looked_for_in_the_queues(
+    new_client: NewClient, hbase: HBaseZNodes, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nearly all leases are of such groups, and each peer's sweep would list the queues of all servers."""
+    servers = [f"rs-{number}.example.org,16020,1700000000009" for number in range(30)]
+    zk = new_client()
+    for server in servers:
+        hbase.start_server(server)
+        hbase.add_wal(server, "p", wal(1, server))
+        acquire(zk, hbase.nodes, "p", wal(1, server).rpartition(".")[0], "run", hbase.root).release()
+    asked: list[str] = []
+    ask = zk.get_children
+    monkeypatch.setattr(zk, "get_children", lambda path, **options: asked.append(path) or ask(path, **options))
+    assert sweep_peer(zk, at, "p") == 0
+    assert len(asked) <= 3, asked
+    hbase.stop_server(servers[7])
+    hbase.zk.delete(hbase.nodes.queue_server(servers[7]), recursive=True)
+    assert sweep_peer(zk, at, "p") == 1
+    assert len(leases(hbase)) == 29
+
+
 @pytest.mark.timeout(300)
 def test_a_drain_that_was_killed_at_any_write_leaves_nothing_after_the_next_plan(
     new_client: NewClient, at: SourceCluster

@@ -27,7 +27,17 @@ from walferry.files.store import WalStore
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.peers import DISABLED, ENABLED, MANAGED_KEY, Peer, check_shippable, parse_cluster_key, read_peer
+from walferry.hbase.peers import (
+    DISABLED,
+    ENABLED,
+    MANAGED_KEY,
+    Peer,
+    as_peer,
+    check_shippable,
+    parse_cluster_key,
+    read_peer,
+    slave_of,
+)
 from walferry.protos import hbase_pb2 as pb
 from walferry.queues.lease import settling_s
 from walferry.queues.reading import Queue, groups, queue_paths, read_queues
@@ -46,7 +56,7 @@ VERIFY_S = 30.0
 POLL_S = 0.5
 CLOSING_S = 5.0  # WALs are closed a moment after they are rolled
 _PEER_ID = re.compile(r"[^-/\s]+")
-_NAMESPACE = re.compile(r"[A-Za-z0-9_]+")
+_NAMESPACE = re.compile(r"\w+")
 _log = logging.getLogger(__name__)
 
 
@@ -80,12 +90,17 @@ class PeerAdmin:
         wanted = _configuration(peer_id, cluster_key, namespaces, table_cfs or {})
         found = self._find(peer_id)
         if found is None:
-            self._check_ends(cluster_key, namespaces, table_cfs or {}, allow_missing)
+            self._check_ends(peer_id, cluster_key, namespaces, table_cfs or {}, allow_missing)
             return self._add_managed(peer_id, wanted)
         if not found.managed or found.cluster_key != cluster_key:
             raise Refused(
                 f"peer {peer_id} exists already ({'managed' if found.managed else 'not managed'}, to {found.cluster_key}). "
                 "Choose another id, or take it over if it is yours to"
+            )
+        if _edits(found) != _edits(as_peer(peer_id, wanted, DISABLED, "")):
+            raise Refused(
+                f"peer {peer_id} exists already, for other tables or namespaces (`peers show {peer_id}` lists them). Choose "
+                "another id, or remove that peer first"
             )
         return self._checked(peer_id)
 
@@ -185,13 +200,18 @@ class PeerAdmin:
                 raise
 
     def _check_ends(
-        self, cluster_key: str, namespaces: Sequence[str], table_cfs: Mapping[str, Sequence[str]], allow_missing: bool
+        self,
+        peer_id: str,
+        cluster_key: str,
+        namespaces: Sequence[str],
+        table_cfs: Mapping[str, Sequence[str]],
+        allow_missing: bool,
     ) -> None:
         """Raises Refused if the slave does not answer, or edits would not arrive there as a table or family is missing."""
         key = parse_cluster_key(cluster_key)
         nodes = ZNodes(key.znode_parent)
         try:
-            with connected(key.connect_string) as zk:
+            with connected(key.connect_string, whose=slave_of(peer_id, key)) as zk:
                 cluster_id(zk, nodes)
                 if not namespaces and not table_cfs:
                     return
@@ -358,6 +378,15 @@ def _shipped(peer: Peer) -> Peer:
     """What decides which edits go where."""
     kept = {key: value for key, value in peer.config.items() if not key.startswith(OWN_KEYS)}
     return replace(peer, id="", state="", config=kept)
+
+
+def _edits(peer: Peer) -> tuple[object, ...]:
+    """Which edits the peer brings; the order of a table's families does not matter."""
+    table_cfs, exclude_table_cfs = (
+        {table: frozenset(families) for table, families in (tables or {}).items()}
+        for tables in (peer.table_cfs, peer.exclude_table_cfs)
+    )
+    return peer.replicate_all, peer.namespaces, table_cfs, peer.exclude_namespaces, exclude_table_cfs
 
 
 def _unshipped(plan: PeerPlan) -> dict[str, str]:

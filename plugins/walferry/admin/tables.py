@@ -20,7 +20,7 @@ from walferry.rpc import master
 from walferry.rpc.connection import Connection
 
 FORMS = "[namespace:]table[=family,family], table:family,family, or what HBase's shell takes"
-_TABLE = re.compile(r"(?:(?P<namespace>[A-Za-z0-9_]+):)?(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)")
+_TABLE = re.compile(r"(?:(?P<namespace>\w+):)?(?P<name>\w[\w.-]*)")  # letters and digits of any language, as in HBase
 _FAMILY = re.compile(r"""[^\s:/,;=\[\]{}"']+""")
 _HASH_ENTRY = re.compile(r"""\s*,?\s*(["'])(?P<table>[^"']+)\1\s*=>\s*\[(?P<families>[^\[\]]*)\]\s*""")
 

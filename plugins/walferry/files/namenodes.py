@@ -14,7 +14,8 @@ _FILES = ("core-site.xml", "hdfs-site.xml")
 def namenodes(url: str, environ: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:
     """Host and port of each NameNode behind an hdfs:// or viewfs:// URL; empty if that cannot be told."""
     parts = urlsplit(url)
-    name = parts.hostname or ""
+    # As it was written: `hostname` has it in lower case, and the keys of name services and mount tables have not.
+    name = parts.netloc.rpartition("@")[2] if parts.port is None else parts.hostname or ""
     if parts.scheme == "viewfs":
         links = f"fs.viewfs.mounttable.{name}.link"
         targets = [value for key, value in _settings(environ).items() if key.startswith(links)]

@@ -181,10 +181,12 @@ class WalStore:
     def __init__(self, wal_root: str, *, look_only: bool = False) -> None:
         self.root = wal_root.rstrip("/")
         self.look_only = look_only
+        self._is_a_root = False
 
     def check_root(self) -> None:
         """Raises WrongRoot if the root has no folder of WALs, as each cluster's has; StoreError if that cannot be told."""
-        if any(_exists(f"{self.root}/{folder}") for folder in (WALS, OLD_WALS)):
+        self._is_a_root = self._is_a_root or any(_exists(f"{self.root}/{folder}") for folder in (WALS, OLD_WALS))
+        if self._is_a_root:  # that is not asked again for each WAL that is missing
             return
         what = f"the folder has neither {WALS} nor {OLD_WALS} in it" if _exists(self.root) else "there is no such folder"
         raise WrongRoot(

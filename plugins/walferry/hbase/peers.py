@@ -11,7 +11,7 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import decode_peer, decode_state
 from walferry.names import parse_queue_id
 from walferry.protos import hbase_pb2 as pb
-from walferry.zk.client import children, read
+from walferry.zk.client import Whose, children, read
 from walferry.zk.errors import (
     CustomEndpointPeer,
     CustomFilterPeer,
@@ -97,6 +97,12 @@ class Peer:
             return parse_cluster_key(self.cluster_key)
         except ValueError as error:
             raise PeerError(self.id, str(error), "Correct the peer's cluster key") from error
+
+
+def slave_of(peer_id: str, key: ClusterKey) -> Whose:
+    """How messages call the ensemble that a peer's cluster key leads to."""
+    where = f"the cluster key of peer {peer_id}, {key}"
+    return Whose(f"the slave of peer {peer_id}", f"{where},", where)
 
 
 @dataclass(frozen=True)

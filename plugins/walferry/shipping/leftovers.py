@@ -16,8 +16,9 @@ from urllib.parse import unquote
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
+from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import OwnZNodes, ZNodes, quoted
-from walferry.names import parse_wal_name
+from walferry.names import ServerName, parse_wal_name
 from walferry.queues.dead_servers import WALFERRY_SERVER
 from walferry.queues.reading import looked_for, queue_paths
 from walferry.shipping.summary import delete_old_runs
@@ -30,13 +31,15 @@ AT_ONCE = 200  # deletions a call
 def sweep_peer(zk: KazooClient, source: SourceCluster, peer_id: str) -> int:
     """Take away the peer's leases of groups that are queued nowhere, and Walferry's pseudo server if it is empty.
 
-    Returns how many leases these were. Raises QueuesMoving, StorageError, ConnectError.
+    Returns how many leases these were. Raises QueuesMoving, ClusterError, ConnectError.
     """
     nodes = source.nodes
     if children(zk, nodes.queue_server(WALFERRY_SERVER)) == []:
         _deleted(zk, nodes.queue_server(WALFERRY_SERVER))
     leases = _parent(OwnZNodes(source.root, nodes).lease(peer_id, "group"))
     names = children(zk, leases)  # before the queues: a lease that is made later is of a group that is queued
+    live = live_servers(zk, nodes) if names else ()  # these have a WAL of each of their groups queued
+    names = [name for name in names or () if _server(unquote(name)) not in live]
     if not names:
         return 0
     queued = {quoted(group) for group in looked_for(zk, nodes, lambda: _groups(zk, nodes, peer_id), operator.or_)}
@@ -75,6 +78,14 @@ def _groups(zk: KazooClient, nodes: ZNodes, peer_id: str) -> frozenset[str]:
             except ValueError:
                 continue
     return frozenset(found)
+
+
+def _server(group: str) -> ServerName | None:
+    """The server whose WALs are of the group; None if its name does not say so."""
+    try:
+        return parse_wal_name(f"{group}.1").server
+    except ValueError:
+        return None
 
 
 def _delete_all(zk: KazooClient, parent: str, names: Iterable[str]) -> int:

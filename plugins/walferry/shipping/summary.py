@@ -24,7 +24,8 @@ from enum import StrEnum
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
-from walferry.source import SourceCluster
+from walferry.hbase.layout import quoted
+from walferry.source.cluster import SourceCluster
 from walferry.texts import one_line
 from walferry.zk.client import ZNode, children, read, read_all, retried
 

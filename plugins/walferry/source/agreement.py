@@ -19,15 +19,12 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer, as_peer, check_shippable, read_peer
 from walferry.hbase.values import decode_server_version
+from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
 from walferry.rpc.errors import RemoteError, RpcError
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, read
-from walferry.zk.cluster import master as active_master
 from walferry.zk.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, StorageError, ZNodeValueError
-from walferry.zk.layout import ZNodes
-from walferry.zk.peers import Peer, as_peer, check_shippable, read_peer
-from walferry.zk.values import decode_server_version
 
 CALL_S = 20.0
 TRIES = 3  # a change reaches ZooKeeper a moment before the Master's own memory
@@ -72,14 +69,23 @@ def master_peers(zk: KazooClient, source: SourceCluster) -> Mapping[str, Peer] |
     """The peers as the active Master knows them, by id; None for HBase 1. Raises MasterSilent, ConnectError."""
     try:
         with master.connect(active_master(zk, source.nodes), user=source.user, timeout=CALL_S) as connection:
-            return {
-                peer.id: as_peer(peer.id, peer.config, peer.state.State.Name(peer.state.state), f"the Master's peer {peer.id}")
-                for peer in master.list_peers(connection)
-            }
+            return {peer.id: _theirs(peer) for peer in master.list_peers(connection)}
     except (ClusterError, RpcError) as error:
         if (isinstance(error, RemoteError) and master.lacks_call(error, "ListReplicationPeers")) or _is_hbase_1(zk, source.nodes):
             return None
         raise MasterSilent(str(error)) from error
+
+
+def _theirs(peer: pb.ReplicationPeerDescription) -> Peer:
+    """A peer as the Master knows it; of one with names that are not UTF-8 only enough to tell that it is there.
+
+    Such a peer is not shipped, but it must not stop the others.
+    """
+    state = peer.state.State.Name(peer.state.state)
+    try:
+        return as_peer(peer.id, peer.config, state, f"the Master's peer {peer.id}")
+    except ZNodeValueError:
+        return Peer(peer.id, peer.config.clusterkey, state, config={})
 
 
 def _difference(zk: KazooClient, nodes: ZNodes, peer_id: str, theirs: Peer | None) -> str | None:

@@ -43,6 +43,7 @@ CONNECT_TIMEOUT_S = 30.0
 TCP_TIMEOUT_S = 4.0  # for each server: the next one is tried while the first is unreachable
 FIRST_LOOK_S = 2.0  # a healthy ensemble has taken the connection by then
 UNREACHABLE_S = 5.0  # for how long a server may refuse connections because it is just starting
+LAST_LOOK_S = 1.0  # for each server, to tell one that cannot be reached from one that is silent
 CALL_TIMEOUT_S = 30.0
 CLOSE_S = 2.0  # for an ensemble to take note of a session's end
 PIPELINED_READS = 256
@@ -129,6 +130,7 @@ def connect(
     why = _start(zk, timeout)
     if not zk.connected:
         disconnect(zk)
+        why = why or unreachable(zk.hosts, LAST_LOOK_S)
         what = f"can be reached: {why}" if why else f"answered within {timeout:.3g} s"
         raise ConnectError(f"no ZooKeeper server of {quorum} {what}. {advice}")
     return zk
@@ -179,9 +181,9 @@ def disconnect(zk: KazooClient) -> None:
 
 
 @contextmanager
-def connected(quorum: str, timeout: float = CONNECT_TIMEOUT_S) -> Iterator[KazooClient]:
+def connected(quorum: str, timeout: float = CONNECT_TIMEOUT_S, whose: Whose = SOURCE) -> Iterator[KazooClient]:
     """`connect` and `disconnect` around a block."""
-    zk = connect(quorum, timeout)
+    zk = connect(quorum, timeout, whose=whose)
     try:
         yield zk
     finally:

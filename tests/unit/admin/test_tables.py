@@ -47,6 +47,8 @@ def means(text: str) -> list[list[tuple[str, tuple[str, ...]]]]:
         ("t:f,g", ("t", ("f", "g"))),
         ("ns:t:f", ("ns:t", ("f",))),
         ("ns:t:f, g", ("ns:t", ("f", "g"))),
+        ("größe:表.x=ключ", ("größe:表.x", ("ключ",))),  # HBase takes letters and digits of any language
+        ("größe:表:ключ", ("größe:表", ("ключ",))),
         ("default:t:f", ("t", ("f",))),
         ("default:t=f", ("t", ("f",))),
         ("'ns:t' => ['f', \"g\"]", ("ns:t", ("f", "g"))),
@@ -67,6 +69,7 @@ def test_what_can_mean_one_thing_only_does(text: str, expected: tuple[str, tuple
         ("ns.t:f,g", [("ns.t", ("f", "g")), ("ns:t", ("f", "g"))]),
         ("a-b.c:f", [("a-b.c", ("f",))]),  # a namespace has no dash
         ("a.b.c", [("a.b.c", ())]),
+        ("größe:表", [("größe", ("表",)), ("größe:表", ())]),
     ],
 )
 def test_what_may_mean_two_things_is_not_decided_by_its_form(text: str, expected: list[tuple[str, tuple[str, ...]]]) -> None:

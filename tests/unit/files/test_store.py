@@ -286,3 +286,18 @@ def test_two_who_write_the_same_file_at_the_same_time_do_not_mix_their_bytes(tmp
         writer.join()
     assert len(errors) < len(contents)
     assert (tmp_path / "aside" / "wal").read_bytes() in contents
+
+
+def test_a_root_is_asked_for_once_however_many_wals_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "WALs").mkdir()
+    asked: list[str] = []
+    size = storage.file_size
+    monkeypatch.setattr(storage, "file_size", lambda url: asked.append(url) or size(url))
+    store = WalStore(f"file://{tmp_path}")
+    for _ in range(100):
+        store.check_root()
+    assert asked == [f"file://{tmp_path}/WALs"]
+    nowhere = WalStore(f"file://{tmp_path}/nowhere")
+    for _ in range(2):
+        with pytest.raises(WrongRoot):
+            nowhere.check_root()

@@ -16,13 +16,12 @@ from tests.unit.filters.test_window import MARK, OTHER, RULES, SLAVE, SOURCE, en
 from tests.unit.sinks.hbase.test_bulk_loads import ON, descriptor, load_cell
 from tests.unit.wal.encoder import DELETE_COLUMN, PUT, Cell, encode_tags, encode_varint
 from walferry.filters.rules import FilterRules, PeerTables
-from walferry.filters.visibility import LabelFilter, LabelsRefused, LabelsUnknown
+from walferry.filters.visibility import LabelFilter, LabelsRefused, LabelsUnknown, Untranslatable, in_words
 from walferry.filters.window import Kept, filter_window
 from walferry.protos import hbase_pb2 as pb
-from walferry.rules import FilterRules, PeerTables
-from walferry.shipment import assemble
-from walferry.source import VisibilityLabels
-from walferry.visibility import LabelFilter, LabelsRefused, LabelsUnknown, Untranslatable, in_words
+from walferry.sinks.hbase.bulk_loads import take_bulk_loads
+from walferry.sinks.hbase.shipment import assemble
+from walferry.source.cluster import VisibilityLabels
 from walferry.wal.reader import Window
 
 LABELS = {1: b"system", 2: b"secret", 3: b"public", 40_000: 'größe "a\\b"'.encode()}

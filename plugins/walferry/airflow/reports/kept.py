@@ -15,9 +15,12 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
+from walferry.airflow.reports.batch import AGES
+
 KEY = "reports"
-MAX_KEPT = 10  # attempts of one run: the newest
-NOT_ADDED = ("sizeOfLogQueue", "bytesToShip", "bytesDone", "failedRecoverQueues", "ageOfLastShippedOp")  # how things stand now
+MAX_KEPT = 10  # whole reports of one run: the newest; of those before them the totals
+# How things stand now.
+NOT_ADDED = ("sizeOfLogQueue", "bytesToShip", "bytesDone", "failedRecoverQueues", *AGES, "timestampOfNextToReplicate")
 TOLD = ("completedLogs", "shippedOps", "shippedBytes")
 
 log = logging.getLogger(__name__)
@@ -40,7 +43,8 @@ def with_earlier(context: Context, attempt: str, report: Mapping[str, Any]) -> d
     mine = {**report, "attempt": attempt}
     if before and _rows(before) and not _rows(report):
         mine = {**before, "ok": report["ok"], "failures": report["failures"]}
-    now: Any = [*earlier, mine][-MAX_KEPT:]
+    told = [*earlier, mine]
+    now: Any = [*map(_figures, told[:-MAX_KEPT]), *told[-MAX_KEPT:]]
     store.set(KEY, now, retention=NEVER_EXPIRE)
     of_same = [entry for entry in earlier if entry.get("peer") == report.get("peer")]
     return {**mine, "totals": added(mine["totals"], [entry["totals"] for entry in of_same]), "earlier": earlier}
@@ -69,6 +73,10 @@ def added(totals: Mapping[str, Any], earlier: list[dict[str, Any]]) -> dict[str,
         ages = [other.get("ageOfLastShippedOp") for other in earlier]
         result["ageOfLastShippedOp"] = next((age for age in reversed(ages) if age is not None), None)
     return result
+
+
+def _figures(report: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: report[name] for name in ("attempt", "peer", "totals") if name in report}
 
 
 def _rows(report: Mapping[str, Any]) -> Any:

@@ -105,8 +105,11 @@ def as_dict(recovery: Recovery) -> dict[str, Any]:
 def as_text(recovery: Recovery) -> str:
     """The report for the log."""
     lines = list(recovery.notes)
+    by_server: dict[str, list[Drained]] = {}
+    for each in recovery.drained:
+        by_server.setdefault(each.drain["dead_server"], []).append(each)
     for claim in recovery.claims:
-        lines += _of_claim(claim, recovery.drained)
+        lines += _of_claim(claim, by_server.get(claim["server"], ()))
     if recovery.drained:
         shown = _failed_first(recovery.drained)
         rows = [_row(d) for d in shown]
@@ -165,8 +168,7 @@ def _known(groups: Sequence[GroupPlan]) -> str:
     return size(known)
 
 
-def _of_claim(claim: Mapping[str, Any], drained: Sequence[Drained]) -> list[str]:
-    queues = [d for d in drained if d.drain["dead_server"] == claim["server"]]
+def _of_claim(claim: Mapping[str, Any], queues: Sequence[Drained]) -> list[str]:
     by = Counter(d.drain["claimed_by"] for d in queues)
     text = "".join(f", {number} claimed by {whom}" for whom, number in sorted(by.items()))
     if claim["moved"]:

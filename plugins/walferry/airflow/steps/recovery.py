@@ -28,7 +28,7 @@ from walferry.queues.lease import acquire
 from walferry.queues.orphans import delete_queue
 from walferry.shipping import leftovers
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer, sweep
-from walferry.source.agreement import check_agreement, disagreements
+from walferry.source.agreement import disagreements
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, connected
 from walferry.zk.errors import LeaseHeld, LiveServer, MissingPeer, NoTarget, PeerError, UnmanagedPeer, ZkError
@@ -155,11 +155,14 @@ def preview(source: SourceCluster, selected: Selected, delete_orphan: bool) -> l
 
 def deal_with_orphans(source: SourceCluster, orphans: Iterable[Queue], delete: bool, run_id: str) -> list[str]:
     """Delete queues of peers that are gone, or only tell of them; a line each. Raises PeerError if a peer is back, ZkError."""
-    lines = []
+    lines, orphans = [], list(orphans)
+    if delete:
+        with connected(source.quorum) as zk:
+            for problem in disagreements(zk, source, {queue["peer"] for queue in orphans}).values():
+                raise problem
     for queue, groups in _files(source, orphans):
         if delete:
             with connected(source.quorum) as zk:
-                check_agreement(zk, source, queue["peer"])
                 for lies in recovered_queues(zk, source.nodes, queue["peer"]):  # it may have been moved since it was chosen
                     if _is_one_of(lies, [queue]):
                         delete_queue(zk, source, lies.ref, f"run {run_id} on {socket.gethostname()}")

@@ -14,13 +14,13 @@ from kazoo.client import KazooClient
 
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.peers import Peer
+from walferry.hbase.peers import Peer, slave_of
 from walferry.names import ServerName
 from walferry.rpc.admin import answers
 from walferry.sinks.hbase.answers import Answers
 from walferry.sinks.hbase.manager import SinkManager
 from walferry.sinks.hbase.replicate import Shipper, SlaveUnreachable
-from walferry.zk.client import CONNECT_TIMEOUT_S, Whose, connect, disconnect
+from walferry.zk.client import CONNECT_TIMEOUT_S, connect, disconnect
 from walferry.zk.errors import ConnectError
 
 CONNECT_SLEEP_S = 2.0
@@ -43,8 +43,7 @@ class Slave:
     ) -> None:  # fmt: skip
         key = peer.slave
         self._key = key
-        where = f"the cluster key of peer {peer.id}, {key},"
-        self._whose = Whose(f"the slave of peer {peer.id}", where, where.rstrip(","))
+        self._whose = slave_of(peer.id, key)
         self._nodes = ZNodes(key.znode_parent)
         self._deadline = deadline
         self._user = user
