@@ -304,10 +304,13 @@ def _windows(
 
 
 def _without_overrun(windows: Iterable[Window], path: str, bounds: _Range) -> Iterator[Window]:
-    """The windows. Raises WalOverrunError instead of an entry that ends within the trailer: no length but a damaged one does."""
+    """The windows. Raises WalOverrunError instead of an entry that ends within the trailer: only a damaged length lets it.
+
+    It may end before the trailer's last byte, a P: that can be the first byte of the next entry, one whose key has 80 bytes.
+    """
     for window in windows:
         trailer = bounds.trailer
-        if trailer is None or not trailer < int(window.next_positions[-1]) < bounds.end:
+        if trailer is None or not trailer < int(window.next_positions[-1]) < bounds.end - 1:
             yield window
             continue
         sound = window.until(trailer)

@@ -135,8 +135,21 @@ def test_an_entry_that_ends_within_the_trailer_is_damaged_and_not_handed_out(kin
     for missing in range(1, len(TRAILER)):
         count, error = read(sound[: -len(TRAILER) - missing] + TRAILER)
         assert (count, type(error)) == (5, WalTornError)
+    for missing in range(2, len(TRAILER)):
         count, error = read(sound[: -len(TRAILER) + missing] + TRAILER)
         assert (count, type(error)) == (5, WalOverrunError)
+
+
+@pytest.mark.parametrize("kind", RAW_VALUES)
+def test_the_last_byte_of_what_looks_like_a_trailer_may_be_the_first_of_an_entry(kind: str) -> None:
+    """Of one whose WALKey has 80 bytes, as many have."""
+    cell = Cell(b"row", b"f", b"q", 1, PUT, TRAILER[:-1])
+    data = written(kind, [*entries_ending(0)[:5], entry(cell, sequence_id=9)], b"") + b"P"
+    assert data.endswith(TRAILER)
+    count, error = read(data)
+    assert (count, type(error)) == (6, WalTornError)
+    count, error = read(data, required=True)
+    assert (count, type(error)) == (6, WalUnclosedError)
 
 
 def test_a_trailer_that_would_begin_within_the_header_is_none() -> None:
