@@ -75,7 +75,7 @@ def test_an_ensemble_that_is_not_there_is_named_with_whose_it_is_and_what_to_che
     slave = Whose("the slave of peer 2", "the cluster key of peer 2", "the cluster key of peer 2")
     with pytest.raises(ConnectError, match="the slave of peer 2: check the cluster key of peer 2 and") as raised:
         connect("127.0.0.1:1", timeout=0.1, whose=slave)
-    assert "connection" not in str(raised.value)
+    assert "its connection" not in str(raised.value)
 
 
 def test_a_call_to_a_slave_that_goes_away_names_the_slave(tmp_path: Path) -> None:

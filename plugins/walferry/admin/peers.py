@@ -274,7 +274,7 @@ class PeerAdmin:
         state = read(self.zk, self.nodes.peer_state(peer_id))
         pause = settling_s(state, just_written(self.zk, f"{self.source.root}/clock")) if state else 0.0
         if pause > 0:
-            _log.info("peer %s was disabled a moment ago; waiting until its RegionServers have come to rest", peer_id)
+            _log.info("peer %s was disabled a moment ago; waiting %.0f s, as RegionServers may still ship for it", peer_id, pause)
             self.sleep(pause)
 
     def _await_queues(self, peer_id: str) -> None:

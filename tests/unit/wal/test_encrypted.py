@@ -190,8 +190,8 @@ def test_a_file_cut_at_any_byte_gives_the_whole_entries_and_then_says_that_it_en
 
 def test_an_entry_that_runs_into_the_trailer_is_damage() -> None:
     for length in range(STARTS[-2] + 1, STARTS[-1]):
-        if length + len(TRAILER) == STARTS[-1]:
-            continue  # then it is a whole entry, whose ciphertext ends like a trailer
+        if length + len(TRAILER) - STARTS[-1] in (0, 1):
+            continue  # then it is a whole entry, whose ciphertext ends like a trailer, with or without a byte of another
         found = read(SEALED[:length] + TRAILER, partial_tail="stop")
         assert isinstance(found.error, WalCorruptError)
         assert found.entries == list(map(encode_entry, SAMPLE[:-1]))
