@@ -17,7 +17,7 @@ from walferry.queues.claims.multi import claim_hold
 from walferry.queues.dead_servers import WALFERRY_SERVER
 from walferry.queues.lease import acquire
 from walferry.queues.new_wals import commit
-from walferry.shipping.group import leftovers, summary
+from walferry.shipping import leftovers, summary
 from walferry.shipping.leftovers import sweep_gone, sweep_peer
 from walferry.shipping.summary import GroupSummary, Status, begin_run, read_run, write_group
 from walferry.source.cluster import SourceCluster

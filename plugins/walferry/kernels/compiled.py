@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
-PACKAGES = ("walferry.kernels", "walferry.wal", "walferry.wal.codecs", "walferry.filters.window")  # those that have kernels
+PACKAGES = ("walferry.kernels", "walferry.wal", "walferry.wal.codecs", "walferry.filters")  # those that have kernels
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 

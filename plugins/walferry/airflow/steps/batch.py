@@ -24,7 +24,7 @@ from walferry.queues.dead_servers import recovered_queues
 from walferry.queues.reading import groups, read_queues
 from walferry.rpc.admin import roll_wal_writer
 from walferry.rpc.errors import RpcError
-from walferry.shipping.group import leftovers
+from walferry.shipping import leftovers
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer, sweep
 from walferry.shipping.summary import GroupSummary, read_run
 from walferry.source.agreement import check_peer, master_peers

@@ -26,7 +26,7 @@ from walferry.queues.claims import claim as claims
 from walferry.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
 from walferry.queues.lease import acquire
 from walferry.queues.orphans import delete_queue
-from walferry.shipping.group import leftovers
+from walferry.shipping import leftovers
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer, sweep
 from walferry.source.agreement import disagreements
 from walferry.source.cluster import SourceCluster
