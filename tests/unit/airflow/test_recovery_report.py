@@ -91,7 +91,8 @@ def test_a_report_of_very_many_queues_stays_small_and_shows_the_failed_ones():
     servers = [f"rs-{i},16020,1" for i in range(5000)]
     many = [Drained(drain(i, dead_server=server), "success", [], -1) for i, server in enumerate(servers)]
     many[4321] = Drained(drain(4321), "failed", [GroupSummary(group="g", status=Status.FAILED, error="x" * 100_000)], 7)
-    recovery = Recovery([{**CLAIM, "server": server} for server in servers], many, notes=["n" * 10_000] * 5000, removed=["s"] * 5000)
+    claims = [{**CLAIM, "server": server} for server in servers]
+    recovery = Recovery(claims, many, notes=["n" * 10_000] * 5000, removed=["s"] * 5000)
     pushed = report.as_dict(recovery)
     assert pushed["queues"][0]["left"] == 7
     assert pushed["queues_left_out"] == 4900
