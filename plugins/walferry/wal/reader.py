@@ -290,6 +290,8 @@ def _windows(
         base, pos, length = pos, part.consumed, window_bytes
         at_end = base + len(buf) == end
         if pos == end or ((at_end or part.problem is not None) and _is_end(file, path, pos, bounds)):
+            if bounds.first_entry < pos == start and end - pos < len(EMPTY_TRAILER):  # or zeros at an entry's end
+                _require_boundary(file, path, bounds, window_bytes, stage)
             return pos == bounds.trailer
         if part.problem is None and not at_end:
             if pos == base:  # not even one entry: a larger window

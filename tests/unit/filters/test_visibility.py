@@ -277,7 +277,7 @@ def visible_by(words: bytes, auths: frozenset[int]) -> bool:
     return bool(eval(text))
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(
     st.lists(st.lists(cells_, min_size=1, max_size=6), min_size=1, max_size=4),
     st.frozensets(st.sampled_from(sorted(LABELS))),
@@ -304,7 +304,7 @@ def test_the_same_users_see_the_same_cells(entries, auths):
 some_tags = st.lists(st.tuples(st.sampled_from([0, 1, 2, 4, 7, 8, 64]), st.binary(max_size=5) | st.just(b"\0\2\2")), max_size=4)
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(st.lists(some_tags, min_size=1, max_size=3), min_size=1, max_size=4))
 def test_labels_are_found_by_the_type_of_a_tag_wherever_it_stands(entries):
     window = window_of(*(entry(*(cell(encode_tags(tags)) for tags in cells)) for cells in entries))

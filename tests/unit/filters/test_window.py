@@ -199,7 +199,7 @@ def is_marker(cell: Cell) -> bool:
     return cell.family == b"METAFAMILY" and cell.qualifier.startswith(b"HBASE::")
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.lists(entries_, min_size=1, max_size=12))
 def test_the_compiled_filter_does_what_a_plain_one_over_messages_does(entries):
     want_entries, want_cells = [], b""

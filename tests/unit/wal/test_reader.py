@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unit.wal.encoder import (
@@ -139,6 +139,8 @@ def misread_from(data: bytes, position: int) -> bool:
 
 
 @given(st.lists(entries(), min_size=1, max_size=4), st.binary(max_size=40), st.booleans())
+@example([entry()], b"\0", False)  # as a trailer of which only the first bytes were written
+@example([entry()], b"\0\0\0\0LAW", False)
 def test_reading_from_within_an_entry_gives_an_error_and_no_entries(written: list[Entry], noise: bytes, closed: bool) -> None:
     """Messages that are no WALKey are not read as one: numbers, nonces, names and values have bytes like those of fields."""
     written.append(entry(Cell(b"row", b"f", b"q", 1, PUT, b"\x65" * 150 + noise), region=b"0" * 32))

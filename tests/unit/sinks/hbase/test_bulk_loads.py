@@ -242,7 +242,7 @@ peers = st.one_of(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(file_lists, scopes_, peers, st.lists(st.sampled_from([SOURCE, SLAVE, OTHER]), max_size=2, unique=True), st.booleans())
 def test_exactly_the_files_that_hbase_s_filters_leave_are_shipped(stores, scopes, tables, ids, replicate):
     """HBase: ScopeWALEntryFilter, then NamespaceTableCfWALEntryFilter; what the slave would not load is not sent to it."""
@@ -288,7 +288,7 @@ def modelled(cells, scopes, ids, tables: PeerTables, skip: bool) -> tuple[list[b
     return edits + sent, files, [name for name in named if name not in files]
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings().max_examples)
 @given(st.lists(entries_, min_size=1, max_size=4), peers | st.just(PeerTables()), st.sampled_from([ON, OFF, SKIP]))
 def test_entries_with_loads_and_edits_are_sent_as_a_plain_model_says(entries, tables, source):
     def cell(c):
