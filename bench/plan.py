@@ -2,16 +2,16 @@
 
     PYTHONPATH=plugins python -m bench.plan     WALFERRY_BENCH_PLAN_SERVERS (10,100,500,1000), WALFERRY_BENCH_PLAN_HDFS (100)
 
-A real ZooKeeper holds the queues of three peers, each with 100 WALs a server; the WALs are small files of HBase's format in a real
+A real ZooKeeper holds the queues of three peers, each with 100 WALs a server. The WALs are small files in HBase's format, in a real
 file tree, or on a real HDFS for the one size that WALFERRY_BENCH_PLAN_HDFS names (0: none).
 
- plan    what a batch's task `plan` does for one peer
- tasks   what the Spark tasks of that peer's job do: each leases one server's WAL group, reads its WALs and takes them out of the queue.
-         The peer is meant for a namespace that has no table, so no task sends anything. A few tasks are run (`of`), and the figures
-         of all of them are counted up from these.
+ plan    what the task `plan` of a batch does for one peer
+ tasks   what the Spark tasks of a peer's job do: each leases one server's WAL group, reads its WALs and takes them out of the queue.
+         The peer gets a namespace without tables, so no task sends anything. Four tasks are run, and the figures of the whole job
+         are extrapolated from these.
 
-Each measurement has a process of its own. `znodes` are those of the peer's queues; reads, writes and file-system calls are counted
-where they leave the process. Memory is what the process has taken beyond what it had at its start.
+Each measurement runs in a process of its own. `znodes` are those of the peer's queues. Requests to ZooKeeper and to the file system
+are counted where they leave the process. The memory is what the step has taken beyond what the process had before.
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ class Measured:
 
     def line(self, servers: int, where: str) -> str:
         """A row of the table."""
-        figures = f"{self.znodes:10,} {self.seconds:9.1f} {self.memory / 1e6:9.0f} {self.reads:18,} {self.reads / self.znodes:9.1f}"
-        return f"{servers:5} {where:5} {self.step:9}{figures} {self.writes:9,} {self.files:13,}"
+        took = f"{self.znodes:10,} {self.seconds:9.1f} {self.memory / 1e6:9.0f}"
+        calls = f"{self.reads:18,} {self.reads / self.znodes:9.1f} {self.writes:9,} {self.files:13,}"
+        return f"{servers:5} {where:5} {self.step:9}{took} {calls}"
 
 
 def server_name(number: int) -> str:
@@ -97,7 +98,8 @@ def wal_file() -> bytes:
         write_time=1_700_000_000_000, following_kv_count=1,
         scopes=[pb.FamilyScope(family=family, scope_type=pb.REPLICATION_SCOPE_GLOBAL)],
     )  # fmt: skip
-    header = pb.WALHeader(writer_cls_name="ProtobufLogWriter", cell_codec_cls_name="org.apache.hadoop.hbase.regionserver.wal.WALCellCodec")
+    codec = "org.apache.hadoop.hbase.regionserver.wal.WALCellCodec"
+    header = pb.WALHeader(writer_cls_name="ProtobufLogWriter", cell_codec_cls_name=codec)
     return b"PWAL" + _delimited(header) + _delimited(wal_key) + cell + bytes(4) + b"LAWP"
 
 
@@ -128,7 +130,8 @@ class Cluster:
                     zk.ensure_path(path)
                 zk.create(cluster.hbaseid, PBUF + pb.ClusterId(cluster_id=str(uuid4())).SerializeToString())
             for peer in PEERS:
-                config = pb.ReplicationPeer(clusterkey=f"{self.source.quorum}:{slave.base}", replicate_all=False, namespaces=[b"none"])
+                cluster_key = f"{self.source.quorum}:{slave.base}"
+                config = pb.ReplicationPeer(clusterkey=cluster_key, replicate_all=False, namespaces=[b"none"])
                 config.configuration.add(name="walferry.managed", value="true")
                 zk.create(nodes.peer(peer), PBUF + config.SerializeToString())
                 state = pb.ReplicationState(state=pb.ReplicationState.DISABLED)
