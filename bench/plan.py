@@ -2,15 +2,15 @@
 
     PYTHONPATH=plugins python -m bench.plan     WALFERRY_BENCH_PLAN_SERVERS (10,100,500,1000), WALFERRY_BENCH_PLAN_HDFS (100)
 
-A real ZooKeeper holds the queues of three peers, each with 100 WALs a server. The WALs are small files in HBase's format, in a real
-file tree, or on a real HDFS for the one size that WALFERRY_BENCH_PLAN_HDFS names (0: none).
+A real ZooKeeper holds the queues of three peers, each with 100 WALs a server. The WALs are small files in HBase's format, in a
+real file tree, or on a real HDFS for the one size that WALFERRY_BENCH_PLAN_HDFS names (0: none).
 
  plan    what the task `plan` of a batch does for one peer
- tasks   what the Spark tasks of a peer's job do: each leases one server's WAL group, reads its WALs and takes them out of the queue.
+ tasks   what the Spark tasks of a peer's job do: each leases one server's WAL group, reads its WALs and dequeues them.
          The peer gets a namespace without tables, so no task sends anything. Four tasks are run, and the figures of the whole job
          are extrapolated from these.
 
-Each measurement runs in a process of its own. `znodes` are those of the peer's queues. Requests to ZooKeeper and to the file system
+Each measurement runs in a process of its own. `znodes` are those of the queues. Requests to ZooKeeper and to the file system
 are counted where they leave the process. The memory is what the step has taken beyond what the process had before.
 """
 
