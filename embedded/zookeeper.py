@@ -15,8 +15,9 @@ TICK_MS = 500  # sessions may be as short as two ticks
 class ZooKeeperServer:
     """One server with its data under `folder`; it keeps port and data over `stop()` and `start()`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, heap: str = "192m") -> None:
         self.folder = folder
+        self._heap = heap
         self._port = free_port()
         self._process: JavaProcess | None = None
 
@@ -45,7 +46,7 @@ class ZooKeeperServer:
             "org.apache.zookeeper.server.ZooKeeperServerMain",
             [str(config)],
             folder=self.folder,
-            heap="192m",
+            heap=self._heap,
             # Nobody's data: without fsync a write takes a tenth of a millisecond.
             options=["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"],
         )
