@@ -36,11 +36,11 @@ from kazoo.client import KazooClient
 
 from embedded.hdfs import Hdfs
 from embedded.zookeeper import ZooKeeperServer
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.values import PBUF
 from walferry.protos import hbase_pb2 as pb
-from walferry.source import SourceCluster
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
-from walferry.zk.layout import ZNodes
-from walferry.zk.values import PBUF
 
 SERVERS = [int(n) for n in os.environ.get("WALFERRY_BENCH_PLAN_SERVERS", "10,100,500,1000").split(",")]
 HDFS_SERVERS = int(os.environ.get("WALFERRY_BENCH_PLAN_HDFS", "100"))
@@ -192,8 +192,8 @@ def _create_all(zk: KazooClient, paths: Iterator[str]) -> None:
 def measure(step: str, source: SourceCluster, servers: int) -> Measured:
     """Run a step in this process."""
     counts = _counted()
-    from walferry.airflow import batch
-    from walferry.shipping import GroupJob, ship_group  # compiles what it needs: not a part of what is measured
+    from walferry.airflow.steps import batch
+    from walferry.shipping.group import GroupJob, ship_group  # compiles what it needs: not a part of what is measured
 
     def plan() -> None:
         planned = batch.plan(source, PEERS[0], "bench")

@@ -8,7 +8,7 @@ import pytest
 
 from embedded import venv
 
-LOST = "ReadTimeoutError: HTTPSConnectionPool(host='pypi'): Read timed out."
+LOST = "ReadTimeoutError: HTTPSConnectionPool(host='index'): Read timed out."
 
 
 @pytest.fixture
