@@ -137,6 +137,9 @@ class Cluster:
                 state = pb.ReplicationState(state=pb.ReplicationState.DISABLED)
                 zk.create(nodes.peer_state(peer), PBUF + state.SerializeToString())
             _create_all(zk, self._queue_paths(nodes))
+            # There is no Master to ask; a RegionServer of HBase 1 says that none needs to be.
+            release = pb.VersionInfo(version="1.7.2", url="", revision="", user="", date="", src_checksum="")
+            zk.set(f"{nodes.rs}/{self.servers[0]}", PBUF + pb.RegionServerInfo(version_info=release).SerializeToString())
 
     def _queue_paths(self, nodes: ZNodes) -> Iterator[str]:
         for server in self.servers:

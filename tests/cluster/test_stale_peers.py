@@ -97,7 +97,8 @@ def test_peers_that_were_moved_to_the_file_system_are_shipped_by_no_batch(moved:
 def test_nor_are_they_taken_over_handed_back_or_removed(moved: Moved) -> None:
     before = moved.client.list_peers()
     with peer_admin(moved.at) as peers:
-        assert "cannot be shipped by Walferry: peer enabled: the Master knows it with another state" in describe(peers, "enabled")
+        shown = describe(peers, "enabled").text
+        assert "cannot be shipped by Walferry: peer enabled: the Master knows it with another state" in shown
         calls: list[Callable[[], object]] = [
             lambda: peers.take_over("enabled"),
             lambda: peers.begin_hand_back("enabled", "new"),
