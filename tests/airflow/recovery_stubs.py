@@ -22,7 +22,8 @@ from walferry.hbase.layout import OwnZNodes
 from walferry.queues.claims.multi import claim_hold
 from walferry.queues.dead_servers import recovered_queues
 from walferry.shipping.summary import GroupSummary, Status, write_group
-from walferry.source.cluster import SourceCluster, agreement
+from walferry.source import agreement
+from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connect, disconnect
 from walferry.zk.hold import Hold
 

@@ -18,7 +18,7 @@ from walferry.files.closedness import await_closed
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import encode_position
 from walferry.protos import hbase_pb2 as pb
-from walferry.shipping.group import group as shipping
+from walferry.shipping import group as shipping
 from walferry.shipping.lanes import LaneLimits
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.wal.scan import scan_entries

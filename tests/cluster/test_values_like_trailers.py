@@ -14,7 +14,7 @@ from tests.cluster.dead_queues import DeadQueue, Recording, record_edits
 from tests.cluster.test_bad_input import rows_at
 from tests.cluster.walferry_runs import plan, positions, roll, ship_one
 from walferry.files.closedness import await_closed
-from walferry.shipping.group import group as shipping
+from walferry.shipping import group as shipping
 from walferry.shipping.summary import Status
 
 MESSAGE = b"\x08\x01" * 20

@@ -17,8 +17,9 @@ from walferry.hbase.values import PBUF
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.errors import remote_error
 from walferry.rpc.master import lacks_call
+from walferry.source import agreement
 from walferry.source.agreement import check_agreement, check_peer, disagreements, master_peers
-from walferry.source.cluster import SourceCluster, agreement
+from walferry.source.cluster import SourceCluster
 from walferry.zk.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
 
 UNSUPPORTED = "java.lang.UnsupportedOperationException: ListReplicationPeers\n\tat org.apache.hadoop.hbase.ipc.RpcServer"

@@ -1,5 +1,6 @@
 """The client's calls end, whatever ZooKeeper does."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -142,7 +143,10 @@ def test_znodes_that_are_not_there_are_none(zookeeper: ZooKeeperServer) -> None:
 def test_an_answer_without_end_is_not_collected(to: str) -> None:
     """Run in a process of its own, whose largest size tells."""
     script = Path(__file__).with_name("endless_zookeeper.py")
-    done = subprocess.run([sys.executable, str(script), to], capture_output=True, text=True, timeout=60, check=True)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "plugins")}
+    done = subprocess.run(
+        [sys.executable, str(script), to], capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
     error, grown_mb = done.stdout.splitlines()[-2:]
     assert error == "ConnectError"
     assert int(grown_mb) < 100

@@ -9,7 +9,7 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.shipping.group import summary
+from walferry.shipping import summary
 from walferry.shipping.summary import RUNS_AT_MOST, RUNS_KEPT, GroupSummary, Status, begin_run, read_run, write_group
 from walferry.source.cluster import SourceCluster
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from walferry.airflow.reports import progress as module
 from walferry.airflow.reports.progress import Progress, ProgressLog, outage, progress, size
+from walferry.shipping import summary
 from walferry.shipping.counters import Counters
-from walferry.shipping.group import summary
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.hbase.answers import REPEAT_S, Outage, Repeats
 from walferry.source.cluster import SourceCluster
