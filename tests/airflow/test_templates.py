@@ -27,7 +27,8 @@ __all__ = ["at", "cluster", "dead", "drain", "failover", "hbase", "new_client", 
 
 SECRET = "hunter2-of-slack"
 TEMPLATE = "{{conn.slack.password}}{%if(1)%}run{%endif%}{#gone#}"  # znodes and HBase's names have no blanks
-HOST = f"{TEMPLATE},16020,1700000000008"
+# No server or WAL has a hash in its name. What begins a raw block and never ends it cannot be rendered at all.
+HOST = "{{conn.slack.password}}{%if(1)%}run{%endif%}{%raw,16020,1700000000008"
 KEY = "{%if(1)%}key{%endif%}"  # Airflow masks the values of keys that name a password
 NESTED = {"list": [TEMPLATE, [TEMPLATE]], "dict": {KEY: {"deep": [TEMPLATE]}}, "text": TEMPLATE}
 DAG_FILE = f"""
