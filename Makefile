@@ -42,7 +42,7 @@ test: jars
 	$(PYTHON) -m pytest -m 'not soak' --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-unit: venv
-	$(PYTHON) -m pytest -m 'not slow and not soak' tests/unit
+	$(PYTHON) -m pytest -m 'not slow and not soak' --numprocesses 2 tests/unit
 
 demo: java venv
 	@$(PYTHON) -m embedded hbase-2
