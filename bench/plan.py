@@ -1,6 +1,6 @@
 """What it takes to plan a batch, and what a job's tasks do before they ship, as clusters grow.
 
-    PYTHONPATH=plugins python -m bench.plan     WALFERRY_BENCH_PLAN_SERVERS (10,100,500,1000), WALFERRY_BENCH_PLAN_HDFS (100)
+    PYTHONPATH=plugins python -m bench.plan     WALFERRY_BENCH_PLAN_SERVERS (10,100), WALFERRY_BENCH_PLAN_HDFS (10)
 
 A real ZooKeeper holds the queues of three peers, each with 100 WALs a server. The WALs are small files in HBase's format, in a
 real file tree, or on a real HDFS for the one size that WALFERRY_BENCH_PLAN_HDFS names (0: none).
@@ -42,8 +42,8 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
 
-SERVERS = [int(n) for n in os.environ.get("WALFERRY_BENCH_PLAN_SERVERS", "10,100,500,1000").split(",")]
-HDFS_SERVERS = int(os.environ.get("WALFERRY_BENCH_PLAN_HDFS", "100"))
+SERVERS = [int(n) for n in os.environ.get("WALFERRY_BENCH_PLAN_SERVERS", "10,100").split(",")]
+HDFS_SERVERS = int(os.environ.get("WALFERRY_BENCH_PLAN_HDFS", "10"))
 WALS = 100  # a server
 PEERS = ("one", "two", "three")
 TASKS = 4  # that are run, of a job's
