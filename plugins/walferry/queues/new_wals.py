@@ -17,7 +17,7 @@ from walferry.hbase.cluster import check_storage, live_servers
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.peers import check_shippable, read_peer
 from walferry.names import parse_wal_name
-from walferry.queues.reading import consistent, peer_queues
+from walferry.queues.reading import consistent, peer_queues, queued_groups
 from walferry.zk.client import OUTCOME_UNKNOWN, Watch, children, read, retried
 from walferry.zk.errors import ZkError, ZNodeValueError
 
@@ -64,7 +64,7 @@ def commit(zk: KazooClient, own: OwnZNodes, peer_id: str, key: str, newest: Time
         wanted = _merged(mark, newest)
         if wanted == mark:
             return maybe_ours
-        queued = consistent(zk, own.cluster, lambda: _groups(zk, own.cluster, peer_id))
+        queued = consistent(zk, own.cluster, lambda: queued_groups(zk, own.cluster, peer_id))
         # What is queued no more comes never again: its server had its name for one life only.
         value = json.dumps(
             {group: timestamp for group, timestamp in wanted.items() if group in queued or group in newest}
@@ -105,10 +105,6 @@ def _wals(zk: KazooClient, queue_path: str, watch: Watch | None = None) -> dict[
             continue
         by_group.setdefault(wal.group, []).append(wal.timestamp)
     return by_group
-
-
-def _groups(zk: KazooClient, nodes: ZNodes, peer_id: str) -> set[str]:
-    return {group for _, _, path in peer_queues(zk, nodes, peer_id) for group in _wals(zk, path)}
 
 
 def _merged(one: Timestamps, other: Timestamps) -> dict[str, int]:

@@ -89,6 +89,18 @@ def queue_paths(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[str]:
     return [path for _, _, path in peer_queues(zk, nodes, peer_id)]
 
 
+def queued_groups(zk: KazooClient, nodes: ZNodes, peer_id: str) -> frozenset[str]:
+    """The WAL groups that are queued for the peer, at all servers, in no consistent moment. Other names are passed over."""
+    found = set()
+    for path in queue_paths(zk, nodes, peer_id):
+        for name in children(zk, path) or ():
+            try:
+                found.add(parse_wal_name(name).group)
+            except ValueError:
+                continue
+    return frozenset(found)
+
+
 def peer_queues(zk: KazooClient, nodes: ZNodes, peer_id: str, watch: Watch | None = None) -> list[tuple[str, QueueId, str]]:
     """As `queue_paths`, with server and id; `watch` is called once when a queue comes or goes."""
     return [queue for queue in every_queue(zk, nodes, watch) if queue[1].peer_id == peer_id]

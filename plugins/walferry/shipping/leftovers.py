@@ -17,10 +17,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from walferry.hbase.cluster import live_servers
-from walferry.hbase.layout import OwnZNodes, ZNodes, quoted
+from walferry.hbase.layout import OwnZNodes, quoted
 from walferry.names import ServerName, parse_wal_name
 from walferry.queues.dead_servers import WALFERRY_SERVER
-from walferry.queues.reading import looked_for, queue_paths
+from walferry.queues.reading import looked_for, queued_groups
 from walferry.shipping.summary import delete_old_runs
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, read, retried
@@ -42,7 +42,7 @@ def sweep_peer(zk: KazooClient, source: SourceCluster, peer_id: str) -> int:
     names = [name for name in names or () if _server(unquote(name)) not in live]
     if not names:
         return 0
-    queued = {quoted(group) for group in looked_for(zk, nodes, lambda: _groups(zk, nodes, peer_id), operator.or_)}
+    queued = {quoted(group) for group in looked_for(zk, nodes, lambda: queued_groups(zk, nodes, peer_id), operator.or_)}
     return _delete_all(zk, leases, (name for name in names if name not in queued))
 
 
@@ -66,18 +66,6 @@ def sweep_gone(zk: KazooClient, source: SourceCluster, also_known: Collection[st
     claims = _parent(own.claim("server"))
     gone = (name for name in children(zk, claims) or () if read(zk, nodes.queue_server(unquote(name))) is None)
     return swept + _delete_all(zk, claims, gone)
-
-
-def _groups(zk: KazooClient, nodes: ZNodes, peer_id: str) -> frozenset[str]:
-    """The WAL groups that are queued for the peer."""
-    found = set()
-    for path in queue_paths(zk, nodes, peer_id):
-        for name in children(zk, path) or ():
-            try:
-                found.add(parse_wal_name(name).group)
-            except ValueError:
-                continue
-    return frozenset(found)
 
 
 def _server(group: str) -> ServerName | None:
