@@ -71,8 +71,8 @@ PARAMS = {
 # Trying again does not help against these.
 FINAL = [
     "walferry.source.cluster.SourceError",
-    "walferry.zk.errors.PeerError",
-    "walferry.zk.errors.StorageError",
+    "walferry.hbase.errors.PeerError",
+    "walferry.hbase.errors.StorageError",
     "walferry.airflow.forms.recovery_input.InputError",
     "walferry.airflow.reports.batch.BatchFailed",
 ]

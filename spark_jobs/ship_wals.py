@@ -52,13 +52,13 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Ship; what the job refuses to begin with, or cannot, is said in a line."""
     args = parse_args()
+    from walferry.errors import WalferryError
     from walferry.files.store import StoreError
     from walferry.source.cluster import SourceError
-    from walferry.zk.errors import ZkError
 
     try:
         return _run(args)
-    except (SourceError, StoreError, ZkError) as e:
+    except (SourceError, StoreError, WalferryError) as e:
         print(f"nothing is shipped: {e}", file=sys.stderr)
         return 1
 

@@ -150,7 +150,8 @@ public final class ClusterClient implements AutoCloseable {
   }
 
   /**
-   * Roll the WALs of all RegionServers and wait until each WAL group has its new file and the one before is closed. The call
+   * Roll the WALs of all RegionServers and wait until each WAL group has its new file and the one before is closed. A server
+   * whose folder is gone has died, though the Master may not know it yet, and has nothing to roll. The call
    * itself may return before: the server takes its roller for idle whenever that thread waits for anything
    * (AbstractWALRoller.walRollFinished), and it closes the old file in the background.
    */
@@ -158,6 +159,9 @@ public final class ClusterClient implements AutoCloseable {
     try (Admin admin = connection.getAdmin()) {
       for (ServerName server : liveServers(admin)) {
         Map<String, Long> before = newestWals(server);
+        if (before.isEmpty()) {
+          continue;
+        }
         admin.rollWALWriter(server);
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(ROLL_TIMEOUT_S);
         while (!allRolled(server, before)) {
@@ -174,11 +178,17 @@ public final class ClusterClient implements AutoCloseable {
     return new Path(conf.get("hbase.wal.dir", conf.get("hbase.rootdir")));
   }
 
-  /** Newest file's time of each WAL group of a server, the meta table's left out. */
+  /** Newest file's time of each WAL group of a server, the meta table's left out; none if the server's folder is gone. */
   private Map<String, Long> newestWals(ServerName server) throws IOException {
     Path folder = new Path(walRoot(), "WALs/" + server);
     Map<String, Long> newest = new HashMap<>();
-    for (FileStatus file : folder.getFileSystem(conf).listStatus(folder)) {
+    FileStatus[] files;
+    try {
+      files = folder.getFileSystem(conf).listStatus(folder);
+    } catch (FileNotFoundException splitOrArchived) {
+      return newest;
+    }
+    for (FileStatus file : files) {
       String name = file.getPath().getName();
       if (!name.endsWith(".meta")) {
         int dot = name.lastIndexOf('.');

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from walferry.admin.peers import PeerAdmin, Refused, peer_admin
 from walferry.admin.report import Told, describe, table
 from walferry.admin.tables import Asked, parse_tables
+from walferry.errors import WalferryError
 from walferry.files.store import StoreError
 from walferry.rpc.errors import RpcError
 from walferry.source.cluster import SourceCluster, SourceError
-from walferry.zk.errors import ZkError
 
-ERRORS = (Refused, SourceError, ZkError, RpcError, StoreError)
+ERRORS = (Refused, SourceError, WalferryError, RpcError, StoreError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

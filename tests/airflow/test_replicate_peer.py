@@ -12,8 +12,9 @@ from airflow.sdk.exceptions import AirflowException, ParamValidationError
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.operators.ship_wals import STARTUP_S, ShipWalsOperator
 from walferry.airflow.steps import batch
+from walferry.hbase.errors import EnabledPeer
+from walferry.queues.errors import LeaseHeld
 from walferry.shipping.summary import GroupSummary, Status
-from walferry.zk.errors import EnabledPeer, LeaseHeld
 
 from .conftest import Run
 

@@ -25,10 +25,10 @@ from walferry.hbase.layout import QueueLayout
 from walferry.hbase.values import decode_lock, encode_position, strip_client_prefix
 from walferry.names import parse_queue_id, parse_wal_name
 from walferry.queues.claims.claim import claim
+from walferry.queues.errors import ClaimHeld
 from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
-from walferry.zk.errors import ClaimHeld
 
 PEERS = ("1", "2", "3")  # so a server has three queues of its own, and those that it claimed
 FAILOVER_SLEEP_MS = 300

@@ -13,10 +13,10 @@ from kazoo.client import KazooClient
 from walferry.files.store import WalStore
 from walferry.hbase.layout import ZNodes
 from walferry.names import parse_queue_id, parse_wal_name
+from walferry.queues.errors import QueuesMoving
 from walferry.queues.reading import consistent, queue_paths
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, connected
-from walferry.zk.errors import QueuesMoving
 
 PAUSE_S = 0.2
 

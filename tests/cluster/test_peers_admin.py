@@ -17,13 +17,13 @@ from tests.cluster.walferry_runs import ship, source_of
 from walferry.__main__ import main
 from walferry.admin.peers import PeerAdmin, Refused, peer_admin
 from walferry.hbase.cluster import master as active_master
+from walferry.hbase.errors import CustomEndpointPeer, MissingPeer, SerialPeer, StorageError, UnmanagedPeer
 from walferry.hbase.peers import DISABLED, ENABLED, read_peer
 from walferry.protos import hbase_pb2 as pb
 from walferry.queues.reading import read_queues
 from walferry.rpc import master
 from walferry.rpc.errors import RemoteError
 from walferry.source.cluster import SourceCluster
-from walferry.zk.errors import CustomEndpointPeer, MissingPeer, SerialPeer, StorageError, UnmanagedPeer
 
 
 @dataclass(frozen=True)

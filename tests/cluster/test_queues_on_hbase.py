@@ -15,12 +15,12 @@ from walferry.files.store import WalStore
 from walferry.hbase.cluster import cluster_id, live_servers, master
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import check_shippable, read_peer
+from walferry.queues.errors import LastWal
 from walferry.queues.lease import acquire
 from walferry.queues.new_wals_stream import NewWalsStream
 from walferry.queues.reading import Queue, find_wal, groups, read_queues
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
-from walferry.zk.errors import LastWal
 
 CLAIM_LIMIT_S = 300
 MakeClient = Callable[[ClusterAddress], JavaClient]

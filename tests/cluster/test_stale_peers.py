@@ -18,10 +18,10 @@ from tests.cluster.walferry_runs import positions, source_of
 from walferry.admin.peers import peer_admin
 from walferry.admin.report import describe
 from walferry.airflow.steps import batch, recovery
+from walferry.hbase.errors import PeerError
 from walferry.hbase.values import PBUF
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
-from walferry.zk.errors import PeerError
 
 IN_FILES = {"hbase.replication.peer.storage.impl": "filesystem"}
 DISABLED = PBUF + b"\x08\x01"

@@ -13,6 +13,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.unit.rpc.fake_server import FakeServer, answer, exception, hang_up
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed, wal
 from walferry.airflow.steps import batch
+from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
 from walferry.hbase.values import PBUF
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.errors import remote_error
@@ -20,7 +21,6 @@ from walferry.rpc.master import lacks_call
 from walferry.source import agreement
 from walferry.source.agreement import check_agreement, check_peer, disagreements, master_peers
 from walferry.source.cluster import SourceCluster
-from walferry.zk.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
 
 UNSUPPORTED = "java.lang.UnsupportedOperationException: ListReplicationPeers\n\tat org.apache.hadoop.hbase.ipc.RpcServer"
 

@@ -17,7 +17,7 @@ from walferry.hbase.layout import QueueLayout
 from walferry.hbase.values import strip_client_prefix
 from walferry.queues.claims import multi as claim_multi
 from walferry.queues.claims.claim import Claim, claim
-from walferry.zk.errors import ClaimHeld
+from walferry.queues.errors import ClaimHeld
 from walferry.zk.hold import is_held
 
 LAYOUTS = list(QueueLayout)

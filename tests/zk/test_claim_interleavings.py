@@ -24,8 +24,8 @@ from walferry.names import parse_queue_id
 from walferry.queues.claims import classic as claim_classic
 from walferry.queues.claims.claim import claim, clean_up
 from walferry.queues.dead_servers import unclaimed
+from walferry.queues.errors import ClaimHeld, ClaimLost, LiveServer, NoTarget, QueuesMoving
 from walferry.zk.client import connect, disconnect
-from walferry.zk.errors import ClaimHeld, ClaimLost, LiveServer, NoTarget, QueuesMoving
 
 CLAIMERS = st.integers(0, 1)
 SERVERS = (SERVER, OTHER)

@@ -11,14 +11,15 @@ from kazoo.client import KazooClient
 
 from tests.zk.claim_cluster import OLDER, ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, prefixed, wal
+from walferry.hbase.errors import ClusterError, StorageError
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.values import PBUF, decode_lock, encode_lock, encode_position
 from walferry.protos import hbase_pb2 as pb
 from walferry.queues.claims import classic as claim_classic
 from walferry.queues.claims.claim import Claim, claim, clean_up
 from walferry.queues.dead_servers import WALFERRY_SERVER, find_dead, unclaimed
+from walferry.queues.errors import ClaimHeld, LiveServer, NoTarget
 from walferry.zk.client import Watch, children
-from walferry.zk.errors import ClaimHeld, ClusterError, LiveServer, NoTarget, StorageError
 from walferry.zk.hold import Hold
 
 LAYOUTS = list(QueueLayout)

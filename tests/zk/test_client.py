@@ -14,10 +14,11 @@ from kazoo.handlers.threading import KazooTimeoutError
 from embedded.zookeeper import ZooKeeperServer
 from tests.cluster.proxy import proxied_zookeeper
 from walferry.hbase.cluster import cluster_id
+from walferry.hbase.errors import ClusterError
 from walferry.hbase.layout import ZNodes
 from walferry.zk import client
 from walferry.zk.client import Whose, children, connect, connected, disconnect, read, read_all
-from walferry.zk.errors import ClusterError, ConnectError
+from walferry.zk.errors import ConnectError
 
 
 @pytest.mark.parametrize(

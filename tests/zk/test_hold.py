@@ -6,17 +6,17 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.stepped import Stepped
-from walferry.zk.errors import ZkError
+from walferry.errors import WalferryError
 from walferry.zk.hold import Hold, is_held, read_record
 
 PATH = "/holds/right"
 
 
-class Held(ZkError):
+class Held(WalferryError):
     pass
 
 
-class Lost(ZkError):
+class Lost(WalferryError):
     pass
 
 

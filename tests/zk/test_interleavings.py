@@ -15,11 +15,11 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from walferry.hbase.values import decode_position
 from walferry.names import parse_queue_id
+from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.queues.lease import Lease, acquire
 from walferry.shipping.leftovers import sweep_peer
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connect, disconnect
-from walferry.zk.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 
 SERVERS = (SERVER, DEAD, OTHER)
 SHIPPERS = st.integers(0, 1)

@@ -8,14 +8,15 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
+from walferry.hbase.errors import EnabledPeer, MissingPeer, PositionError
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
 from walferry.hbase.values import decode_position
 from walferry.queues import lease as leases
 from walferry.queues.dead_servers import WALFERRY_SERVER
+from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.queues.lease import Lease, acquire
 from walferry.queues.reading import find_wal
 from walferry.zk.client import retried
-from walferry.zk.errors import EnabledPeer, LastWal, LeaseHeld, LeaseLost, MissingPeer, PositionError, WalGone
 
 GROUP = wal(0).rpartition(".")[0]
 DEAD_GROUP = wal(0, DEAD).rpartition(".")[0]

@@ -15,13 +15,13 @@ from tests.zk.stepped import Stepped
 from walferry.hbase.layout import OwnZNodes, QueueLayout, quoted
 from walferry.queues.claims.multi import claim_hold
 from walferry.queues.dead_servers import WALFERRY_SERVER
+from walferry.queues.errors import LeaseHeld, LeaseLost, WalGone
 from walferry.queues.lease import acquire
 from walferry.queues.new_wals import commit
 from walferry.shipping import leftovers, summary
 from walferry.shipping.leftovers import sweep_gone, sweep_peer
 from walferry.shipping.summary import GroupSummary, Status, begin_run, read_run, write_group
 from walferry.source.cluster import SourceCluster
-from walferry.zk.errors import LeaseHeld, LeaseLost, WalGone
 
 NewClient = Callable[[], KazooClient]
 GROUPS = {server: wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD, OTHER)}

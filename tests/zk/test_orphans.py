@@ -9,10 +9,11 @@ from kazoo.client import KazooClient
 
 from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
+from walferry.errors import WalferryError
+from walferry.hbase.errors import PeerError
 from walferry.hbase.layout import QueueLayout
 from walferry.queues.dead_servers import recovered_queues
 from walferry.queues.orphans import delete_queue
-from walferry.zk.errors import PeerError, ZkError
 
 
 @pytest.fixture(params=list(QueueLayout))
@@ -41,7 +42,7 @@ def test_the_one_that_was_named_goes_and_nothing_else(zk: KazooClient, at: Claim
 @pytest.mark.parametrize("ref", [f"{SERVER}/gone", f"{DEAD}/nobody", "gone", f"{DEAD}/gone/x", ""])
 def test_what_is_no_recovered_queue_is_named_with_those_that_are(zk: KazooClient, at: ClaimCluster, ref: str) -> None:
     before = at.tree()
-    with pytest.raises(ZkError, match=f"{ref} is no recovered queue; there are: .*{DEAD}/gone"):
+    with pytest.raises(WalferryError, match=f"{ref} is no recovered queue; there are: .*{DEAD}/gone"):
         delete_queue(zk, at.source, ref, "an operator")
     assert at.tree() == before
 

@@ -4,10 +4,10 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
+from walferry.hbase.errors import MissingPeer, StorageError
 from walferry.hbase.peers import read_peer, read_peers
 from walferry.protos import hbase_pb2 as pb
 from walferry.queues.dead_servers import find_dead, recovered_queues
-from walferry.zk.errors import MissingPeer, StorageError
 
 
 def test_a_peer_s_configuration_is_read(zk: KazooClient, hbase: HBaseZNodes) -> None:

@@ -4,11 +4,11 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from walferry.hbase.errors import PositionError, StorageError
 from walferry.hbase.layout import QueueLayout, ZNodes
 from walferry.queues import reading as queues
 from walferry.queues.reading import find_wal, groups, read_queues
 from walferry.zk.client import Watch
-from walferry.zk.errors import PositionError, StorageError
 
 
 def test_a_peer_s_queues_are_read_with_their_positions(zk: KazooClient, hbase: HBaseZNodes) -> None:

@@ -23,9 +23,11 @@ from dataclasses import dataclass, replace
 from kazoo.client import KazooClient
 
 from walferry.admin.tables import Asked, UnclearTable, missing, resolve, table_name
+from walferry.errors import WalferryError
 from walferry.files.store import WalStore
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
+from walferry.hbase.errors import MissingPeer, StorageError, UnmanagedPeer
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import (
     DISABLED,
@@ -48,7 +50,6 @@ from walferry.shipping.plan import PeerPlan, plan_peer
 from walferry.source.agreement import check_agreement
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected, just_written, read
-from walferry.zk.errors import MissingPeer, StorageError, UnmanagedPeer, ZkError
 
 OWN_KEYS = "walferry."
 HANDED_BACK_KEY = "walferry.handed-back-to"
@@ -60,13 +61,15 @@ _NAMESPACE = re.compile(r"\w+")
 _log = logging.getLogger(__name__)
 
 
-class Refused(Exception):
+class Refused(WalferryError):
     """What was asked for is not safe, or not possible as things are; the message says why and what to do."""
+
+    retry_helps = False
 
 
 @dataclass(frozen=True)
 class PeerAdmin:
-    """The source cluster's peers, for one operator at a time. Errors: Refused, ZkError, RpcError, StoreError."""
+    """The source cluster's peers, for one operator at a time. Errors: Refused, WalferryError, RpcError, StoreError."""
 
     source: SourceCluster
     zk: KazooClient
@@ -217,7 +220,7 @@ class PeerAdmin:
                     return
                 with self._master() as source, master.connect(active_master(zk, nodes), user=self.source.user) as slave:
                     problems = missing(source, slave, namespaces, table_cfs)
-        except (ZkError, RpcError) as e:
+        except (WalferryError, RpcError) as e:
             problems = [f"whether edits can arrive at {cluster_key} cannot be found out: {e}"]
         if problems and not allow_missing:
             raise Refused(

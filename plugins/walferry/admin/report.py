@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from walferry.admin.peers import HANDED_BACK_KEY, PeerAdmin
 from walferry.files.store import StoreError, WalStore
+from walferry.hbase.errors import MasterSilent, PeerError, StalePeer
 from walferry.hbase.peers import Peer, check_shippable, read_peer, read_peers
 from walferry.queues.reading import Queue, read_queues
 from walferry.shipping.plan import PeerPlan, plan_peer
 from walferry.source.agreement import check_agreement
-from walferry.zk.errors import MasterSilent, PeerError, StalePeer
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Told:
 
 
 def table(peers: PeerAdmin) -> Told:
-    """All peers, one a line; then what could not be read. Raises ZkError."""
+    """All peers, one a line; then what could not be read. Raises WalferryError."""
     listing = read_peers(peers.zk, peers.nodes)
     rows = [("ID", "STATE", "MANAGED", "QUEUES", "WALS", "SLAVE")]
     for peer in listing.peers:
@@ -41,7 +41,7 @@ def table(peers: PeerAdmin) -> Told:
 
 
 def describe(peers: PeerAdmin, peer_id: str) -> Told:
-    """One peer with its queues and what is left to ship of them. Raises ZkError."""
+    """One peer with its queues and what is left to ship of them. Raises WalferryError."""
     peer = read_peer(peers.zk, peers.nodes, peer_id)
     queues = read_queues(peers.zk, peers.nodes, peer_id)
     lines = [*_configuration(peer), *_agreement(peers, peer_id), *_queues(queues)]

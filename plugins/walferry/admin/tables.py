@@ -16,6 +16,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from walferry.errors import WalferryError
 from walferry.rpc import master
 from walferry.rpc.connection import Connection
 
@@ -41,8 +42,10 @@ class Asked:
     readings: tuple[TableFamilies, ...]
 
 
-class UnclearTable(ValueError):
+class UnclearTable(WalferryError):
     """What was written has no meaning among the source's tables, or more than one."""
+
+    retry_helps = False
 
 
 def parse_tables(text: str) -> list[Asked]:

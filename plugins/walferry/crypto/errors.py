@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from walferry.errors import WalferryError
 
-class KeyProviderError(ValueError):
+
+class KeyProviderError(WalferryError):
     """The key provider cannot give a key; the message names the key store or the setting, and says what to do."""

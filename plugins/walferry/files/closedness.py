@@ -17,6 +17,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from walferry.errors import WalferryError
 from walferry.files.store import OpenWal, WalLocation, WalStore
 from walferry.names import WalName
 from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
@@ -39,22 +40,23 @@ class Open:
     reason: str
 
 
-class WalNotClosed(Exception):
+class WalNotClosed(WalferryError):
     """The WAL did not close in time; the message says what it waits for."""
 
     def __init__(self, url: str, reason: str, waited_s: float) -> None:
-        super().__init__(f"{url} is not closed after {waited_s:g} s: {reason}. It stays queued; the next run takes it up")
+        super().__init__(f"{url} is not closed after {waited_s:g} s: {reason}", "It stays queued; the next run takes it up")
         self.url = url
         self.reason = reason
 
 
-class WalMissing(Exception):
+class WalMissing(WalferryError):
     """The WAL is queued, but its file is nowhere."""
 
     def __init__(self, wal: str, places: Sequence[str]) -> None:
         super().__init__(
-            f"WAL {wal} is queued, but there is no such file; looked at {', '.join(places)}. Check wal_root (hbase.wal.dir, else "
-            "hbase.rootdir); if the file is lost, its edits are, and only an operator may take it out of the queue"
+            f"WAL {wal} is queued, but there is no such file; looked at {', '.join(places)}",
+            "Check wal_root (hbase.wal.dir, else hbase.rootdir); if the file is lost, its edits are, and only an operator may "
+            "take it out of the queue",
         )
         self.wal = wal
         self.places = tuple(places)

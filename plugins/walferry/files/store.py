@@ -29,6 +29,7 @@ from uuid import uuid4
 
 import fsspec
 
+from walferry.errors import WalferryError
 from walferry.files.namenodes import namenodes
 from walferry.hosts import unreachable
 from walferry.names import WalName
@@ -47,7 +48,7 @@ _file_systems_lock = threading.Lock()
 T = TypeVar("T")
 
 
-class StoreError(OSError):
+class StoreError(WalferryError):
     """The file system did not do what was asked of it; the message names the file or folder."""
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 from kazoo.client import KazooClient
 
+from walferry.hbase.errors import ClusterError, StorageError, ZNodeValueError
 from walferry.hbase.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
 from walferry.hbase.values import decode_cluster_id, decode_labels, decode_master
 from walferry.names import ServerName
 from walferry.zk.client import Watch, children, hosts, read, whose
-from walferry.zk.errors import ClusterError, StorageError, ZNodeValueError
 
 
 def cluster_id(zk: KazooClient, nodes: ZNodes) -> uuid.UUID:

@@ -6,13 +6,9 @@ from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 
+from walferry.errors import WalferryError
 from walferry.hbase.cluster import check_storage
-from walferry.hbase.layout import ZNodes
-from walferry.hbase.values import decode_peer, decode_state
-from walferry.names import parse_queue_id
-from walferry.protos import hbase_pb2 as pb
-from walferry.zk.client import Whose, children, read
-from walferry.zk.errors import (
+from walferry.hbase.errors import (
     CustomEndpointPeer,
     CustomFilterPeer,
     EnabledPeer,
@@ -21,9 +17,13 @@ from walferry.zk.errors import (
     SerialPeer,
     StorageError,
     UnmanagedPeer,
-    ZkError,
     ZNodeValueError,
 )
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.values import decode_peer, decode_state
+from walferry.names import parse_queue_id
+from walferry.protos import hbase_pb2 as pb
+from walferry.zk.client import Whose, children, read
 from walferry.zk.hold import Guard
 
 MANAGED_KEY = "walferry.managed"
@@ -110,7 +110,7 @@ class PeerListing:
     """All peers that could be read, and what is wrong with the rest."""
 
     peers: tuple[Peer, ...]
-    problems: tuple[ZkError, ...]
+    problems: tuple[WalferryError, ...]
 
 
 def read_peer(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Peer:
@@ -137,7 +137,7 @@ def read_peers(zk: KazooClient, nodes: ZNodes) -> PeerListing:
     if not ids:
         check_storage(zk, nodes)
     peers: list[Peer] = []
-    problems: list[ZkError] = []
+    problems: list[WalferryError] = []
     for peer_id in ids or ():
         try:
             peers.append(read_peer(zk, nodes, peer_id))

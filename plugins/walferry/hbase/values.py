@@ -20,9 +20,9 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from walferry.hbase.errors import PositionError, ZNodeValueError
 from walferry.protos import hbase_pb2 as pb
 from walferry.protos.parsing import parse_message
-from walferry.zk.errors import PositionError, ZNodeValueError
 
 PREFIX_MAGIC = 0xFF
 PBUF = b"PBUF"

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from kazoo.client import KazooClient
 
 from walferry.hbase.cluster import check_storage, live_servers
+from walferry.hbase.errors import PeerError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import check_shippable, read_peers
 from walferry.names import QueueId, parse_queue_id, parse_wal_name
 from walferry.queues.reading import consistent, every_queue
 from walferry.zk.client import Watch, children, retried
-from walferry.zk.errors import PeerError
 
 # Holds what was claimed in the 2.x layout. HBase takes it for a server name, and its log cleaner keeps what is queued there.
 WALFERRY_SERVER = "walferry,1,1"

@@ -25,9 +25,10 @@ from walferry.hbase.peers import disabled_guard
 from walferry.hbase.values import decode_position, encode_position
 from walferry.names import is_file_name, parse_queue_id, parse_wal_name
 from walferry.queues.dead_servers import WALFERRY_SERVER
+from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.queues.reading import find_wal
 from walferry.zk.client import ZNode, children, read, read_all
-from walferry.zk.errors import LastWal, LeaseHeld, LeaseLost, WalGone, ZkError
+from walferry.zk.errors import Contention
 from walferry.zk.hold import Guard, Hold, Outcome
 
 DEFAULT_ROOT = "/walferry"
@@ -132,7 +133,7 @@ class Lease:
                     self._seen[wal] = replace(seen, position=offset, version=seen.version + 1)
                     return
                 del self._seen[wal]
-        raise ZkError(f"WAL {wal} of peer {self.peer_id} was moved or changed {TRIES} times while its position was being set")
+        raise Contention(f"WAL {wal} of peer {self.peer_id} was moved or changed {TRIES} times while its position was being set")
 
     def remove_wal(self, wal: str) -> bool:
         """Take a finished WAL out of its queue; with the last WAL of a dead server's queue the queue goes too.
@@ -158,7 +159,7 @@ class Lease:
                     return True
                 if not isinstance(outcome.refusal.error, NoNodeError):
                     raise outcome.refusal.error
-        raise ZkError(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being removed")
+        raise Contention(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being removed")
 
     def remove_empty_queue(self, queue_path: str) -> bool:
         """Delete a queue of this peer that no server adds to and that has no WALs; returns whether it is gone now.
@@ -225,7 +226,7 @@ class Lease:
             if znode is not None:
                 self._seen[wal] = _Queued(path, decode_position(znode.value, path), int(znode.stat.version))
                 return self._seen[wal]
-        raise ZkError(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being looked up")
+        raise Contention(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being looked up")
 
     def _path_of(self, wal: str) -> str | None:
         seen = self._seen.get(wal)

@@ -14,12 +14,13 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError
 
 from walferry.hbase.cluster import check_storage, live_servers
+from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.peers import check_shippable, read_peer
 from walferry.names import parse_wal_name
 from walferry.queues.reading import consistent, peer_queues, queued_groups
 from walferry.zk.client import OUTCOME_UNKNOWN, Watch, children, read, retried
-from walferry.zk.errors import ZkError, ZNodeValueError
+from walferry.zk.errors import Contention
 
 COMMIT_TRIES = 50
 
@@ -56,7 +57,7 @@ def find_new(
 
 
 def commit(zk: KazooClient, own: OwnZNodes, peer_id: str, key: str, newest: Timestamps) -> bool:
-    """Let the mark `key` cover `newest`; returns whether it did not cover all of that already. Raises ZkError."""
+    """Let the mark `key` cover `newest`; returns whether it did not cover all of that already. Raises WalferryError."""
     path = own.mark(peer_id, key)
     maybe_ours = False
     for _ in range(COMMIT_TRIES):
@@ -81,7 +82,7 @@ def commit(zk: KazooClient, own: OwnZNodes, peer_id: str, key: str, newest: Time
             maybe_ours = True
             continue
         return True
-    raise ZkError(f"{path} changed {COMMIT_TRIES} times while it was being set; try again later")
+    raise Contention(f"{path} changed {COMMIT_TRIES} times while it was being set; try again later")
 
 
 def _closed_wals(zk: KazooClient, nodes: ZNodes, peer_id: str, watch: Watch | None) -> dict[str, list[int]]:

@@ -24,5 +24,5 @@ class NewWalsStream(Watcher):
         return await self.first(lambda zk, watch: find_new(zk, self._own, self.peer_id, self.key, beside, watch))
 
     async def commit(self, newest: Timestamps) -> bool:
-        """Let the mark cover `newest`; returns whether it did not already. Raises ConnectError, ZkError."""
+        """Let the mark cover `newest`; returns whether it did not already. Raises ConnectError, WalferryError."""
         return await self.call(lambda zk: commit(zk, self._own, self.peer_id, self.key, newest))

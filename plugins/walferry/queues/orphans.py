@@ -3,12 +3,13 @@
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
+from walferry.hbase.errors import PeerError
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.queues.claims.multi import chunked, claim_hold, read_wals
 from walferry.queues.dead_servers import recovered_queues
+from walferry.queues.errors import QueuesMoving, UnknownQueue
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, read
-from walferry.zk.errors import PeerError, QueuesMoving, ZkError
 from walferry.zk.hold import Hold
 
 TRIES = 50
@@ -17,14 +18,14 @@ TRIES = 50
 def delete_queue(zk: KazooClient, source: SourceCluster, ref: str, holder: str) -> int:
     """Delete the queue `server/queue id` of a peer that is gone, with all its WALs; how many these were.
 
-    The edits in them that were not shipped reach that peer no more. Raises PeerError if the peer exists, ZkError if there is no
+    The edits in them that were not shipped reach that peer no more. Raises PeerError if the peer exists if there is no
     such recovered queue, ClaimHeld while the queue is being claimed.
     """
     nodes = source.nodes
     queues = {queue.ref: queue for queue in recovered_queues(zk, nodes)}
     queue = queues.get(ref)
     if queue is None:
-        raise ZkError(f"{ref} is no recovered queue; there are: {', '.join(sorted(queues)) or 'none'}")
+        raise UnknownQueue(f"{ref} is no recovered queue; there are: {', '.join(sorted(queues)) or 'none'}")
     hold = claim_hold(zk, OwnZNodes(source.root, nodes).claim(queue.server), queue.server)
     hold.acquire(holder)
     try:

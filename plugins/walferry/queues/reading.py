@@ -14,11 +14,12 @@ from typing import TypeVar
 from kazoo.client import KazooClient
 
 from walferry.hbase.cluster import check_layout, check_storage, live_servers
+from walferry.hbase.errors import PositionError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import decode_position
 from walferry.names import QueueId, WalName, parse_queue_id, parse_wal_name
+from walferry.queues.errors import QueuesMoving
 from walferry.zk.client import Watch, children, read, read_all
-from walferry.zk.errors import PositionError, QueuesMoving
 
 CONSISTENT_READ_TRIES = 20
 

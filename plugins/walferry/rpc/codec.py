@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
+from walferry.errors import WalferryError
 from walferry.protos import hbase_pb2 as pb
 from walferry.protos.parsing import parse_message
 from walferry.rpc.errors import RequestTooLarge, UnsupportedAuth
@@ -46,7 +47,7 @@ class AuthMethod(enum.IntEnum):
     DIGEST = 0x52
 
 
-class CodecError(ValueError):
+class CodecError(WalferryError):
     """Bytes from a server that break the layout; the message says which rule and where in the stream."""
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 
+from walferry.errors import WalferryError
 from walferry.protos.hbase_pb2 import ExceptionResponse
 from walferry.texts import one_line
 
@@ -30,7 +31,7 @@ MAX_TRACE_CHARS = 16_000
 MISSING_ADVICE = "Create it there as it is in the source, or leave it out of the peer; until then its WAL group waits"
 
 
-class RpcError(Exception):
+class RpcError(WalferryError):
     """A call to an HBase server did not succeed."""
 
 
@@ -38,12 +39,9 @@ class ConnectionFailed(RpcError):
     """`server` (host:port) could not be reached, or the connection broke for `reason`."""
 
     def __init__(self, server: str, reason: str) -> None:
-        super().__init__(server, reason)
+        super().__init__(f"connection to {server} failed: {reason}")
         self.server = server
         self.reason = reason
-
-    def __str__(self) -> str:
-        return f"connection to {self.server} failed: {self.reason}"
 
 
 class ProtocolError(ConnectionFailed):
@@ -57,29 +55,23 @@ class RpcTimeout(RpcError):
     """`server` did not do `what` within `seconds`."""
 
     def __init__(self, server: str, what: str, seconds: float) -> None:
-        super().__init__(server, what, seconds)
+        super().__init__(f"{server}: {what} took longer than {seconds:.1f} s")
         self.server = server
         self.what = what
         self.seconds = seconds
-
-    def __str__(self) -> str:
-        return f"{self.server}: {self.what} took longer than {self.seconds:.1f} s"
 
 
 class RequestTooLarge(RpcError):
     """A request of `size` bytes, where a server takes `limit`; nothing was sent."""
 
     def __init__(self, method: str, size: int, limit: int) -> None:
-        super().__init__(method, size, limit)
+        super().__init__(
+            f"a {method} request of {size:,} bytes is over the {limit:,} that an HBase server takes by default"
+            " (hbase.ipc.max.request.size); nothing was sent. Ship fewer or smaller entries in one request"
+        )
         self.method = method
         self.size = size
         self.limit = limit
-
-    def __str__(self) -> str:
-        return (
-            f"a {self.method} request of {self.size:,} bytes is over the {self.limit:,} that an HBase server takes by default"
-            " (hbase.ipc.max.request.size); nothing was sent. Ship fewer or smaller entries in one request"
-        )
 
 
 class UnsupportedAuth(RpcError):
@@ -100,15 +92,12 @@ class RemoteError(RpcError):
     """
 
     def __init__(self, server: str, class_name: str, message: str, do_not_retry: bool = False, stack_trace: str = "") -> None:
-        super().__init__(server, class_name, message, do_not_retry, stack_trace)
+        super().__init__(f"{server}: {class_name.rpartition('.')[2]}: {message}")
         self.server = server
         self.class_name = class_name
         self.message = message
         self.do_not_retry = do_not_retry
         self.stack_trace = stack_trace
-
-    def __str__(self) -> str:
-        return f"{self.server}: {self.class_name.rpartition('.')[2]}: {self.message}"
 
 
 class TableNotFound(RemoteError):

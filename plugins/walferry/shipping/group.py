@@ -22,6 +22,7 @@ import numpy as np
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionClosedError, SessionExpiredError
 
+from walferry.errors import WalferryError
 from walferry.files.closedness import CLOSE_TIMEOUT_S, WalNotClosed, await_closed
 from walferry.files.quarantine import (
     WAYS_OUT,
@@ -35,8 +36,10 @@ from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter, LabelsRefused
 from walferry.filters.window import filter_window, uuid_field
 from walferry.hbase.cluster import cluster_id, visibility_labels
+from walferry.hbase.errors import PeerError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer, check_shippable, read_peer
+from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost
 from walferry.queues.lease import Lease, acquire
 from walferry.queues.reading import read_queues
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
@@ -63,7 +66,7 @@ from walferry.wal.errors import (
 from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
 from walferry.wal.reader import Window, read_windows
 from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_S, connected
-from walferry.zk.errors import ConnectError, LastWal, LeaseHeld, LeaseLost, PeerError
+from walferry.zk.errors import ConnectError
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +160,7 @@ def _acquire(zk: KazooClient, nodes: ZNodes, job: GroupJob) -> Lease:
 def _text(error: BaseException) -> str:
     if isinstance(error, (WalCorruptError, WalTruncatedError)):
         return f"{error}. {WAYS_OUT}"
-    return str(error) if type(error).__module__.startswith("walferry.") else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, WalferryError) else f"{type(error).__name__}: {error}"
 
 
 class _GroupShipping:

@@ -13,12 +13,13 @@ from kazoo.client import KazooClient
 
 from walferry.files.closedness import Closed, WalMissing, closedness
 from walferry.files.store import WalLocation, WalStore
+from walferry.hbase.errors import PositionError
 from walferry.hbase.layout import ZNodes
+from walferry.queues.errors import LeaseHeld
 from walferry.queues.lease import acquire
 from walferry.queues.reading import Queue, QueuedWal, groups, read_queues
 from walferry.wal.errors import WalError, WalTruncatedError
 from walferry.wal.header import EMPTY_TRAILER, MAX_HEADER_BYTES, parse_header
-from walferry.zk.errors import LeaseHeld, PositionError
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def plan_peer(
 ) -> PeerPlan:
     """Read the peer's queues and positions once, and find the files of all its WAL groups, or of those named.
 
-    Groups without a candidate are left out. Raises ZkError, StoreError: WrongRoot if the store is that of no cluster.
+    Groups without a candidate are left out. Raises WalferryError, StoreError: WrongRoot if the store is that of no cluster.
     """
     found = [g for g in candidates(read_queues(zk, nodes, peer_id)) if g.wals and (groups is None or g.group in groups)]
     return PeerPlan(peer_id, tuple(_plan(store, g) for g in found))

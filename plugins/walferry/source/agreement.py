@@ -16,6 +16,7 @@ from dataclasses import fields
 from kazoo.client import KazooClient
 
 from walferry.hbase.cluster import master as active_master
+from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, StorageError, ZNodeValueError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer, as_peer, check_shippable, read_peer
 from walferry.hbase.values import decode_server_version
@@ -24,7 +25,6 @@ from walferry.rpc import master
 from walferry.rpc.errors import RemoteError, RpcError
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, read
-from walferry.zk.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, StorageError, ZNodeValueError
 
 CALL_S = 20.0
 TRIES = 3  # a change reaches ZooKeeper a moment before the Master's own memory
@@ -33,7 +33,7 @@ HBASE_1 = ("0.", "1.")
 
 
 def check_peer(zk: KazooClient, source: SourceCluster, peer_id: str) -> Peer:
-    """The peer, which may be shipped as it is now. Raises the PeerError that says why not, MasterSilent, ZkError."""
+    """The peer, which may be shipped as it is now. Raises the PeerError that says why not, MasterSilent, WalferryError."""
     peer = read_peer(zk, source.nodes, peer_id)
     check_shippable(peer)
     check_agreement(zk, source, peer_id)

@@ -30,6 +30,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from walferry.crypto.errors import KeyProviderError
 from walferry.crypto.provider import KeyProvider, KeyStoreUrl
+from walferry.errors import WalferryError
 from walferry.hbase.layout import QueueLayout, ZNodes
 
 DEFAULT_CONN_ID = "hbase_source"
@@ -69,8 +70,10 @@ class VisibilityLabels(StrEnum):
     SHIP = "ship"  # as they are
 
 
-class SourceError(ValueError):
+class SourceError(WalferryError):
     """A field of the source connection is missing or wrong; the message names the field and what it should be."""
+
+    retry_helps = False
 
 
 @dataclass(frozen=True, kw_only=True)

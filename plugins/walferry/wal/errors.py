@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from walferry.errors import WalferryError
 
-class WalError(Exception):
+
+class WalError(WalferryError):
     """A WAL that cannot be read. `path` as the caller gave it, `offset` in bytes from the start of the file."""
 
     advice = ""
 
     def __init__(self, path: str, offset: int, reason: str) -> None:
-        super().__init__(path, offset, reason)
+        super().__init__(f"{path} at byte {offset}: {reason}", self.advice)
         self.path = path
         self.offset = offset
         self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.path} at byte {self.offset}: {self.reason}. {self.advice}"
 
 
 class WalCorruptError(WalError):
@@ -39,7 +38,6 @@ class WalTornError(WalOverrunError):
 
     def __init__(self, path: str, offset: int, reason: str, have: int) -> None:
         super().__init__(path, offset, reason)
-        self.args = (path, offset, reason, have)  # so that the error can be pickled, as Spark does
         self.have = have
 
 
@@ -59,7 +57,6 @@ class WalTruncatedError(WalError):
 
     def __init__(self, path: str, offset: int, need: int, have: int) -> None:
         super().__init__(path, offset, f"the file ends early, {need} bytes or more are needed from here on and {have} are there")
-        self.args = (path, offset, need, have)  # so that the error can be pickled, as Spark does
         self.need = need
         self.have = have
 

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from walferry.errors import WalferryError
 from walferry.kernels.read import Bytes, Ints
 from walferry.wal import torn
 from walferry.wal.codecs.compressed import Expanded, Expander
@@ -44,7 +45,7 @@ MIN_ENTRY_BYTES = 16  # fewer have no WALKey; the next entry cannot begin before
 MAX_WINDOW_BYTES = MAX_SEALED_ENTRY_BYTES + MAX_KEY_BYTES + 16  # encrypted entries are the longest in the file
 
 UnwrapKey = Callable[[bytes], bytes]
-"""The key of a WAL, from what its header has of it. Raises ValueError, whose text says what is missing and never shows a key."""
+"""The key of a WAL, from what its header has of it. Raises WalferryError, whose text says what is missing and never shows a key."""
 PartialTail = Literal["error", "stop"]
 
 
@@ -330,7 +331,7 @@ def _stage(header: Header, path: str, unwrap_key: UnwrapKey | None) -> _Stage:
         raise WalKeyError(path, 0, "the WAL is encrypted, and no key provider is given to decrypt it with")
     try:
         decryption = Decryption(unwrap_key(header.wrapped_key))
-    except ValueError as e:
+    except (WalferryError, ValueError) as e:
         raise WalKeyError(path, 0, f"the WAL is encrypted, and its key cannot be had: {e}") from e
 
     def decrypted(buf: Bytes, base: int) -> _Part:

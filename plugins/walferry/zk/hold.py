@@ -24,8 +24,9 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, ConnectionClosedError, NodeExistsError, NoNodeError, SessionExpiredError
 from kazoo.protocol.states import KazooState
 
+from walferry.errors import WalferryError
 from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, children, commit, hosts, read, retried, whose
-from walferry.zk.errors import ConnectError, ZkError
+from walferry.zk.errors import ConnectError, Contention
 
 ACQUIRE_TRIES = 50  # each time somebody else has acquired and released in between
 PATIENCE_S = 60.0  # with an ensemble that does not answer
@@ -42,7 +43,7 @@ class Guard:
 
     path: str
     version: int
-    broken: Callable[[], ZkError]  # what is wrong then
+    broken: Callable[[], WalferryError]  # what is wrong then
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ class Hold:
         self,
         zk: KazooClient,
         path: str,
-        held_error: Callable[[str, str], ZkError],
-        lost_error: Callable[[str], ZkError],
+        held_error: Callable[[str, str], WalferryError],
+        lost_error: Callable[[str], WalferryError],
     ) -> None:
         self.lost = threading.Event()
         self.path = path
@@ -163,12 +164,12 @@ class Hold:
         if state == KazooState.LOST:
             self.lost.set()
 
-    def _lost(self, why: str | None = None) -> ZkError:
+    def _lost(self, why: str | None = None) -> WalferryError:
         self._why_lost = why or self._why_lost
         self.lost.set()
         return self._lost_error(self._why_lost)
 
-    def _refused(self, check: int) -> ZkError:
+    def _refused(self, check: int) -> WalferryError:
         if check == 0:
             record = read_record(self._zk, self.path)
             if not record:
@@ -210,7 +211,7 @@ class Hold:
                 return before
             if not isinstance(refusal.error, (NodeExistsError, BadVersionError, NoNodeError)):
                 raise refusal.error
-        raise ZkError(f"{path} changed {ACQUIRE_TRIES} times while it was being acquired; try again later")
+        raise Contention(f"{path} changed {ACQUIRE_TRIES} times while it was being acquired; try again later")
 
     def _is_ours(self) -> bool:
         """Whether a request whose outcome was unknown was done, in the session that we have now."""

@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState, WatchedEvent
 
 from walferry.zk.client import Watch, connect, disconnect
-from walferry.zk.errors import ConnectError, QueuesMoving
+from walferry.zk.errors import ConnectError, Contention
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Watcher:
             self._changed.clear()
             try:
                 found = await asyncio.to_thread(lambda: look(self._client(), self._on_watch))
-            except (ConnectError, QueuesMoving) as error:
+            except (ConnectError, Contention) as error:
                 log.warning("%s; trying again", error)
                 await asyncio.sleep(RECONNECT_S)
                 continue

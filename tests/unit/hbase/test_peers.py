@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from walferry.hbase.errors import CustomEndpointPeer, CustomFilterPeer, EnabledPeer, PeerError, SerialPeer, UnmanagedPeer
 from walferry.hbase.peers import CUSTOM_FILTERS_KEY, Peer, check_shippable, parse_cluster_key
-from walferry.zk.errors import CustomEndpointPeer, CustomFilterPeer, EnabledPeer, PeerError, SerialPeer, UnmanagedPeer
 
 PEER = Peer(id="p", cluster_key="h1,h2:2181:/hbase", state="DISABLED", config={"walferry.managed": "true"})
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from walferry.hbase.errors import PositionError, ZNodeValueError
 from walferry.hbase.values import (
     decode_cluster_id,
     decode_labels,
@@ -18,7 +19,6 @@ from walferry.hbase.values import (
     strip_client_prefix,
 )
 from walferry.protos import hbase_pb2 as pb
-from walferry.zk.errors import PositionError, ZNodeValueError
 
 ZNODE = "/hbase/replication/rs/h,1,2/p/w"
 POSITIONS = st.integers(0, 2**63 - 1)

@@ -13,12 +13,13 @@ from tests.unit.filters.test_visibility import SECRET, cell
 from tests.unit.filters.test_window import RULES, entry, put, window_of
 from tests.unit.sinks.hbase.test_bulk_loads import OFF, load
 from walferry.filters.visibility import LabelFilter, LabelsRefused
+from walferry.queues.errors import LeaseLost
 from walferry.shipping import group as shipping
 from walferry.shipping.group import GroupJob, _GroupShipping, ship_group
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.hbase.bulk_loads import BulkLoadRefused
 from walferry.source.cluster import SourceCluster, VisibilityLabels
-from walferry.zk.errors import ConnectError, LeaseLost
+from walferry.zk.errors import ConnectError
 
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")
 DONE = GroupSummary(group="g", status=Status.DONE)

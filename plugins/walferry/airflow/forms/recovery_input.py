@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from walferry.errors import WalferryError
 from walferry.names import ServerName, parse_queue_id
 
 if TYPE_CHECKING:
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
 MAX_NAMED = 20  # of what is there instead
 
 
-class InputError(Exception):
+class InputError(WalferryError):
     """A parameter names something that is not there, or that is not to be touched; the message says what there is instead."""
+
+    retry_helps = False
 
 
 def pick_server(text: str, dead: Collection[str], live: Collection[str]) -> str:

@@ -144,7 +144,7 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
             )
 
     def _summaries(self, source: SourceCluster) -> list[GroupSummary]:
-        """What the run's jobs have written of the groups until now. Raises ZkError."""
+        """What the run's jobs have written of the groups until now. Raises WalferryError."""
         from walferry.airflow.steps import batch
 
         return batch.summaries(source, self.peer, self.plan["run_id"], self.groups)

@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the DAG file names BatchFailed, and is parsed without kazoo
-    from walferry.shipping.summary import GroupSummary
+from walferry.errors import WalferryError
+from walferry.shipping.summary import GroupSummary
 
 # GroupSummary's own names, which are those of HBase's metrics.
 AGES = ("ageOfLastShippedOp", "replicationLag")
@@ -49,8 +50,10 @@ MAX_GROUPS = 100  # in XCom and in the table; failed ones first
 MAX_REASON_CHARS = 500
 
 
-class BatchFailed(Exception):
+class BatchFailed(WalferryError):
     """Something of a batch was not shipped; the message says what, and why. Trying its report again would not help."""
+
+    retry_helps = False
 
 
 def failures(

@@ -117,8 +117,8 @@ class ProgressLog:
         self._thread.join(JOIN_S)
 
     def _run(self) -> None:
+        from walferry.errors import WalferryError
         from walferry.zk.client import connected
-        from walferry.zk.errors import ZkError
 
         while not self._ended.wait(LOOK_S):
             try:
@@ -128,7 +128,7 @@ class ProgressLog:
                     while not self._ended.wait(LOOK_S):
                         self._look(zk)
                     self._look(zk)
-            except ZkError as error:
+            except WalferryError as error:
                 if self._away.due():
                     self._warn(f"peer {self._peer}: how far the job is cannot be told: {error}")
 

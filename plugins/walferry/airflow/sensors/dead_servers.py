@@ -11,10 +11,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import LiteralIfMapped
 from walferry.airflow.triggers.dead_servers import DeadServersTrigger, payload
+from walferry.hbase.errors import ClusterError
 from walferry.queues.dead_servers import find_dead
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceError
 from walferry.zk.client import connected
-from walferry.zk.errors import ClusterError
 
 
 class DeadServersSensor(LiteralIfMapped, BaseSensorOperator):

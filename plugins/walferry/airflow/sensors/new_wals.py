@@ -12,11 +12,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import LiteralIfMapped
 from walferry.airflow.triggers.new_wals import NewWalsTrigger, payload
+from walferry.hbase.errors import ClusterError, PeerError
 from walferry.hbase.layout import OwnZNodes
 from walferry.queues.new_wals import commit, find_new
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
 from walferry.zk.client import connected
-from walferry.zk.errors import ClusterError, PeerError
 
 
 class NewWalsSensor(LiteralIfMapped, BaseSensorOperator):

@@ -17,6 +17,7 @@ from kazoo.client import KazooClient
 
 from walferry.files.store import StoreError, WalStore
 from walferry.hbase.cluster import live_servers
+from walferry.hbase.errors import PeerError, ZNodeValueError
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.peers import read_peers
 from walferry.names import ServerName
@@ -30,7 +31,6 @@ from walferry.shipping.summary import GroupSummary, read_run
 from walferry.source.agreement import check_peer, master_peers
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
-from walferry.zk.errors import PeerError, ZNodeValueError
 from walferry.zk.hold import is_held, read_record
 
 ROLL_CALL_S = 30.0
@@ -61,7 +61,7 @@ def managed_peers(source: SourceCluster) -> list[str]:
     """Ids of the peers that are Walferry's, sorted; a peer that cannot be read is logged and left out.
 
     Also those that only the Master knows, whose batches then say why they are refused. What is left of peers that are gone goes.
-    Raises ZkError.
+    Raises WalferryError.
     """
     with connected(source.quorum) as zk:
         listing = read_peers(zk, source.nodes)
@@ -74,7 +74,7 @@ def managed_peers(source: SourceCluster) -> list[str]:
 
 
 def roll(source: SourceCluster, peer_id: str) -> Rolled:
-    """Have each live RegionServer begin new WALs, and wait until they are queued for the peer. Raises PeerError, ZkError.
+    """Have each live RegionServer begin new WALs, and wait until they are queued for the peer. Raises PeerError, WalferryError.
 
     A server that dies meanwhile is no failure: its WALs need no roll any more.
     """
@@ -94,7 +94,7 @@ def roll(source: SourceCluster, peer_id: str) -> Rolled:
 
 
 def refusal(source: SourceCluster, peer_id: str) -> str | None:
-    """Why this peer cannot be shipped as it is now, the Master asked too; None if it can be. Raises ZkError."""
+    """Why this peer cannot be shipped as it is now, the Master asked too; None if it can be. Raises WalferryError."""
     try:
         with connected(source.quorum) as zk:
             check_peer(zk, source, peer_id)
@@ -105,7 +105,7 @@ def refusal(source: SourceCluster, peer_id: str) -> str | None:
 
 
 def plan(source: SourceCluster, peer_id: str, run_id: str) -> dict[str, Any]:
-    """What there is to ship, in a few figures that fit Airflow's database. Raises PeerError, ZkError.
+    """What there is to ship, in a few figures that fit Airflow's database. Raises PeerError, WalferryError.
 
     `groups` counts the WAL groups that need a job. Those that do not are done with here: an idle server's WALs have no entries.
     Dead servers' groups that another run has in hand are left to it; `only` names the others then. What has nothing to ship and
@@ -159,7 +159,7 @@ def holders(zk: KazooClient, source: SourceCluster, peer_id: str, groups: Collec
 
 
 def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], timeout_s: float) -> bool:
-    """Wait until nobody has any of the WAL groups in hand; False if somebody still has after `timeout_s`. Raises ZkError."""
+    """Wait until nobody has any of the WAL groups in hand; False if somebody still has after `timeout_s`."""
     give_up = time.monotonic() + timeout_s
     told: dict[str, str] = {}
     with connected(source.quorum) as zk:

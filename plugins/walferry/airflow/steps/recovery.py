@@ -18,12 +18,15 @@ from walferry.airflow.forms import choices
 from walferry.airflow.forms.recovery_input import InputError, pick_queues, pick_server
 from walferry.airflow.reports import recovery as recovery_report
 from walferry.airflow.steps import batch
+from walferry.errors import WalferryError
 from walferry.files.store import WalStore
 from walferry.hbase.cluster import live_servers
+from walferry.hbase.errors import MissingPeer, PeerError, UnmanagedPeer
 from walferry.hbase.peers import check_shippable, read_peer, read_peers
 from walferry.names import ServerName
 from walferry.queues.claims import claim as claims
 from walferry.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, find_dead, recovered_queues, shippable_peers
+from walferry.queues.errors import LeaseHeld, LiveServer, NoTarget
 from walferry.queues.lease import acquire
 from walferry.queues.orphans import delete_queue
 from walferry.shipping import leftovers
@@ -31,7 +34,6 @@ from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer, sweep
 from walferry.source.agreement import disagreements
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, connected
-from walferry.zk.errors import LeaseHeld, LiveServer, MissingPeer, NoTarget, PeerError, UnmanagedPeer, ZkError
 
 MAX_LEFT = 20  # reasons why a claim left other peers' queues, kept in Airflow's database
 MAX_SERVERS = 500  # of one run: Airflow maps over 1024 at most
@@ -53,7 +55,7 @@ class Found:
 def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found:
     """The dead servers of a run: the one asked for, else those that its events have announced, else all there are now.
 
-    Raises InputError for what is no server, a live one, or one with queues of ours that must not be shipped, ZkError.
+    Raises InputError for what is no server, a live one, or one with queues of ours that must not be shipped, WalferryError.
     """
     with connected(source.quorum) as zk:
         dead = [server.name for server in find_dead(zk, source.nodes)]
@@ -74,19 +76,19 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
     return Found(servers[:MAX_SERVERS], notes)
 
 
-def _why_left(zk: KazooClient, source: SourceCluster, queues: Iterable[RecoveredQueue]) -> list[ZkError]:
+def _why_left(zk: KazooClient, source: SourceCluster, queues: Iterable[RecoveredQueue]) -> list[WalferryError]:
     """Why these queues may not be shipped, peer by peer; empty if there are none."""
-    reasons: list[ZkError] = []
+    reasons: list[WalferryError] = []
     for peer_id in sorted({queue.peer_id for queue in queues}):
         try:
             check_shippable(read_peer(zk, source.nodes, peer_id))
-        except ZkError as error:
+        except WalferryError as error:
             reasons.append(error)
     return reasons
 
 
 def claim(source: SourceCluster, server: str, run_id: str) -> dict[str, Any]:
-    """Claim a dead server's queues, or go on with a claim of this run. Raises ClaimHeld, LiveServer, ZkError.
+    """Claim a dead server's queues, or go on with a claim of this run. Raises ClaimHeld, LiveServer, WalferryError.
 
     The `queues` are all that came from it and are still there, also those that HBase has claimed.
     """
@@ -116,7 +118,7 @@ class Selected:
 
 
 def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> Selected:
-    """The recovered queue `ref`, or all of the peer, or all that Walferry may touch. Raises InputError, PeerError, ZkError."""
+    """The recovered queue `ref`, or all of the peer, or all that Walferry may touch. Raises InputError, PeerError."""
     peer, ref = peer.strip(), ref.strip()
     if delete_orphan and not peer and not ref:
         raise InputError("name the peer or the queue whose WALs are to be deleted unshipped; without a name nothing is")
@@ -143,7 +145,7 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
 
 
 def preview(source: SourceCluster, selected: Selected, delete_orphan: bool) -> list[str]:
-    """What a run would claim, ship and delete, WAL by WAL, for people. Raises ZkError, StoreError."""
+    """What a run would claim, ship and delete, WAL by WAL, for people. Raises WalferryError, StoreError."""
     lines = ["Dry run: nothing is claimed, shipped or deleted.", *selected.notes]
     lines += [f"Server {server} would be claimed first." for server in servers_to_claim(selected.queues)]
     for queue, groups in _files(source, selected.queues):
@@ -154,7 +156,7 @@ def preview(source: SourceCluster, selected: Selected, delete_orphan: bool) -> l
 
 
 def deal_with_orphans(source: SourceCluster, orphans: Iterable[Queue], delete: bool, run_id: str) -> list[str]:
-    """Delete queues of peers that are gone, or only tell of them; a line each. Raises PeerError if a peer is back, ZkError."""
+    """Delete queues of peers that are gone, or only tell of them; a line each. Raises PeerError if a peer is back."""
     lines, orphans = [], list(orphans)
     if delete:
         with connected(source.quorum) as zk:
@@ -178,7 +180,7 @@ def servers_to_claim(queues: Iterable[Queue]) -> list[str]:
 def plan(source: SourceCluster, queues: Iterable[Queue], unclaimed: Collection[str], run_id: str) -> list[dict[str, Any]]:
     """Each of the queues that is still there, where it lies now, with a `plan` as of batch.plan, or else with a `problem`.
 
-    `unclaimed` are servers that could not be claimed. What only has to leave its queue does so here. Raises ZkError, StoreError.
+    `unclaimed` are servers that could not be claimed. What only has to leave its queue does so here. Raises WalferryError.
     """
     drains: list[dict[str, Any]] = []
     with connected(source.quorum) as zk:
@@ -211,7 +213,7 @@ def to_ship(drains: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def left(source: SourceCluster, queues: Iterable[Queue]) -> list[int]:
-    """How many WALs are still queued of each of the queues, wherever they lie now; -1: not even the queue is. Raises ZkError."""
+    """How many WALs are still queued of each of the queues, wherever they lie now; -1: not even the queue is."""
     queues = list(queues)
     with connected(source.quorum) as zk:
         there = recovered_queues(zk, source.nodes)
@@ -222,7 +224,7 @@ def left(source: SourceCluster, queues: Iterable[Queue]) -> list[int]:
 def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> list[str]:
     """Remove what is empty of dead servers that nobody claims now: queues, and the servers' own znodes, which are returned.
 
-    A drain that is killed just after a queue's last WAL leaves the queue empty, and its lease. Raises ZkError.
+    A drain that is killed just after a queue's last WAL leaves the queue empty, and its lease. Raises WalferryError.
     """
     removed: list[str] = []
     with connected(source.quorum) as zk:
@@ -246,7 +248,7 @@ def propose(source: SourceCluster, source_conn_id: str) -> None:
     try:
         with connected(source.quorum) as zk:
             refs = [queue.ref for queue in recovered_queues(zk, source.nodes)]
-    except ZkError as error:
+    except WalferryError as error:
         log.warning("the forms' proposals were not refreshed: %s", error)
         return
     choices.keep(source_conn_id, refs)

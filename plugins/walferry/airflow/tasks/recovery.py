@@ -23,15 +23,17 @@ from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.reports.kept import as_lines, with_earlier
+from walferry.errors import WalferryError
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceError
-from walferry.zk.errors import ZkError
 
 if TYPE_CHECKING:
     from walferry.source.cluster import SourceCluster
 
 
-class RecoveryFailed(Exception):
+class RecoveryFailed(WalferryError):
     """Something of a recovery was left undone; the message says what, and why. Trying its report again would not help."""
+
+    retry_helps = False
 
 
 SOURCE = Param(
@@ -52,9 +54,9 @@ DEADLINE = Param(
 # Trying again does not help against these.
 FINAL: list[type[BaseException] | str] = [
     "walferry.source.cluster.SourceError",
-    "walferry.zk.errors.PeerError",
-    "walferry.zk.errors.StorageError",
-    "walferry.zk.errors.LiveServer",
+    "walferry.hbase.errors.PeerError",
+    "walferry.hbase.errors.StorageError",
+    "walferry.queues.errors.LiveServer",
     "walferry.airflow.forms.recovery_input.InputError",
     RecoveryFailed,
 ]
@@ -181,7 +183,7 @@ def telling(what: str) -> Iterator[None]:
 
     try:
         yield
-    except (InputError, SourceError, StoreError, ZkError) as error:
+    except (InputError, SourceError, StoreError, WalferryError) as error:
         ti = get_current_context()["ti"]
         ti.xcom_push("problem", [_name(ti), f"{what}: {error}"])
         raise

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.errors import WalferryError
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceError
-from walferry.zk.errors import ZkError
 
 if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
     from walferry.queues.dead_servers import DeadServer
@@ -51,7 +51,7 @@ class DeadServersTrigger(BaseTrigger):
         try:
             async with await open_stream(self.source_conn_id) as self._stream:
                 event = payload(await self._stream.next())
-        except (ZkError, SourceError) as error:
+        except (WalferryError, SourceError) as error:
             event = {"error": str(error)}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
@@ -86,7 +86,7 @@ class DeadServersEventTrigger(BaseEventTrigger):
                     await self._stream.connect()
                     while True:
                         yield TriggerEvent(payload(await self._stream.next()))  # type: ignore[no-untyped-call]
-            except (ZkError, SourceError) as error:
+            except (WalferryError, SourceError) as error:
                 log.warning("not watching for dead servers, looking again in %g s: %s", RETRY_S, error)
                 await asyncio.sleep(RETRY_S)
 

@@ -20,10 +20,10 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.errors import WalferryError
 from walferry.queues.new_wals import NewWals
 from walferry.queues.new_wals_stream import NewWalsStream
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceError
-from walferry.zk.errors import ZkError
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class NewWalsTrigger(BaseTrigger):
         try:
             async with await open_stream(self.source_conn_id, self.peer, self.key) as self._stream:
                 event = payload(self.peer, await self._stream.next())
-        except (ZkError, SourceError) as error:
+        except (WalferryError, SourceError) as error:
             event = refusal(self.peer, error)
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
@@ -114,7 +114,7 @@ class NewWalsProducer(SharedStreamProducer):
         while True:
             try:
                 found = await self._stream.next(dict(self._announced))
-            except ZkError as error:
+            except WalferryError as error:
                 log.warning("not watching for now: %s", error)
                 await asyncio.sleep(REFUSED_RETRY_S)
                 continue

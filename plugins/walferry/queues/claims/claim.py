@@ -18,6 +18,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from walferry.hbase.cluster import check_layout, is_live
+from walferry.hbase.errors import PeerError
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.peers import check_shippable, disabled_guard, read_peer
 from walferry.names import parse_queue_id
@@ -25,9 +26,9 @@ from walferry.queues.claims import classic as claim_classic
 from walferry.queues.claims import multi as claim_multi
 from walferry.queues.claims.multi import Claimer
 from walferry.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, recovered_queues, shippable_peers
+from walferry.queues.errors import LiveServer
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, read, retried
-from walferry.zk.errors import LiveServer, PeerError
 from walferry.zk.hold import Guard
 
 log = logging.getLogger(__name__)

@@ -27,7 +27,9 @@ from dataclasses import dataclass
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
+from walferry.errors import WalferryError
 from walferry.hbase.cluster import is_live, live_servers
+from walferry.hbase.errors import ClusterError, PeerError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import decode_lock, decode_position, decode_server_version, encode_lock
 from walferry.names import parse_queue_id
@@ -42,9 +44,9 @@ from walferry.queues.claims.multi import (
     delete_if_empty,
     read_wals,
 )
+from walferry.queues.errors import ClaimHeld, ClaimLost, NoTarget, QueuesMoving
 from walferry.queues.reading import looked_for, peer_queues
 from walferry.zk.client import children, commit, read
-from walferry.zk.errors import ClaimHeld, ClaimLost, ClusterError, NoTarget, PeerError, QueuesMoving, ZkError
 from walferry.zk.hold import Guard, Hold, is_held, read_record
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,7 @@ LOCK_POLL_S = 0.1
 TARGETS = 5  # live servers that are tried, as each of them may die
 
 
-class _TargetDied(ZkError):
+class _TargetDied(WalferryError):
     """The server that was to get the queues died."""
 
 
@@ -245,7 +247,7 @@ def _position(value: bytes, znode: str) -> int:
     """-1 for a position that cannot be read: it stays as it is, and stops its queue when it is shipped."""
     try:
         return decode_position(value, znode)
-    except ZkError:
+    except WalferryError:
         return -1
 
 

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
+from walferry.hbase.errors import PeerError
 from walferry.hbase.layout import ZNodes
 from walferry.names import parse_queue_id
+from walferry.queues.errors import ClaimHeld, ClaimLost, QueuesMoving
 from walferry.zk.client import ZNode, children, read, read_all
-from walferry.zk.errors import ClaimHeld, ClaimLost, PeerError, QueuesMoving
 from walferry.zk.hold import Guard, Hold
 
 log = logging.getLogger(__name__)

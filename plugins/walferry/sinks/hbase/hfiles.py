@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from kazoo.client import KazooClient
 
+from walferry.errors import WalferryError
 from walferry.files.store import StoreError, file_size
 from walferry.rpc.connection import CALL_TIMEOUT_S
 from walferry.rpc.errors import RpcError
@@ -25,17 +26,13 @@ log = logging.getLogger(__name__)
 COPY_BYTES_PER_S = 5_000_000  # a sink that copies slower than this is asked again
 
 
-class BulkLoadFailed(Exception):
+class BulkLoadFailed(WalferryError):
     """A bulk load could not be shipped: `what`, the `problem`, and what to do."""
 
     def __init__(self, what: str, problem: str, advice: str) -> None:
-        super().__init__(what, problem, advice)
+        super().__init__(f"{what}: {problem.rstrip('.')}", advice)
         self.what = what
         self.problem = problem
-        self.advice = advice
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.problem.rstrip('.')}. {self.advice}"
 
 
 class HFileSender:

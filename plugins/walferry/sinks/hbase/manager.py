@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from walferry.errors import WalferryError
 from walferry.names import ServerName
 
 RATIO = 0.1  # replication.source.ratio
@@ -17,7 +18,7 @@ REFRESH_S = 60.0
 _log = logging.getLogger(__name__)
 
 
-class NoSinks(Exception):
+class NoSinks(WalferryError):
     """The slave has no live RegionServer, or nobody can say which it has."""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from walferry.errors import WalferryError
 from walferry.names import ServerName
 from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.rpc.admin import SERVICE
@@ -36,20 +37,17 @@ class Shipment(Protocol):
     def cells(self) -> Sequence[Buffer]: ...
 
 
-class SlaveUnreachable(Exception):
+class SlaveUnreachable(WalferryError):
     """No RegionServer of `slave` acknowledged a shipment until the deadline, in `tries` tries; `last_error` is the last one's."""
 
     def __init__(self, slave: str, tries: int, last_error: str) -> None:
-        super().__init__(slave, tries, last_error)
+        super().__init__(
+            f"slave {slave} acknowledged nothing until the deadline, in {tries} tries; the last: {last_error}",
+            "The backlog is kept: run again when the slave is up, or raise the deadline",
+        )
         self.slave = slave
         self.tries = tries
         self.last_error = last_error
-
-    def __str__(self) -> str:
-        return (
-            f"slave {self.slave} acknowledged nothing until the deadline, in {self.tries} tries; the last: {self.last_error}. "
-            "The backlog is kept: run again when the slave is up, or raise the deadline"
-        )
 
 
 class ShippingStopped(Exception):

@@ -1,0 +1,31 @@
+"""The root of what Walferry raises when something is wrong that it understands."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class WalferryError(Exception):
+    """Says what is wrong and where, and then what to do about it.
+
+    `advice` is the part of the message that says what to do. `retry_helps` tells whether the same step can succeed later though
+    nobody changes anything: a server may come back, but a wrong field of a connection stays wrong.
+    """
+
+    advice: str = ""
+    retry_helps: ClassVar[bool] = True
+
+    def __init__(self, problem: str, advice: str = "") -> None:
+        super().__init__(f"{problem}. {advice}" if advice else problem)
+        self.advice = advice or type(self).advice
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Spark pickles what a task raises, and subclasses take other arguments than a message.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[WalferryError], args: tuple[Any, ...], state: dict[str, Any]) -> WalferryError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error

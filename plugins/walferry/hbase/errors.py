@@ -1,0 +1,90 @@
+"""What can be wrong with a cluster's znodes and peers, each with the znode or peer it is about and what to do."""
+
+from walferry.errors import WalferryError
+
+
+class ZNodeValueError(WalferryError):
+    """A znode's bytes are not what HBase writes there."""
+
+    def __init__(self, znode: str, reason: str, advice: str) -> None:
+        super().__init__(f"znode {znode}: {reason}", advice)
+        self.znode = znode
+        self.reason = reason
+
+
+class PositionError(ZNodeValueError):
+    """A queued WAL's position cannot be read."""
+
+    def __init__(self, znode: str, reason: str) -> None:
+        super().__init__(
+            znode,
+            reason,
+            "It should be empty or a PBUF ReplicationHLogPosition. Nothing of this WAL's group is shipped until it is: "
+            "deleting the znode gives the WAL up, an empty value ships it again from its first entry",
+        )
+
+
+class ClusterError(WalferryError):
+    """The HBase cluster behind the ensemble is missing, not running, or of a kind we cannot serve."""
+
+
+class MasterSilent(ClusterError):
+    """The active Master could not be asked for its peers."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the Master could not be asked whether the peers are what ZooKeeper says: {reason}. Nothing is touched until it "
+            "answers; try again when a master is active (with AccessController the user needs global ADMIN)"
+        )
+
+
+class StorageError(ClusterError):
+    """Replication queues or peers are not kept in ZooKeeper (HBase 3, or peers in the file system)."""
+
+    retry_helps = False
+
+
+class PeerError(WalferryError):
+    """A peer that must not be shipped as it is now."""
+
+    retry_helps = False
+
+    def __init__(self, peer_id: str, reason: str, advice: str) -> None:
+        super().__init__(f"peer {peer_id}: {reason}", advice)
+        self.peer_id = peer_id
+
+
+class MissingPeer(PeerError):
+    """No such peer."""
+
+
+class EnabledPeer(PeerError):
+    """The RegionServers ship this peer themselves."""
+
+
+class UnmanagedPeer(PeerError):
+    """The peer's configuration does not say that it is ours."""
+
+
+class StalePeer(PeerError):
+    """The Master knows the peer otherwise than ZooKeeper."""
+
+    def __init__(self, peer_id: str, difference: str) -> None:
+        super().__init__(
+            peer_id,
+            difference,
+            "Nothing of it is touched: what ZooKeeper says of it is stale, as after `hbase copyreppeers zookeeper filesystem`. "
+            "Walferry serves peers in ZooKeeper only (hbase.replication.peer.storage.impl=zookeeper)",
+        )
+
+
+class SerialPeer(PeerError):
+    """The peer wants an order across servers that we do not keep."""
+
+
+class CustomEndpointPeer(PeerError):
+    """The peer's edits go somewhere else than into an HBase cluster's ordinary sink."""
+
+
+class CustomFilterPeer(PeerError):
+    """The peer's edits go through filters of somebody else's, which only HBase can run."""

@@ -1,0 +1,44 @@
+"""Errors say what to do, and stay whole on their way between processes."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import pkgutil
+
+import pytest
+
+import walferry
+from walferry.errors import WalferryError
+from walferry.hbase.errors import StalePeer
+from walferry.rpc.errors import RpcTimeout
+from walferry.sinks.hbase.replicate import SlaveUnreachable
+from walferry.wal.errors import WalTornError
+
+# Signals between two of our own functions: no caller outside their module's package sees them.
+SIGNALS = {"Stopped", "ShippingStopped", "BadValue", "NotJava", "WrongPassword", "Untranslatable"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [StalePeer("2", "gone"), RpcTimeout("rs:1", "ReplicateWALEntry", 60.0), SlaveUnreachable("zk:1:/h", 3, "no route"),
+     WalTornError("hdfs://w", 7, "cut off", 12)],
+    ids=lambda error: type(error).__name__,
+)  # fmt: skip
+def test_an_error_is_the_same_in_another_process(error: WalferryError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+    assert again.advice or not error.advice
+
+
+def test_all_errors_of_the_library_have_one_root() -> None:
+    strays = []
+    for module in pkgutil.walk_packages(walferry.__path__, "walferry."):
+        if module.name.endswith("__main__"):
+            continue
+        for kind in vars(importlib.import_module(module.name)).values():
+            if not (isinstance(kind, type) and issubclass(kind, Exception) and kind.__module__ == module.name):
+                continue
+            if not issubclass(kind, WalferryError) and kind.__name__ not in SIGNALS and not kind.__name__.startswith("_"):
+                strays.append(f"{module.name}.{kind.__name__}")
+    assert not strays
