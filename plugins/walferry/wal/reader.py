@@ -45,7 +45,7 @@ MIN_ENTRY_BYTES = 16  # fewer have no WALKey; the next entry cannot begin before
 MAX_WINDOW_BYTES = MAX_SEALED_ENTRY_BYTES + MAX_KEY_BYTES + 16  # encrypted entries are the longest in the file
 
 UnwrapKey = Callable[[bytes], bytes]
-"""The key of a WAL, from what its header has of it. Raises WalferryError, whose text says what is missing and never shows a key."""
+"""The key of a WAL, from what its header has of it. Raises WalferryError, which says what is missing and shows no key."""
 PartialTail = Literal["error", "stop"]
 
 

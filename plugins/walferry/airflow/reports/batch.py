@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the DAG file names BatchFailed, and is parsed without kazoo
 from walferry.errors import WalferryError
-from walferry.shipping.summary import GroupSummary
+
+if TYPE_CHECKING:  # the DAG file names BatchFailed, and is parsed without kazoo
+    from walferry.shipping.summary import GroupSummary
 
 # GroupSummary's own names, which are those of HBase's metrics.
 AGES = ("ageOfLastShippedOp", "replicationLag")
