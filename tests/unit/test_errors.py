@@ -16,7 +16,7 @@ from walferry.sinks.hbase.replicate import SlaveUnreachable
 from walferry.wal.errors import WalTornError
 
 # Signals between two of our own functions: no caller outside their module's package sees them.
-SIGNALS = {"Stopped", "ShippingStopped", "BadValue", "NotJava", "WrongPassword", "Untranslatable"}
+SIGNALS = {"Stopped", "ShippingStopped", "BadValue", "NotJava", "WrongPassword", "Untranslatable", "UnknownDictionary"}
 
 
 @pytest.mark.parametrize(
