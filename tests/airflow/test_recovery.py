@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, wal
-from walferry.airflow.operators.ship_wals import KEPT_S
+from walferry.airflow.operators.ship_wals import KEPT_SECONDS
 from walferry.airflow.steps import batch, recovery
 from walferry.airflow.tasks import recovery as recovery_tasks
 from walferry.files.store import WrongRoot
@@ -49,7 +49,7 @@ def test_all_dead_servers_queues_are_claimed_drained_and_tidied_up(failover, dea
     ended = failover()
     assert ended.state == "success", ended.report
     assert spark.shipped == [("p", [group(DEAD)]), ("p", [group(OTHER)]), ("q", [group(DEAD)])]
-    assert [command[command.index("--keep") + 1] for command in spark.commands] == [str(KEPT_S)] * 3
+    assert [command[command.index("--keep") + 1] for command in spark.commands] == [str(KEPT_SECONDS)] * 3
     assert states(ended, "claim") == {DEAD: "success", OTHER: "success"}
     assert set(states(ended, "drain")) == {
         f"{WALFERRY_SERVER}/p-{DEAD}", f"{WALFERRY_SERVER}/q-{DEAD}", f"{SERVER}/p-{OTHER}"

@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, ParamValidationError
 
 from walferry.airflow.hooks.spark import WalferrySubmitHook
-from walferry.airflow.operators.ship_wals import STARTUP_S, ShipWalsOperator
+from walferry.airflow.operators.ship_wals import STARTUP_SECONDS, ShipWalsOperator
 from walferry.airflow.steps import batch
 from walferry.hbase.errors import EnabledPeer
 from walferry.queues.errors import LeaseHeld
@@ -121,7 +121,7 @@ def test_a_named_peer_is_the_only_one_and_the_deadline_bounds_job_and_task(run, 
     assert command[command.index("--peer") + 1] == "c"
     assert command[command.index("--deadline") + 1] == "60"
     assert command[command.index("--run-id") + 1] == f"replicate_peer/{ended.run_id}.1"  # other DAGs may have runs of this id
-    assert cluster.timeouts == [60 + STARTUP_S]
+    assert cluster.timeouts == [60 + STARTUP_SECONDS]
 
 
 def test_what_lies_in_closed_wals_is_shipped_although_a_server_was_not_rolled(run, cluster):
