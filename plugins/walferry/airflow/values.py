@@ -6,7 +6,7 @@ However many queues there are, an XCom stays small: lists are bounded, and texts
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 MAX_PROBLEMS = 20  # of a plan, or of a roll
@@ -19,7 +19,7 @@ class XComValue:
 
     def to_xcom(self) -> dict[str, Any]:
         """The value as JSON knows it."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]  # each subclass is a dataclass
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     def from_xcom(cls, value: Mapping[str, Any]) -> Self:
@@ -94,6 +94,13 @@ def bounded(problems: Iterable[PlanProblem]) -> tuple[Sequence[PlanProblem], int
     """The first problems, with their texts cut, and how many are left out."""
     every = list(problems)
     return tuple(_cut(problem) for problem in every[:MAX_PROBLEMS]), max(0, len(every) - MAX_PROBLEMS)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON knows it: Airflow takes no tuples."""
+    if isinstance(value, XComValue):
+        return value.to_xcom()
+    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
 
 
 def _cut(problem: PlanProblem) -> PlanProblem:

@@ -11,14 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from kazoo.client import KazooClient
-
 from walferry.hbase.cluster import live_servers
-from walferry.hbase.layout import ZNodes
 from walferry.names import ServerName, parse_wal_name
 from walferry.rpc.admin import roll_wal_writer
 from walferry.rpc.errors import RpcError
-from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
 from walferry.zk.client import children
 
 CALLS_SECONDS = 30.0  # for all servers together, so silent ones delay nobody longer than that
@@ -40,16 +37,16 @@ class Rolled:
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
-def roll(zk: KazooClient, source: SourceCluster, peer_ids: Collection[str]) -> Rolled:
+def roll(session: Session, peer_ids: Collection[str]) -> Rolled:
     """Have each live RegionServer begin new WALs, and wait until they are queued for all of these peers. Raises WalferryError.
 
     Only names are read. A server that dies in the meantime is not a failure: its WALs need no roll any more.
     """
-    servers = live_servers(zk, source.nodes)
-    before = _newest(zk, source.nodes, ((str(server), peer_id) for server in servers for peer_id in peer_ids))
-    failures = _ask(servers, source.user)
-    late = _await_newer(zk, source.nodes, {queue: newest for queue, newest in before.items() if queue[0] not in failures})
-    alive = {str(server) for server in live_servers(zk, source.nodes)}
+    servers = live_servers(session.zk, session.nodes)
+    before = _newest(session, ((str(server), peer_id) for server in servers for peer_id in peer_ids))
+    failures = _ask(servers, session.source.user)
+    late = _await_newer(session, {queue: newest for queue, newest in before.items() if queue[0] not in failures})
+    alive = {str(server) for server in live_servers(session.zk, session.nodes)}
     failures |= {server: f"it has queued no newer WAL within {QUEUED_SECONDS:g} s of the roll" for server, _ in late}
     for server in sorted(set(failures) - alive):
         log.info("%s is gone, its WALs need no roll", server)
@@ -57,9 +54,9 @@ def roll(zk: KazooClient, source: SourceCluster, peer_ids: Collection[str]) -> R
     return Rolled(len(alive & {str(server) for server in servers}) - len(failures), failures)
 
 
-def _newest(zk: KazooClient, nodes: ZNodes, queues: Iterable[_Queue]) -> _Newest:
+def _newest(session: Session, queues: Iterable[_Queue]) -> _Newest:
     """The newest WAL of each group in each of the queues; a queue that is not there has none."""
-    return {queue: _newest_of(children(zk, nodes.queue(*queue)) or ()) for queue in queues}
+    return {queue: _newest_of(children(session.zk, session.nodes.queue(*queue)) or ()) for queue in queues}
 
 
 def _newest_of(names: Iterable[str]) -> dict[str, int]:
@@ -92,12 +89,12 @@ def _ask(servers: Collection[ServerName], user: str | None) -> dict[str, str]:
         return {str(server): why for server, why in answers if why is not None}
 
 
-def _await_newer(zk: KazooClient, nodes: ZNodes, before: _Newest) -> Collection[_Queue]:
+def _await_newer(session: Session, before: _Newest) -> Collection[_Queue]:
     """The queues that have no newer WAL of some group when time is up; groups that have left their queue do not count."""
     give_up = time.monotonic() + QUEUED_SECONDS
     waiting = before
     while True:
-        now = _newest(zk, nodes, waiting)
+        now = _newest(session, waiting)
         waiting = {
             queue: newest
             for queue, newest in waiting.items()

@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kazoo.client import KazooClient
-
 from walferry.errors import WalferryError
-from walferry.hbase.layout import OwnZNodes
 from walferry.source.cluster import SourceCluster
-from walferry.zk.client import children, connected, read
+from walferry.source.session import Session, open_session
+from walferry.zk.client import children, read
 from walferry.zk.errors import ConnectError, Contention
 from walferry.zk.hold import Hold, Record, read_record
 
@@ -51,14 +49,14 @@ class Turn:
     other: InOtherHands | None
 
 
-def turn_of(zk: KazooClient, source: SourceCluster, peer_id: str, run: str) -> Turn:
+def turn_of(session: Session, peer_id: str, run: str) -> Turn:
     """Look at the right without taking it; a session that a killed task of `run` has left does not count as another run."""
-    path = OwnZNodes(source.root, source.nodes).in_hand(peer_id)
-    znode = read(zk, path)
+    path = session.own.in_hand(peer_id)
+    znode = read(session.zk, path)
     if znode is None:
         return Turn(NO_TURN, None)
-    held = bool(children(zk, path))
-    record = read_record(zk, path)
+    held = bool(children(session.zk, path))
+    record = read_record(session.zk, path)
     other = InOtherHands(peer_id, *_who_and_since(record)) if held and record.get("run") != run else None
     return Turn(int(znode.stat.version), other)
 
@@ -70,8 +68,8 @@ def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned:
     A session that a killed task of the same run has left is ended. If our own session ends in the meantime, the right is taken
     anew as soon as ZooKeeper answers, unless another run was faster. Raises InOtherHands, ConnectError.
     """
-    with connected(source.quorum) as zk:
-        right = _Right(zk, source, peer_id, run, holder)
+    with open_session(source) as session:
+        right = _Right(session, peer_id, run, holder)
         right.take(planned)
         try:
             yield
@@ -80,9 +78,9 @@ def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned:
 
 
 class _Right:
-    def __init__(self, zk: KazooClient, source: SourceCluster, peer_id: str, run: str, holder: str) -> None:
-        self._zk = zk
-        self._path = OwnZNodes(source.root, source.nodes).in_hand(peer_id)
+    def __init__(self, session: Session, peer_id: str, run: str, holder: str) -> None:
+        self._zk = session.zk
+        self._path = session.own.in_hand(peer_id)
         self._peer_id = peer_id
         self._run = run
         self._holder = holder

@@ -12,13 +12,9 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kazoo.client import KazooClient
-
 from walferry.airflow.values import Chosen, Planned, PlanProblem, RollReport, bounded
 from walferry.errors import WalferryError
-from walferry.files.store import WalStore
 from walferry.hbase.errors import ZNodeValueError
-from walferry.hbase.layout import OwnZNodes
 from walferry.hbase.peers import check_shippable, read_peer, read_peers
 from walferry.names import parse_wal_name
 from walferry.queues import rolling
@@ -30,7 +26,7 @@ from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer, sweep
 from walferry.shipping.summary import GroupSummary, read_run
 from walferry.source.agreement import check_peer, disagreements, master_peers
 from walferry.source.cluster import SourceCluster
-from walferry.zk.client import connected
+from walferry.source.session import Session, open_session
 from walferry.zk.hold import is_held, read_record
 
 FREE_POLL_SECONDS = 2.0
@@ -50,16 +46,17 @@ def choose(source: SourceCluster, asked: str | None) -> Chosen:
     Peers that only the Master knows are among them: their plans then say why they are refused. A peer that cannot be read is
     logged and left out. What is left of peers that are gone is swept. Raises WalferryError.
     """
-    with connected(source.quorum) as zk:
-        listing = read_peers(zk, source.nodes)
-        known = master_peers(zk, source)
-        leftovers.sweep_gone(zk, source, known or {})
+    with open_session(source) as session:
+        listing = read_peers(session.zk, session.nodes)
+        known = master_peers(session)
+        leftovers.sweep_gone(session, known or {})
         for problem in listing.problems:
             log.error("left out: %s", problem)
         unreadable = {problem.znode.rpartition("/")[2] for problem in listing.problems if isinstance(problem, ZNodeValueError)}
         managed = {peer.id for peer in (*listing.peers, *(known or {}).values()) if peer.managed} - unreadable
         peers = [asked] if asked else sorted(managed)
-        return Chosen(peers, sorted(disagreements(zk, source, peers)), time.time())
+        refused = disagreements(session, peers, known) if known is not None else {}
+        return Chosen(peers, sorted(refused), time.time())
 
 
 def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollReport | None:
@@ -67,11 +64,11 @@ def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollRepo
 
     Peers that cannot be shipped, or that another run has in hand, are not waited for. Raises WalferryError.
     """
-    with connected(source.quorum) as zk:
-        mine = [peer_id for peer_id in peer_ids if _is_mine(zk, source, peer_id, run)]
+    with open_session(source) as session:
+        mine = [peer_id for peer_id in peer_ids if _is_mine(session, peer_id, run)]
         if not mine:
             return None
-        rolled = rolling.roll(zk, source, mine)
+        rolled = rolling.roll(session, mine)
     return RollReport.of(rolled.servers, rolled.failures)
 
 
@@ -81,17 +78,17 @@ def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chose
     A peer that another run has in hand is left to it, and dead servers' groups are left to recoveries that have them in hand.
     Groups that need no job are done with here: an idle server's WALs have no entries.
     """
-    with connected(source.quorum) as zk:
-        _check(zk, source, peer_id, chosen)
-        turn = rights.turn_of(zk, source, peer_id, run)
+    with open_session(source) as session:
+        _check(session, peer_id, chosen)
+        turn = rights.turn_of(session, peer_id, run)
         if turn.other is not None:
             return Planned(attempt, peer_id, turn=turn.number, left_to=str(turn.other))
-        found = plan_peer(zk, source.nodes, WalStore(source.wal_root), peer_id)
-        dead = {group for queue in recovered_queues(zk, source.nodes, peer_id) for group in queue.groups}
-        held = holders(zk, source, peer_id, dead & {group.group for group in found.groups})
+        found = plan_peer(session, peer_id)
+        dead = {group for queue in recovered_queues(session, peer_id) for group in queue.groups}
+        held = holders(session, peer_id, dead & {group.group for group in found.groups})
         ours = PeerPlan(peer_id, tuple(group for group in found.groups if group.group not in held))
-        swept = sweep(zk, source.nodes, source.root, ours, f"plan of run {attempt} on {socket.gethostname()}")
-        leftovers.sweep_peer(zk, source, peer_id)
+        swept = sweep(session, ours, f"plan of run {attempt} on {socket.gethostname()}")
+        leftovers.sweep_peer(session, peer_id)
     for group, holder in sorted(held.items()):
         log.info("WAL group %s of a dead server is left to %s", group, holder)
     return figures(attempt, peer_id, ours.to_ship, swept=swept.wals, held=len(held), turn=turn.number)
@@ -128,40 +125,40 @@ def why_down(source: SourceCluster, peer_id: str) -> str | None:
     """Why the peer's slave cannot be shipped to now; None if it can, or if only the job can tell. Raises WalferryError."""
     from walferry.sinks.of_peer import why_down
 
-    with connected(source.quorum) as zk:
-        peer = read_peer(zk, source.nodes, peer_id)
+    with open_session(source) as session:
+        peer = read_peer(session.zk, session.nodes, peer_id)
     return why_down(peer, source)
 
 
 def summaries(source: SourceCluster, peer_id: str, run_id: str, groups: Collection[str] | None = None) -> list[GroupSummary]:
     """What the run's Spark jobs have written of each WAL group, or of those named."""
-    with connected(source.quorum) as zk:
-        return [s for s in read_run(zk, source, peer_id, run_id) if groups is None or s.group in groups]
+    with open_session(source) as session:
+        return [s for s in read_run(session, peer_id, run_id) if groups is None or s.group in groups]
 
 
-def holders(zk: KazooClient, source: SourceCluster, peer_id: str, groups: Collection[str]) -> dict[str, str]:
+def holders(session: Session, peer_id: str, groups: Collection[str]) -> dict[str, str]:
     """Which of the WAL groups are held now, and by whom."""
-    leases = {group: OwnZNodes(source.root, source.nodes).lease(peer_id, group) for group in groups}
+    leases = {group: session.own.lease(peer_id, group) for group in groups}
     return {
-        group: read_record(zk, lease).get("holder", "another run")
+        group: read_record(session.zk, lease).get("holder", "another run")
         for group, lease in leases.items()
-        if is_held(zk, lease)
+        if is_held(session.zk, lease)
     }
 
 
 def not_held(source: SourceCluster, peer_id: str) -> list[str]:
     """The peer's WAL groups other than dead servers' groups that a recovery has in hand."""
-    with connected(source.quorum) as zk:
-        dead = {group for queue in recovered_queues(zk, source.nodes, peer_id) for group in queue.groups}
-        return sorted(queued_groups(zk, source.nodes, peer_id) - holders(zk, source, peer_id, dead).keys())
+    with open_session(source) as session:
+        dead = {group for queue in recovered_queues(session, peer_id) for group in queue.groups}
+        return sorted(queued_groups(session, peer_id) - holders(session, peer_id, dead).keys())
 
 
 def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], timeout_seconds: float) -> bool:
     """Wait until no other run has any of the WAL groups in hand; False if one still has after `timeout_seconds`."""
     give_up = time.monotonic() + timeout_seconds
     told: dict[str, str] = {}
-    with connected(source.quorum) as zk:
-        while held := holders(zk, source, peer_id, groups):
+    with open_session(source) as session:
+        while held := holders(session, peer_id, groups):
             if held != told:
                 told = held
                 for group, holder in sorted(held.items()):
@@ -172,18 +169,18 @@ def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], tim
     return True
 
 
-def _check(zk: KazooClient, source: SourceCluster, peer_id: str, chosen: Chosen | None) -> None:
+def _check(session: Session, peer_id: str, chosen: Chosen | None) -> None:
     """Raises what speaks against shipping the peer. The Master is not asked again a short while after it has agreed."""
     if chosen is None or peer_id in chosen.refused or not 0 <= time.time() - chosen.at < MASTER_WORD_SECONDS:
-        check_peer(zk, source, peer_id)
+        check_peer(session, peer_id)
     else:
-        check_shippable(read_peer(zk, source.nodes, peer_id))
+        check_shippable(read_peer(session.zk, session.nodes, peer_id))
 
 
-def _is_mine(zk: KazooClient, source: SourceCluster, peer_id: str, run: str) -> bool:
+def _is_mine(session: Session, peer_id: str, run: str) -> bool:
     try:
-        check_shippable(read_peer(zk, source.nodes, peer_id))
+        check_shippable(read_peer(session.zk, session.nodes, peer_id))
     except WalferryError as error:  # its plan says so, too
         log.info("%s", error)
         return False
-    return rights.turn_of(zk, source, peer_id, run).other is None
+    return rights.turn_of(session, peer_id, run).other is None

@@ -53,7 +53,8 @@ def roll(peers: Sequence[str]) -> None:
     if not context["params"]["roll"]:
         print("Not asked to roll.")
         return
-    rolled = batch.roll(source(), list(peers), batch.run_of(context["ti"]))
+    refused = _chosen(context["ti"]).refused
+    rolled = batch.roll(source(), [peer for peer in peers if peer not in refused], batch.run_of(context["ti"]))
     if rolled is None:
         print("There is no peer to roll for.")
         return
@@ -70,10 +71,9 @@ def plan(peer: str) -> dict[str, Any]:
     from walferry.airflow.steps import batch
 
     ti = get_current_context()["ti"]
-    chosen = ti.xcom_pull(task_ids="peers", key=CHOSEN)
     attempt = f"{batch.run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
     with telling():
-        planned = batch.plan(source(), peer, attempt, batch.run_of(ti), Chosen.from_xcom(chosen) if chosen else None)
+        planned = batch.plan(source(), peer, attempt, batch.run_of(ti), _chosen(ti))
     print(planned.left_to or f"{planned.wals:,} WALs of {planned.groups:,} WAL groups, at least {planned.bytes:,} bytes to ship.")
     return planned.to_xcom()
 
@@ -102,6 +102,10 @@ def batch_of(peer: str) -> None:
         task_id="ship", peer=peer, plan=planned, retries=1, map_index_template=label("task.peer")  # type: ignore[arg-type]
     )
     planned >> ship >> report(peer=peer, planned=planned)  # type: ignore[arg-type]
+
+
+def _chosen(ti: Any) -> Chosen:
+    return Chosen.from_xcom(ti.xcom_pull(task_ids="peers", key=CHOSEN))
 
 
 def _steps(ti: Any) -> Steps:
