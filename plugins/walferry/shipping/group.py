@@ -48,7 +48,7 @@ from walferry.shipping.lag import first_written
 from walferry.shipping.lanes import LANES_OF_A_GROUP, LaneLimits, Lanes, Stopped
 from walferry.shipping.plan import Candidate, GroupCandidates, candidates
 from walferry.shipping.summary import GroupSummary, Status, read_group, write_group
-from walferry.sinks.hbase.answers import Repeats
+from walferry.sinks.answers import Repeats
 from walferry.sinks.hbase.bulk_loads import BulkLoadRefused, HFileSource, take_bulk_loads
 from walferry.sinks.hbase.hfiles import HFileSender
 from walferry.sinks.hbase.replicate import ShippingStopped, SlaveUnreachable

@@ -11,7 +11,7 @@ from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.rpc.errors import RequestTooLarge, TableNotFound
-from walferry.sinks.hbase.answers import Answers
+from walferry.sinks.answers import Answers
 from walferry.sinks.hbase.manager import SinkManager
 from walferry.sinks.hbase.replicate import Retries, Shipper, ShippingStopped, SlaveUnreachable
 
