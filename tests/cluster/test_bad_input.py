@@ -19,8 +19,8 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import encode_position
 from walferry.protos import hbase_pb2 as pb
 from walferry.shipping import group as shipping
-from walferry.shipping.lanes import LaneLimits
 from walferry.shipping.summary import GroupSummary, Status
+from walferry.source.knobs import Knobs
 from walferry.wal.scan import scan_entries
 from walferry.zk.client import connected
 
@@ -323,10 +323,10 @@ def test_a_peer_that_is_enabled_in_mid_run_is_let_go(sides, both, proxied, proxi
     roll(sides.at, proxied_peer)
     state = ZNodes(sides.at.znode_parent).peer_state(proxied_peer)
     proxied.sink.answers.hold()
-    small = LaneLimits(shipment_bytes=64 << 10)
+    small = Knobs(shipment_bytes=64 << 10)
     with (
         connected(sides.at.quorum) as zk,
-        Shipping(sides.at, proxied_peer, roll_first=False, limits=small) as run,
+        Shipping(sides.at, proxied_peer, roll_first=False, knobs=small) as run,
     ):
         eventually(lambda: proxied.sink.requests.passed > 0, "a first shipment is on its way")
         before = positions(sides.at, proxied_peer)

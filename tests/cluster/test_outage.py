@@ -15,14 +15,14 @@ from tests.cluster.test_shipping import eventually
 from tests.cluster.walferry_runs import Shipping, WalTruth, await_progress, plan, positions, roll, ship_one
 from tests.sessions import session_of
 from walferry.hbase.layout import OwnZNodes
-from walferry.shipping.lanes import LaneLimits
 from walferry.shipping.summary import GroupSummary, Status, read_run
 from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs
 from walferry.zk.client import children, connect, connected, disconnect
 
 ROWS = 30_000  # of 1 kB: seconds of shipping
 BRIEF_SESSION_S = 4.0
-SMALL = LaneLimits(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
+SMALL = Knobs(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def kept(sides, peer: str) -> list[GroupSummary]:
 def test_a_run_outlives_a_slave_that_is_stopped_and_started_again(sides, peer, backlog, how):
     table, truth = backlog(peer)
     before = positions(sides.at, peer)
-    with Shipping(sides.at, peer, roll_first=False, limits=SMALL, deadline=400) as shipping:
+    with Shipping(sides.at, peer, roll_first=False, knobs=SMALL, deadline=400) as shipping:
         await_progress(sides.at, peer, before)
         sides.slave_cluster.kill() if how == "kill -9" else sides.slave_cluster.stop()
         was_running = shipping.running
@@ -103,7 +103,7 @@ def test_a_slave_that_goes_silent_while_a_window_is_handed_out_has_all_before_th
     """Some lanes have entries of the window then, others none yet, and those may lie before."""
     table, truth = backlog(proxied_peer, 8000)
     proxied.sink.requests.hold_after(1 << 20)
-    with Shipping(sides.at, proxied_peer, roll_first=False, limits=SMALL, lanes=8, deadline=8) as shipping:
+    with Shipping(sides.at, proxied_peer, roll_first=False, knobs=SMALL, lanes=8, deadline=8) as shipping:
         proxied.sink.requests.await_held()
         time.sleep(3)  # for some registrations
         proxied.sink.cut()
@@ -122,7 +122,7 @@ def test_what_was_applied_but_not_acknowledged_is_shipped_again(sides, proxied, 
     """The answers are lost on their way: the slave has the cells, and only a second acknowledgement counts."""
     table, truth = backlog(proxied_peer, 2000)
     proxied.sink.answers.hold()
-    with Shipping(sides.at, proxied_peer, roll_first=False, limits=SMALL) as shipping:
+    with Shipping(sides.at, proxied_peer, roll_first=False, knobs=SMALL) as shipping:
         eventually(lambda: sides.slave.count_rows(table) > 0, "a shipment is applied")
         assert truth.check() == 0
         proxied.sink.cut()
@@ -141,7 +141,7 @@ def test_a_run_outlives_a_short_loss_of_the_sources_zookeeper(sides, proxied, pr
     with proxied_zookeeper(sides.at.quorum) as zookeeper:
         source = through_proxy(sides, zookeeper.port)
         before = positions(sides.at, proxied_peer)
-        with Shipping(source, proxied_peer, roll_first=False, limits=SMALL) as shipping:
+        with Shipping(source, proxied_peer, roll_first=False, knobs=SMALL) as shipping:
             await_progress(sides.at, proxied_peer, before)
             zookeeper.cut()
             time.sleep(3)
@@ -161,7 +161,7 @@ def test_a_run_that_lost_its_session_writes_nothing_more_and_the_next_goes_on(si
     with proxied_zookeeper(sides.at.quorum) as zookeeper:
         source = through_proxy(sides, zookeeper.port)
         before = positions(sides.at, proxied_peer)
-        with Shipping(source, proxied_peer, roll_first=False, limits=SMALL) as shipping:
+        with Shipping(source, proxied_peer, roll_first=False, knobs=SMALL) as shipping:
             await_progress(sides.at, proxied_peer, before)
             zookeeper.cut()
             left = positions(sides.at, proxied_peer)
@@ -201,7 +201,7 @@ def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(
     with proxied_zookeeper(sides.at.quorum) as zookeeper:
         source = through_proxy(sides, zookeeper.port)
         before = positions(sides.at, proxied_peer)
-        with Shipping(source, proxied_peer, roll_first=False, limits=SMALL) as shipping:
+        with Shipping(source, proxied_peer, roll_first=False, knobs=SMALL) as shipping:
             await_progress(sides.at, proxied_peer, before)
             assert leases(sides.at, proxied_peer)
             zookeeper.cut()
@@ -259,7 +259,7 @@ def test_after_the_source_cluster_died_in_mid_shipment_a_run_ships_the_dead_serv
     """HBase and its ZooKeeper at once; the queue stays under the dead server's name, or is claimed meanwhile."""
     table, truth = backlog(peer)
     before = positions(sides.at, peer)
-    with Shipping(sides.at, peer, roll_first=False, limits=SMALL, deadline=60) as shipping:
+    with Shipping(sides.at, peer, roll_first=False, knobs=SMALL, deadline=60) as shipping:
         await_progress(sides.at, peer, before)
         sides.source_cluster.kill()
         sides.source_cluster.start()

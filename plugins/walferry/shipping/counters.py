@@ -86,7 +86,7 @@ class Counters:
         self._add(bytesDone=bytes_done)
 
     def completed(self, *, ignored: int | None) -> None:
-        """A WAL left the queue. `ignored` counts the bytes behind the last whole entry if it was not closed cleanly, else it is None."""
+        """A WAL left the queue. `ignored`: the bytes behind its last whole entry; None if it was closed cleanly."""
         with self._lock:
             s = self._summary
             self._summary = replace(

@@ -18,7 +18,7 @@ LONGEST_REPEAT_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Outage:
-    """Since when the slave acknowledges nothing, after how many failed tries, and why the last one failed (None: none has yet)."""
+    """Since when the slave acknowledges nothing, how many tries have failed, and why the last one did (None: none has)."""
 
     since: float  # seconds since the epoch
     tries: int

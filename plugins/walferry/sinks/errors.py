@@ -12,15 +12,17 @@ class Stopped(Exception):
 
 
 class SlaveUnreachable(WalferryError):
-    """`slave` has acknowledged nothing since `since` (seconds since the epoch), in `tries` tries; the last failed for `last_error`.
+    """`slave` has acknowledged nothing since `since` (seconds since the epoch), in `tries` tries; the last failed for
+    `last_error`.
 
-    `tries` is 0 if the deadline had passed before the first one. `answered` tells whether the last one failed with an error of the
-    slave's own.
+    `tries` is 0 if the deadline had passed before the first one. `answered` tells whether the last one failed with an error of
+    the slave's own.
     """
 
     def __init__(
-        self, slave: str, since: float, tries: int, last_error: str, *, patience_seconds: float | None = None, answered: bool = False
-    ) -> None:
+        self, slave: str, since: float, tries: int, last_error: str, *,
+        patience_seconds: float | None = None, answered: bool = False,
+    ) -> None:  # fmt: skip
         until = "until the deadline" if patience_seconds is None else f"for more than {patience_seconds:g} s"
         when = f"{datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M:%S} UTC"
         count = "1 try" if tries == 1 else f"{tries} tries"

@@ -5,9 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from kazoo.client import KazooClient
-
-from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer
 from walferry.sinks.hbase import reachable
 from walferry.sinks.hbase.bulk_loads import HFileSource
@@ -17,23 +14,26 @@ from walferry.sinks.hbase.slave import Slave
 from walferry.sinks.sink import Sink
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs
+from walferry.source.session import Session
 
 REACHABLE_SECONDS = 10.0
 
 
 def open_sink(
-    peer: Peer, source: SourceCluster, zk: KazooClient, nodes: ZNodes, knobs: Knobs, deadline: float, *, stop: threading.Event,
+    peer: Peer, session: Session, knobs: Knobs, deadline: float, *, stop: threading.Event,
     release_hfiles: Callable[[Sequence[str]], None], on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
 ) -> Sink:  # fmt: skip
     """The sink of a peer, not yet entered. `deadline` is on time.monotonic; `stop`, once set, ends all waiting in it.
 
-    `release_hfiles(names)` removes the source's references to HFiles that the slave has; `on_missing_hfiles(count)` is told of files
-    that were gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
+    `release_hfiles(names)` removes the source's references to HFiles that the slave has; `on_missing_hfiles(count)` is told of
+    files that were gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
     """
+    source = session.source
     slave = Slave(peer, knobs, deadline, user=source.user, stop=stop, on_failure=on_failure)
     hfiles = HFileSender(
-        zk, nodes.hfile_refs(peer.id), release_hfiles, HFileSource.of(source), on_missing_hfiles, knobs.call_timeout_seconds
-    )
+        session.zk, session.nodes.hfile_refs(peer.id), release_hfiles, HFileSource.of(source), on_missing_hfiles,
+        knobs.call_timeout_seconds,
+    )  # fmt: skip
     return HBaseSink(slave, source, hfiles)
 
 

@@ -8,7 +8,8 @@ only counts what is in it.
 
 A sink keeps two promises:
 
-- **Order.** Requests that one sender sends one after the other take effect in that order, and within a request a region's entries do
+- **Order.** Requests that one sender sends one after the other take effect in that order, and within a request a region's entries
+do
   so in the order of the WAL. Senders are independent of each other: a region's entries always go through the same one.
 - **Acknowledged means durable.** When `send` returns, the target has all edits of the request and keeps them through a crash.
   Shipping may forget them then. When `send` raises, any part of them may have arrived; they may be sent again.

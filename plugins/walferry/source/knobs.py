@@ -71,24 +71,25 @@ class _Knob:
         return isinstance(getattr(Knobs, self.field), int)
 
 
+_SOURCE = "replication.source."
 _KNOBS = (
-    # The nth failure of a shipment in a row is followed by a sleep of n times the base, and n grows no further than this.
-    _Knob("retries_multiplier", "replication.source.maxretriesmultiplier", "the most that sleeps grow to, in base sleeps", 1, 10_000),
-    _Knob("sleep_seconds", "replication.source.sleepforretries", "the base sleep between tries in ms", 1, 600_000, _MS),
-    _Knob("subset_tries", "replication.sink.tries", "failures in a row after which another subset of the sinks is drawn", 1, 10_000),
-    _Knob("ratio", "replication.source.ratio", "the share of the slave's RegionServers to ship to", 0.001, 1),
-    _Knob("bad_sink_threshold", "replication.bad.sink.threshold", "failures in a row that a sink may have before it is left out", 0, 1000),
+    # The nth failure in a row is followed by a sleep of n times the base sleep; n grows no further than the multiplier.
+    _Knob("retries_multiplier", _SOURCE + "maxretriesmultiplier", "how many base sleeps a sleep grows to", 1, 10_000),
+    _Knob("sleep_seconds", _SOURCE + "sleepforretries", "the base sleep between tries in ms", 1, 600_000, _MS),
+    _Knob("subset_tries", "replication.sink.tries", "the failures in a row before other sinks are drawn", 1, 10_000),
+    _Knob("ratio", _SOURCE + "ratio", "the share of the slave's RegionServers to ship to", 0.001, 1),
+    _Knob("bad_sink_threshold", "replication.bad.sink.threshold", "the failures in a row that a sink may have", 0, 1000),
     # HBase: threads of one RegionServer and peer. Here: connections of a job, shared out among its WAL groups.
     _Knob("lanes", "hbase.replication.source.maxthreads", "the connections of a job", 1, 64),
     # HBase's 64 MiB are what all threads together divide among their requests. Here it is one request.
-    _Knob("shipment_bytes", "replication.source.size.capacity", "the bytes of cells in one request", 16 * _KIB, 64 * _MIB),
-    _Knob("shipment_entries", "replication.source.nb.capacity", "the entries in one request", 1, 1_000_000),
+    _Knob("shipment_bytes", _SOURCE + "size.capacity", "the bytes of cells in one request", 16 * _KIB, 64 * _MIB),
+    _Knob("shipment_entries", _SOURCE + "nb.capacity", "the entries in one request", 1, 1_000_000),
     # HBase's 256 MiB are for all peers of a RegionServer. Here it is what the task of one WAL group holds.
     _Knob("buffer_bytes", "replication.total.buffer.quota", "the bytes of edits that a WAL group holds", _MIB, 4096 * _MIB),
-    _Knob("call_timeout_seconds", "replication.source.shipedits.timeout", "the time a sink has for one request in ms", 100, 3_600_000, _MS),
+    _Knob("call_timeout_seconds", _SOURCE + "shipedits.timeout", "a sink's time for a request in ms", 100, 3_600_000, _MS),
     # HBase has none: its sources wait for ever.
-    _Knob("patience_seconds", "replication.slave.patience", "the time in ms after which a silent slave ends a batch", 1000, 86_400_000, _MS),
-)  # fmt: skip
+    _Knob("patience_seconds", "replication.slave.patience", "the time in ms that a silent slave gets", 1000, 86_400_000, _MS),
+)
 KEYS = tuple(knob.key for knob in _KNOBS)
 
 

@@ -1,12 +1,13 @@
 """Sends one bulk load: looks for its files before, and lets the source clean them after.
 
-A sink that does not find a file passes over it without an error, and the rows in it would be lost silently. So the files are looked
-for here first. A file that is gone is not a loss if the source no longer refers to it: either the slave has copied it already, in a
-try that was killed between the acknowledgement and the position, or the peer did not exist yet when the file was loaded.
+A sink that does not find a file passes over it without an error, and the rows in it would be lost silently. So the files are
+looked for here first. A file that is gone is not a loss if the source no longer refers to it: either the slave has copied it
+already, in a try that was killed between the acknowledgement and the position, or the peer did not exist yet when the file was
+loaded.
 
-A sink copies and loads the files within the call, however long that takes, and does not notice when a client gives up and sends the
-same load again: then it loads the files twice (HBASE-30238). So a load is not sent again while the server that has it is at work on
-it. Its call ends at the deadline, or when the server answers nothing else either.
+A sink copies and loads the files within the call, however long that takes. It does not notice when a client gives up and sends
+the same load again, and then loads the files twice (HBASE-30238). So a load is not sent again while the server that has it is at
+work on it. Its call ends at the deadline, or when the server answers nothing else either.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class HFileSender:
     def ship(self, ship: Callable[..., object], shipment: Shipment, load: BulkLoad, deadline: float) -> None:
         """Have a sink copy and load the files, then let the source clean them; `ship` is a Shipper's.
 
-        Raises BulkLoadFailed; SlaveUnreachable if no server answered at all, or there was no time for a first try; Stopped; and what
-        `release` raises.
+        Raises BulkLoadFailed; SlaveUnreachable if no server answered at all, or there was no time for a first try; Stopped; and
+        what `release` raises.
         """
         if shipment.entry_count:
             size = self._size(load, self._files) if self._files and load.files else 0
@@ -80,7 +81,7 @@ class HFileSender:
         self._release(load.names)
 
     def _size(self, load: BulkLoad, files: HFileSource) -> int:
-        """The size of the files that are there, in bytes. Raises BulkLoadFailed if one is gone that the source still refers to."""
+        """The bytes of the files that are there. Raises BulkLoadFailed if one is gone that the source still refers to."""
         sizes = [self._size_of(load, file, files) for file in load.files]
         gone = [file for file, size in zip(load.files, sizes, strict=True) if size is None]
         if gone:

@@ -1,4 +1,5 @@
-"""Chooses the RegionServers of the slave that take shipments: a random subset of the live ones, as HBase's ReplicationSinkManager.
+"""Chooses the RegionServers of the slave that take shipments: a random subset of the live ones, as HBase's
+ReplicationSinkManager.
 
 Unlike HBase's, this one does not choose a server again soon that did not answer or could not be reached: a server whose process
 hangs stays registered in ZooKeeper for as long as its session, and each further request to it would cost a whole call timeout.
@@ -116,7 +117,7 @@ class SinkManager:
             self._live = frozenset(self._list_servers())
         except Exception as error:  # of any kind: a slave that cannot be asked may come back
             self._problem = f"its RegionServers cannot be listed: {error or type(error).__name__}"
-            log.warning("the slave's RegionServers cannot be listed, going on with those known: %s", error or type(error).__name__)
+            log.warning("%s; going on with those known", self._problem)
         else:
             self._problem = "it has no live RegionServer"
 

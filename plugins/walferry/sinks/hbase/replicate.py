@@ -188,7 +188,7 @@ class Shipper:
         return server
 
     def _try(self, shipment: Shipment, timeout: float, left: float) -> ServerName:
-        """One request to one server. Time beyond the deadline, in `left` seconds, is for a server at work, not for finding one."""
+        """One request to one server. Time beyond the deadline (in `left` seconds) is for a server at work, not for connecting."""
         server = self._sinks.choose()
         self._current, self.calling = self._connection(server), server
         connecting = max(left, LAST_CONNECT_SECONDS)

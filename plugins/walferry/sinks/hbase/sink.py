@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, cast
@@ -112,6 +112,6 @@ class ShipmentSender:
         """Return when a RegionServer has acknowledged the shipment. Raises as Shipper.ship and HFileSender.ship."""
         shipment = cast(Shipment, request)
         if shipment.bulk_load is None:
-            self.shipper.ship(shipment, deadline)
+            self.shipper.ship(shipment, deadline)  # type: ignore[arg-type]  # an array of bytes is a buffer
         else:
             self.hfiles.ship(self.shipper.ship, shipment, shipment.bulk_load, deadline)

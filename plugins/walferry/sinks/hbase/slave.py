@@ -35,8 +35,9 @@ PING_SECONDS = 3.0
 class Slave:
     """A connection to the ZooKeeper of the peer's slave, and through it the slave. A context manager.
 
-    Entering it tries to connect until `deadline` (time.monotonic) or until the knobs' patience is over, and calls `on_failure` after
-    each failed try. It raises SlaveUnreachable then, and ClusterError or ZNodeValueError if the cluster key does not lead to HBase.
+    Entering it tries to connect until `deadline` (time.monotonic) or until the knobs' patience is over, and calls `on_failure`
+    after each failed try. Then it raises SlaveUnreachable; and ClusterError or ZNodeValueError if the cluster key does not lead
+    to HBase.
     """
 
     def __init__(
@@ -69,9 +70,9 @@ class Slave:
             except ConnectError as error:
                 self.answers.failed(str(error))
                 self._check_hope(tries, error)
-                self._on_failure()
                 if self._stop.wait(min(CONNECT_SLEEP_SECONDS, max(0.0, self._left))):
                     raise Stopped(f"told to stop before slave {self._key} was reached") from error
+                self._on_failure()
             except BaseException:
                 self.answers.given_up()
                 raise
@@ -113,8 +114,8 @@ class Slave:
     def look_after_calls(self, deadline: float) -> None:
         """Ask servers whose calls take long for something else, and end the calls of those that do not answer that either.
 
-        A server that answers is at work on its call, so the slave is not silent, and the call is left alone. Only these are asked:
-        all servers with calls once the slave has been silent for a third of the patience or the deadline has passed, and
+        A server that answers is at work on its call, so the slave is not silent, and the call is left alone. Only these are
+        asked: all servers with calls once the slave has been silent for a third of the patience or the deadline has passed, and
         those whose calls are overdue.
         """
         late, patience = time.monotonic() > deadline, self._retries.patience_seconds
@@ -130,7 +131,7 @@ class Slave:
         silent = self.answers.silent_seconds >= patience
         for shipper, server in calls:
             if not alive[server] and shipper.calling == server and (late or silent or shipper.overdue):
-                shipper.interrupt(f"{server.host}:{server.port} took the call, and answers nothing else within {PING_SECONDS:g} s")
+                shipper.interrupt(f"{server.host}:{server.port} took the call and answers nothing else within {PING_SECONDS:g} s")
 
     @property
     def _left(self) -> float:

@@ -11,9 +11,10 @@ import pytest
 from tests.unit.rpc.fake_server import FakeServer, Request, answer, silence
 from tests.unit.sinks.hbase.test_replicate import Shipment, name
 from walferry.hbase.peers import Peer
+from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.hbase import slave as module
-from walferry.sinks.hbase.replicate import SlaveUnreachable
 from walferry.sinks.hbase.slave import Slave
+from walferry.source.knobs import Knobs
 from walferry.zk.errors import ConnectError
 
 PEER = Peer("2", "zk1:2181:/hbase", "DISABLED", {})
@@ -26,19 +27,19 @@ def busy(request: Request) -> bytes:
 
 @pytest.mark.parametrize(("behaviour", "ended"), [(busy, False), (silence, True)])
 def test_the_call_of_a_server_that_answers_nothing_is_ended(monkeypatch, behaviour, ended):
-    monkeypatch.setattr(module, "PING_S", 0.3)
+    monkeypatch.setattr(module, "PING_SECONDS", 0.3)
     with FakeServer(behaviour) as server, ThreadPoolExecutor() as pool:
         stop = threading.Event()
-        slave = Slave(PEER, 1.0, 0.0, user="u", stop=stop)
+        slave = Slave(PEER, Knobs(ratio=1.0), 0.0, user="u", stop=stop)
         monkeypatch.setattr(slave._sinks, "_list_servers", lambda: [name(server)])
         shipper = slave.shipper()
         call = pool.submit(shipper.ship, Shipment(), time.monotonic() + 0.2)
         while not server.requests:
             time.sleep(0.01)
         time.sleep(0.3)
-        slave.interrupt_unanswered()
+        slave.look_after_calls(time.monotonic() - 1)
         if ended:
-            with pytest.raises(SlaveUnreachable, match=r"in 1 tries; the last: .* took the call, and answers nothing else"):
+            with pytest.raises(SlaveUnreachable, match=r"in 1 try; the last: .* took the call and answers nothing else"):
                 call.result(30)
         else:
             time.sleep(0.3)
@@ -62,7 +63,7 @@ def test_an_ensemble_that_is_away_is_an_outage_after_each_try_and_ends_at_the_de
 
     monkeypatch.setattr(module, "connect", connect)
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    slave = Slave(PEER, 0.1, 1060.0, user=None, stop=Stop(), on_failure=lambda: said.append(now[0]))
+    slave = Slave(PEER, Knobs(), 1060.0, user=None, stop=Stop(), on_failure=lambda: said.append(now[0]))
     slave.answers._clock = lambda: now[0]
     with pytest.raises(SlaveUnreachable, match=r"in 5 tries; .* check the cluster key of peer 2, zk1:2181:/hbase"), slave:
         pass
