@@ -407,37 +407,41 @@ def test_the_classic_layouts_are_recovered_too(failover, hbase: HBaseZNodes, spa
 
 def test_every_step_may_be_done_again(dead: HBaseZNodes, at: SourceCluster, spark: Spark):
     claimed = recovery.claim(at, DEAD, "run 1")
-    assert recovery.claim(at, DEAD, "run 1")["queues"] == claimed["queues"]
-    assert recovery.claim(at, DEAD, "run 2")["queues"] == claimed["queues"]
-    drains = recovery.plan(at, claimed["queues"], (), "run 1.1")
-    assert recovery.plan(at, claimed["queues"], (), "run 1.2")[0]["queue"] == drains[0]["queue"]
-    for queue in recovery.to_ship(drains):
-        for name in queue["groups"]:
-            spark._ship(queue["peer"], name)
-    assert recovery.left(at, drains) == [-1, -1]
-    assert recovery.plan(at, claimed["queues"], (), "run 1.3") == []
+    assert recovery.claim(at, DEAD, "run 1").queues == claimed.queues
+    assert recovery.claim(at, DEAD, "run 2").queues == claimed.queues
+    drains = recovery.plan(at, claimed.queues, (), "run 1.1")
+    assert recovery.plan(at, claimed.queues, (), "run 1.2")[0].queue == drains[0].queue
+    assert recovery.left(at, claimed.queues) == [2, 1]
+    for each in drains:
+        assert each.needs_job
+        for name in each.queue.groups:
+            spark._ship(each.queue.peer, name)
+    assert recovery.left(at, claimed.queues) == [-1, -1]
+    assert recovery.plan(at, claimed.queues, (), "run 1.3") == []
     dead.zk.ensure_path(at.nodes.queue(WALFERRY_SERVER, f"p-{DEAD}"))  # as a drain leaves it that is killed in the very end
     assert recovery.clean_up(at, [OTHER], "run 1") == []
     assert dead.zk.exists(at.nodes.queue_server(WALFERRY_SERVER))
     assert recovery.clean_up(at, [DEAD], "run 1") == []
     assert not dead.zk.exists(at.nodes.queue_server(WALFERRY_SERVER))
-    assert recovery.claim(at, DEAD, "run 1")["queues"] == []
+    assert recovery.claim(at, DEAD, "run 1").queues == ()
 
 
 def test_a_queue_that_hbase_claims_after_the_run_has_chosen_it_is_found(dead: HBaseZNodes, at: SourceCluster):
     chosen = recovery.select(at, "p", f"{DEAD}/p", False)
     dead.claim(DEAD, "p", SERVER)
     (drain,) = recovery.plan(at, chosen.queues, (), "run 1.1")
-    assert (drain["server"], drain["queue"]) == (SERVER, f"p-{DEAD}")
+    assert (drain.queue.server, drain.queue.queue) == (SERVER, f"p-{DEAD}")
 
 
 def test_an_empty_queue_is_removed_and_one_run_drains_so_many_queues_only(
     dead: HBaseZNodes, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
 ):
     dead.zk.ensure_path(dead.nodes.queue(SERVER, f"p-{GONE}"))
-    monkeypatch.setattr(recovery, "MAX_DRAINS", 1)
     chosen = recovery.select(at, "", "", False)
+    monkeypatch.setattr(recovery, "MAX_DRAINS", 1)
     drains = recovery.plan(at, chosen.queues, (), "run 1.1")
     assert not dead.zk.exists(dead.nodes.queue(SERVER, f"p-{GONE}"))
-    assert len(recovery.to_ship(drains)) == 1
-    assert [drain["problem"] for drain in drains if drain["wals"]].count("one run drains 1 queues at most; run it again") == 2
+    first, told = drains  # of the rest only so many are told, too
+    assert first.needs_job
+    assert (told.needs_job, told.problem) == (False, "one run drains 1 queues at most; run it again")
+    assert recovery.select(at, "", "", False).notes == ["2 more queues are left to another run: trigger one."]
