@@ -226,6 +226,14 @@ def test_a_drain_before_which_somebody_else_was_faster_is_tried_again(failover, 
     assert len(run_ids) == 1
 
 
+def test_a_drain_whose_slave_is_down_is_tried_again(failover, dead: HBaseZNodes, spark: Spark):
+    """No next batch comes for its queue, and between the tries other drains have its place."""
+    spark.down = {group(OTHER): 2}
+    ended = failover(server=OTHER)
+    assert ended.state == "success", ended.report
+    assert ended.tries["drain", f"{SERVER}/p-{OTHER}"] == 3
+
+
 def test_a_queue_that_stays_in_another_run_s_hand_fails_with_its_name(failover, dead: HBaseZNodes, spark: Spark):
     spark.held = {group(OTHER): 100}
     ended = failover(server=OTHER)
