@@ -180,7 +180,7 @@ def test_a_queue_with_nothing_to_ship_that_a_killed_plan_still_holds_is_left_to_
     assert spark.shipped == [("p", [group(OTHER)])]
 
 
-def test_a_batch_starts_no_job_for_a_group_with_nothing_to_ship_that_somebody_holds(
+def test_a_batch_starts_no_job_for_a_group_with_nothing_to_ship_that_another_run_holds(
     dead: HBaseZNodes, nothing_to_ship: None, at: SourceCluster, other: KazooClient
 ):
     with (
@@ -193,7 +193,7 @@ def test_a_batch_starts_no_job_for_a_group_with_nothing_to_ship_that_somebody_ho
     assert batch.plan(at, "p", "r.2").swept == 2
 
 
-def test_a_queue_that_somebody_holds_until_the_deadline_fails(
+def test_a_queue_that_another_run_holds_until_the_deadline_fails(
     failover, dead: HBaseZNodes, at: SourceCluster, spark: Spark, other: KazooClient
 ):
     spark.held = {group(OTHER): 100}
@@ -217,7 +217,7 @@ def test_a_batch_leaves_to_a_recovery_what_it_has_in_hand(dead: HBaseZNodes, at:
     assert (rest.groups, rest.held) == (2, 1)
 
 
-def test_a_drain_before_which_somebody_else_was_faster_is_tried_again(failover, dead: HBaseZNodes, spark: Spark):
+def test_a_drain_before_which_another_run_was_faster_is_tried_again(failover, dead: HBaseZNodes, spark: Spark):
     spark.held = {group(OTHER): 2}
     ended = failover(server=OTHER)
     assert ended.state == "success", ended.report
@@ -256,7 +256,7 @@ def test_a_claim_of_another_run_s_is_refused_and_the_other_servers_are_recovered
     assert dead.zk.get_children(dead.nodes.server_queues(DEAD)) == ["p", "q"]
 
 
-def test_runs_of_two_dags_are_two_runs_even_if_somebody_gives_them_the_same_id(
+def test_runs_of_two_dags_are_two_runs_even_if_they_have_the_same_id(
     failover, drain, dead: HBaseZNodes, spark: Spark, monkeypatch: pytest.MonkeyPatch
 ):
     claim, claimed_by = recovery.claim, []
@@ -306,7 +306,7 @@ def test_a_drain_that_the_deadline_ends_has_failed_and_drains_the_rest_when_it_i
     assert len({command[command.index("--run-id") + 1] for command in spark.commands}) == 1
 
 
-def test_a_late_drain_that_is_cleared_when_somebody_else_has_drained_it_is_a_success(
+def test_a_late_drain_that_is_cleared_when_another_run_has_drained_it_is_a_success(
     failover, clear, dead: HBaseZNodes, at: SourceCluster, spark: Spark, monkeypatch: pytest.MonkeyPatch
 ):
     spark.late = {group(OTHER): 1}

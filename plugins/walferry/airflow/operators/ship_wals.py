@@ -55,8 +55,8 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
     While the job of a batch runs, the run has the peer in hand; a run that finds the peer in another run's hands skips the task.
     If the slave is down, the task fails at once and starts no job: the next batch tries again.
 
-    With `groups` only these WAL groups are shipped, such as those of a dead server's queue. No next batch comes for such a queue,
-    so another run that has it in hand is waited for until the deadline, and the task is tried again while the slave is down. A job
+    With `groups` only these WAL groups are shipped, such as those of a dead server's queue. No next batch comes for such a queue:
+    another run that has it in hand is waited for until the deadline, and the task is tried again while the slave is down. A job
     that its deadline has ended before it had shipped all of the queue has failed. Cleared, it goes on from there.
     """
 

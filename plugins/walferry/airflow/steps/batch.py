@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def run_of(ti: Any) -> str:
-    """The run of a task, named with its DAG: run ids are one DAG's own, and whoever triggers two may give both the same."""
+    """The run of a task, named with its DAG: runs of two DAGs may have the same id."""
     return f"{ti.dag_id}/{ti.run_id}"
 
 
@@ -60,7 +60,7 @@ def choose(source: SourceCluster, asked: str | None) -> Chosen:
 
 
 def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollReport | None:
-    """Have the RegionServers begin new WALs, once for all of these peers; None if there is nobody to roll for.
+    """Have the RegionServers begin new WALs, once for all of these peers; None if there is no peer to roll for.
 
     Peers that cannot be shipped, or that another run has in hand, are not waited for. Raises WalferryError.
     """

@@ -1,7 +1,7 @@
-"""The steps of recovering dead servers' queues that run inside Airflow's tasks; shipping itself is the Spark jobs'.
+"""The steps of recovering dead servers' queues that run inside Airflow's tasks; the Spark jobs do the shipping.
 
 Each step reads ZooKeeper afresh and keeps nothing, so any of them may be run again at any time. Between the steps a queue is
-known by its peer and WAL groups: what it is called, and under which server it lies, changes with each claim.
+known by its peer and WAL groups: its name, and the server under which it lies, change with each claim.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Found:
-    """Which servers a run is to recover, and what is to be told of the others."""
+    """The servers that a run is to recover, and notes on the others."""
 
     servers: list[str]
     notes: list[str]
@@ -53,7 +53,8 @@ class Found:
 def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found:
     """The dead servers of a run: the one asked for, else those that its events have announced, else all there are now.
 
-    Raises InputError for what is no server, a live one, or one with queues of ours that must not be shipped, WalferryError.
+    Raises InputError if the server asked for is not a server, is live, or has queues of ours that must not be shipped;
+    WalferryError.
     """
     with open_session(source) as session:
         dead = [server.name for server in find_dead(session)]
@@ -75,7 +76,7 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
 
 
 def _why_left(session: Session, queues: Iterable[RecoveredQueue]) -> list[WalferryError]:
-    """Why these queues may not be shipped, peer by peer; empty if there are none."""
+    """The reasons why these queues may not be shipped, peer by peer; empty if they may."""
     reasons: list[WalferryError] = []
     for peer_id in sorted({queue.peer_id for queue in queues}):
         try:
@@ -88,13 +89,13 @@ def _why_left(session: Session, queues: Iterable[RecoveredQueue]) -> list[Walfer
 def claim(source: SourceCluster, server: str, run_id: str) -> Claimed:
     """Claim a dead server's queues, or go on with a claim of this run. Raises ClaimHeld, LiveServer, WalferryError.
 
-    The `queues` are all that came from it and are still there, also those that HBase has claimed.
+    The claim's `queues` are all that came from the server and are still there, also those that HBase has claimed.
     """
     with open_session(source) as session:
         refused = disagreements(session, shippable_peers(session))
         try:
             claimed = claims.claim(session, server, run_id, f"run {run_id} on {socket.gethostname()}", refused=refused)
-        except NoTarget as error:  # all RegionServers are down, so nobody else claims either
+        except NoTarget as error:  # all RegionServers are down, so HBase does not claim either
             log.warning("%s", error)
             queues = [queue for dead in find_dead(session) if dead.name == server for queue in dead.queues]
             claimed = claims.Claim(server, tuple(queue for queue in queues if queue.peer_id not in refused), 0, ())
@@ -105,7 +106,7 @@ def claim(source: SourceCluster, server: str, run_id: str) -> Claimed:
 
 @dataclass(frozen=True)
 class Selected:
-    """Recovered queues chosen by hand: those to drain, those whose peer is gone, and what is to be told of the choice."""
+    """Recovered queues chosen by hand: those to drain, those whose peer is gone, and notes on the choice."""
 
     queues: list[QueueRef]
     orphans: list[QueueRef]
@@ -142,7 +143,7 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
 
 
 def preview(source: SourceCluster, selected: Selected, delete_orphan: bool) -> list[str]:
-    """What a run would claim, ship and delete, WAL by WAL, for people. Raises WalferryError, StoreError."""
+    """What a run would claim, ship and delete, WAL by WAL, for people. Raises WalferryError."""
     lines = ["Dry run: nothing is claimed, shipped or deleted.", *selected.notes]
     lines += [f"Server {server} would be claimed first." for server in servers_to_claim(selected.queues)]
     for queue, groups in _files(source, selected.queues):
@@ -153,7 +154,7 @@ def preview(source: SourceCluster, selected: Selected, delete_orphan: bool) -> l
 
 
 def deal_with_orphans(source: SourceCluster, orphans: Iterable[QueueRef], delete: bool, run_id: str) -> list[str]:
-    """Delete queues of peers that are gone, or only tell of them; a line each. Raises PeerError if a peer is back."""
+    """Delete queues of peers that are gone, or only report them; returns a line for each. Raises PeerError if a peer is back."""
     lines, orphans = [], list(orphans)
     if delete:
         with open_session(source) as session:
@@ -227,9 +228,9 @@ def left(source: SourceCluster, queues: Iterable[QueueRef]) -> list[int]:
 
 
 def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> list[str]:
-    """Remove what is empty of dead servers that nobody claims now: queues, and the servers' own znodes, which are returned.
+    """Remove empty queues and znodes of dead servers that no run claims now; returns the servers whose znodes were removed.
 
-    A drain that is killed just after a queue's last WAL leaves the queue empty, and its lease. Raises WalferryError.
+    A drain that is killed just after a queue's last WAL leaves the empty queue and its lease. Raises WalferryError.
     """
     removed: list[str] = []
     with open_session(source) as session:
@@ -274,7 +275,7 @@ def ref_of(source: SourceCluster, queue: RecoveredQueue) -> QueueRef:
 
 
 def _claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
-    """Who has claimed it, as can be told from where it lies."""
+    """Who has claimed the queue, judging by where it lies."""
     if not queue.claimed:
         return "nobody"
     if queue.server == WALFERRY_SERVER:
@@ -341,7 +342,7 @@ def _plan_of_peer(
 
 
 def _remove_empty(session: Session, queue: RecoveredQueue, run_id: str) -> None:
-    """A queue without WALs is what somebody left who was killed while moving or finishing it."""
+    """Remove a queue without WALs, which a run or server has left that was killed while it moved or finished the queue."""
     group = ServerName.parse(queue.dead_server).encoded()
     try:
         with acquire(session, queue.peer_id, group, f"run {run_id}") as lease:
