@@ -141,11 +141,11 @@ def test_a_slave_that_only_fails_is_given_up_when_the_patience_is_over(monkeypat
         assert caught.value.answered == (failure is not hang_up)
 
 
-@pytest.mark.parametrize("timeout", [60.0, 1.0])
+@pytest.mark.parametrize("timeout", [60.0, 0.5])
 def test_a_slave_that_is_only_slow_is_not_given_up(monkeypatch, timeout):
     """Whether the call lasts as long, or times out and is tried again with more time."""
-    with FakeServer(slow(2.5)) as server:
-        slave = slave_of_fakes(monkeypatch, server, patience_seconds=1.2, call_timeout_seconds=timeout, sleep_seconds=0.05)
+    with FakeServer(slow(1.3)) as server:
+        slave = slave_of_fakes(monkeypatch, server, patience_seconds=0.9, call_timeout_seconds=timeout, sleep_seconds=0.05)
         deadline = time.monotonic() + 600
         with Looking(slave, deadline):
             slave.shipper().ship(Shipment(), deadline)
@@ -154,7 +154,7 @@ def test_a_slave_that_is_only_slow_is_not_given_up(monkeypatch, timeout):
 
 def test_what_takes_long_is_not_sent_again_while_a_server_works_on_it(monkeypatch):
     """A bulk load that takes longer than a call may, and longer than was expected of it (HBASE-30238)."""
-    with FakeServer(slow(2.5)) as server, FakeServer(slow(2.5)) as other:
+    with FakeServer(slow(1.3)) as server, FakeServer(slow(1.3)) as other:
         slave = slave_of_fakes(monkeypatch, server, other, call_timeout_seconds=0.3)
         deadline = time.monotonic() + 600
         shipper = slave.shipper()
