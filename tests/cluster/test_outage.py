@@ -225,7 +225,10 @@ def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(
     assert leases(sides.at, proxied_peer) == []
 
 
-@pytest.mark.parametrize("what", ["silent", "refusing", "servers silent", "servers refusing"])
+SOAK = [pytest.param(what, marks=pytest.mark.soak) for what in ("refusing", "servers silent")]
+
+
+@pytest.mark.parametrize("what", ["silent", "servers refusing", *SOAK])
 def test_a_run_gives_up_a_slave_that_is_down_when_its_patience_is_over_and_the_next_one_ships_on(
     sides, proxied, proxied_peer, backlog, what
 ):

@@ -104,8 +104,8 @@ class Shipper:
 
         A first try that begins before the deadline has its whole time: a slave that is only slow is not unreachable.
         `expected_seconds` is for a shipment that gives a server much to do and must not be sent twice while a server works on it.
-        Such a call does not time out before the deadline. It is `overdue` after the expected time, and whoever looks after the
-        calls then ends it unless the server still answers.
+        Such a call does not time out before the deadline, nor before the expected time. After an ordinary call's time it is
+        `overdue`: whoever looks after the calls then ends it unless the server still answers.
 
         Raises SlaveUnreachable when the deadline or the patience with a silent slave is over, Stopped, RequestTooLarge, and a
         RemoteError that says itself that trying again does not help, such as TableNotFound. A shipment that was not
@@ -138,7 +138,7 @@ class Shipper:
 
     @property
     def overdue(self) -> bool:
-        """Whether the call under way takes longer than was expected of it."""
+        """Whether a call that may take longer than ordinary ones does so."""
         overdue_at = self._overdue_at
         return overdue_at is not None and self._clock() >= overdue_at
 
@@ -171,7 +171,7 @@ class Shipper:
     def _told(self, shipment: Shipment, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
         """`_try`, of which `answers` is told."""
         self._answers.trying(expected_seconds or SILENCE_SECONDS)
-        self._overdue_at = None if expected_seconds is None else self._clock() + expected_seconds
+        self._overdue_at = None if expected_seconds is None else self._clock() + self._retries.call_timeout_seconds
         try:
             server = self._try(shipment, timeout, left)
         except BaseException as error:
