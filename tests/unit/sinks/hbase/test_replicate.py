@@ -14,7 +14,8 @@ from walferry.rpc.errors import RequestTooLarge, TableNotFound
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase.manager import SinkManager
-from walferry.sinks.hbase.replicate import Retries, Shipper
+from walferry.sinks.hbase.replicate import Shipper
+from walferry.source.knobs import Knobs
 
 ONE_TRY_S = 0.1
 
@@ -47,7 +48,7 @@ def name(server: FakeServer) -> ServerName:
 
 
 def shipper(
-    *servers: ServerName, time: Time, list_servers=None, stop=None, answers=None, bad_sink_threshold=3, **retries
+    *servers: ServerName, time: Time, list_servers=None, stop=None, answers=None, bad_sink_threshold=3, **knobs
 ) -> Shipper:
     manager = SinkManager(
         list_servers or (lambda: servers), 1.0, random.Random(7), bad_sink_threshold=bad_sink_threshold, clock=time.clock
@@ -56,7 +57,7 @@ def shipper(
         "slave:2181:/hbase",
         manager,
         stop=stop or threading.Event(),
-        retries=Retries(**retries),
+        knobs=Knobs(**knobs),
         answers=answers,
         clock=time.clock,
         wait=time.wait,
