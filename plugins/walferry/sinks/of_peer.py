@@ -25,8 +25,8 @@ def open_sink(
 ) -> Sink:  # fmt: skip
     """The sink of a peer, not yet entered. `deadline` is on time.monotonic; `stop`, once set, ends all waiting in it.
 
-    `lease` is the one on the group's queue, for what a sink writes at the source; `on_missing_hfiles(count)` is told of files that
-    were gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
+    `lease` is the one on the group's queue, for what a sink writes at the source; `on_missing_hfiles(count)` is told of files
+    that were gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
     """
     source = session.source
     slave = Slave(peer, knobs, deadline, user=source.user, stop=stop, on_failure=on_failure)
