@@ -25,11 +25,10 @@ from embedded.client import GLOBAL, ClientJvm, JavaClient, even_splits
 from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters
 from embedded.spark import submit
 from walferry.airflow.steps import batch
-from walferry.files.store import WalStore
 from walferry.queues.reading import read_queues
 from walferry.shipping.plan import plan_peer
 from walferry.source.cluster import SourceCluster
-from walferry.zk.client import connected
+from walferry.source.session import open_session
 
 COLUMNS = ("f:a", "f:b")
 VALUE_BYTES = 100
@@ -123,12 +122,11 @@ class Bench:
 
     def _drained(self, peer_id: str, backlog: Backlog) -> bool:
         """Whether all closed WALs of the peer are shipped, or nothing is left in the queue of the groups named."""
-        nodes = self.source.nodes
-        with connected(self.source.quorum) as zk:
+        with open_session(self.source) as session:
             if backlog.groups:
-                queued = {wal.name.group for queue in read_queues(zk, nodes, peer_id) for wal in queue.wals}
+                queued = {wal.name.group for queue in read_queues(session, peer_id) for wal in queue.wals}
                 return queued.isdisjoint(backlog.groups)
-            return not plan_peer(zk, nodes, WalStore(self.source.wal_root), peer_id).to_ship
+            return not plan_peer(session, peer_id).to_ship
 
     def _by_hbase(self, backlog: Backlog) -> Drain:
         """Enable the plain peer until it has nothing left."""

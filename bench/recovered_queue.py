@@ -13,11 +13,10 @@ import time
 
 from bench.drains import TABLE, Backlog, Bench, bench, measure, region_servers_cpu, wait
 from embedded.distributed import RegionServer
-from walferry.files.store import WalStore
 from walferry.hbase.cluster import live_servers
 from walferry.queues.reading import read_queues
 from walferry.shipping.plan import plan_peer
-from walferry.zk.client import connected
+from walferry.source.session import open_session
 
 MEGABYTES = int(os.environ.get("WALFERRY_BENCH_RECOVERED_MB", "1000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_RECOVERED_ROUNDS", "2"))
@@ -48,16 +47,16 @@ def write_backlog(on: Bench, rows: int) -> Backlog:
 
 def _claimed(on: Bench, peer_id: str, victim: RegionServer) -> bool:
     """Whether the queue of a dead server lies under a live one."""
-    with connected(on.source.quorum) as zk:
-        alive = set(map(str, live_servers(zk, on.source.nodes)))
-        queues = read_queues(zk, on.source.nodes, peer_id)
+    with open_session(on.source) as session:
+        alive = set(map(str, live_servers(session.zk, session.nodes)))
+        queues = read_queues(session, peer_id)
     return any(queue.server in alive and victim.server_name in queue.id.dead_servers for queue in queues)
 
 
 def _size(on: Bench, victim: RegionServer) -> tuple[int, tuple[str, ...]]:
     """Bytes and names of the WAL groups in the queue of a dead server."""
-    with connected(on.source.quorum) as zk:
-        plan = plan_peer(zk, on.source.nodes, WalStore(on.source.wal_root), "walferry")
+    with open_session(on.source) as session:
+        plan = plan_peer(session, "walferry")
     groups = [group for group in plan.groups if victim.server_name in group.queue_id]
     return sum(group.bytes_left for group in groups), tuple(group.group for group in groups)
 

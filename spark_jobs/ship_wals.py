@@ -66,26 +66,24 @@ def main() -> int:
 def _run(args: argparse.Namespace) -> int:
     """Plan, ship each group in a task of its own, print the outcome."""
     from walferry.files.quarantine import BrokenWals
-    from walferry.files.store import WalStore
     from walferry.shipping.group import GroupJob, ship_group
     from walferry.shipping.lanes import lanes_of_each
     from walferry.shipping.plan import plan_peer
     from walferry.shipping.summary import Status, begin_run
     from walferry.source.agreement import check_peer
     from walferry.source.cluster import SourceCluster, SourceError
-    from walferry.zk.client import connected
+    from walferry.source.session import open_session
 
     deadline = time.time() + args.deadline
     source = SourceCluster.from_json(args.source)
-    nodes = source.nodes
     if args.broken_wals == BrokenWals.QUARANTINE and source.quarantine is None:
         raise SourceError(
             "broken WALs can be put into quarantine only if the source connection's extra has `quarantine`, the URL of a folder"
         )
-    with connected(source.quorum) as zk:
-        check_peer(zk, source, args.peer)
-        plan = plan_peer(zk, nodes, WalStore(source.wal_root), args.peer, args.groups)
-        begin_run(zk, source, args.peer, args.run_id, args.deadline + 3600 if args.keep is None else args.keep)
+    with open_session(source) as session:
+        check_peer(session, args.peer)
+        plan = plan_peer(session, args.peer, args.groups)
+        begin_run(session, args.peer, args.run_id, args.deadline + 3600 if args.keep is None else args.keep)
     if not plan.groups:
         print(f"peer {args.peer}: no closed WALs are queued" + (f" in {', '.join(args.groups)}" if args.groups else ""))
         return 0
@@ -121,12 +119,12 @@ def _run(args: argparse.Namespace) -> int:
 def _keep(source: SourceCluster, args: argparse.Namespace, summaries: list[GroupSummary]) -> None:
     """Write the summaries that their tasks could not write themselves."""
     from walferry.shipping.summary import read_group, write_group
-    from walferry.zk.client import connected
+    from walferry.source.session import open_session
 
-    with connected(source.quorum) as zk:
+    with open_session(source) as session:
         for s in summaries:
-            if read_group(zk, source, args.peer, args.run_id, s.group) is None:
-                write_group(zk, source, args.peer, args.run_id, s)
+            if read_group(session, args.peer, args.run_id, s.group) is None:
+                write_group(session, args.peer, args.run_id, s)
 
 
 if __name__ == "__main__":

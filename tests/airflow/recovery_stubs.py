@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowException
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
 from tests.zk.fixtures import lasting_hbase as hbase
 from tests.zk.fixtures import new_client, zk, zookeeper
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
@@ -57,7 +58,7 @@ class Spark:
         for group in self.groups(command):
             summary = self._ship(peer, group)
             failed |= summary.failed
-            write_group(self.zk, self.at, peer, run_id, summary)
+            write_group(session_of(self.zk, self.at), peer, run_id, summary)
         if failed:
             raise AirflowException("spark-submit ended with 1")
 
@@ -79,7 +80,7 @@ class Spark:
         if group in self.broken:
             return GroupSummary(group=group, status=Status.FAILED, error=self.broken[group])
         wals = 0
-        for queue in recovered_queues(self.zk, self.at.nodes, peer):
+        for queue in recovered_queues(session_of(self.zk, self.at), peer):
             if group in queue.groups:
                 path = self.at.nodes.queue(queue.server, queue.queue_id)
                 for name in queue.wals:

@@ -16,6 +16,7 @@ from embedded.client import GLOBAL, JavaClient, even_splits
 from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters
 from embedded.hbase import ClusterAddress
 from tests.cluster.walferry_runs import source_of
+from tests.sessions import session_of
 from walferry.queues.dead_servers import find_dead
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
@@ -105,7 +106,7 @@ def test_killed_servers_edits_arrive_without_anybody_s_doing(
     assert drained["shippedOps"] > 0
 
     with connected(at.quorum) as zk:
-        assert find_dead(zk, at.nodes) == ()
+        assert find_dead(session_of(zk, at)) == ()
     airflow.unpause(REPLICATE)  # ships what the living have
     run_id = airflow.trigger(REPLICATE, {"peer": PEER})
     airflow.await_run(REPLICATE, run_id)
@@ -124,7 +125,7 @@ def run_for(airflow: Airflow, server: str) -> dict[str, Any] | None:
 
 def claimed_by_hbase(at: SourceCluster, server: str) -> bool:
     with connected(at.quorum) as zk:
-        queues = [queue for dead in find_dead(zk, at.nodes) if dead.name == server for queue in dead.queues]
+        queues = [queue for dead in find_dead(session_of(zk, at)) if dead.name == server for queue in dead.queues]
     return bool(queues) and all(queue.claimed for queue in queues)
 
 

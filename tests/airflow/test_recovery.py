@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
+from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, wal
 from walferry.airflow.operators.ship_wals import KEPT_S
 from walferry.airflow.steps import batch, recovery
@@ -140,7 +141,7 @@ def test_a_queue_that_fails_stops_no_other_and_a_later_run_drains_it(failover, d
 def test_a_drain_waits_for_another_run_that_has_the_queue_in_hand(
     failover, dead: HBaseZNodes, at: SourceCluster, spark: Spark, other: KazooClient
 ):
-    lease = acquire(other, at.nodes, "p", group(OTHER), "run x", at.root)
+    lease = acquire(session_of(other, at), "p", group(OTHER), "run x")
     released = threading.Timer(5, lease.release)
     released.start()
     ended = failover(server=OTHER)
@@ -168,7 +169,7 @@ def nothing_to_ship(dead: HBaseZNodes, at: SourceCluster, tmp_path: Path) -> Non
 def test_a_queue_with_nothing_to_ship_that_a_killed_plan_still_holds_is_left_to_a_drain_that_waits_for_it(
     failover, dead: HBaseZNodes, nothing_to_ship: None, at: SourceCluster, spark: Spark, other: KazooClient, later, monkeypatch
 ):
-    lease = acquire(other, at.nodes, "p", group(OTHER), "plan of a run that was killed", at.root)
+    lease = acquire(session_of(other, at), "p", group(OTHER), "plan of a run that was killed")
     plan = recovery.plan
 
     def plan_and_let_it_go_later(*args: Any) -> Any:
@@ -185,8 +186,8 @@ def test_a_batch_starts_no_job_for_a_group_with_nothing_to_ship_that_somebody_ho
     dead: HBaseZNodes, nothing_to_ship: None, at: SourceCluster, other: KazooClient
 ):
     with (
-        acquire(other, at.nodes, "p", group(OTHER), "run x", at.root),
-        acquire(other, at.nodes, "p", group(SERVER), "plan of a batch that was killed", at.root),
+        acquire(session_of(other, at), "p", group(OTHER), "run x"),
+        acquire(session_of(other, at), "p", group(SERVER), "plan of a batch that was killed"),
     ):
         planned = batch.plan(at, "p", "r.1")
     assert (planned["groups"], planned["only"], planned["swept"]) == (1, [group(DEAD)], 0)
@@ -197,7 +198,7 @@ def test_a_queue_that_somebody_holds_until_the_deadline_fails(
     failover, dead: HBaseZNodes, at: SourceCluster, spark: Spark, other: KazooClient
 ):
     spark.held = {group(OTHER): 100}
-    with acquire(other, at.nodes, "p", group(OTHER), "run x", at.root):
+    with acquire(session_of(other, at), "p", group(OTHER), "run x"):
         ended = failover(server=OTHER, deadline=10)
     assert ended.state == "failed"
     assert len(spark.commands) == 1
@@ -210,8 +211,8 @@ def test_a_batch_leaves_to_a_recovery_what_it_has_in_hand(dead: HBaseZNodes, at:
     assert everything["groups"] == 3
     assert "only" not in everything
     with (
-        acquire(other, at.nodes, "p", group(OTHER), "run x", at.root),
-        acquire(other, at.nodes, "p", group(SERVER), "another batch", at.root),
+        acquire(session_of(other, at), "p", group(OTHER), "run x"),
+        acquire(session_of(other, at), "p", group(SERVER), "another batch"),
     ):
         rest = batch.plan(at, "p", "r.2")
     assert (rest["groups"], rest["only"]) == (2, [group(SERVER), group(DEAD)])

@@ -11,6 +11,7 @@ import pytest
 from embedded.client import GLOBAL, JavaClient
 from tests.cluster.dead_queues import DeadQueue, Recording, record
 from tests.cluster.walferry_runs import source_of
+from tests.sessions import session_of
 from walferry.airflow.reports import progress
 from walferry.hbase.values import encode_position
 from walferry.queues.dead_servers import WALFERRY_SERVER, recovered_queues
@@ -95,7 +96,7 @@ def test_what_dead_servers_left_arrives_and_nothing_of_them_stays(
     again = run_dag("drain_recovered_queue", peer=peer)
     assert again.state == "success", again.report
     with connected(at.quorum) as zk:
-        assert not [queue.ref for queue in recovered_queues(zk, at.nodes, peer)]
+        assert not [queue.ref for queue in recovered_queues(session_of(zk, at), peer)]
         servers = zk.get_children(at.nodes.queues)
     assert not {claimed_by_hbase.server, unclaimed.server, cut_off.server, WALFERRY_SERVER} & set(servers)
 
@@ -103,7 +104,7 @@ def test_what_dead_servers_left_arrives_and_nothing_of_them_stays(
 def give_up_lost_wal(at: SourceCluster, peer: str, queue: DeadQueue) -> None:
     """As an operator does who accepts its loss."""
     with connected(at.quorum) as zk:
-        (lies,) = (q for q in recovered_queues(zk, at.nodes, peer) if q.groups == (queue.group,))
+        (lies,) = (q for q in recovered_queues(session_of(zk, at), peer) if q.groups == (queue.group,))
         zk.delete(at.nodes.wal(lies.server, lies.queue_id, lies.wals[0]))
 
 

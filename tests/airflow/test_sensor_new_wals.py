@@ -14,6 +14,7 @@ from airflow.utils.session import create_session
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
 from tests.zk.fixtures import hbase, new_client, zk, zookeeper
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, expire, wal
 from walferry.airflow.triggers.new_wals import NewWalsEventTrigger, NewWalsTrigger
@@ -93,7 +94,7 @@ def test_the_sensor_fires_at_once_for_a_backlog_and_once_only(
 ) -> None:
     source.add_wal(SERVER, "p", wal(2))
     assert run(watched) == ("success", {"peer": "p", "wals": 1, "newest": {GROUP: 1}})
-    assert find_new(zk, OwnZNodes(source.root, source.nodes), "p", "watched.new_wals") is None
+    assert find_new(session_of(zk, source), "p", "watched.new_wals") is None
     later(3, source.add_wal, SERVER, "p", wal(3))
     assert run(watched) == ("success", {"peer": "p", "wals": 1, "newest": {GROUP: 2}})
 

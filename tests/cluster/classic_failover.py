@@ -21,6 +21,7 @@ from embedded.client import GLOBAL, JavaClient, JavaClientError, even_splits
 from embedded.distributed import DistributedCluster, DistributedClusters, RegionServer
 from embedded.hbase import ClusterAddress
 from tests.cluster.walferry_runs import plan, roll, ship
+from tests.sessions import session_of
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.values import decode_lock, encode_position, strip_client_prefix
 from walferry.names import parse_queue_id, parse_wal_name
@@ -222,7 +223,7 @@ class Site:
             if before_write is not None:
                 _call_before_writes(zk, before_write)
             try:
-                return claim(zk, self.at, server, run_id, "test").moved
+                return claim(session_of(zk, self.at), server, run_id, "test").moved
             except ClaimHeld:
                 return 0
 

@@ -19,6 +19,7 @@ from embedded.distributed import ClusterOptions, DistributedCluster, Distributed
 from embedded.hbase import QUICK_LOG_CLEANER, ClusterAddress
 from tests.cluster.queue_watch import QueueWatch
 from tests.cluster.walferry_runs import await_progress, plan, positions, roll, ship, source_of
+from tests.sessions import session_of
 from walferry.files.store import WalStore
 from walferry.hbase.cluster import live_servers
 from walferry.names import parse_wal_name
@@ -116,13 +117,13 @@ class Failover:
         hdfs.rename(f"{root.path}/WALs/{server}", f"{root.path}/WALs/{server}-splitting")
 
     def recovered(self) -> tuple[RecoveredQueue, ...]:
-        return recovered_queues(self.zk, self.at.nodes, self.peer)
+        return recovered_queues(session_of(self.zk, self.at), self.peer)
 
     def claim(self, server: str) -> Claim:
         """Our claim; twice, as a task that is tried again does."""
-        assert server in {dead.name for dead in find_dead(self.zk, self.at.nodes)}
-        found = claim(self.zk, self.at, server, run_id=f"failover-{server}", holder="test")
-        again = claim(self.zk, self.at, server, run_id=f"failover-{server}", holder="test")
+        assert server in {dead.name for dead in find_dead(session_of(self.zk, self.at))}
+        found = claim(session_of(self.zk, self.at), server, run_id=f"failover-{server}", holder="test")
+        again = claim(session_of(self.zk, self.at), server, run_id=f"failover-{server}", holder="test")
         assert again.moved == 0
         assert {q.ref for q in again.queues} == {q.ref for q in found.queues}
         self.moved += found.moved
@@ -167,8 +168,8 @@ class Failover:
     def clean_up(self) -> None:
         """Nothing of the dead is left under HBase's znodes but what HBase still works on."""
         for server in self.dead:
-            clean_up(self.zk, self.at, server)
-        assert find_dead(self.zk, self.at.nodes) == ()
+            clean_up(session_of(self.zk, self.at), server)
+        assert find_dead(session_of(self.zk, self.at)) == ()
 
     def finish(self) -> None:
         """The load stops, all is shipped: the slave has every acknowledged put, and all that is in the source."""

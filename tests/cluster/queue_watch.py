@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from kazoo.client import KazooClient
 
+from tests.sessions import session_of
 from walferry.files.store import WalStore
-from walferry.hbase.layout import ZNodes
 from walferry.names import parse_queue_id, parse_wal_name
 from walferry.queues.errors import QueuesMoving
 from walferry.queues.reading import consistent, queue_paths
@@ -34,7 +34,6 @@ class QueueWatch:
         self.longest_pinned_s = 0.0
         self._source = source
         self._peer_id = peer_id
-        self._nodes = ZNodes(source.znode_parent)
         self._store = WalStore(source.wal_root)
         self._shipped: frozenset[str] = frozenset()  # groups
         self._stop = threading.Event()
@@ -77,9 +76,9 @@ class QueueWatch:
 
     def _paths(self, zk: KazooClient) -> list[str]:
         """The znodes of all queued WALs at one moment."""
-        nodes, peer_id = self._nodes, self._peer_id
+        session, peer_id = session_of(zk, self._source), self._peer_id
         return consistent(
-            zk, nodes, lambda: [f"{path}/{wal}" for path in queue_paths(zk, nodes, peer_id) for wal in children(zk, path) or ()]
+            session, lambda: [f"{path}/{wal}" for path in queue_paths(session, peer_id) for wal in children(zk, path) or ()]
         )
 
     def _look_at_files(self, zk: KazooClient) -> None:

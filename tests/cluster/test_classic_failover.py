@@ -15,6 +15,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.cluster.classic_failover import FAILOVER_SLEEP_MS, Death, Site, classic_site, tried_again
+from tests.sessions import session_of
 from walferry.queues.dead_servers import find_dead
 
 Round = Callable[[Site, Death], int]  # how many queues our claims moved
@@ -127,12 +128,12 @@ def rounds(site: Site, kinds: list[Round]) -> None:
     for number, kind in enumerate(kinds):
         a_round(site, number, kind)
     print(f"{len(kinds)} rounds in {time.monotonic() - began:.0f} s", flush=True)
-    assert {dead.name for dead in find_dead(site.zk, site.at.nodes)} <= set(site.dead)
+    assert {dead.name for dead in find_dead(session_of(site.zk, site.at))} <= set(site.dead)
     assert any(site.expected.values())  # positions, that have come along
     began = time.monotonic()
     shipped = site.drain()
     print(f"{shipped} WALs drained in {time.monotonic() - began:.0f} s; {site.load.acknowledged} puts", flush=True)
-    assert find_dead(site.zk, site.at.nodes) == ()
+    assert find_dead(session_of(site.zk, site.at)) == ()
     comparison = tried_again(lambda: site.source.compare(site.table, site.slave))
     assert comparison.same
     assert {cell.row for cell in site.slave.scan_all(site.table)} >= site.load.rows()

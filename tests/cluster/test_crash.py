@@ -11,6 +11,7 @@ from embedded.client import even_splits
 from embedded.wire import delete_row, put
 from tests.cluster.spark_runs import Job, run
 from tests.cluster.walferry_runs import WalTruth, await_progress, plan, positions, roll
+from tests.sessions import session_of
 from walferry.shipping.summary import Status, read_run
 from walferry.zk.client import connected
 
@@ -73,7 +74,7 @@ def finish(sides, backlog: Backlog, peer: str, folder) -> None:
         assert sides.slave.count_rows(table) == ROWS
         assert sides.slave.scan_all(table, ["l"]) == []
     with connected(sides.at.quorum) as zk:
-        (summary,) = read_run(zk, sides.at, peer, RUN_ID)
+        (summary,) = read_run(session_of(zk, sides.at), peer, RUN_ID)
     assert summary.status is Status.DONE
     assert summary.shippedCells >= ROWS * len(backlog.tables)  # at least once
 

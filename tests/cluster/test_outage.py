@@ -13,6 +13,7 @@ from embedded.client import even_splits
 from tests.cluster.proxy import proxied_zookeeper
 from tests.cluster.test_shipping import eventually
 from tests.cluster.walferry_runs import Shipping, WalTruth, await_progress, plan, positions, roll, ship_one
+from tests.sessions import session_of
 from walferry.hbase.layout import OwnZNodes
 from walferry.shipping.lanes import LaneLimits
 from walferry.shipping.summary import GroupSummary, Status, read_run
@@ -52,7 +53,7 @@ def leases(source: SourceCluster, peer: str) -> list[str]:
 
 def kept(sides, peer: str) -> list[GroupSummary]:
     with connected(sides.at.quorum) as zk:
-        return read_run(zk, sides.at, peer, "test")
+        return read_run(session_of(zk, sides.at), peer, "test")
 
 
 @pytest.mark.parametrize("how", ["kill -9", pytest.param("in order", marks=pytest.mark.soak)])
@@ -189,7 +190,7 @@ def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             disconnect(zk)
 
-    monkeypatch.setattr("walferry.shipping.group.connected", connected_briefly)
+    monkeypatch.setattr("walferry.source.session.connected", connected_briefly)
 
 
 def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(

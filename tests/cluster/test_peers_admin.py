@@ -87,7 +87,7 @@ def test_a_created_peer_is_disabled_marked_and_queued_for(clusters, admin, peer_
     name = peer_id()
     admin.create(name, clusters.key)
     assert clusters.peer(name) == PeerDescription(name, False, clusters.key, {"walferry.managed": "true"}, True, False)
-    (queue,) = read_queues(admin.zk, admin.nodes, name)
+    (queue,) = read_queues(admin.session, name)
     assert queue.server in clusters.source.region_servers()
     assert queue.wals
 
@@ -234,7 +234,7 @@ def test_a_peer_with_an_endpoint_of_its_own_is_not_taken_over(clusters, admin, p
     name = peer_id()
     endpoint = "org.apache.hadoop.hbase.replication.regionserver.RegionReplicaReplicationEndpoint"
     config = pb.ReplicationPeer(clusterkey=clusters.key, replicationEndpointImpl=endpoint, replicate_all=True)
-    with master.connect(active_master(admin.zk, admin.nodes)) as connection:
+    with master.connect(active_master(admin.session.zk, admin.session.nodes)) as connection:
         master.add_peer(connection, name, config, enabled=False)
     with pytest.raises(CustomEndpointPeer, match="RegionReplicaReplicationEndpoint"):
         admin.take_over(name)
@@ -268,14 +268,14 @@ def test_a_handed_back_peer_loses_nothing(clusters, admin, peer_id, unique):
     clusters.batch(ours)
     admin.finish_hand_back(ours, new)
     assert clusters.peer(ours) is None
-    assert read_queues(admin.zk, admin.nodes, ours) == []
+    assert read_queues(admin.session, ours) == []
     clusters.write(table, "by-hbase-alone")
     wait_until(lambda: clusters.slave.count_rows(table) == 1000, "HBase has replicated", processes=[], timeout=60)
     assert clusters.source.compare(table, clusters.slave).same
 
 
 def wal_count(admin: PeerAdmin, peer: str) -> int:
-    return sum(len(queue.wals) for queue in read_queues(admin.zk, admin.nodes, peer))
+    return sum(len(queue.wals) for queue in read_queues(admin.session, peer))
 
 
 def test_a_handed_back_peers_successor_has_its_filters(clusters, admin, peer_id):
@@ -334,7 +334,7 @@ def test_a_peer_with_a_backlog_is_removed_only_if_that_is_said(clusters, admin, 
     assert clusters.peer(name) is not None
     admin.remove(name, drop_backlog=True)
     assert clusters.peer(name) is None
-    assert read_queues(admin.zk, admin.nodes, name) == []
+    assert read_queues(admin.session, name) == []
 
 
 def test_a_peer_whose_backlog_is_shipped_is_removed(clusters, admin, peer_id, unique):
@@ -363,7 +363,7 @@ def test_the_first_peer_of_a_cluster_can_be_created_and_removed(standalone_pair,
     name = unique("peer")
     with peer_admin(source_of(standalone_pair.slave.address)) as admin:
         peer = admin.create(name, standalone_pair.source.address.cluster_key)
-        assert read_peer(admin.zk, admin.nodes, name) == peer
+        assert read_peer(admin.session.zk, admin.session.nodes, name) == peer
         admin.remove(name, drop_backlog=True)
 
 

@@ -23,7 +23,7 @@ def admin(distributed_pair) -> Iterator[PeerAdmin]:
 
 
 def recovered(admin: PeerAdmin, peer_id: str) -> list[Queue]:
-    return [queue for queue in read_queues(admin.zk, admin.nodes, peer_id) if queue.id.recovered]
+    return [queue for queue in read_queues(admin.session, peer_id) if queue.id.recovered]
 
 
 def test_a_peer_with_a_claimed_queue_is_handed_back_when_it_is_drained(admin, distributed_pair, java_client, unique):
@@ -44,12 +44,12 @@ def test_a_peer_with_a_claimed_queue_is_handed_back_when_it_is_drained(admin, di
     source.put_many(table, ROWS, ["f:q"], first=ROWS)
     with pytest.raises(Refused, match=f"queued for {ours} alone"):
         admin.finish_hand_back(ours, new)
-    assert [summary.error for summary in ship(admin.source, ours) if summary.error] == []
+    assert [summary.error for summary in ship(admin.session.source, ours) if summary.error] == []
     assert recovered(admin, ours) == []
 
     servers = source.region_servers()
     admin.finish_hand_back(ours, new)
-    assert read_queues(admin.zk, admin.nodes, ours) == []
+    assert read_queues(admin.session, ours) == []
     source.roll_wals()
     source.put_many(table, ROWS, ["f:q"], first=2 * ROWS)
     wait_until(lambda: slave.count_rows(table) == 3 * ROWS, "HBase has replicated the rest", processes=[], timeout=120)

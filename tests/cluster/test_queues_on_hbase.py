@@ -10,6 +10,7 @@ from kazoo.client import KazooClient
 from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
 from tests.conftest import DistributedPair
+from tests.sessions import session_of
 from walferry.files.closedness import await_closed
 from walferry.files.store import WalStore
 from walferry.hbase.cluster import cluster_id, live_servers, master
@@ -65,7 +66,7 @@ def test_what_hbase_keeps_in_zookeeper_is_read(
     check_shippable(found)
     assert found.slave.connect_string == distributed_pair.slave.address.quorum
     write_and_roll(client, table)
-    queues = read_queues(zk, nodes, peer)
+    queues = read_queues(session_of(zk, nodes), peer)
     assert {queue.server for queue in queues} == set(client.region_servers())
     store = WalStore(distributed_pair.source.address.wal_root)
     for queue in queues:
@@ -86,9 +87,9 @@ def test_positions_and_removals_leave_hbase_content(
 ) -> None:
     client = java_client(distributed_pair.source.address)
     write_and_roll(client, table)
-    for queue in read_queues(zk, nodes, peer):
+    for queue in read_queues(session_of(zk, nodes), peer):
         for group, wals in groups(queue).items():
-            with acquire(zk, nodes, peer, group, "test") as lease:
+            with acquire(session_of(zk, nodes), peer, group, "test") as lease:
                 lease.register_position(wals[0].name.text, 85)
                 assert read_position(zk, nodes, peer, wals[0].name.text) == 85
                 for queued in wals[:-1]:
@@ -96,7 +97,7 @@ def test_positions_and_removals_leave_hbase_content(
                 with pytest.raises(LastWal):
                     lease.remove_wal(wals[-1].name.text)
     write_and_roll(client, table)
-    assert all(len(queue.wals) >= 2 for queue in read_queues(zk, nodes, peer))
+    assert all(len(queue.wals) >= 2 for queue in read_queues(session_of(zk, nodes), peer))
     assert all(server.process.alive for server in distributed_pair.source.regionservers)
 
 
@@ -131,10 +132,10 @@ def test_a_holder_goes_on_while_hbase_claims_the_dead_server_s_queue(
     source = distributed_pair.source
     write_and_roll(java_client(source.address), table)
     dead = source.regionservers[0].server_name
-    (queue,) = [queue for queue in read_queues(zk, nodes, peer) if queue.server == dead]
+    (queue,) = [queue for queue in read_queues(session_of(zk, nodes), peer) if queue.server == dead]
     ((group, wals),) = groups(queue).items()
     first = wals[0].name.text
-    with acquire(zk, nodes, peer, group, "test") as lease:
+    with acquire(session_of(zk, nodes), peer, group, "test") as lease:
         lease.register_position(first, 85)
         source.kill_regionserver(0)
         source.start_regionserver()
@@ -148,7 +149,7 @@ def test_a_holder_goes_on_while_hbase_claims_the_dead_server_s_queue(
         for queued in claimed.wals:
             assert await_closed(store, queued.name, (*claimed.id.dead_servers, claimed.server), timeout_s=60).size >= 0
             assert lease.remove_wal(queued.name.text)
-    assert [q.server for q in read_queues(zk, nodes, peer) if q.id.recovered] == []
+    assert [q.server for q in read_queues(session_of(zk, nodes), peer) if q.id.recovered] == []
     assert not zk.exists(claimed.path)
     assert all(server.process.alive for server in source.regionservers)
 
@@ -156,14 +157,16 @@ def test_a_holder_goes_on_while_hbase_claims_the_dead_server_s_queue(
 def wait_for_claim(zk: KazooClient, nodes: ZNodes, peer: str, queue: Queue) -> Queue:
     give_up = time.monotonic() + CLAIM_LIMIT_S
     while time.monotonic() < give_up:
-        for found in read_queues(zk, nodes, peer):
+        for found in read_queues(session_of(zk, nodes), peer):
             if found.id.recovered:
                 return found
         time.sleep(0.5)
-    raise AssertionError(f"HBase has not claimed {queue.path}; queues now: {[q.path for q in read_queues(zk, nodes, peer)]}")
+    there = [found.path for found in read_queues(session_of(zk, nodes), peer)]
+    raise AssertionError(f"HBase has not claimed {queue.path}; queues now: {there}")
 
 
 def read_position(zk: KazooClient, nodes: ZNodes, peer: str, wal: str) -> int:
-    path = find_wal(zk, nodes, peer, wal)
-    (position,) = [queued.position for queue in read_queues(zk, nodes, peer) for queued in queue.wals if queued.path == path]
+    session = session_of(zk, nodes)
+    path = find_wal(session, peer, wal)
+    (position,) = [queued.position for queue in read_queues(session, peer) for queued in queue.wals if queued.path == path]
     return position

@@ -13,6 +13,7 @@ from embedded.wire import put
 from tests.cluster.dead_queues import DeadQueue
 from tests.cluster.spark_runs import run
 from tests.cluster.walferry_runs import positions, roll
+from tests.sessions import session_of
 from walferry.shipping.summary import GroupSummary, Status, read_run
 from walferry.zk.client import connected
 
@@ -27,7 +28,7 @@ def parse_args():
 
 def kept(sides, peer: str, run_id: str) -> list[GroupSummary]:
     with connected(sides.at.quorum) as zk:
-        return read_run(zk, sides.at, peer, run_id)
+        return read_run(session_of(zk, sides.at), peer, run_id)
 
 
 def test_a_job_ships_each_group_prints_what_it_did_and_keeps_it_in_zookeeper(sides, both, peer, tmp_path):

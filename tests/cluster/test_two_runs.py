@@ -7,6 +7,7 @@ import pytest
 from tests.cluster.spark_runs import Job, run
 from tests.cluster.test_shipping import eventually
 from tests.cluster.walferry_runs import Shipping, positions, roll, ship_one
+from tests.sessions import session_of
 from walferry.shipping.lanes import LaneLimits
 from walferry.shipping.summary import Status, read_run
 from walferry.zk.client import connected
@@ -37,7 +38,7 @@ def test_one_ships_and_the_other_names_the_holder(sides, table, proxied, proxied
         assert first.summary().status is Status.DONE, first.summary().error
     assert sides.source.compare(table, sides.slave).same
     with connected(sides.at.quorum) as zk:
-        kept = [read_run(zk, sides.at, proxied_peer, run_id)[0] for run_id in ("first", "second")]
+        kept = [read_run(session_of(zk, sides.at), proxied_peer, run_id)[0] for run_id in ("first", "second")]
     assert [summary.status for summary in kept] == [Status.DONE, Status.HELD]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
 from embedded.wire import Cell
+from tests.sessions import session_of
 from walferry.airflow.steps import batch
 from walferry.files.quarantine import BrokenWals
 from walferry.files.store import WalStore
@@ -30,7 +31,7 @@ def source_of(address: ClusterAddress) -> SourceCluster:
 
 def plan(source: SourceCluster, peer_id: str) -> PeerPlan:
     with connected(source.quorum) as zk:
-        return plan_peer(zk, source.nodes, WalStore(source.wal_root), peer_id)
+        return plan_peer(session_of(zk, source), peer_id)
 
 
 def roll(source: SourceCluster, peer_id: str) -> None:
@@ -86,7 +87,7 @@ class Shipping:
 
 def queues(source: SourceCluster, peer_id: str) -> list[Queue]:
     with connected(source.quorum) as zk:
-        return read_queues(zk, source.nodes, peer_id)
+        return read_queues(session_of(zk, source), peer_id)
 
 
 def positions(source: SourceCluster, peer_id: str) -> dict[str, int]:
@@ -100,7 +101,7 @@ def await_progress(source: SourceCluster, peer_id: str, before: Mapping[str, int
     give_up = time.monotonic() + timeout
     with connected(source.quorum) as zk:
         while True:
-            found = read_queues(zk, source.nodes, peer_id)
+            found = read_queues(session_of(zk, source), peer_id)
             now = {wal.name.text: wal.position for queue in found for wal in queue.wals}
             if any(now.get(name, -1) != position for name, position in before.items()):
                 return

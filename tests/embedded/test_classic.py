@@ -15,6 +15,7 @@ from embedded.client import GLOBAL, JavaClient, JavaClientError, even_splits
 from embedded.distributed import DistributedCluster, DistributedClusters, RegionServer
 from embedded.hbase import ClusterAddress
 from tests.cluster.walferry_runs import source_of
+from tests.sessions import session_of
 from walferry.hbase.cluster import master as active_master
 from walferry.rpc import master
 from walferry.rpc.errors import RemoteError
@@ -44,7 +45,7 @@ def test_its_master_has_no_call_for_peers_so_zookeeper_s_word_is_enough(cluster:
     with master.connect(active_master(zk, source.nodes)) as connection, pytest.raises(RemoteError) as refused:
         master.list_peers(connection)
     assert master.lacks_call(refused.value, "ListReplicationPeers"), refused.value.stack_trace
-    assert master_peers(zk, source) is None
+    assert master_peers(session_of(zk, source)) is None
 
 
 @pytest.fixture

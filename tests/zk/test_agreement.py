@@ -10,6 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
 from tests.unit.rpc.fake_server import FakeServer, answer, exception, hang_up
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed, wal
 from walferry.airflow.steps import batch
@@ -63,7 +64,7 @@ def be_of(hbase: HBaseZNodes, version: str) -> None:
 
 def test_a_peer_that_both_know_alike_may_be_shipped(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
     with master(hbase, knows(peer(), peer("another", "ENABLED"))) as server:
-        assert check_peer(zk, source, "p").id == "p"
+        assert check_peer(session_of(zk, source), "p").id == "p"
     assert [request.header.method_name for request in server.requests] == ["ListReplicationPeers"]
 
 
@@ -86,7 +87,7 @@ def test_what_contradicts_is_refused_and_named(
     zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster, theirs: pb.ReplicationPeerDescription, what: str
 ) -> None:
     with master(hbase, knows(theirs)), pytest.raises(StalePeer, match=f"^peer p: .*{what}.*copyreppeers zookeeper filesystem"):
-        check_peer(zk, source, "p")
+        check_peer(session_of(zk, source), "p")
 
 
 def test_many_peers_are_asked_for_by_one_call_and_those_that_only_the_master_knows_are_refused(
@@ -94,13 +95,13 @@ def test_many_peers_are_asked_for_by_one_call_and_those_that_only_the_master_kno
 ) -> None:
     hbase.add_peer("q")
     with master(hbase, knows(peer(), peer("q", serial=True), peer("r"))) as server:
-        found = disagreements(zk, source, ["p", "q", "r", "nobody"])
+        found = disagreements(session_of(zk, source), ["p", "q", "r", "nobody"])
         assert set(found) == {"q", "r"}
         assert len(server.requests) == agreement.TRIES
-        assert disagreements(zk, source, ["p"]) == {}
+        assert disagreements(session_of(zk, source), ["p"]) == {}
         assert len(server.requests) == agreement.TRIES + 1
         with pytest.raises(MissingPeer):
-            check_peer(zk, source, "nobody")
+            check_peer(session_of(zk, source), "nobody")
 
 
 def test_the_last_peer_that_was_removed_is_gone_for_both_though_its_queue_is_left(
@@ -109,43 +110,43 @@ def test_the_last_peer_that_was_removed_is_gone_for_both_though_its_queue_is_lef
     hbase.add_wal(SERVER, "p", wal(1))
     hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
     with master(hbase, knows(), knows(peer())):
-        check_agreement(zk, source, "p")
+        check_agreement(session_of(zk, source), "p")
         with pytest.raises(StalePeer, match="the Master knows it"):
-            check_agreement(zk, source, "p")
+            check_agreement(session_of(zk, source), "p")
 
 
 def test_a_change_that_is_under_way_is_no_contradiction(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
     """The Master writes it to ZooKeeper first, and takes note of it then."""
     with master(hbase, knows(peer(state="ENABLED")), knows(peer())):
-        check_agreement(zk, source, "p")
+        check_agreement(session_of(zk, source), "p")
 
 
 def test_what_zookeeper_refuses_alone_needs_no_master(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
     hbase.add_peer("stranger", config={})
     with pytest.raises(UnmanagedPeer):
-        check_peer(zk, source, "stranger")
+        check_peer(session_of(zk, source), "stranger")
 
 
 def test_without_an_active_master_nothing_is_touched_until_one_answers(
     zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster
 ) -> None:
     with pytest.raises(MasterSilent, match=r"no master is active.*Nothing is touched until it answers; try again"):
-        check_peer(zk, source, "p")
+        check_peer(session_of(zk, source), "p")
     with master(hbase, hang_up), pytest.raises(MasterSilent, match="connection to"):
-        check_peer(zk, source, "p")
+        check_peer(session_of(zk, source), "p")
     assert issubclass(MasterSilent, ClusterError)  # none of the errors that the DAGs do not try again after
 
 
 def test_a_user_who_may_not_ask_is_told_what_it_takes(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
     denied = exception("org.apache.hadoop.hbase.security.AccessDeniedException", "Insufficient permissions", do_not_retry=True)
     with master(hbase, denied), pytest.raises(MasterSilent, match=r"Insufficient permissions.*needs global ADMIN"):
-        check_peer(zk, source, "p")
+        check_peer(session_of(zk, source), "p")
 
 
 def test_hbase_1_has_its_peers_in_zookeeper_and_no_such_call(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
     with master(hbase, exception("org.apache.hadoop.hbase.DoNotRetryIOException", UNSUPPORTED, do_not_retry=True)):
-        assert master_peers(zk, source) is None
-        check_peer(zk, source, "p")
+        assert master_peers(session_of(zk, source)) is None
+        check_peer(session_of(zk, source), "p")
 
 
 @pytest.mark.parametrize(("version", "asked"), [("1.7.2", False), ("0.98.24", False), ("2.6.1", True), ("10.0.0", True)])
@@ -155,9 +156,9 @@ def test_a_cluster_of_hbase_1_without_a_master_is_known_by_its_region_servers(
     be_of(hbase, version)
     if asked:
         with pytest.raises(MasterSilent):
-            check_peer(zk, source, "p")
+            check_peer(session_of(zk, source), "p")
     else:
-        assert check_peer(zk, source, "p").managed
+        assert check_peer(session_of(zk, source), "p").managed
 
 
 def test_only_the_call_s_own_absence_says_that_the_master_is_old() -> None:
@@ -174,8 +175,8 @@ def test_a_peer_that_cannot_be_read_delays_no_other(zk: KazooClient, hbase: HBas
     odd = [pb.TableCF(table_name=pb.TableName(namespace=b"default", qualifier=b"t"), families=[b"\xff"])]
     hbase.add_peer("odd", exclude_table_cfs=odd)
     with master(hbase, knows(peer(), peer("odd", exclude_table_cfs=odd))):
-        assert check_peer(zk, source, "p").id == "p"
+        assert check_peer(session_of(zk, source), "p").id == "p"
         assert batch.managed_peers(source) == ["p"]
-        assert disagreements(zk, source, ["p", "odd"]) == {}
+        assert disagreements(session_of(zk, source), ["p", "odd"]) == {}
         hbase.zk.delete(hbase.nodes.peer("odd"), recursive=True)
-        assert list(disagreements(zk, source, ["p", "odd"])) == ["odd"]  # its queues are not orphans
+        assert list(disagreements(session_of(zk, source), ["p", "odd"])) == ["odd"]  # its queues are not orphans

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 from kazoo.client import KazooClient
 
+from tests.sessions import session_of
 from tests.zk.claim_cluster import ClaimCluster, Killed, Killer
 from tests.zk.hbase_znodes import DEAD, OTHER, expire
 from walferry.hbase.layout import QueueLayout
@@ -32,7 +33,7 @@ CASES = [
 
 def claimed(zk: KazooClient, cluster: ClaimCluster, run_id: str = "run") -> Claim:
     to = OTHER if cluster.nodes.locked else None
-    return claim(zk, cluster.source, DEAD, run_id, f"{run_id} on a host", to)
+    return claim(session_of(zk, cluster), DEAD, run_id, f"{run_id} on a host", to)
 
 
 @pytest.fixture

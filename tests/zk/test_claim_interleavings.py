@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
 from tests.zk.claim_cluster import PEERS, ClaimCluster, Killed
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, expire, prefixed, wal
 from tests.zk.stepped import Stepped
@@ -61,7 +62,7 @@ class Claiming(RuleBasedStateMachine):
             return
         self.runs += not retry
         server, run_id = self.dead[which % len(self.dead)], f"run {self.runs} of claimer {claimer}"
-        self.claimers[claimer] = Stepped(self.zks[claimer], lambda zk: claim(zk, self.at.source, server, run_id, run_id))
+        self.claimers[claimer] = Stepped(self.zks[claimer], lambda zk: claim(session_of(zk, self.at), server, run_id, run_id))
 
     @precondition(lambda self: any(self.claimers))
     @rule(claimer=CLAIMERS, steps=st.integers(1, 8))
@@ -167,9 +168,9 @@ class Claiming(RuleBasedStateMachine):
             if at_work is not None:
                 at_work.finish()
                 self._check(at_work)
-        for server in unclaimed(self.hbase_zk, self.at.nodes):
-            claim(self.hbase_zk, self.at.source, server, "the end", "the end")
-        assert unclaimed(self.hbase_zk, self.at.nodes) == ()
+        for server in unclaimed(session_of(self.hbase_zk, self.at)):
+            claim(session_of(self.hbase_zk, self.at), server, "the end", "the end")
+        assert unclaimed(session_of(self.hbase_zk, self.at)) == ()
         queued = {key: [self._position(value) for value in values] for key, values in self.at.queued().items()}
         assert {key: len(positions) for key, positions in queued.items()} == dict.fromkeys(self.positions, 1)
         for key, (position,) in queued.items():
@@ -178,7 +179,7 @@ class Claiming(RuleBasedStateMachine):
             lowest = self.first.get(key, 0) if self.at.nodes.locked else self.positions[key]
             assert lowest <= position <= self.positions[key]
         for server in self.dead:
-            clean_up(self.hbase_zk, self.at.source, server)
+            clean_up(session_of(self.hbase_zk, self.at), server)
             assert not self.hbase_zk.exists(self.at.nodes.lock(server)), f"{server} is locked for ever"
 
     def _check(self, at_work: Stepped | None) -> None:

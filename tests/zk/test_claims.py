@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from kazoo.client import KazooClient
 
+from tests.sessions import session_of
 from tests.zk.claim_cluster import OLDER, ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, prefixed, wal
 from walferry.hbase.errors import ClusterError, StorageError
@@ -34,7 +35,7 @@ def cluster(new_client: Callable[[], KazooClient]) -> Cluster:
 
 
 def claimed(zk: KazooClient, cluster: ClaimCluster, server: str = DEAD, to: str | None = None, run_id: str = "run") -> Claim:
-    return claim(zk, cluster.source, server, run_id, "run on a host", to)
+    return claim(session_of(zk, cluster), server, run_id, "run on a host", to)
 
 
 def once(cluster: ClaimCluster) -> dict[tuple[str, str], bytes]:
@@ -79,7 +80,7 @@ def test_queues_of_peers_that_are_not_ours_to_ship_are_left_with_the_reason(
     for path in (*kept, at.nodes.wal(DEAD, "q", wal(1, DEAD))):
         assert zk.exists(path), path
     assert zk.get_children(at.nodes.server_queues(DEAD)).count("lock") == 0
-    assert clean_up(zk, at.source, DEAD) == []
+    assert clean_up(session_of(zk, at), DEAD) == []
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -118,13 +119,13 @@ def test_a_queue_that_comes_through_two_servers_carries_both_names(
     before = once(at)
     at.hbase.claim(DEAD, "p", by=OTHER)
     at.hbase.stop_server(OTHER)
-    assert {dead.name for dead in find_dead(zk, at.nodes)} == {DEAD, OTHER}
-    assert set(unclaimed(zk, at.nodes)) == {DEAD, OTHER}
+    assert {dead.name for dead in find_dead(session_of(zk, at))} == {DEAD, OTHER}
+    assert set(unclaimed(session_of(zk, at))) == {DEAD, OTHER}
     both = [claimed(zk, at, server) for server in (OTHER, DEAD)]
     assert once(at) == before
     assert f"p-{DEAD}-{OTHER}" in {queue.queue_id for queue in both[0].queues}
-    assert unclaimed(zk, at.nodes) == ()
-    assert {dead.name for dead in find_dead(zk, at.nodes)} == {DEAD, OTHER}  # claimed, but not drained yet
+    assert unclaimed(session_of(zk, at)) == ()
+    assert {dead.name for dead in find_dead(session_of(zk, at))} == {DEAD, OTHER}  # claimed, but not drained yet
 
 
 @pytest.mark.parametrize("layout", [QueueLayout.HBASE2, QueueLayout.CLASSIC])
@@ -234,8 +235,8 @@ def test_the_rest_of_a_claim_whose_claimer_died_is_not_missed(zk: KazooClient, c
     assert not zk.exists(at.nodes.queue_server(DEAD))
     claimed(zk, at, OTHER, SERVER)
     assert once(at) == before
-    assert {dead.name for dead in find_dead(zk, at.nodes)} == {DEAD, OTHER}
-    assert unclaimed(zk, at.nodes) == ()
+    assert {dead.name for dead in find_dead(session_of(zk, at))} == {DEAD, OTHER}
+    assert unclaimed(session_of(zk, at)) == ()
 
 
 @pytest.mark.parametrize("layout", CLASSIC)
@@ -275,19 +276,19 @@ def test_a_lock_with_nothing_under_it_goes_once_its_owner_is_dead(zk: KazooClien
     empty = "rs-9.example.org,16020,1"
     zk.ensure_path(at.nodes.server_queues(empty))
     zk.create(at.nodes.lock(empty), prefixed(encode_lock(at.nodes.queue_server(OTHER))))
-    assert clean_up(zk, at.source, empty) == []
+    assert clean_up(session_of(zk, at), empty) == []
     at.hbase.stop_server(OTHER)
     zk.ensure_path(at.nodes.queue(empty, "p"))
-    assert clean_up(zk, at.source, empty) == []
+    assert clean_up(session_of(zk, at), empty) == []
     zk.delete(at.nodes.queue(empty, "p"))
-    assert clean_up(zk, at.source, empty) == [empty]
+    assert clean_up(session_of(zk, at), empty) == [empty]
     assert not zk.exists(at.nodes.queue_server(empty))
 
     zk.create(at.nodes.lock(empty), encode_lock(at.own.claim(empty)), makepath=True)  # ours
     zk.create(f"{at.own.claim(empty)}/holder-1", makepath=True)
-    assert clean_up(zk, at.source, empty) == []
+    assert clean_up(session_of(zk, at), empty) == []
     zk.delete(f"{at.own.claim(empty)}/holder-1")
-    assert clean_up(zk, at.source, empty) == [empty]
+    assert clean_up(session_of(zk, at), empty) == [empty]
 
 
 @pytest.mark.parametrize("layout", CLASSIC)
@@ -365,7 +366,7 @@ def test_a_server_that_is_claimed_under_a_lock_is_not_claimed_without_one(zk: Ka
     zk.create(at.nodes.lock(DEAD), encode_lock("x"))
     before = at.tree()
     with pytest.raises(StorageError, match="set queue_layout in the connection's extra to classic"):
-        claim(zk, without, DEAD, "run", "run")
+        claim(session_of(zk, without), DEAD, "run", "run")
     assert at.tree() == before
 
 

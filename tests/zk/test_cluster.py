@@ -3,6 +3,7 @@
 import pytest
 from kazoo.client import KazooClient
 
+from tests.sessions import session_of
 from tests.zk.hbase_znodes import OTHER, SERVER, HBaseZNodes, prefixed, wal
 from walferry.hbase.cluster import cluster_id, live_servers, master
 from walferry.hbase.errors import ClusterError, StorageError, ZNodeValueError
@@ -60,10 +61,10 @@ def test_queues_that_lie_in_another_layout_than_was_told_are_refused(
     nodes = ZNodes(hbase.nodes.base, told)
     # Without its locks a classic cluster looks like one of 2.x; what is told is believed then.
     if actual is told or (actual, told) == (QueueLayout.HBASE2, QueueLayout.CLASSIC):
-        assert [queue[1].peer_id for queue in every_queue(zk, nodes)] == ["p"]
+        assert [queue[1].peer_id for queue in every_queue(session_of(zk, nodes))] == ["p"]
         return
     with pytest.raises(StorageError, match="set queue_layout in the connection's extra to") as refused:
-        list(every_queue(zk, nodes))
+        list(every_queue(session_of(zk, nodes)))
     assert str(actual) in str(refused.value).partition("extra to")[2].partition(";")[0]
 
 
@@ -71,4 +72,4 @@ def test_queues_that_lie_in_another_layout_than_was_told_are_refused(
 def test_a_peer_may_have_the_name_of_a_lock_or_a_level(zk: KazooClient, hbase: HBaseZNodes, name: str) -> None:
     hbase.add_peer(name)
     hbase.add_wal(SERVER, name, wal(1))
-    assert [queue[1].peer_id for queue in every_queue(zk, hbase.nodes)] == [name]
+    assert [queue[1].peer_id for queue in every_queue(session_of(zk, hbase))] == [name]

@@ -11,6 +11,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, expire, wal
 from walferry.hbase.layout import OwnZNodes
 from walferry.queues import dead_servers_stream
@@ -270,7 +271,7 @@ def test_a_run_in_progress_is_not_told_again(
         async with DeadServersStream(source) as stream:
             await stream.next()
             if by == "lease":
-                lease = acquire(zk, source.nodes, "p", wal(0, DEAD).rpartition(".")[0], "run 1", source.root)
+                lease = acquire(session_of(zk, source), "p", wal(0, DEAD).rpartition(".")[0], "run 1")
             elif by == "claim":
                 hold = claim_hold(zk, own.claim(DEAD), DEAD)
                 hold.acquire("run 1")

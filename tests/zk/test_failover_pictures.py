@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from kazoo.client import KazooClient
 
+from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes, prefixed
 from walferry.hbase.layout import QueueLayout, ZNodes
 from walferry.hbase.values import encode_position
@@ -116,12 +117,12 @@ def test_a_failover_goes_as_drawn(
 
     before_the_clean_up(True)
     with pytest.raises(Stopped):
-        claim(zk, source, dead, "run", winner, to=winner)
+        claim(session_of(zk, source), dead, "run", winner, to=winner)
     assert locked(hbase, dead)
     assert seen(hbase) == copied
 
     before_the_clean_up(False)
-    claim(zk, source, dead, "run", winner, to=winner)
+    claim(session_of(zk, source), dead, "run", winner, to=winner)
     assert seen(hbase) == after
     assert not zk.exists(hbase.nodes.queue_server(dead))
     found = hbase.everything()

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from walferry.hbase.values import decode_position
 from walferry.names import parse_queue_id
@@ -95,7 +96,7 @@ class Shipping(RuleBasedStateMachine):
         held = any(self.valid)
         group = wal(0, DEAD).rpartition(".")[0]
         try:
-            lease = acquire(self.clients[shipper], self.hbase.nodes, "p", group, f"shipper {shipper}", root=self.hbase.root)
+            lease = acquire(session_of(self.clients[shipper], self.hbase), "p", group, f"shipper {shipper}")
         except LeaseHeld:
             assert held
             return
@@ -129,7 +130,7 @@ class Shipping(RuleBasedStateMachine):
     def sweep(self) -> None:
         """The plan of another run takes away what is left of leases."""
         source = SourceCluster(quorum="", wal_root="file:///hbase", znode_parent=self.hbase.nodes.base, root=self.hbase.root)
-        sweep_peer(self.hbase_client, source, "p")
+        sweep_peer(session_of(self.hbase_client, source), "p")
 
     def _write(self, shipper: int, which: int, write: Callable[[Lease], None]) -> None:
         """By the shipper's newest lease, or by one of the old ones it may still believe in."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from kazoo.client import KazooClient
 
+from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from walferry.hbase.errors import EnabledPeer, MissingPeer, PositionError
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
@@ -25,11 +26,11 @@ NewClient = Callable[[], KazooClient]
 
 
 def take(zk: KazooClient, hbase: HBaseZNodes, group: str = GROUP, holder: str = "run-1") -> Lease:
-    return acquire(zk, hbase.nodes, "p", group, holder, root=hbase.root)
+    return acquire(session_of(zk, hbase), "p", group, holder)
 
 
 def position(hbase: HBaseZNodes, name: str) -> int:
-    path = find_wal(hbase.zk, hbase.nodes, "p", name)
+    path = find_wal(session_of(hbase.zk, hbase), "p", name)
     assert path is not None
     return decode_position(hbase.zk.get(path)[0], path)
 
@@ -51,7 +52,7 @@ def test_groups_and_peers_have_leases_of_their_own(zk: KazooClient, hbase: HBase
     hbase.add_peer("q")
     take(zk, hbase)
     take(zk, hbase, DEAD_GROUP)
-    acquire(zk, hbase.nodes, "q", GROUP, "run-1", root=hbase.root)
+    acquire(session_of(zk, hbase), "q", GROUP, "run-1")
 
 
 def test_a_released_lease_can_be_acquired_at_once(zk: KazooClient, new_client: NewClient, hbase: HBaseZNodes) -> None:
@@ -300,9 +301,9 @@ def test_nothing_is_written_once_the_peer_was_enabled(zk: KazooClient, hbase: HB
 def test_an_enabled_or_missing_peer_has_no_lease(zk: KazooClient, hbase: HBaseZNodes) -> None:
     hbase.add_peer("on", "ENABLED")
     with pytest.raises(EnabledPeer, match="Disable it"):
-        acquire(zk, hbase.nodes, "on", GROUP, "run-1", root=hbase.root)
+        acquire(session_of(zk, hbase), "on", GROUP, "run-1")
     with pytest.raises(MissingPeer, match="nobody"):
-        acquire(zk, hbase.nodes, "nobody", GROUP, "run-1", root=hbase.root)
+        acquire(session_of(zk, hbase), "nobody", GROUP, "run-1")
 
 
 def test_a_removed_peer_is_named(zk: KazooClient, hbase: HBaseZNodes) -> None:

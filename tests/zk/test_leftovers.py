@@ -9,6 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
 from tests.zk.claim_cluster import Killed, Killer
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from tests.zk.stepped import Stepped
@@ -42,7 +43,7 @@ def leases(hbase: HBaseZNodes, peer: str = "p") -> list[str]:
 
 def drain(zk: KazooClient, hbase: HBaseZNodes) -> None:
     """What a job does with the dead server's group."""
-    with acquire(zk, hbase.nodes, "p", GROUPS[DEAD], "run", hbase.root) as lease:
+    with acquire(session_of(zk, hbase), "p", GROUPS[DEAD], "run") as lease:
         for timestamp in (1, 2):
             lease.register_position(wal(timestamp, DEAD), 100)
             lease.remove_wal(wal(timestamp, DEAD))
@@ -55,9 +56,9 @@ def test_leases_of_groups_that_are_queued_nowhere_go_and_the_others_stay(
     for server in (SERVER, OTHER):
         hbase.add_wal(server, "p", wal(1, server))
     for server in (SERVER, OTHER, DEAD):
-        acquire(zk, hbase.nodes, "p", GROUPS[server], "run", hbase.root).release()
-    held = acquire(zk, hbase.nodes, "p", f"{GROUPS[DEAD]}.x", "run", hbase.root)
-    assert sweep_peer(zk, at, "p") == 1
+        acquire(session_of(zk, hbase), "p", GROUPS[server], "run").release()
+    held = acquire(session_of(zk, hbase), "p", f"{GROUPS[DEAD]}.x", "run")
+    assert sweep_peer(session_of(zk, at), "p") == 1
     assert leases(hbase) == [SERVER, f"{DEAD}.x", OTHER]
     hbase.add_wal(DEAD, "p", wal(1, DEAD, ".x"))
     held.register_position(wal(1, DEAD, ".x"), 100)
@@ -68,8 +69,8 @@ def test_so_many_leases_go_at_once_and_no_more(
 ) -> None:
     monkeypatch.setattr(leftovers, "AT_ONCE", 2)
     for number in range(5):
-        acquire(zk, hbase.nodes, "p", f"{GROUPS[DEAD]}.{number}x", "run", hbase.root).release()
-    assert [sweep_peer(zk, at, "p") for _ in range(4)] == [2, 2, 1, 0]
+        acquire(session_of(zk, hbase), "p", f"{GROUPS[DEAD]}.{number}x", "run").release()
+    assert [sweep_peer(session_of(zk, at), "p") for _ in range(4)] == [2, 2, 1, 0]
     assert leases(hbase) == []
 
 
@@ -82,15 +83,15 @@ def test_leases_of_live_servers_groups_are_not_looked_for_in_the_queues(
     for server in servers:
         hbase.start_server(server)
         hbase.add_wal(server, "p", wal(1, server))
-        acquire(zk, hbase.nodes, "p", wal(1, server).rpartition(".")[0], "run", hbase.root).release()
+        acquire(session_of(zk, hbase), "p", wal(1, server).rpartition(".")[0], "run").release()
     asked: list[str] = []
     ask = zk.get_children
     monkeypatch.setattr(zk, "get_children", lambda path, **options: asked.append(path) or ask(path, **options))
-    assert sweep_peer(zk, at, "p") == 0
+    assert sweep_peer(session_of(zk, at), "p") == 0
     assert len(asked) <= 3, asked
     hbase.stop_server(servers[7])
     hbase.zk.delete(hbase.nodes.queue_server(servers[7]), recursive=True)
-    assert sweep_peer(zk, at, "p") == 1
+    assert sweep_peer(session_of(zk, at), "p") == 1
     assert len(leases(hbase)) == 29
 
 
@@ -125,11 +126,11 @@ def test_a_drain_that_was_killed_at_any_write_leaves_nothing_after_the_next_plan
                 try:
                     drain(second, hbase)
                 except WalGone:  # the first one
-                    with acquire(second, hbase.nodes, "p", GROUPS[DEAD], "run", hbase.root) as lease:
+                    with acquire(session_of(second, hbase), "p", GROUPS[DEAD], "run") as lease:
                         lease.remove_wal(wal(2, DEAD))
-            with acquire(second, hbase.nodes, "p", GROUPS[DEAD], "run", hbase.root) as lease:
+            with acquire(session_of(second, hbase), "p", GROUPS[DEAD], "run") as lease:
                 lease.remove_empty_queue(hbase.nodes.queue(WALFERRY_SERVER, f"p-{DEAD}"))
-            sweep_peer(second, cluster, "p")
+            sweep_peer(session_of(second, cluster), "p")
             assert leases(hbase) == [], f"after a kill at write {number}, after it: {after}"
             assert hbase.children(hbase.nodes.queues) == []
     raise AssertionError("a drain does not end")
@@ -145,7 +146,7 @@ def test_drains_and_sweeps_at_the_same_time_put_nobody_out_and_leave_nothing(
     work: list[Callable[[KazooClient], object]] = [
         lambda zk: drain(zk, hbase),
         lambda zk: drain(zk, hbase),
-        lambda zk: [sweep_peer(zk, at, "p") for _ in range(3)],
+        lambda zk: [sweep_peer(session_of(zk, at), "p") for _ in range(3)],
     ]
     actors = [Stepped(new_client(), each) for each in work]
     order = random.Random(seed)
@@ -156,7 +157,7 @@ def test_drains_and_sweeps_at_the_same_time_put_nobody_out_and_leave_nothing(
     assert all(error is None or isinstance(error, LeaseHeld | WalGone) for error in errors), errors
     assert None in errors[:2]
     assert hbase.queued("p") == []
-    sweep_peer(new_client(), at, "p")
+    sweep_peer(session_of(new_client(), at), "p")
     assert leases(hbase) == []
 
 
@@ -164,10 +165,10 @@ def test_an_emptied_pseudo_server_goes_with_the_next_plan_and_a_used_one_stays(
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
 ) -> None:
     path = hbase.add_wal(WALFERRY_SERVER, f"p-{DEAD}", wal(1, DEAD))
-    sweep_peer(zk, at, "p")
+    sweep_peer(session_of(zk, at), "p")
     assert zk.exists(path)
     zk.delete(hbase.nodes.queue(WALFERRY_SERVER, f"p-{DEAD}"), recursive=True)
-    sweep_peer(zk, at, "p")
+    sweep_peer(session_of(zk, at), "p")
     assert hbase.children(hbase.nodes.queues) == []
 
 
@@ -178,23 +179,23 @@ def test_leases_marks_and_old_reports_of_peers_that_are_gone_go(
     for peer in ("gone", "moved"):
         hbase.add_peer(peer)
     for peer in ("p", "gone", "moved"):
-        acquire(zk, hbase.nodes, peer, GROUPS[DEAD], "run", hbase.root).release()
-        commit(zk, own, peer, "sensor", {GROUPS[DEAD]: 1})
-        begin_run(zk, at, peer, "old", 0.0)
-        write_group(zk, at, peer, "old", GroupSummary(group="g", status=Status.DONE))
-        begin_run(zk, at, peer, "young", 3600.0)
+        acquire(session_of(zk, hbase), peer, GROUPS[DEAD], "run").release()
+        commit(session_of(zk, own), peer, "sensor", {GROUPS[DEAD]: 1})
+        begin_run(session_of(zk, at), peer, "old", 0.0)
+        write_group(session_of(zk, at), peer, "old", GroupSummary(group="g", status=Status.DONE))
+        begin_run(session_of(zk, at), peer, "young", 3600.0)
     for peer in ("gone", "moved"):
         zk.delete(hbase.nodes.peer(peer), recursive=True)
-    assert sweep_gone(zk, at, ["moved"]) == 3
+    assert sweep_gone(session_of(zk, at), ["moved"]) == 3
     folders = {kind: f"{at.root}/{kind}/{quoted(at.znode_parent)}" for kind in ("leases", "marks", "runs")}
     assert {kind: sorted(hbase.children(folder)) for kind, folder in folders.items()} == {
         "leases": ["moved", "p"], "marks": ["moved", "p"], "runs": ["gone", "moved", "p"]
     }  # fmt: skip
     assert hbase.children(f"{folders['runs']}/gone") == ["young"]
-    assert read_run(zk, at, "p", "old")
+    assert read_run(session_of(zk, at), "p", "old")
     now = summary.time.time()
     monkeypatch.setattr(summary.time, "time", lambda: now + 3601)
-    sweep_gone(zk, at, ["moved"])
+    sweep_gone(session_of(zk, at), ["moved"])
     assert sorted(hbase.children(folders["runs"])) == ["moved", "p"]
 
 
@@ -208,6 +209,6 @@ def test_claims_of_servers_without_a_znode_go_unless_somebody_claims_them(
     expire(zk)
     held = claim_hold(new_client(), own.claim("rs-9.example.org,16020,9"), "rs-9")
     held.acquire("another")
-    assert sweep_gone(new_client(), at) == 1
+    assert sweep_gone(session_of(new_client(), at)) == 1
     assert sorted(hbase.children(own.claim(DEAD).rpartition("/")[0])) == [OTHER, "rs-9.example.org,16020,9"]
     held.check()

@@ -60,7 +60,7 @@ def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             disconnect(zk)
 
-    monkeypatch.setattr("walferry.shipping.group.connected", connected)
+    monkeypatch.setattr("walferry.source.session.connected", connected)
 
 
 def test_a_group_goes_on_in_a_new_session_with_a_new_lease(

@@ -3,6 +3,7 @@
 import pytest
 from kazoo.client import KazooClient
 
+from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
 from walferry.hbase.errors import MissingPeer, StorageError
 from walferry.hbase.peers import read_peer, read_peers
@@ -73,9 +74,11 @@ def test_queues_without_a_znode_for_peers_are_nobody_s_orphans(zk: KazooClient, 
     hbase.zk.delete(hbase.nodes.peers, recursive=True)
     assert read_peers(zk, hbase.nodes).peers == ()
     hbase.add_wal(SERVER, f"p-{DEAD}", wal(1, DEAD))
-    for look in (read_peers, recovered_queues, find_dead):
+    with pytest.raises(StorageError, match=r"peer\.storage\.impl=filesystem"):
+        read_peers(zk, hbase.nodes)
+    for look in (recovered_queues, find_dead):
         with pytest.raises(StorageError, match=r"peer\.storage\.impl=filesystem"):
-            look(zk, hbase.nodes)
+            look(session_of(zk, hbase))
 
 
 def test_no_peers_at_all_is_no_error(zk: KazooClient, hbase: HBaseZNodes) -> None:

@@ -3,6 +3,7 @@
 import pytest
 from kazoo.client import KazooClient
 
+from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.hbase.errors import PositionError, StorageError
 from walferry.hbase.layout import QueueLayout, ZNodes
@@ -18,7 +19,7 @@ def test_a_peer_s_queues_are_read_with_their_positions(zk: KazooClient, hbase: H
     hbase.add_wal(SERVER, f"p-{DEAD}", wal(1, DEAD))
     hbase.add_wal(DEAD, "p", wal(2, DEAD))
     hbase.add_wal(SERVER, "q", wal(1))
-    found = {(queue.server, str(queue.id)): queue for queue in read_queues(zk, hbase.nodes, "p")}
+    found = {(queue.server, str(queue.id)): queue for queue in read_queues(session_of(zk, hbase), "p")}
     assert found.keys() == {(SERVER, "p"), (SERVER, f"p-{DEAD}"), (DEAD, "p")}
     normal = found[SERVER, "p"]
     assert [(queued.name.text, queued.position) for queued in normal.wals] == [(wal(1), 300), (wal(2), 0)]
@@ -35,7 +36,7 @@ def test_wals_are_in_the_order_of_their_time_not_of_their_names(zk: KazooClient,
     for timestamp in (10, 9, 100):
         hbase.add_wal(SERVER, "p", wal(timestamp))
         hbase.add_wal(SERVER, "p", wal(timestamp, provider=f".{group}.regiongroup-0"))
-    (queue,) = read_queues(zk, hbase.nodes, "p")
+    (queue,) = read_queues(session_of(zk, hbase), "p")
     by_group = groups(queue)
     assert by_group.keys() == {group, f"{group}.{group}.regiongroup-0"}
     assert all([queued.name.timestamp for queued in wals] == [9, 10, 100] for wals in by_group.values())
@@ -45,7 +46,7 @@ def test_an_unparsable_position_stops_its_own_wal_only(zk: KazooClient, hbase: H
     bad = hbase.add_wal(SERVER, "p", wal(1))
     hbase.zk.set(bad, b"nonsense!")
     hbase.add_wal(SERVER, "p", wal(2), position=100)
-    first, second = read_queues(zk, hbase.nodes, "p")[0].wals
+    first, second = read_queues(session_of(zk, hbase), "p")[0].wals
     with pytest.raises(PositionError, match=bad):
         _ = first.position
     assert second.position == 100
@@ -55,7 +56,7 @@ def test_what_is_no_wal_is_named_and_left_out(zk: KazooClient, hbase: HBaseZNode
     hbase.add_wal(SERVER, "p", wal(1))
     hbase.zk.create(f"{hbase.nodes.queue(SERVER, 'p')}/lock")
     hbase.zk.create(hbase.nodes.queue(SERVER, "-no-peer"))
-    (queue,) = read_queues(zk, hbase.nodes, "p")
+    (queue,) = read_queues(session_of(zk, hbase), "p")
     assert [queued.name.text for queued in queue.wals] == [wal(1)]
     assert "lock" in queue.problems[0]
 
@@ -66,7 +67,7 @@ def test_a_queue_with_more_wals_than_one_batch_of_requests_is_read_whole(
     monkeypatch.setattr("walferry.zk.client.PIPELINED_READS", 7)
     for timestamp in range(50):
         hbase.add_wal(SERVER, "p", wal(timestamp), position=timestamp)
-    (queue,) = read_queues(zk, hbase.nodes, "p")
+    (queue,) = read_queues(session_of(zk, hbase), "p")
     assert [queued.position for queued in queue.wals] == list(range(50))
 
 
@@ -86,7 +87,7 @@ def test_a_queue_that_moves_while_it_is_read_is_read_once(
         return names
 
     monkeypatch.setattr(queues, "children", claim_after_reading)
-    (queue,) = read_queues(zk, hbase.nodes, "p")
+    (queue,) = read_queues(session_of(zk, hbase), "p")
     assert not claims
     assert queue.path == hbase.nodes.queue(OTHER, f"p-{DEAD}")
     assert [queued.position for queued in queue.wals] == [100]
@@ -107,25 +108,25 @@ def test_a_wal_that_moves_behind_the_search_is_found(
         return names
 
     monkeypatch.setattr(queues, "children", claim_after_searching)
-    found = find_wal(zk, hbase.nodes, "p", wal(1, OTHER))
+    found = find_wal(session_of(zk, hbase), "p", wal(1, OTHER))
     assert found == hbase.nodes.wal(SERVER, f"p-{OTHER}", wal(1, OTHER))
 
 
 def test_a_wal_in_no_queue_of_the_peer_is_not_found(zk: KazooClient, hbase: HBaseZNodes) -> None:
     hbase.add_peer("q")
     hbase.add_wal(SERVER, "q", wal(1))
-    assert find_wal(zk, hbase.nodes, "p", wal(1)) is None
+    assert find_wal(session_of(zk, hbase), "p", wal(1)) is None
 
 
 def test_a_cluster_without_queues_in_zookeeper_is_refused(zk: KazooClient, hbase: HBaseZNodes) -> None:
     hbase.zk.delete(hbase.nodes.queues)
     with pytest.raises(StorageError, match=r"HBase 3 .* or has never had a peer.*peers create` adds the first peer"):
-        read_queues(zk, hbase.nodes, "p")
+        read_queues(session_of(zk, hbase), "p")
 
 
 def test_a_wrong_parent_is_not_taken_for_an_hbase_3(zk: KazooClient) -> None:
     with pytest.raises(Exception, match="znode_parent"):
-        read_queues(zk, ZNodes("/nowhere"), "p")
+        read_queues(session_of(zk, ZNodes("/nowhere")), "p")
 
 
 def test_a_wal_that_is_copied_and_deleted_while_queues_are_read_is_not_missed(
@@ -146,7 +147,7 @@ def test_a_wal_that_is_copied_and_deleted_while_queues_are_read_is_not_missed(
         return names
 
     monkeypatch.setattr(queues, "children", move_after_reading)
-    found = [queued.name.text for queue in read_queues(zk, classic.nodes, "p") for queued in queue.wals]
+    found = [queued.name.text for queue in read_queues(session_of(zk, classic), "p") for queued in queue.wals]
     assert not moves
     assert found == [wal(1, OTHER)]
 
@@ -155,4 +156,5 @@ def test_a_wal_that_is_copied_and_deleted_while_queues_are_read_is_not_missed(
     classic.zk.delete(moves[0].rpartition("/")[0])
     classic.zk.create(original)
     moves[0] = original
-    assert find_wal(zk, classic.nodes, "p", wal(1, OTHER)) == classic.nodes.wal("a,1,1", f"p-{OTHER}-{SERVER}", wal(1, OTHER))
+    found = find_wal(session_of(zk, classic), "p", wal(1, OTHER))
+    assert found == classic.nodes.wal("a,1,1", f"p-{OTHER}-{SERVER}", wal(1, OTHER))

@@ -8,6 +8,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.shipping import summary
 from walferry.shipping.summary import RUNS_AT_MOST, RUNS_KEPT, GroupSummary, Status, begin_run, read_run, write_group
@@ -36,49 +37,49 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 def batches(zk: KazooClient, at: SourceCluster, count: int, first: int = 0, keep: float = 0.0) -> None:
     for number in range(first, first + count):
-        begin_run(zk, at, "p", f"batch {number}", keep)
-        write_group(zk, at, "p", f"batch {number}", DONE)
+        begin_run(session_of(zk, at), "p", f"batch {number}", keep)
+        write_group(session_of(zk, at), "p", f"batch {number}", DONE)
 
 
 def kept(zk: KazooClient, at: SourceCluster) -> int:
-    return sum(bool(read_run(zk, at, "p", f"batch {number}")) for number in range(1000))
+    return sum(bool(read_run(session_of(zk, at), "p", f"batch {number}")) for number in range(1000))
 
 
 def test_the_last_runs_of_a_peer_are_kept(zk: KazooClient, at: SourceCluster, passed):
     batches(zk, at, RUNS_KEPT + 5)
-    assert read_run(zk, at, "p", "batch 4") == []
-    assert read_run(zk, at, "p", "batch 5") == [DONE]
-    begin_run(zk, at, "q", "another peer's", 0.0)
-    assert read_run(zk, at, "p", "batch 5") == [DONE]
+    assert read_run(session_of(zk, at), "p", "batch 4") == []
+    assert read_run(session_of(zk, at), "p", "batch 5") == [DONE]
+    begin_run(session_of(zk, at), "q", "another peer's", 0.0)
+    assert read_run(session_of(zk, at), "p", "batch 5") == [DONE]
 
 
 def test_what_a_drain_has_done_is_kept_as_long_as_its_run_may_last_however_many_batches_there_are(
     zk: KazooClient, at: SourceCluster, passed
 ):
-    begin_run(zk, at, "p", "drains", 24 * HOUR)
-    write_group(zk, at, "p", "drains", DONE)
+    begin_run(session_of(zk, at), "p", "drains", 24 * HOUR)
+    write_group(session_of(zk, at), "p", "drains", DONE)
     for number in range(2 * RUNS_KEPT):
         passed(HOUR / 12)
         batches(zk, at, 1, number)
-    assert read_run(zk, at, "p", "drains") == [DONE]
+    assert read_run(session_of(zk, at), "p", "drains") == [DONE]
     passed(12 * HOUR)
-    begin_run(zk, at, "p", "drains", 24 * HOUR)  # its next drain
+    begin_run(session_of(zk, at), "p", "drains", 24 * HOUR)  # its next drain
     passed(23 * HOUR)
     batches(zk, at, 1, 100)
-    assert read_run(zk, at, "p", "drains") == [DONE]
+    assert read_run(session_of(zk, at), "p", "drains") == [DONE]
     passed(2 * HOUR)
     batches(zk, at, 1, 101)
-    assert read_run(zk, at, "p", "drains") == []
+    assert read_run(session_of(zk, at), "p", "drains") == []
     assert kept(zk, at) == RUNS_KEPT
 
 
 def test_so_many_runs_are_kept_at_most_and_those_that_have_to_be_kept_longest_stay(zk: KazooClient, at: SourceCluster, passed):
-    begin_run(zk, at, "p", "drains", 25 * HOUR)
-    write_group(zk, at, "p", "drains", DONE)
+    begin_run(session_of(zk, at), "p", "drains", 25 * HOUR)
+    write_group(session_of(zk, at), "p", "drains", DONE)
     batches(zk, at, RUNS_AT_MOST + 3, keep=24 * HOUR)
     assert kept(zk, at) == RUNS_AT_MOST - 1
-    assert read_run(zk, at, "p", f"batch {RUNS_AT_MOST + 2}") == [DONE]
-    assert read_run(zk, at, "p", "drains") == [DONE]
+    assert read_run(session_of(zk, at), "p", f"batch {RUNS_AT_MOST + 2}") == [DONE]
+    assert read_run(session_of(zk, at), "p", "drains") == [DONE]
 
 
 def test_a_run_that_somebody_writes_while_it_is_being_deleted_stops_no_other(
@@ -90,21 +91,21 @@ def test_a_run_that_somebody_writes_while_it_is_being_deleted_stops_no_other(
     def and_another_group(path: str, *args: object, **options: object) -> list[str]:
         names = get_children(path, *args, **options)
         if path.endswith("batch%200"):
-            write_group(writer, at, "p", "batch 0", GroupSummary(group=f"g{len(names)}"))
+            write_group(session_of(writer, at), "p", "batch 0", GroupSummary(group=f"g{len(names)}"))
         return names
 
     monkeypatch.setattr(zk, "get_children", and_another_group)
     batches(zk, at, 1, RUNS_KEPT)
-    assert len(read_run(writer, at, "p", "batch 0")) == 1
+    assert len(read_run(session_of(writer, at), "p", "batch 0")) == 1
     monkeypatch.undo()
     batches(zk, at, 1, RUNS_KEPT + 1)
-    assert read_run(zk, at, "p", "batch 0") == []
+    assert read_run(session_of(zk, at), "p", "batch 0") == []
 
 
 def test_an_error_of_any_length_fits_its_znode_in_one_line(zk: KazooClient, at: SourceCluster) -> None:
     error = "FAILED\n\x1b[2J" + "x" * 3_000_000
-    write_group(zk, at, "p", "run", GroupSummary(group="g", status=Status.FAILED, error=error, slaveError=error))
-    (kept,) = read_run(zk, at, "p", "run")
+    write_group(session_of(zk, at), "p", "run", GroupSummary(group="g", status=Status.FAILED, error=error, slaveError=error))
+    (kept,) = read_run(session_of(zk, at), "p", "run")
     for text in (kept.error, kept.slaveError):
         assert text
         assert text.startswith("FAILED")

@@ -20,11 +20,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from kazoo.client import KazooClient
-
 from walferry.admin.tables import Asked, UnclearTable, missing, resolve, table_name
 from walferry.errors import WalferryError
-from walferry.files.store import WalStore
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import MissingPeer, StorageError, UnmanagedPeer
@@ -49,6 +46,7 @@ from walferry.rpc.errors import RpcError
 from walferry.shipping.plan import PeerPlan, plan_peer
 from walferry.source.agreement import check_agreement
 from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session, open_session
 from walferry.zk.client import connected, just_written, read
 
 OWN_KEYS = "walferry."
@@ -71,9 +69,7 @@ class Refused(WalferryError):
 class PeerAdmin:
     """The source cluster's peers, for one operator at a time. Errors: Refused, WalferryError, RpcError, StoreError."""
 
-    source: SourceCluster
-    zk: KazooClient
-    nodes: ZNodes
+    session: Session
     sleep: Callable[[float], None] = time.sleep
 
     def create(
@@ -119,14 +115,14 @@ class PeerAdmin:
 
     def take_over(self, peer_id: str) -> Peer:
         """Mark an existing DISABLED peer as Walferry's, with whatever is queued for it."""
-        peer = read_peer(self.zk, self.nodes, peer_id)
+        peer = read_peer(self.session.zk, self.session.nodes, peer_id)
         if peer.state == ENABLED:
             raise Refused(
                 f"peer {peer_id} is ENABLED: its RegionServers ship it. Disable it (hbase shell: disable_peer '{peer_id}'), then "
                 "take it over; what they have not shipped by then stays queued"
             )
         check_shippable(replace(peer, config={**peer.config, MANAGED_KEY: "true"}))
-        check_agreement(self.zk, self.source, peer_id)
+        check_agreement(self.session, peer_id)
         if not peer.managed:
             self._await_settled(peer_id)
             self._put_configuration(peer_id, MANAGED_KEY, "true")
@@ -158,8 +154,8 @@ class PeerAdmin:
         self._check_successor(peer, new_id)
         plan = self._plan(peer_id)  # what is shipped stays shipped, so this may be read first
         shipped = {wal.name for group in plan.groups for wal in group.wals if wal.finished}
-        ours = read_queues(self.zk, self.nodes, peer_id)
-        theirs = {wal.name.text for queue in read_queues(self.zk, self.nodes, new_id) for wal in queue.wals}
+        ours = read_queues(self.session, peer_id)
+        theirs = {wal.name.text for queue in read_queues(self.session, new_id) for wal in queue.wals}
         waiting = {wal.name.text for queue in ours for wal in queue.wals} - theirs - shipped
         _refuse_odd_queues(ours)
         if waiting:
@@ -179,7 +175,7 @@ class PeerAdmin:
                     f"peer {peer_id} is {peer.state}: its positions move. Disable it, or give its backlog up (--drop-backlog)"
                 )
             self._roll(peer_id)
-            _refuse_odd_queues(read_queues(self.zk, self.nodes, peer_id))
+            _refuse_odd_queues(read_queues(self.session, peer_id))
             if unshipped := self._unshipped_when_closed(peer_id):
                 raise Refused(
                     f"{_listed(sorted(unshipped), unshipped)} not shipped whole. Let a batch ship it and try again, "
@@ -189,7 +185,7 @@ class PeerAdmin:
 
     def _find(self, peer_id: str) -> Peer | None:
         try:
-            return read_peer(self.zk, self.nodes, peer_id)
+            return read_peer(self.session.zk, self.session.nodes, peer_id)
         except (MissingPeer, StorageError):  # a cluster that has never had a peer has no znode for queues yet
             return None
 
@@ -218,7 +214,7 @@ class PeerAdmin:
                 cluster_id(zk, nodes)
                 if not namespaces and not table_cfs:
                     return
-                with self._master() as source, master.connect(active_master(zk, nodes), user=self.source.user) as slave:
+                with self._master() as source, master.connect(active_master(zk, nodes), user=self.session.source.user) as slave:
                     problems = missing(source, slave, namespaces, table_cfs)
         except (WalferryError, RpcError) as e:
             problems = [f"whether edits can arrive at {cluster_key} cannot be found out: {e}"]
@@ -232,21 +228,21 @@ class PeerAdmin:
 
     def _checked(self, peer_id: str) -> Peer:
         """The peer, which can be shipped and for which each RegionServer queues its WALs."""
-        peer = read_peer(self.zk, self.nodes, peer_id)
+        peer = read_peer(self.session.zk, self.session.nodes, peer_id)
         check_shippable(peer)
-        check_agreement(self.zk, self.source, peer_id)
+        check_agreement(self.session, peer_id)
         self._await_queues(peer_id)
         return peer
 
     def _managed(self, peer_id: str) -> Peer:
-        peer = read_peer(self.zk, self.nodes, peer_id)
+        peer = read_peer(self.session.zk, self.session.nodes, peer_id)
         if not peer.managed:
             raise UnmanagedPeer(peer_id, f"its configuration has no {MANAGED_KEY}=true", "Walferry does not touch it")
-        check_agreement(self.zk, self.source, peer_id)
+        check_agreement(self.session, peer_id)
         return peer
 
     def _master(self) -> Connection:
-        return master.connect(active_master(self.zk, self.nodes), user=self.source.user)
+        return master.connect(active_master(self.session.zk, self.session.nodes), user=self.session.source.user)
 
     def _put_configuration(self, peer_id: str, key: str, value: str) -> None:
         with self._master() as connection:
@@ -266,7 +262,7 @@ class PeerAdmin:
 
     def _check_successor(self, peer: Peer, new_id: str) -> Peer:
         """The peer that HBase ships instead of ours. Raises Refused unless it ships all that ours did."""
-        new = read_peer(self.zk, self.nodes, new_id)
+        new = read_peer(self.session.zk, self.session.nodes, new_id)
         if new.managed or new.state != ENABLED:
             raise Refused(f"peer {new_id} is {new.state}{' and managed' if new.managed else ''}; HBase ships ENABLED ones only")
         if _shipped(new) != _shipped(peer):
@@ -274,8 +270,8 @@ class PeerAdmin:
         return new
 
     def _await_settled(self, peer_id: str) -> None:
-        state = read(self.zk, self.nodes.peer_state(peer_id))
-        pause = settling_s(state, just_written(self.zk, f"{self.source.root}/clock")) if state else 0.0
+        state = read(self.session.zk, self.session.nodes.peer_state(peer_id))
+        pause = settling_s(state, just_written(self.session.zk, f"{self.session.source.root}/clock")) if state else 0.0
         if pause > 0:
             _log.info("peer %s was disabled a moment ago; waiting %.0f s, as RegionServers may still ship for it", peer_id, pause)
             self.sleep(pause)
@@ -284,8 +280,8 @@ class PeerAdmin:
         """Until each live RegionServer queues its WALs for the peer."""
 
         def without() -> set[str]:
-            queued = {queue.server for queue in read_queues(self.zk, self.nodes, peer_id) if queue.wals}
-            return {str(server) for server in live_servers(self.zk, self.nodes)} - queued
+            queued = {queue.server for queue in read_queues(self.session, peer_id) if queue.wals}
+            return {str(server) for server in live_servers(self.session.zk, self.session.nodes)} - queued
 
         if missing := self._await_none(without, VERIFY_S):
             raise Refused(
@@ -294,8 +290,8 @@ class PeerAdmin:
 
     def _roll(self, peer_id: str) -> None:
         before = self._newest(peer_id)
-        for server in sorted(live_servers(self.zk, self.nodes)):
-            admin.roll_wal_writer(server, user=self.source.user)
+        for server in sorted(live_servers(self.session.zk, self.session.nodes)):
+            admin.roll_wal_writer(server, user=self.session.source.user)
 
         def not_rolled() -> set[str]:
             return {group for group, timestamp in self._newest(peer_id).items() if timestamp <= before.get(group, 0)}
@@ -307,11 +303,11 @@ class PeerAdmin:
 
     def _newest(self, peer_id: str) -> dict[str, int]:
         """Of each group that is written to: the timestamp of its newest WAL."""
-        live = [queue for queue in read_queues(self.zk, self.nodes, peer_id) if queue.live]
+        live = [queue for queue in read_queues(self.session, peer_id) if queue.live]
         return {group: wals[-1].name.timestamp for queue in live for group, wals in groups(queue).items()}
 
     def _plan(self, peer_id: str) -> PeerPlan:
-        return plan_peer(self.zk, self.nodes, WalStore(self.source.wal_root), peer_id)
+        return plan_peer(self.session, peer_id)
 
     def _unshipped_when_closed(self, peer_id: str) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -327,7 +323,7 @@ class PeerAdmin:
     def _remove(self, peer_id: str) -> None:
         with self._master() as connection:
             master.remove_peer(connection, peer_id)
-        left = self._await_none(lambda: set(queue_paths(self.zk, self.nodes, peer_id)), VERIFY_S)
+        left = self._await_none(lambda: set(queue_paths(self.session, peer_id)), VERIFY_S)
         if left or self._find(peer_id):
             what = ", ".join(sorted(left)) or "its znode"
             raise Refused(f"peer {peer_id} was removed, yet {what} is still there; look at the master's log")
@@ -344,8 +340,8 @@ class PeerAdmin:
 @contextmanager
 def peer_admin(source: SourceCluster) -> Iterator[PeerAdmin]:
     """A PeerAdmin with a ZooKeeper session of its own. Raises ConnectError."""
-    with connected(source.quorum) as zk:
-        yield PeerAdmin(source, zk, source.nodes)
+    with open_session(source) as session:
+        yield PeerAdmin(session)
 
 
 def _configuration(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from walferry.admin.peers import HANDED_BACK_KEY, PeerAdmin
-from walferry.files.store import StoreError, WalStore
+from walferry.files.store import StoreError
 from walferry.hbase.errors import MasterSilent, PeerError, StalePeer
 from walferry.hbase.peers import Peer, check_shippable, read_peer, read_peers
 from walferry.queues.reading import Queue, read_queues
@@ -24,17 +24,17 @@ class Told:
 
 def table(peers: PeerAdmin) -> Told:
     """All peers, one a line; then what could not be read. Raises WalferryError."""
-    listing = read_peers(peers.zk, peers.nodes)
+    listing = read_peers(peers.session.zk, peers.session.nodes)
     rows = [("ID", "STATE", "MANAGED", "QUEUES", "WALS", "SLAVE")]
     for peer in listing.peers:
-        queues = read_queues(peers.zk, peers.nodes, peer.id)
+        queues = read_queues(peers.session, peer.id)
         wals = sum(len(queue.wals) for queue in queues)
         rows.append((peer.id, peer.state, "yes" if peer.managed else "no", str(len(queues)), str(wals), peer.cluster_key))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     problem = None
     try:
-        WalStore(peers.source.wal_root).check_root()
+        peers.session.store.check_root()
     except StoreError as e:
         problem = str(e)
     return Told("\n".join([*lines, *map(str, listing.problems)]), problem)
@@ -42,13 +42,13 @@ def table(peers: PeerAdmin) -> Told:
 
 def describe(peers: PeerAdmin, peer_id: str) -> Told:
     """One peer with its queues and what is left to ship of them. Raises WalferryError."""
-    peer = read_peer(peers.zk, peers.nodes, peer_id)
-    queues = read_queues(peers.zk, peers.nodes, peer_id)
+    peer = read_peer(peers.session.zk, peers.session.nodes, peer_id)
+    queues = read_queues(peers.session, peer_id)
     lines = [*_configuration(peer), *_agreement(peers, peer_id), *_queues(queues)]
     try:
-        store = WalStore(peers.source.wal_root, look_only=True)
-        store.check_root()
-        plan = plan_peer(peers.zk, peers.nodes, store, peer_id)
+        looking = replace(peers.session, look_only=True)
+        looking.store.check_root()
+        plan = plan_peer(looking, peer_id)
     except StoreError as e:
         return Told("\n".join([*lines, "  left to ship of closed WALs: not known"]), str(e))
     stuck = [group for group in plan.groups if group.problem]
@@ -58,7 +58,7 @@ def describe(peers: PeerAdmin, peer_id: str) -> Told:
 
 def _agreement(peers: PeerAdmin, peer_id: str) -> list[str]:
     try:
-        check_agreement(peers.zk, peers.source, peer_id)
+        check_agreement(peers.session, peer_id)
     except (StalePeer, MasterSilent) as e:
         return [f"  cannot be shipped by Walferry: {e}"]
     return []

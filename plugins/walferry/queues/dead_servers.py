@@ -7,14 +7,12 @@ server that died while nobody watched is found as well as one that has died just
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kazoo.client import KazooClient
-
 from walferry.hbase.cluster import check_storage, live_servers
 from walferry.hbase.errors import PeerError
-from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import check_shippable, read_peers
 from walferry.names import QueueId, parse_queue_id, parse_wal_name
 from walferry.queues.reading import consistent, every_queue
+from walferry.source.session import Session
 from walferry.zk.client import Watch, children, retried
 
 # Holds what was claimed in the 2.x layout. HBase takes it for a server name, and its log cleaner keeps what is queued there.
@@ -62,17 +60,17 @@ class DeadServer:
 
 
 def recovered_queues(
-    zk: KazooClient, nodes: ZNodes, peer_id: str | None = None, watch: Watch | None = None
+    session: Session, peer_id: str | None = None, watch: Watch | None = None
 ) -> tuple[RecoveredQueue, ...]:
     """The recovered and orphaned queues of one peer, or of all, also of peers that are gone; as they lay at one moment.
 
     `watch` is called once, in a thread of the client, when anything may have changed or the connection is lost. Raises
     StorageError, ClusterError, QueuesMoving, ConnectError.
     """
-    check_storage(zk, nodes)
-    found = consistent(zk, nodes, lambda: _all_queues(zk, nodes, watch))
+    check_storage(session.zk, session.nodes)
+    found = consistent(session, lambda: _all_queues(session, watch))
     # After the queues: a server that has just started is in both, one that has just died in neither.
-    live = set(map(str, live_servers(zk, nodes, watch)))
+    live = set(map(str, live_servers(session.zk, session.nodes, watch)))
     queues = [
         RecoveredQueue(queue_id.peer_id, server, str(queue_id), wals, claimed=server in live or server == WALFERRY_SERVER)
         for server, queue_id, wals in found
@@ -81,32 +79,32 @@ def recovered_queues(
     return tuple(q for q in queues if peer_id is None or q.peer_id == peer_id)
 
 
-def find_dead(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> tuple[DeadServer, ...]:
+def find_dead(session: Session, watch: Watch | None = None) -> tuple[DeadServer, ...]:
     """The dead servers of which queues of peers that Walferry may ship are left, wherever these lie now; sorted by name.
 
     `watch` and errors as of `recovered_queues`.
     """
-    shippable = shippable_peers(zk, nodes, watch)
+    shippable = shippable_peers(session, watch)
     by_server: dict[str, list[RecoveredQueue]] = {}
-    for queue in recovered_queues(zk, nodes, watch=watch):
+    for queue in recovered_queues(session, watch=watch):
         if queue.peer_id in shippable and (queue.wals or not queue.claimed):
             by_server.setdefault(queue.dead_server, []).append(queue)
     return tuple(DeadServer(name, tuple(queues)) for name, queues in sorted(by_server.items()))
 
 
-def unclaimed(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> tuple[str, ...]:
+def unclaimed(session: Session, watch: Watch | None = None) -> tuple[str, ...]:
     """Those of `find_dead` under which such queues still lie, because nobody has claimed them."""
-    return tuple(dead.name for dead in find_dead(zk, nodes, watch) if not all(queue.claimed for queue in dead.queues))
+    return tuple(dead.name for dead in find_dead(session, watch) if not all(queue.claimed for queue in dead.queues))
 
 
-def shippable_peers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> frozenset[str]:
+def shippable_peers(session: Session, watch: Watch | None = None) -> frozenset[str]:
     """Ids of the managed peers that Walferry may ship as they are now."""
     if watch is not None:
-        for peer_id in children(zk, nodes.peers, watch) or ():
-            retried(zk, zk.exists, nodes.peer(peer_id), watch=watch)
-            retried(zk, zk.exists, nodes.peer_state(peer_id), watch=watch)
+        for peer_id in children(session.zk, session.nodes.peers, watch) or ():
+            retried(session.zk, session.zk.exists, session.nodes.peer(peer_id), watch=watch)
+            retried(session.zk, session.zk.exists, session.nodes.peer_state(peer_id), watch=watch)
     found = set()
-    for peer in read_peers(zk, nodes).peers:
+    for peer in read_peers(session.zk, session.nodes).peers:
         try:
             check_shippable(peer)
         except PeerError:
@@ -115,10 +113,10 @@ def shippable_peers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) 
     return frozenset(found)
 
 
-def _all_queues(zk: KazooClient, nodes: ZNodes, watch: Watch | None) -> list[tuple[str, QueueId, tuple[str, ...]]]:
+def _all_queues(session: Session, watch: Watch | None) -> list[tuple[str, QueueId, tuple[str, ...]]]:
     found = []
-    for server, queue_id, path in every_queue(zk, nodes, watch):
-        wals = children(zk, path)
+    for server, queue_id, path in every_queue(session, watch):
+        wals = children(session.zk, path)
         if wals is not None:
             found.append((server, queue_id, _by_age(wals)))
     return found

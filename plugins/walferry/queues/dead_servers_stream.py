@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 
-from walferry.hbase.layout import OwnZNodes
 from walferry.queues.dead_servers import DeadServer, find_dead
 from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
 from walferry.zk.client import Watch
 from walferry.zk.hold import is_held
 from walferry.zk.watcher import Watcher
@@ -37,7 +37,7 @@ class DeadServersStream(Watcher):
     def __init__(self, source: SourceCluster, told: Mapping[str, Told] | None = None) -> None:
         super().__init__(source.quorum)
         self.told = told or {}  # the servers that were there at the last look, or that an earlier stream has told of
-        self._own = OwnZNodes(source.root, source.nodes)
+        self._source = source
 
     async def next(self) -> tuple[DeadServer, ...]:
         """Wait for dead servers that were not told of yet, or are to be told of again.
@@ -47,9 +47,9 @@ class DeadServersStream(Watcher):
         return await self.first(self._look, self._pause)
 
     def _look(self, zk: KazooClient, watch: Watch) -> tuple[DeadServer, ...] | None:
-        now = time.monotonic()
+        session, now = Session(self._source, zk), time.monotonic()
         found, told = [], {}
-        for dead in find_dead(zk, self._own.cluster, watch):
+        for dead in find_dead(session, watch):
             before = self.told.get(dead.name)
             if before is None:
                 found.append(dead)
@@ -58,7 +58,7 @@ class DeadServersStream(Watcher):
                 told[dead.name] = Told(now + before.pause, before.pause, dead)
             elif now < before.due:
                 told[dead.name] = before
-            elif self._in_hand(zk, dead):
+            elif _in_hand(session, dead):
                 told[dead.name] = Told(now + AGAIN_S, before.pause, dead)
             else:
                 pause = min(2 * before.pause, MAX_AGAIN_S)
@@ -71,7 +71,8 @@ class DeadServersStream(Watcher):
         """Seconds until one of them is to be looked at again; None if there are none."""
         return max(0.0, min(told.due for told in self.told.values()) - time.monotonic()) if self.told else None
 
-    def _in_hand(self, zk: KazooClient, dead: DeadServer) -> bool:
-        """Whether a run claims the server or has one of its queues' WAL groups now."""
-        leases = (self._own.lease(queue.peer_id, group) for queue in dead.queues for group in queue.groups)
-        return is_held(zk, self._own.claim(dead.name)) or any(is_held(zk, lease) for lease in leases)
+
+def _in_hand(session: Session, dead: DeadServer) -> bool:
+    """Whether a run claims the server or has one of its queues' WAL groups now."""
+    leases = (session.own.lease(queue.peer_id, group) for queue in dead.queues for group in queue.groups)
+    return is_held(session.zk, session.own.claim(dead.name)) or any(is_held(session.zk, lease) for lease in leases)

@@ -20,18 +20,17 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 
 from walferry.hbase.cluster import is_live
-from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.peers import disabled_guard
 from walferry.hbase.values import decode_position, encode_position
 from walferry.names import is_file_name, parse_queue_id, parse_wal_name
 from walferry.queues.dead_servers import WALFERRY_SERVER
 from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.queues.reading import find_wal
+from walferry.source.session import Session
 from walferry.zk.client import ZNode, children, read, read_all
 from walferry.zk.errors import Contention
 from walferry.zk.hold import Guard, Hold, Outcome
 
-DEFAULT_ROOT = "/walferry"
 REFS_AT_ONCE = 500  # znodes of a length of 100 bytes or so in one multi, which ZooKeeper bounds at 1 MB
 SETTLE_S = 15.0  # a RegionServer that was shipping when its peer was disabled may still ship, and register the last position
 TRIES = 50  # each time the WAL was moved or its position changed between our reading and our writing
@@ -39,27 +38,27 @@ TRIES = 50  # each time the WAL was moved or its position changed between our re
 log = logging.getLogger(__name__)
 
 
-def acquire(zk: KazooClient, nodes: ZNodes, peer_id: str, group: str, holder: str, root: str = DEFAULT_ROOT) -> "Lease":
+def acquire(session: Session, peer_id: str, group: str, holder: str) -> "Lease":
     """Become the holder of a WAL group of a disabled peer; `holder` tells people who that is.
 
     If the peer was disabled a moment ago this waits, SETTLE_S at most, until its RegionServers have come to rest.
 
     Raises LeaseHeld naming the present holder, EnabledPeer, MissingPeer, ConnectError.
     """
-    guard = disabled_guard(zk, nodes, peer_id)
+    guard = disabled_guard(session.zk, session.nodes, peer_id)
     hold = Hold(
-        zk,
-        OwnZNodes(root, nodes).lease(peer_id, group),
+        session.zk,
+        session.own.lease(peer_id, group),
         lambda who, since: LeaseHeld(peer_id, group, who, since),
         lambda why: LeaseLost(peer_id, group, why),
     )
     hold.acquire(holder)
     try:
-        _await_settled(zk, guard, hold)
+        _await_settled(session.zk, guard, hold)
     except BaseException:
         hold.release()
         raise
-    return Lease(zk, nodes, peer_id, group, hold, guard)
+    return Lease(session, peer_id, group, hold, guard)
 
 
 def _await_settled(zk: KazooClient, guard: Guard, hold: Hold) -> None:
@@ -99,11 +98,12 @@ class Lease:
     meantime, and ConnectError when ZooKeeper stays away.
     """
 
-    def __init__(self, zk: KazooClient, nodes: ZNodes, peer_id: str, group: str, hold: Hold, guard: Guard) -> None:
+    def __init__(self, session: Session, peer_id: str, group: str, hold: Hold, guard: Guard) -> None:
         self.peer_id = peer_id
         self.group = group
-        self._zk = zk
-        self._nodes = nodes
+        self._session = session
+        self._zk = session.zk
+        self._nodes = session.nodes
         self._hold = hold
         self._guard = guard
         self._lock = threading.Lock()
@@ -219,7 +219,7 @@ class Lease:
 
     def _look_up(self, wal: str) -> _Queued:
         for _ in range(TRIES):
-            path = find_wal(self._zk, self._nodes, self.peer_id, wal)
+            path = find_wal(self._session, self.peer_id, wal)
             if path is None:
                 raise WalGone(self.peer_id, wal)
             znode = read(self._zk, path)
@@ -232,7 +232,7 @@ class Lease:
         seen = self._seen.get(wal)
         if seen is not None and read(self._zk, seen.path) is not None:
             return seen.path
-        return find_wal(self._zk, self._nodes, self.peer_id, wal)
+        return find_wal(self._session, self.peer_id, wal)
 
     def _write(self, operations: Callable[[TransactionRequest], None]) -> Outcome:
         return self._hold.write(operations, [self._guard])

@@ -15,10 +15,10 @@ from kazoo.exceptions import BadVersionError, NodeExistsError
 
 from walferry.hbase.cluster import check_storage, live_servers
 from walferry.hbase.errors import ZNodeValueError
-from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.peers import check_shippable, read_peer
 from walferry.names import parse_wal_name
 from walferry.queues.reading import consistent, peer_queues, queued_groups
+from walferry.source.session import Session
 from walferry.zk.client import OUTCOME_UNKNOWN, Watch, children, read, retried
 from walferry.zk.errors import Contention
 
@@ -36,46 +36,46 @@ class NewWals:
 
 
 def find_new(
-    zk: KazooClient, own: OwnZNodes, peer_id: str, key: str, beside: Timestamps | None = None, watch: Watch | None = None
+    session: Session, peer_id: str, key: str, beside: Timestamps | None = None, watch: Watch | None = None
 ) -> NewWals | None:
     """The peer's closed WALs that neither the mark `key` nor `beside` covers; None if there are none.
 
     `watch` is called, in a thread of the client, when anything may have changed or the connection was lost; often for nothing.
     Raises PeerError if the peer must not be shipped, StorageError, ZNodeValueError, ConnectError.
     """
-    nodes = own.cluster
+    nodes = session.nodes
     if watch is not None:
-        retried(zk, zk.exists, nodes.peer(peer_id), watch=watch)
-        retried(zk, zk.exists, nodes.peer_state(peer_id), watch=watch)
-    check_shippable(read_peer(zk, nodes, peer_id))
-    check_storage(zk, nodes)
-    closed = consistent(zk, nodes, lambda: _closed_wals(zk, nodes, peer_id, watch))
-    seen = _merged(_read_mark(zk, own.mark(peer_id, key))[0], beside or {})
+        retried(session.zk, session.zk.exists, nodes.peer(peer_id), watch=watch)
+        retried(session.zk, session.zk.exists, nodes.peer_state(peer_id), watch=watch)
+    check_shippable(read_peer(session.zk, nodes, peer_id))
+    check_storage(session.zk, nodes)
+    closed = consistent(session, lambda: _closed_wals(session, peer_id, watch))
+    seen = _merged(_read_mark(session.zk, session.own.mark(peer_id, key))[0], beside or {})
     new = {group: [t for t in timestamps if t > seen.get(group, -1)] for group, timestamps in closed.items()}
     newest = {group: max(timestamps) for group, timestamps in new.items() if timestamps}
     return NewWals(newest, sum(map(len, new.values()))) if newest else None
 
 
-def commit(zk: KazooClient, own: OwnZNodes, peer_id: str, key: str, newest: Timestamps) -> bool:
+def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool:
     """Let the mark `key` cover `newest`; returns whether it did not cover all of that already. Raises WalferryError."""
-    path = own.mark(peer_id, key)
+    path = session.own.mark(peer_id, key)
     maybe_ours = False
     for _ in range(COMMIT_TRIES):
-        mark, version = _read_mark(zk, path)
+        mark, version = _read_mark(session.zk, path)
         wanted = _merged(mark, newest)
         if wanted == mark:
             return maybe_ours
-        queued = consistent(zk, own.cluster, lambda: queued_groups(zk, own.cluster, peer_id))
+        queued = consistent(session, lambda: queued_groups(session, peer_id))
         # What is queued no more comes never again: its server had its name for one life only.
         value = json.dumps(
             {group: timestamp for group, timestamp in wanted.items() if group in queued or group in newest}
         ).encode()
         try:
             if version is None:
-                retried(zk, zk.ensure_path, path.rpartition("/")[0])
-                zk.create(path, value)
+                retried(session.zk, session.zk.ensure_path, path.rpartition("/")[0])
+                session.zk.create(path, value)
             else:
-                zk.set(path, value, version)
+                session.zk.set(path, value, version)
         except (BadVersionError, NodeExistsError):
             continue
         except OUTCOME_UNKNOWN:
@@ -85,10 +85,11 @@ def commit(zk: KazooClient, own: OwnZNodes, peer_id: str, key: str, newest: Time
     raise Contention(f"{path} changed {COMMIT_TRIES} times while it was being set; try again later")
 
 
-def _closed_wals(zk: KazooClient, nodes: ZNodes, peer_id: str, watch: Watch | None) -> dict[str, list[int]]:
+def _closed_wals(session: Session, peer_id: str, watch: Watch | None) -> dict[str, list[int]]:
     """Timestamps by group."""
-    queues = [(server, queue_id, _wals(zk, path, watch)) for server, queue_id, path in peer_queues(zk, nodes, peer_id, watch)]
-    live = {str(server) for server in live_servers(zk, nodes, watch)}
+    found = peer_queues(session, peer_id, watch)
+    queues = [(server, queue_id, _wals(session.zk, path, watch)) for server, queue_id, path in found]
+    live = {str(server) for server in live_servers(session.zk, session.nodes, watch)}
     closed: dict[str, list[int]] = {}
     for server, queue_id, by_group in queues:
         may_grow = server in live and not queue_id.recovered

@@ -1,8 +1,8 @@
 """New closed WALs of a peer as they come, for an event loop."""
 
-from walferry.hbase.layout import OwnZNodes
 from walferry.queues.new_wals import NewWals, Timestamps, commit, find_new
 from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
 from walferry.zk.watcher import Watcher
 
 
@@ -13,7 +13,7 @@ class NewWalsStream(Watcher):
         super().__init__(source.quorum)
         self.peer_id = peer_id
         self.key = key
-        self._own = OwnZNodes(source.root, source.nodes)
+        self._source = source
 
     async def next(self, beside: Timestamps | None = None) -> NewWals:
         """Wait for closed WALs that neither the mark nor `beside` covers; `commit` is what moves the mark.
@@ -21,8 +21,8 @@ class NewWalsStream(Watcher):
         A lost session, or an ensemble that is away, is waited for. Raises PeerError if the peer must not be shipped,
         StorageError, ZNodeValueError.
         """
-        return await self.first(lambda zk, watch: find_new(zk, self._own, self.peer_id, self.key, beside, watch))
+        return await self.first(lambda zk, watch: find_new(Session(self._source, zk), self.peer_id, self.key, beside, watch))
 
     async def commit(self, newest: Timestamps) -> bool:
         """Let the mark cover `newest`; returns whether it did not already. Raises ConnectError, WalferryError."""
-        return await self.call(lambda zk: commit(zk, self._own, self.peer_id, self.key, newest))
+        return await self.call(lambda zk: commit(Session(self._source, zk), self.peer_id, self.key, newest))

@@ -1,48 +1,47 @@
 """Queues of peers that no longer exist: nobody will ever ship them, and they keep their WALs from being cleaned (HBASE-17077)."""
 
-from kazoo.client import KazooClient, TransactionRequest
+from kazoo.client import TransactionRequest
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from walferry.hbase.errors import PeerError
-from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.queues.claims.multi import chunked, claim_hold, read_wals
 from walferry.queues.dead_servers import recovered_queues
 from walferry.queues.errors import QueuesMoving, UnknownQueue
-from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
 from walferry.zk.client import children, read
 from walferry.zk.hold import Hold
 
 TRIES = 50
 
 
-def delete_queue(zk: KazooClient, source: SourceCluster, ref: str, holder: str) -> int:
+def delete_queue(session: Session, ref: str, holder: str) -> int:
     """Delete the queue `server/queue id` of a peer that is gone, with all its WALs; how many these were.
 
     The edits in them that were not shipped reach that peer no more. Raises PeerError if the peer exists if there is no
     such recovered queue, ClaimHeld while the queue is being claimed.
     """
-    nodes = source.nodes
-    queues = {queue.ref: queue for queue in recovered_queues(zk, nodes)}
+    nodes = session.nodes
+    queues = {queue.ref: queue for queue in recovered_queues(session)}
     queue = queues.get(ref)
     if queue is None:
         raise UnknownQueue(f"{ref} is no recovered queue; there are: {', '.join(sorted(queues)) or 'none'}")
-    hold = claim_hold(zk, OwnZNodes(source.root, nodes).claim(queue.server), queue.server)
+    hold = claim_hold(session.zk, session.own.claim(queue.server), queue.server)
     hold.acquire(holder)
     try:
-        return _delete(zk, nodes, hold, nodes.queue(queue.server, queue.queue_id), queue.peer_id)
+        return _delete(session, hold, nodes.queue(queue.server, queue.queue_id), queue.peer_id)
     finally:
         hold.release(forget=True)
 
 
-def _delete(zk: KazooClient, nodes: ZNodes, hold: Hold, path: str, peer_id: str) -> int:
+def _delete(session: Session, hold: Hold, path: str, peer_id: str) -> int:
     deleted = 0
     for _ in range(TRIES):
-        if read(zk, nodes.peer(peer_id)) is not None:
+        if read(session.zk, session.nodes.peer(peer_id)) is not None:
             raise PeerError(peer_id, f"it exists, so {path} is not deleted", "Drain the queue, or remove the peer first")
-        names = children(zk, path)
+        names = children(session.zk, path)
         if names is None:
             return deleted
-        for chunk in chunked(read_wals(zk, path, names), len(path)):
+        for chunk in chunked(read_wals(session.zk, path, names), len(path)):
 
             def operations(multi: TransactionRequest, names: tuple[str, ...] = tuple(wal.name for wal in chunk)) -> None:
                 for name in names:

@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kazoo.client import KazooClient
-
 from walferry.hbase.cluster import check_layout, check_storage, live_servers
 from walferry.hbase.errors import PositionError
-from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import decode_position
 from walferry.names import QueueId, WalName, parse_queue_id, parse_wal_name
 from walferry.queues.errors import QueuesMoving
+from walferry.source.session import Session
 from walferry.zk.client import Watch, children, read, read_all
 
 CONSISTENT_READ_TRIES = 20
@@ -55,12 +53,12 @@ class Queue:
     problems: tuple[str, ...] = ()  # children that are no WALs
 
 
-def read_queues(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[Queue]:
+def read_queues(session: Session, peer_id: str) -> list[Queue]:
     """All queues of a peer, each WAL once, as they lay at one moment. Raises StorageError, QueuesMoving."""
-    check_storage(zk, nodes)
-    found = looked_for(zk, nodes, lambda: _queues_and_values(zk, nodes, peer_id), _merged)
+    check_storage(session.zk, session.nodes)
+    found = looked_for(session, lambda: _queues_and_values(session, peer_id), _merged)
     # After the queues: a server that has just started is in both, one that has just died in neither.
-    live = {str(server) for server in live_servers(zk, nodes)}
+    live = {str(server) for server in live_servers(session.zk, session.nodes)}
     return [_queue(server, queue_id, path, values, server in live) for server, queue_id, path, values in found]
 
 
@@ -72,29 +70,29 @@ def groups(queue: Queue) -> dict[str, tuple[QueuedWal, ...]]:
     return {group: tuple(wals) for group, wals in by_group.items()}
 
 
-def find_wal(zk: KazooClient, nodes: ZNodes, peer_id: str, wal: str) -> str | None:
+def find_wal(session: Session, peer_id: str, wal: str) -> str | None:
     """The znode of a queued WAL, whichever queue of the peer it is in by now; None if it is in none. Raises QueuesMoving."""
 
     def look() -> str | None:
-        for path in queue_paths(zk, nodes, peer_id):
-            if read(zk, f"{path}/{wal}") is not None:
+        for path in queue_paths(session, peer_id):
+            if read(session.zk, f"{path}/{wal}") is not None:
                 return path
         return None
 
-    path = looked_for(zk, nodes, look, lambda first, again: first or again, enough=lambda found: found is not None)
+    path = looked_for(session, look, lambda first, again: first or again, enough=lambda found: found is not None)
     return None if path is None else f"{path}/{wal}"
 
 
-def queue_paths(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[str]:
+def queue_paths(session: Session, peer_id: str) -> list[str]:
     """The znodes of the peer's queues, at all servers, in no consistent moment. Queues with unreadable names are not listed."""
-    return [path for _, _, path in peer_queues(zk, nodes, peer_id)]
+    return [path for _, _, path in peer_queues(session, peer_id)]
 
 
-def queued_groups(zk: KazooClient, nodes: ZNodes, peer_id: str) -> frozenset[str]:
+def queued_groups(session: Session, peer_id: str) -> frozenset[str]:
     """The WAL groups that are queued for the peer, at all servers, in no consistent moment. Other names are passed over."""
     found = set()
-    for path in queue_paths(zk, nodes, peer_id):
-        for name in children(zk, path) or ():
+    for path in queue_paths(session, peer_id):
+        for name in children(session.zk, path) or ():
             try:
                 found.add(parse_wal_name(name).group)
             except ValueError:
@@ -102,33 +100,33 @@ def queued_groups(zk: KazooClient, nodes: ZNodes, peer_id: str) -> frozenset[str
     return frozenset(found)
 
 
-def peer_queues(zk: KazooClient, nodes: ZNodes, peer_id: str, watch: Watch | None = None) -> list[tuple[str, QueueId, str]]:
+def peer_queues(session: Session, peer_id: str, watch: Watch | None = None) -> list[tuple[str, QueueId, str]]:
     """As `queue_paths`, with server and id; `watch` is called once when a queue comes or goes."""
-    return [queue for queue in every_queue(zk, nodes, watch) if queue[1].peer_id == peer_id]
+    return [queue for queue in every_queue(session, watch) if queue[1].peer_id == peer_id]
 
 
-def every_queue(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> Iterator[tuple[str, QueueId, str]]:
+def every_queue(session: Session, watch: Watch | None = None) -> Iterator[tuple[str, QueueId, str]]:
     """As `peer_queues`, of all peers. Raises StorageError if the queues do not lie as the layout says."""
-    for server in children(zk, nodes.queues, watch) or ():
-        names = children(zk, nodes.server_queues(server), watch) or ()
-        check_layout(zk, nodes, server, names)
+    for server in children(session.zk, session.nodes.queues, watch) or ():
+        names = children(session.zk, session.nodes.server_queues(server), watch) or ()
+        check_layout(session.zk, session.nodes, server, names)
         for name in names:
-            if not nodes.is_queue(name):
+            if not session.nodes.is_queue(name):
                 continue
             try:
                 queue_id = parse_queue_id(name)
             except ValueError:
                 continue
-            yield server, queue_id, nodes.queue(server, name)
+            yield server, queue_id, session.nodes.queue(server, name)
 
 
-def _queues_and_values(zk: KazooClient, nodes: ZNodes, peer_id: str) -> list[_Found]:
+def _queues_and_values(session: Session, peer_id: str) -> list[_Found]:
     found = []
-    for server, queue_id, path in peer_queues(zk, nodes, peer_id):
-        names = children(zk, path)
+    for server, queue_id, path in peer_queues(session, peer_id):
+        names = children(session.zk, path)
         if names is None:
             continue
-        znodes = read_all(zk, [f"{path}/{name}" for name in names])
+        znodes = read_all(session.zk, [f"{path}/{name}" for name in names])
         values = {name: znode.value for name, znode in zip(names, znodes, strict=True) if znode is not None}
         found.append((server, queue_id, path, values))
     return found
@@ -153,8 +151,7 @@ def _position(value: bytes, znode: str) -> int | PositionError:
 
 
 def looked_for(
-    zk: KazooClient,
-    nodes: ZNodes,
+    session: Session,
     look: Callable[[], T],
     both: Callable[[T, T], T],
     enough: Callable[[T], bool] = lambda found: False,
@@ -162,8 +159,8 @@ def looked_for(
     """As `consistent`. Where queues are copied before they are deleted, the child version does not change meanwhile: who looks
     once may come to either place when nothing is there. So there this looks twice.
     """
-    found = consistent(zk, nodes, look, enough)
-    return both(found, consistent(zk, nodes, look, enough)) if nodes.locked and not enough(found) else found
+    found = consistent(session, look, enough)
+    return both(found, consistent(session, look, enough)) if session.nodes.locked and not enough(found) else found
 
 
 def _merged(first: list[_Found], again: list[_Found]) -> list[_Found]:
@@ -173,18 +170,20 @@ def _merged(first: list[_Found], again: list[_Found]) -> list[_Found]:
     return merged + [found for found in first if found[2] in known]
 
 
-def consistent(zk: KazooClient, nodes: ZNodes, look: Callable[[], T], enough: Callable[[T], bool] = lambda found: False) -> T:
+def consistent(session: Session, look: Callable[[], T], enough: Callable[[T], bool] = lambda found: False) -> T:
     """What `look` finds when no queue moved meanwhile, or when it is `enough`. Raises QueuesMoving."""
-    before = _cversion(zk, nodes)
+    before = _cversion(session)
     for _ in range(CONSISTENT_READ_TRIES):
         found = look()
-        after = _cversion(zk, nodes)
+        after = _cversion(session)
         if after == before or enough(found):
             return found
         before = after
-    raise QueuesMoving(f"the queues under {nodes.queues} kept moving through {CONSISTENT_READ_TRIES} readings; try again later")
+    raise QueuesMoving(
+        f"the queues under {session.nodes.queues} kept moving through {CONSISTENT_READ_TRIES} readings; try again later"
+    )
 
 
-def _cversion(zk: KazooClient, nodes: ZNodes) -> int | None:
-    znode = read(zk, nodes.queues)
+def _cversion(session: Session) -> int | None:
+    znode = read(session.zk, session.nodes.queues)
     return None if znode is None else int(znode.stat.cversion)

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionClosedError, SessionExpiredError
 
 from walferry.errors import WalferryError
@@ -31,13 +30,12 @@ from walferry.files.quarantine import (
     quarantine,
     to_be_quarantined,
 )
-from walferry.files.store import WalLocation, WalStore
+from walferry.files.store import WalLocation
 from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter, LabelsRefused
 from walferry.filters.window import filter_window, uuid_field
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.errors import PeerError
-from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer, check_shippable, read_peer
 from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost
 from walferry.queues.lease import Lease, acquire
@@ -55,6 +53,7 @@ from walferry.sinks.hbase.replicate import ShippingStopped, SlaveUnreachable
 from walferry.sinks.hbase.shipment import Shipment
 from walferry.sinks.hbase.slave import Slave
 from walferry.source.cluster import SourceCluster, VisibilityLabels
+from walferry.source.session import Session, open_session
 from walferry.wal.errors import (
     WalCorruptError,
     WalError,
@@ -65,7 +64,7 @@ from walferry.wal.errors import (
 )
 from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
 from walferry.wal.reader import Window, read_windows
-from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_S, connected
+from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_S
 from walferry.zk.errors import ConnectError
 
 log = logging.getLogger(__name__)
@@ -103,9 +102,9 @@ def ship_group(job: GroupJob) -> GroupSummary:
     connected_before = False
     while True:
         try:
-            with connected(job.source.quorum) as zk:
+            with open_session(job.source) as session:
                 connected_before = True
-                return _ship_group(job, zk)
+                return _ship_group(job, session)
         except PASSING as e:
             # An ensemble that this machine has never reached may be out of its reach for good.
             if not connected_before or time.time() + RETRY_SECONDS >= job.deadline:
@@ -117,14 +116,13 @@ def ship_group(job: GroupJob) -> GroupSummary:
             return GroupSummary(group=job.group, status=Status.FAILED, error=_text(e))
 
 
-def _ship_group(job: GroupJob, zk: KazooClient) -> GroupSummary:
-    nodes = job.source.nodes
-    before = read_group(zk, job.source, job.peer_id, job.run_id, job.group)
+def _ship_group(job: GroupJob, session: Session) -> GroupSummary:
+    before = read_group(session, job.peer_id, job.run_id, job.group)
     counters = Counters(before or GroupSummary(group=job.group))
     lease, ended = None, False
     try:
-        lease = _acquire(zk, nodes, job)
-        _GroupShipping(job, zk, nodes, lease, counters).run()
+        lease = _acquire(session, job)
+        _GroupShipping(job, session, lease, counters).run()
     except LeaseHeld as e:
         counters.end(Status.HELD, str(e))
     except PASSING as e:
@@ -140,16 +138,16 @@ def _ship_group(job: GroupJob, zk: KazooClient) -> GroupSummary:
             lease.release()
     summary = counters.summary()
     if lease or before is None:  # else its holder, an attempt of the same run, writes it
-        write_group(zk, job.source, job.peer_id, job.run_id, summary)
+        write_group(session, job.peer_id, job.run_id, summary)
     return summary
 
 
-def _acquire(zk: KazooClient, nodes: ZNodes, job: GroupJob) -> Lease:
+def _acquire(session: Session, job: GroupJob) -> Lease:
     """The group's lease. A holder may have been killed: its session is given the time to end."""
     give_up = time.time() + min(1.25 * SESSION_TIMEOUT_S, max(0.0, job.deadline - time.time()))
     while True:
         try:
-            return acquire(zk, nodes, job.peer_id, job.group, job.holder, job.source.root)
+            return acquire(session, job.peer_id, job.group, job.holder)
         except LeaseHeld as e:
             if time.time() > give_up:
                 raise
@@ -166,19 +164,20 @@ def _text(error: BaseException) -> str:
 class _GroupShipping:
     """One attempt at one group, under its lease."""
 
-    def __init__(self, job: GroupJob, zk: KazooClient, nodes: ZNodes, lease: Lease, counters: Counters) -> None:
+    def __init__(self, job: GroupJob, session: Session, lease: Lease, counters: Counters) -> None:
         self._job = job
         self._deadline = time.monotonic() + job.deadline - time.time()
-        self._zk = zk
-        self._nodes = nodes
+        self._session = session
         self._lease = lease
         self._counters = counters
-        self._store = WalStore(job.source.wal_root)
+        self._store = session.store
         self._keys = job.source.keys()
         self._hfiles = HFileSender(
-            zk, nodes.hfile_refs(job.peer_id), lease.remove_hfile_refs, HFileSource.of(job.source), counters.missing_hfiles
-        )
-        self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), partial(visibility_labels, zk, nodes))
+            session.zk, session.nodes.hfile_refs(job.peer_id), lease.remove_hfile_refs,
+            HFileSource.of(job.source), counters.missing_hfiles,
+        )  # fmt: skip
+        known = partial(visibility_labels, session.zk, session.nodes)
+        self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), known)
         self._acknowledged = Acknowledged()
         self._wals: tuple[Candidate, ...] = ()
         self._sizes: list[int] = []  # of the WALs' files, as far as they could be found at the start
@@ -201,9 +200,9 @@ class _GroupShipping:
             self._note()
 
     def _run(self) -> None:
-        peer = read_peer(self._zk, self._nodes, self._job.peer_id)
+        peer = read_peer(self._session.zk, self._session.nodes, self._job.peer_id)
         check_shippable(peer)
-        found = [g for g in candidates(read_queues(self._zk, self._nodes, peer.id)) if g.group == self._job.group]
+        found = [g for g in candidates(read_queues(self._session, peer.id)) if g.group == self._job.group]
         if not found or not found[0].wals:
             self._counters.end(Status.DONE)
             return
@@ -213,7 +212,7 @@ class _GroupShipping:
             user=self._job.source.user, stop=self._stop, on_failure=self._on_unreachable,
         )  # fmt: skip
         with self._slave as slave:
-            source_id = cluster_id(self._zk, self._nodes)
+            source_id = cluster_id(self._session.zk, self._session.nodes)
             rules = FilterRules.of_peer(peer, source_id, slave.id)
             if rules.slave_id == source_id:
                 raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
@@ -274,7 +273,7 @@ class _GroupShipping:
 
     def _publish(self) -> None:
         self._note()
-        write_group(self._zk, self._job.source, self._job.peer_id, self._job.run_id, self._counters.summary())
+        write_group(self._session, self._job.peer_id, self._job.run_id, self._counters.summary())
 
     def _supervise(self, reader: threading.Thread, lanes: Lanes, slave: Slave) -> None:
         """Register positions and publish summaries until reader and lanes have ended.

@@ -17,55 +17,55 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from walferry.hbase.cluster import live_servers
-from walferry.hbase.layout import OwnZNodes, quoted
+from walferry.hbase.layout import quoted
 from walferry.names import ServerName, parse_wal_name
 from walferry.queues.dead_servers import WALFERRY_SERVER
 from walferry.queues.reading import looked_for, queued_groups
 from walferry.shipping.summary import delete_old_runs
-from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
 from walferry.zk.client import children, read, retried
 
 AT_ONCE = 200  # deletions a call
 
 
-def sweep_peer(zk: KazooClient, source: SourceCluster, peer_id: str) -> int:
+def sweep_peer(session: Session, peer_id: str) -> int:
     """Take away the peer's leases of groups that are queued nowhere, and Walferry's pseudo server if it is empty.
 
     Returns how many leases these were. Raises QueuesMoving, ClusterError, ConnectError.
     """
-    nodes = source.nodes
-    if children(zk, nodes.queue_server(WALFERRY_SERVER)) == []:
-        _deleted(zk, nodes.queue_server(WALFERRY_SERVER))
-    leases = _parent(OwnZNodes(source.root, nodes).lease(peer_id, "group"))
-    names = children(zk, leases)  # before the queues: a lease that is made later is of a group that is queued
-    live = live_servers(zk, nodes) if names else ()  # these have a WAL of each of their groups queued
+    nodes = session.nodes
+    if children(session.zk, nodes.queue_server(WALFERRY_SERVER)) == []:
+        _deleted(session.zk, nodes.queue_server(WALFERRY_SERVER))
+    leases = _parent(session.own.lease(peer_id, "group"))
+    names = children(session.zk, leases)  # before the queues: a lease that is made later is of a group that is queued
+    live = live_servers(session.zk, nodes) if names else ()  # these have a WAL of each of their groups queued
     names = [name for name in names or () if _server(unquote(name)) not in live]
     if not names:
         return 0
-    queued = {quoted(group) for group in looked_for(zk, nodes, lambda: queued_groups(zk, nodes, peer_id), operator.or_)}
-    return _delete_all(zk, leases, (name for name in names if name not in queued))
+    queued = {quoted(group) for group in looked_for(session, lambda: queued_groups(session, peer_id), operator.or_)}
+    return _delete_all(session.zk, leases, (name for name in names if name not in queued))
 
 
-def sweep_gone(zk: KazooClient, source: SourceCluster, also_known: Collection[str] = ()) -> int:
+def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
     """Take away what is left of peers and claimed servers that are gone; how many znodes these were.
 
     `also_known` are peers that are not gone though ZooKeeper does not have them. Raises ConnectError.
     """
-    own, nodes = OwnZNodes(source.root, source.nodes), source.nodes
-    peers = children(zk, nodes.peers)
+    own, nodes = session.own, session.nodes
+    peers = children(session.zk, nodes.peers)
     if peers is None:
         return 0
     known = {quoted(peer_id) for peer_id in (*peers, *also_known)}
     swept = 0
     for folder in (_parent(own.lease("peer", "group"), 2), _parent(own.mark("peer", "key"), 2)):
-        for name in set(children(zk, folder) or ()) - known:
-            swept += _delete_all(zk, f"{folder}/{name}", children(zk, f"{folder}/{name}") or ())
-            _deleted(zk, f"{folder}/{name}")
-    for name in set(children(zk, f"{source.root}/runs/{quoted(nodes.base)}") or ()) - known:
-        swept += delete_old_runs(zk, source, unquote(name), AT_ONCE)
+        for name in set(children(session.zk, folder) or ()) - known:
+            swept += _delete_all(session.zk, f"{folder}/{name}", children(session.zk, f"{folder}/{name}") or ())
+            _deleted(session.zk, f"{folder}/{name}")
+    for name in set(children(session.zk, f"{session.source.root}/runs/{quoted(nodes.base)}") or ()) - known:
+        swept += delete_old_runs(session, unquote(name), AT_ONCE)
     claims = _parent(own.claim("server"))
-    gone = (name for name in children(zk, claims) or () if read(zk, nodes.queue_server(unquote(name))) is None)
-    return swept + _delete_all(zk, claims, gone)
+    gone = (name for name in children(session.zk, claims) or () if read(session.zk, nodes.queue_server(unquote(name))) is None)
+    return swept + _delete_all(session.zk, claims, gone)
 
 
 def _server(group: str) -> ServerName | None:

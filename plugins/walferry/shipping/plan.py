@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from kazoo.client import KazooClient
-
 from walferry.files.closedness import Closed, WalMissing, closedness
 from walferry.files.store import WalLocation, WalStore
 from walferry.hbase.errors import PositionError
-from walferry.hbase.layout import ZNodes
 from walferry.queues.errors import LeaseHeld
 from walferry.queues.lease import acquire
 from walferry.queues.reading import Queue, QueuedWal, groups, read_queues
+from walferry.source.session import Session
 from walferry.wal.errors import WalError, WalTruncatedError
 from walferry.wal.header import EMPTY_TRAILER, MAX_HEADER_BYTES, parse_header
 
@@ -130,14 +128,14 @@ def _known_position(wal: Candidate) -> int:
 
 
 def plan_peer(
-    zk: KazooClient, nodes: ZNodes, store: WalStore, peer_id: str, groups: Collection[str] | None = None
+    session: Session, peer_id: str, groups: Collection[str] | None = None
 ) -> PeerPlan:
     """Read the peer's queues and positions once, and find the files of all its WAL groups, or of those named.
 
     Groups without a candidate are left out. Raises WalferryError, StoreError: WrongRoot if the store is that of no cluster.
     """
-    found = [g for g in candidates(read_queues(zk, nodes, peer_id)) if g.wals and (groups is None or g.group in groups)]
-    return PeerPlan(peer_id, tuple(_plan(store, g) for g in found))
+    found = [g for g in candidates(read_queues(session, peer_id)) if g.wals and (groups is None or g.group in groups)]
+    return PeerPlan(peer_id, tuple(_plan(session.store, g) for g in found))
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,7 @@ class Swept:
     held: tuple[GroupPlan, ...]
 
 
-def sweep(zk: KazooClient, nodes: ZNodes, root: str, plan: PeerPlan, holder: str) -> Swept:
+def sweep(session: Session, plan: PeerPlan, holder: str) -> Swept:
     """Take the WALs of groups that have nothing to ship out of their queues, under each group's lease.
 
     An idle server's rolled WALs are empty: they need no Spark job. Who holds a group may also be dead, its session not yet ended.
@@ -158,7 +156,7 @@ def sweep(zk: KazooClient, nodes: ZNodes, root: str, plan: PeerPlan, holder: str
         if not group.finished:
             continue
         try:
-            lease = acquire(zk, nodes, plan.peer_id, group.group, holder, root)
+            lease = acquire(session, plan.peer_id, group.group, holder)
         except LeaseHeld:
             held.append(group)
             continue

@@ -26,6 +26,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from walferry.hbase.layout import quoted
 from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
 from walferry.texts import one_line
 from walferry.zk.client import ZNode, children, read, read_all, retried
 
@@ -105,31 +106,31 @@ class GroupSummary:
         return cls(**{**values, "status": Status(values["status"])})
 
 
-def begin_run(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str, keep_s: float) -> None:
+def begin_run(session: Session, peer_id: str, run_id: str, keep_s: float) -> None:
     """Make the run's znode, to be kept for `keep_s` at least, and delete runs of the peer that need not be kept any more.
 
     Raises ConnectError.
     """
-    _put(zk, _run_path(source, peer_id, run_id), str(int(time.time() + keep_s)).encode())
-    parent = _run_path(source, peer_id, "").rstrip("/")
-    names = children(zk, parent) or []
-    znodes = dict(zip(names, read_all(zk, [f"{parent}/{name}" for name in names]), strict=True))
+    _put(session.zk, _run_path(session.source, peer_id, run_id), str(int(time.time() + keep_s)).encode())
+    parent = _run_path(session.source, peer_id, "").rstrip("/")
+    names = children(session.zk, parent) or []
+    znodes = dict(zip(names, read_all(session.zk, [f"{parent}/{name}" for name in names]), strict=True))
     for name in _superfluous({name: znode for name, znode in znodes.items() if znode is not None}):
         try:
-            retried(zk, zk.delete, f"{parent}/{name}", recursive=True)
+            retried(session.zk, session.zk.delete, f"{parent}/{name}", recursive=True)
         except NotEmptyError:  # somebody writes to it after all: it is for the next run to delete
             log.info("the summaries of %s are written to while they are being deleted", name)
 
 
-def delete_old_runs(zk: KazooClient, source: SourceCluster, peer_id: str, at_most: int) -> int:
+def delete_old_runs(session: Session, peer_id: str, at_most: int) -> int:
     """Delete the runs of a peer that is gone, once their time is over, and its folder with the last one; how many."""
-    parent = _run_path(source, peer_id, "").rstrip("/")
-    names = children(zk, parent) or []
-    znodes = zip(names, read_all(zk, [f"{parent}/{name}" for name in names]), strict=True)
+    parent = _run_path(session.source, peer_id, "").rstrip("/")
+    names = children(session.zk, parent) or []
+    znodes = zip(names, read_all(session.zk, [f"{parent}/{name}" for name in names]), strict=True)
     old = [name for name, znode in znodes if znode is None or _kept_until(znode) <= time.time()]
     for path in (*(f"{parent}/{name}" for name in old[:at_most]), *([parent] if len(old[:at_most]) == len(names) else ())):
         try:
-            retried(zk, zk.delete, path, recursive=path != parent)
+            retried(session.zk, session.zk.delete, path, recursive=path != parent)
         except (NoNodeError, NotEmptyError):  # another run deletes it too, or somebody writes to it after all
             log.info("%s is being changed while it is being deleted", path)
     return len(old[:at_most])
@@ -147,9 +148,9 @@ def _kept_until(run: ZNode) -> int:
     return int(run.value) if run.value.isdigit() else 0
 
 
-def write_group(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str, summary: GroupSummary) -> None:
+def write_group(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
     """Keep a group's summary; the last one written counts. Raises ConnectError."""
-    _put(zk, f"{_run_path(source, peer_id, run_id)}/{quoted(summary.group)}", summary.to_json().encode())
+    _put(session.zk, f"{_run_path(session.source, peer_id, run_id)}/{quoted(summary.group)}", summary.to_json().encode())
 
 
 def _put(zk: KazooClient, path: str, value: bytes) -> None:
@@ -162,16 +163,16 @@ def _put(zk: KazooClient, path: str, value: bytes) -> None:
             retried(zk, zk.set, path, value)
 
 
-def read_group(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str, group: str) -> GroupSummary | None:
+def read_group(session: Session, peer_id: str, run_id: str, group: str) -> GroupSummary | None:
     """What this run has written of the group so far. Raises ConnectError."""
-    znode = read(zk, f"{_run_path(source, peer_id, run_id)}/{quoted(group)}")
+    znode = read(session.zk, f"{_run_path(session.source, peer_id, run_id)}/{quoted(group)}")
     return GroupSummary.from_json(znode.value.decode()) if znode else None
 
 
-def read_run(zk: KazooClient, source: SourceCluster, peer_id: str, run_id: str) -> list[GroupSummary]:
+def read_run(session: Session, peer_id: str, run_id: str) -> list[GroupSummary]:
     """All groups' summaries of a run, sorted by group; empty if the run shipped nothing or is no longer kept."""
-    path = _run_path(source, peer_id, run_id)
-    znodes = read_all(zk, [f"{path}/{name}" for name in children(zk, path) or ()])
+    path = _run_path(session.source, peer_id, run_id)
+    znodes = read_all(session.zk, [f"{path}/{name}" for name in children(session.zk, path) or ()])
     return [GroupSummary.from_json(znode.value.decode()) for znode in znodes if znode]
 
 

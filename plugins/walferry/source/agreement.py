@@ -13,17 +13,14 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 
-from kazoo.client import KazooClient
-
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, StorageError, ZNodeValueError
-from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer, as_peer, check_shippable, read_peer
 from walferry.hbase.values import decode_server_version
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
 from walferry.rpc.errors import RemoteError, RpcError
-from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
 from walferry.zk.client import children, read
 
 CALL_S = 20.0
@@ -32,21 +29,21 @@ PAUSE_S = 0.5
 HBASE_1 = ("0.", "1.")
 
 
-def check_peer(zk: KazooClient, source: SourceCluster, peer_id: str) -> Peer:
+def check_peer(session: Session, peer_id: str) -> Peer:
     """The peer, which may be shipped as it is now. Raises the PeerError that says why not, MasterSilent, WalferryError."""
-    peer = read_peer(zk, source.nodes, peer_id)
+    peer = read_peer(session.zk, session.nodes, peer_id)
     check_shippable(peer)
-    check_agreement(zk, source, peer_id)
+    check_agreement(session, peer_id)
     return peer
 
 
-def check_agreement(zk: KazooClient, source: SourceCluster, peer_id: str) -> None:
+def check_agreement(session: Session, peer_id: str) -> None:
     """Raises StalePeer if the Master knows this peer otherwise than ZooKeeper, MasterSilent if it cannot be asked."""
-    for problem in disagreements(zk, source, [peer_id]).values():
+    for problem in disagreements(session, [peer_id]).values():
         raise problem
 
 
-def disagreements(zk: KazooClient, source: SourceCluster, peer_ids: Collection[str]) -> dict[str, StalePeer]:
+def disagreements(session: Session, peer_ids: Collection[str]) -> dict[str, StalePeer]:
     """Those of the peers that the Master knows otherwise than ZooKeeper, or only one of both knows; one call for all of them.
 
     A peer whose znode cannot be read is none of them. Raises MasterSilent, ConnectError.
@@ -55,23 +52,23 @@ def disagreements(zk: KazooClient, source: SourceCluster, peer_ids: Collection[s
     for number in range(TRIES if peer_ids else 0):
         if number:
             time.sleep(PAUSE_S)
-        known = master_peers(zk, source)
+        known = master_peers(session)
         if known is None:
             return {}
-        looked = {peer_id: _difference(zk, source.nodes, peer_id, known.get(peer_id)) for peer_id in set(peer_ids)}
+        looked = {peer_id: _difference(session, peer_id, known.get(peer_id)) for peer_id in set(peer_ids)}
         found = {peer_id: StalePeer(peer_id, what) for peer_id, what in looked.items() if what}
         if not found:
             break
     return found
 
 
-def master_peers(zk: KazooClient, source: SourceCluster) -> Mapping[str, Peer] | None:
+def master_peers(session: Session) -> Mapping[str, Peer] | None:
     """The peers as the active Master knows them, by id; None for HBase 1. Raises MasterSilent, ConnectError."""
     try:
-        with master.connect(active_master(zk, source.nodes), user=source.user, timeout=CALL_S) as connection:
+        with master.connect(active_master(session.zk, session.nodes), user=session.source.user, timeout=CALL_S) as connection:
             return {peer.id: _theirs(peer) for peer in master.list_peers(connection)}
     except (ClusterError, RpcError) as error:
-        if (isinstance(error, RemoteError) and master.lacks_call(error, "ListReplicationPeers")) or _is_hbase_1(zk, source.nodes):
+        if (isinstance(error, RemoteError) and master.lacks_call(error, "ListReplicationPeers")) or _is_hbase_1(session):
             return None
         raise MasterSilent(str(error)) from error
 
@@ -88,28 +85,28 @@ def _theirs(peer: pb.ReplicationPeerDescription) -> Peer:
         return Peer(peer.id, peer.config.clusterkey, state, config={})
 
 
-def _difference(zk: KazooClient, nodes: ZNodes, peer_id: str, theirs: Peer | None) -> str | None:
+def _difference(session: Session, peer_id: str, theirs: Peer | None) -> str | None:
     """What Master and ZooKeeper do not agree on; None if they do."""
     try:
-        ours = read_peer(zk, nodes, peer_id)
+        ours = read_peer(session.zk, session.nodes, peer_id)
     except (MissingPeer, StorageError):  # ZooKeeper without any peer may be right: the Master says so
-        return None if theirs is None else f"the Master knows it ({theirs.state}), but there is no {nodes.peer(peer_id)}"
+        return None if theirs is None else f"the Master knows it ({theirs.state}), but there is no {session.nodes.peer(peer_id)}"
     except ZNodeValueError:
         return None
     if theirs is None:
-        return f"{nodes.peer(peer_id)} is there, but the Master does not know such a peer"
+        return f"{session.nodes.peer(peer_id)} is there, but the Master does not know such a peer"
     differ = [field.name for field in fields(Peer) if getattr(ours, field.name) != getattr(theirs, field.name)]
     if not differ:
         return None
     state = f" ({theirs.state}, in ZooKeeper {ours.state})" if "state" in differ else ""
-    return f"the Master knows it with another {', '.join(differ)}{state} than {nodes.peer(peer_id)} has"
+    return f"the Master knows it with another {', '.join(differ)}{state} than {session.nodes.peer(peer_id)} has"
 
 
-def _is_hbase_1(zk: KazooClient, nodes: ZNodes) -> bool:
+def _is_hbase_1(session: Session) -> bool:
     """Whether a live RegionServer says so; those before 1.2 say nothing."""
-    for name in children(zk, nodes.rs) or ():
-        znode = read(zk, f"{nodes.rs}/{name}")
-        version = decode_server_version(znode.value, f"{nodes.rs}/{name}") if znode else None
+    for name in children(session.zk, session.nodes.rs) or ():
+        znode = read(session.zk, f"{session.nodes.rs}/{name}")
+        version = decode_server_version(znode.value, f"{session.nodes.rs}/{name}") if znode else None
         if version is not None:
             return version.startswith(HBASE_1)
     return False

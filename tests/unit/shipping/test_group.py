@@ -48,7 +48,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupSummary, f
                 raise what
             return what
 
-        monkeypatch.setattr(shipping, "connected", connected)
+        monkeypatch.setattr("walferry.source.session.connected", connected)
         monkeypatch.setattr(shipping, "_ship_group", attempt)
         monkeypatch.setattr(shipping.time, "time", lambda: now[0])
         monkeypatch.setattr(shipping.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))

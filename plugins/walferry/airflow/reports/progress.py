@@ -17,6 +17,7 @@ from walferry.source.cluster import SourceCluster
 
 if TYPE_CHECKING:  # a DAG file imports this by way of the operator, and is parsed without kazoo
     from walferry.shipping.summary import GroupSummary
+    from walferry.source.session import Session
 
 LOOK_S = 3.0
 EVERY_S = 10.0  # between two lines about progress
@@ -118,24 +119,24 @@ class ProgressLog:
 
     def _run(self) -> None:
         from walferry.errors import WalferryError
-        from walferry.zk.client import connected
+        from walferry.source.session import open_session
 
         while not self._ended.wait(LOOK_S):
             try:
-                with connected(self._source.quorum) as zk:
-                    self._look(zk)
+                with open_session(self._source) as session:
+                    self._look(session)
                     self._away.reset()
                     while not self._ended.wait(LOOK_S):
-                        self._look(zk)
-                    self._look(zk)
+                        self._look(session)
+                    self._look(session)
             except WalferryError as error:
                 if self._away.due():
                     self._warn(f"peer {self._peer}: how far the job is cannot be told: {error}")
 
-    def _look(self, zk: Any) -> None:
+    def _look(self, session: Session) -> None:
         from walferry.shipping.summary import read_run
 
-        found = read_run(zk, self._source, self._peer, self._plan["run_id"])
+        found = read_run(session, self._peer, self._plan["run_id"])
         mine = [s for s in found if self._groups is None or s.group in self._groups]
         if not mine:
             return

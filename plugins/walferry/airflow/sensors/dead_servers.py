@@ -14,7 +14,7 @@ from walferry.airflow.triggers.dead_servers import DeadServersTrigger, payload
 from walferry.hbase.errors import ClusterError
 from walferry.queues.dead_servers import find_dead
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceError
-from walferry.zk.client import connected
+from walferry.source.session import open_session
 
 
 class DeadServersSensor(LiteralIfMapped, BaseSensorOperator):
@@ -36,8 +36,8 @@ class DeadServersSensor(LiteralIfMapped, BaseSensorOperator):
         """Look once, and leave the waiting to the trigger."""
         try:
             source = HBaseSourceHook(self.source_conn_id).get_conn()
-            with connected(source.quorum) as zk:
-                dead = find_dead(zk, source.nodes)
+            with open_session(source) as session:
+                dead = find_dead(session)
         except (SourceError, ClusterError) as error:
             raise AirflowFailException(str(error)) from error
         if dead:

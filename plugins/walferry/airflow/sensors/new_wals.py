@@ -13,10 +13,9 @@ from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import LiteralIfMapped
 from walferry.airflow.triggers.new_wals import NewWalsTrigger, payload
 from walferry.hbase.errors import ClusterError, PeerError
-from walferry.hbase.layout import OwnZNodes
 from walferry.queues.new_wals import commit, find_new
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
-from walferry.zk.client import connected
+from walferry.source.session import open_session
 
 
 class NewWalsSensor(LiteralIfMapped, BaseSensorOperator):
@@ -38,12 +37,10 @@ class NewWalsSensor(LiteralIfMapped, BaseSensorOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look once, and leave the waiting to the trigger."""
-        source = self._source()
-        own = _own(source)
         try:
-            with connected(source.quorum) as zk:
-                found = find_new(zk, own, self.peer, self._key(context))
-                if found is not None and commit(zk, own, self.peer, self._key(context), found.newest):
+            with open_session(self._source()) as session:
+                found = find_new(session, self.peer, self._key(context))
+                if found is not None and commit(session, self.peer, self._key(context), found.newest):
                     return payload(self.peer, found)
         except (PeerError, ClusterError) as error:
             raise AirflowFailException(str(error)) from error
@@ -56,9 +53,8 @@ class NewWalsSensor(LiteralIfMapped, BaseSensorOperator):
         """
         if "error" in event:
             raise AirflowFailException(event["error"])
-        source = self._source()
-        with connected(source.quorum) as zk:
-            if commit(zk, _own(source), self.peer, self._key(context), event["newest"]):
+        with open_session(self._source()) as session:
+            if commit(session, self.peer, self._key(context), event["newest"]):
                 return event
         self.log.info("another run took these WALs; waiting for the next")
         return self._wait(context, until or time.time() + self.timeout)
@@ -79,7 +75,3 @@ class NewWalsSensor(LiteralIfMapped, BaseSensorOperator):
             return HBaseSourceHook(self.source_conn_id).get_conn()
         except SourceError as error:
             raise AirflowFailException(str(error)) from error
-
-
-def _own(source: SourceCluster) -> OwnZNodes:
-    return OwnZNodes(source.root, source.nodes)

@@ -13,12 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from kazoo.client import KazooClient
-
 from walferry.files.store import StoreError, WalStore
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.errors import PeerError, ZNodeValueError
-from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.peers import read_peers
 from walferry.names import ServerName
 from walferry.queues.dead_servers import recovered_queues
@@ -30,7 +27,7 @@ from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer, sweep
 from walferry.shipping.summary import GroupSummary, read_run
 from walferry.source.agreement import check_peer, master_peers
 from walferry.source.cluster import SourceCluster
-from walferry.zk.client import connected
+from walferry.source.session import Session, open_session
 from walferry.zk.hold import is_held, read_record
 
 ROLL_CALL_S = 30.0
@@ -63,10 +60,10 @@ def managed_peers(source: SourceCluster) -> list[str]:
     Also those that only the Master knows, whose batches then say why they are refused. What is left of peers that are gone goes.
     Raises WalferryError.
     """
-    with connected(source.quorum) as zk:
-        listing = read_peers(zk, source.nodes)
-        known = master_peers(zk, source) or {}
-        leftovers.sweep_gone(zk, source, known)
+    with open_session(source) as session:
+        listing = read_peers(session.zk, session.nodes)
+        known = master_peers(session) or {}
+        leftovers.sweep_gone(session, known)
     for problem in listing.problems:
         log.error("left out: %s", problem)
     unreadable = {problem.znode.rpartition("/")[2] for problem in listing.problems if isinstance(problem, ZNodeValueError)}
@@ -79,13 +76,13 @@ def roll(source: SourceCluster, peer_id: str) -> Rolled:
     A server that dies meanwhile is no failure: its WALs need no roll any more.
     """
     nodes = source.nodes
-    with connected(source.quorum) as zk:
-        check_peer(zk, source, peer_id)
-        servers = live_servers(zk, nodes)
-        before = _newest_wals(zk, nodes, peer_id)
-        failures = _ask(servers, source.user)
-        late = _await_newer(zk, nodes, peer_id, {at: ts for at, ts in before.items() if at[0] not in failures})
-        alive = {str(server) for server in live_servers(zk, nodes)}
+    with open_session(source) as session:
+        check_peer(session, peer_id)
+        servers = live_servers(session.zk, nodes)
+        before = _newest_wals(session, peer_id)
+        failures = _ask(servers, session.source.user)
+        late = _await_newer(session, peer_id, {at: ts for at, ts in before.items() if at[0] not in failures})
+        alive = {str(server) for server in live_servers(session.zk, nodes)}
     failures |= {server: f"it has queued no newer WAL within {ROLL_WAIT_S:g} s of the roll" for server, _ in late}
     for server in sorted(set(failures) - alive):
         log.info("%s is gone, its WALs need no roll", server)
@@ -96,8 +93,8 @@ def roll(source: SourceCluster, peer_id: str) -> Rolled:
 def refusal(source: SourceCluster, peer_id: str) -> str | None:
     """Why this peer cannot be shipped as it is now, the Master asked too; None if it can be. Raises WalferryError."""
     try:
-        with connected(source.quorum) as zk:
-            check_peer(zk, source, peer_id)
+        with open_session(source) as session:
+            check_peer(session, peer_id)
         WalStore(source.wal_root).check_root()
     except (PeerError, StoreError) as e:
         return str(e)
@@ -111,15 +108,14 @@ def plan(source: SourceCluster, peer_id: str, run_id: str) -> dict[str, Any]:
     Dead servers' groups that another run has in hand are left to it; `only` names the others then. What has nothing to ship and
     is held by somebody is left to them, or to the next batch.
     """
-    nodes = source.nodes
-    with connected(source.quorum) as zk:
-        check_peer(zk, source, peer_id)
-        found = plan_peer(zk, nodes, WalStore(source.wal_root), peer_id)
-        dead = {group for queue in recovered_queues(zk, nodes, peer_id) for group in queue.groups}
-        held = holders(zk, source, peer_id, dead & {group.group for group in found.groups})
+    with open_session(source) as session:
+        check_peer(session, peer_id)
+        found = plan_peer(session, peer_id)
+        dead = {group for queue in recovered_queues(session, peer_id) for group in queue.groups}
+        held = holders(session, peer_id, dead & {group.group for group in found.groups})
         ours = PeerPlan(peer_id, tuple(group for group in found.groups if group.group not in held))
-        swept = sweep(zk, nodes, source.root, ours, f"plan of run {run_id} on {socket.gethostname()}")
-        leftovers.sweep_peer(zk, source, peer_id)
+        swept = sweep(session, ours, f"plan of run {run_id} on {socket.gethostname()}")
+        leftovers.sweep_peer(session, peer_id)
     for group, holder in sorted(held.items()):
         log.info("WAL group %s of a dead server is left to %s", group, holder)
     only = {"only": [group.group for group in ours.to_ship]} if held else {}
@@ -144,17 +140,17 @@ def figures(peer_id: str, groups: Collection[GroupPlan]) -> dict[str, Any]:
 
 def summaries(source: SourceCluster, peer_id: str, run_id: str, groups: Collection[str] | None = None) -> list[GroupSummary]:
     """What the run's Spark jobs have written of each WAL group, or of those named."""
-    with connected(source.quorum) as zk:
-        return [s for s in read_run(zk, source, peer_id, run_id) if groups is None or s.group in groups]
+    with open_session(source) as session:
+        return [s for s in read_run(session, peer_id, run_id) if groups is None or s.group in groups]
 
 
-def holders(zk: KazooClient, source: SourceCluster, peer_id: str, groups: Collection[str]) -> dict[str, str]:
+def holders(session: Session, peer_id: str, groups: Collection[str]) -> dict[str, str]:
     """Who has which of the WAL groups in hand now."""
-    leases = {group: OwnZNodes(source.root, source.nodes).lease(peer_id, group) for group in groups}
+    leases = {group: session.own.lease(peer_id, group) for group in groups}
     return {
-        group: read_record(zk, lease).get("holder", "somebody")
+        group: read_record(session.zk, lease).get("holder", "somebody")
         for group, lease in leases.items()
-        if is_held(zk, lease)
+        if is_held(session.zk, lease)
     }
 
 
@@ -162,8 +158,8 @@ def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], tim
     """Wait until nobody has any of the WAL groups in hand; False if somebody still has after `timeout_s`."""
     give_up = time.monotonic() + timeout_s
     told: dict[str, str] = {}
-    with connected(source.quorum) as zk:
-        while held := holders(zk, source, peer_id, groups):
+    with open_session(source) as session:
+        while held := holders(session, peer_id, groups):
             if held != told:
                 told = held
                 for group, holder in sorted(held.items()):
@@ -174,10 +170,10 @@ def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], tim
     return True
 
 
-def _newest_wals(zk: KazooClient, nodes: ZNodes, peer_id: str) -> dict[tuple[str, str], int]:
+def _newest_wals(session: Session, peer_id: str) -> dict[tuple[str, str], int]:
     """The newest WAL's timestamp for each live server and WAL group."""
     newest: dict[tuple[str, str], int] = {}
-    for queue in read_queues(zk, nodes, peer_id):
+    for queue in read_queues(session, peer_id):
         if queue.live:
             newest |= {(queue.server, group): wals[-1].name.timestamp for group, wals in groups(queue).items()}
     return newest
@@ -199,12 +195,12 @@ def _ask(servers: Collection[ServerName], user: str | None) -> dict[str, str]:
 
 
 def _await_newer(
-    zk: KazooClient, nodes: ZNodes, peer_id: str, before: Mapping[tuple[str, str], int]
+    session: Session, peer_id: str, before: Mapping[tuple[str, str], int]
 ) -> Collection[tuple[str, str]]:
     """Those of the servers and groups that have queued no newer WAL when time is up; queues that are gone do not count."""
     give_up = time.monotonic() + ROLL_WAIT_S
     while True:
-        now = _newest_wals(zk, nodes, peer_id)
+        now = _newest_wals(session, peer_id)
         late = [at for at, timestamp in before.items() if at in now and now[at] <= timestamp]
         if not late or time.monotonic() > give_up:
             return late

@@ -12,14 +12,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kazoo.client import KazooClient
-
 from walferry.airflow.forms import choices
 from walferry.airflow.forms.recovery_input import InputError, pick_queues, pick_server
 from walferry.airflow.reports import recovery as recovery_report
 from walferry.airflow.steps import batch
 from walferry.errors import WalferryError
-from walferry.files.store import WalStore
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.errors import MissingPeer, PeerError, UnmanagedPeer
 from walferry.hbase.peers import check_shippable, read_peer, read_peers
@@ -33,7 +30,8 @@ from walferry.shipping import leftovers
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer, sweep
 from walferry.source.agreement import disagreements
 from walferry.source.cluster import SourceCluster
-from walferry.zk.client import children, connected
+from walferry.source.session import Session, open_session
+from walferry.zk.client import children
 
 MAX_LEFT = 20  # reasons why a claim left other peers' queues, kept in Airflow's database
 MAX_SERVERS = 500  # of one run: Airflow maps over 1024 at most
@@ -57,14 +55,14 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
 
     Raises InputError for what is no server, a live one, or one with queues of ours that must not be shipped, WalferryError.
     """
-    with connected(source.quorum) as zk:
-        dead = [server.name for server in find_dead(zk, source.nodes)]
-        alive = {str(server) for server in live_servers(zk, source.nodes)}
+    with open_session(source) as session:
+        dead = [server.name for server in find_dead(session)]
+        alive = {str(server) for server in live_servers(session.zk, session.nodes)}
         wanted = {pick_server(asked, dead, alive)} if asked.strip() else set(announced) or set(dead)
         rest = sorted(wanted - set(dead))
-        there = recovered_queues(zk, source.nodes) if rest else ()
-        others = {server: _why_left(zk, source, [q for q in there if q.dead_server == server]) for server in rest}
-        notes = [f"Left out: {problem}" for problem in read_peers(zk, source.nodes).problems]
+        there = recovered_queues(session) if rest else ()
+        others = {server: _why_left(session, [q for q in there if q.dead_server == server]) for server in rest}
+        notes = [f"Left out: {problem}" for problem in read_peers(session.zk, session.nodes).problems]
     servers = sorted(wanted & set(dead))
     for server, reasons in others.items():
         ours = [str(reason) for reason in reasons if not isinstance(reason, (UnmanagedPeer, MissingPeer))]
@@ -76,12 +74,12 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
     return Found(servers[:MAX_SERVERS], notes)
 
 
-def _why_left(zk: KazooClient, source: SourceCluster, queues: Iterable[RecoveredQueue]) -> list[WalferryError]:
+def _why_left(session: Session, queues: Iterable[RecoveredQueue]) -> list[WalferryError]:
     """Why these queues may not be shipped, peer by peer; empty if there are none."""
     reasons: list[WalferryError] = []
     for peer_id in sorted({queue.peer_id for queue in queues}):
         try:
-            check_shippable(read_peer(zk, source.nodes, peer_id))
+            check_shippable(read_peer(session.zk, session.nodes, peer_id))
         except WalferryError as error:
             reasons.append(error)
     return reasons
@@ -92,13 +90,13 @@ def claim(source: SourceCluster, server: str, run_id: str) -> dict[str, Any]:
 
     The `queues` are all that came from it and are still there, also those that HBase has claimed.
     """
-    with connected(source.quorum) as zk:
-        refused = disagreements(zk, source, shippable_peers(zk, source.nodes))
+    with open_session(source) as session:
+        refused = disagreements(session, shippable_peers(session))
         try:
-            claimed = claims.claim(zk, source, server, run_id, f"run {run_id} on {socket.gethostname()}", refused=refused)
+            claimed = claims.claim(session, server, run_id, f"run {run_id} on {socket.gethostname()}", refused=refused)
         except NoTarget as error:  # all RegionServers are down, so nobody else claims either
             log.warning("%s", error)
-            queues = [queue for dead in find_dead(zk, source.nodes) if dead.name == server for queue in dead.queues]
+            queues = [queue for dead in find_dead(session) if dead.name == server for queue in dead.queues]
             claimed = claims.Claim(server, tuple(queue for queue in queues if queue.peer_id not in refused), 0, ())
     return {
         "server": server,
@@ -122,16 +120,16 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
     peer, ref = peer.strip(), ref.strip()
     if delete_orphan and not peer and not ref:
         raise InputError("name the peer or the queue whose WALs are to be deleted unshipped; without a name nothing is")
-    with connected(source.quorum) as zk:
-        there = recovered_queues(zk, source.nodes)
-        peers = children(zk, source.nodes.peers) or []
-        live = {str(server) for server in live_servers(zk, source.nodes)}
+    with open_session(source) as session:
+        there = recovered_queues(session)
+        peers = children(session.zk, session.nodes.peers) or []
+        live = {str(server) for server in live_servers(session.zk, session.nodes)}
         chosen = pick_queues(peer, ref, there, peers, live)
         # Also of peers that ZooKeeper does not know: the Master may, and then their queues are no orphans.
-        refused: dict[str, PeerError] = dict(disagreements(zk, source, {queue.peer_id for queue in chosen}))
+        refused: dict[str, PeerError] = dict(disagreements(session, {queue.peer_id for queue in chosen}))
         for peer_id in {queue.peer_id for queue in chosen} & set(peers):
             try:
-                check_shippable(read_peer(zk, source.nodes, peer_id))
+                check_shippable(read_peer(session.zk, session.nodes, peer_id))
             except PeerError as error:
                 refused[peer_id] = error
     if refused and (peer or ref):
@@ -159,15 +157,15 @@ def deal_with_orphans(source: SourceCluster, orphans: Iterable[Queue], delete: b
     """Delete queues of peers that are gone, or only tell of them; a line each. Raises PeerError if a peer is back."""
     lines, orphans = [], list(orphans)
     if delete:
-        with connected(source.quorum) as zk:
-            for problem in disagreements(zk, source, {queue["peer"] for queue in orphans}).values():
+        with open_session(source) as session:
+            for problem in disagreements(session, {queue["peer"] for queue in orphans}).values():
                 raise problem
     for queue, groups in _files(source, orphans):
         if delete:
-            with connected(source.quorum) as zk:
-                for lies in recovered_queues(zk, source.nodes, queue["peer"]):  # it may have been moved since it was chosen
+            with open_session(source) as session:
+                for lies in recovered_queues(session, queue["peer"]):  # it may have been moved since it was chosen
                     if _is_one_of(lies, [queue]):
-                        delete_queue(zk, source, lies.ref, f"run {run_id} on {socket.gethostname()}")
+                        delete_queue(session, lies.ref, f"run {run_id} on {socket.gethostname()}")
         lines.append(recovery_report.orphan(queue, groups, "deleted" if delete else "left; delete_orphan would delete it"))
     return lines
 
@@ -183,15 +181,15 @@ def plan(source: SourceCluster, queues: Iterable[Queue], unclaimed: Collection[s
     `unclaimed` are servers that could not be claimed. What only has to leave its queue does so here. Raises WalferryError.
     """
     drains: list[dict[str, Any]] = []
-    with connected(source.quorum) as zk:
+    with open_session(source) as session:
         by_peer = _by_peer(queues)
-        refused = disagreements(zk, source, by_peer)
+        refused = disagreements(session, by_peer)
         for peer_id, wanted in by_peer.items():
-            here = [queue for queue in recovered_queues(zk, source.nodes, peer_id) if _is_one_of(queue, wanted)]
+            here = [queue for queue in recovered_queues(session, peer_id) if _is_one_of(queue, wanted)]
             if peer_id in refused:
-                drains += [{**as_dict(source, queue), "plan": None, "problem": str(refused[peer_id])} for queue in here]
+                drains += [{**as_dict(session.source, queue), "plan": None, "problem": str(refused[peer_id])} for queue in here]
             else:
-                drains += _plan_of_peer(zk, source, peer_id, here, unclaimed, run_id)
+                drains += _plan_of_peer(session, peer_id, here, unclaimed, run_id)
     for drain in to_ship(drains)[MAX_DRAINS:]:
         drain["problem"] = f"one run drains {MAX_DRAINS} queues at most; run it again"
     return drains
@@ -215,8 +213,8 @@ def to_ship(drains: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def left(source: SourceCluster, queues: Iterable[Queue]) -> list[int]:
     """How many WALs are still queued of each of the queues, wherever they lie now; -1: not even the queue is."""
     queues = list(queues)
-    with connected(source.quorum) as zk:
-        there = recovered_queues(zk, source.nodes)
+    with open_session(source) as session:
+        there = recovered_queues(session)
     found = [[len(lies.wals) for lies in there if _is_one_of(lies, [queue])] for queue in queues]
     return [sum(of_queue) if of_queue else -1 for of_queue in found]
 
@@ -227,27 +225,27 @@ def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> li
     A drain that is killed just after a queue's last WAL leaves the queue empty, and its lease. Raises WalferryError.
     """
     removed: list[str] = []
-    with connected(source.quorum) as zk:
-        ours = shippable_peers(zk, source.nodes)
-        ours -= set(disagreements(zk, source, ours))
-        for queue in recovered_queues(zk, source.nodes):
+    with open_session(source) as session:
+        ours = shippable_peers(session)
+        ours -= set(disagreements(session, ours))
+        for queue in recovered_queues(session):
             if queue.dead_server in servers and queue.peer_id in ours and not queue.wals:
-                _remove_empty(zk, source, queue, run_id)
+                _remove_empty(session, queue, run_id)
         for server in servers:
             try:
-                removed += claims.clean_up(zk, source, server)
+                removed += claims.clean_up(session, server)
             except LiveServer as error:
                 log.info("%s", error)
         for peer_id in sorted(ours):
-            leftovers.sweep_peer(zk, source, peer_id)
+            leftovers.sweep_peer(session, peer_id)
     return sorted(set(removed))
 
 
 def propose(source: SourceCluster, source_conn_id: str) -> None:
     """Let the forms propose the recovered queues that are there now."""
     try:
-        with connected(source.quorum) as zk:
-            refs = [queue.ref for queue in recovered_queues(zk, source.nodes)]
+        with open_session(source) as session:
+            refs = [queue.ref for queue in recovered_queues(session)]
     except WalferryError as error:
         log.warning("the forms' proposals were not refreshed: %s", error)
         return
@@ -279,9 +277,8 @@ def _claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
 
 def _files(source: SourceCluster, queues: Iterable[Queue]) -> list[tuple[Queue, tuple[GroupPlan, ...]]]:
     """The queues with what of their files is not shipped."""
-    with connected(source.quorum) as zk:
-        store = WalStore(source.wal_root, look_only=True)
-        return [(queue, plan_peer(zk, source.nodes, store, queue["peer"], queue["groups"]).groups) for queue in queues]
+    with open_session(source, look_only=True) as session:
+        return [(queue, plan_peer(session, queue["peer"], queue["groups"]).groups) for queue in queues]
 
 
 def _by_peer(queues: Iterable[Queue]) -> dict[str, list[Queue]]:
@@ -301,43 +298,42 @@ def _is_one_of(queue: RecoveredQueue, wanted: Iterable[Queue]) -> bool:
 
 
 def _plan_of_peer(
-    zk: KazooClient,
-    source: SourceCluster,
+    session: Session,
     peer_id: str,
     queues: Sequence[RecoveredQueue],
     unclaimed: Collection[str],
     run_id: str,
 ) -> list[dict[str, Any]]:
     def stuck(queue: RecoveredQueue, problem: str) -> dict[str, Any]:
-        return {**as_dict(source, queue), "plan": None, "problem": problem}
+        return {**as_dict(session.source, queue), "plan": None, "problem": problem}
 
     try:
-        check_shippable(read_peer(zk, source.nodes, peer_id))
+        check_shippable(read_peer(session.zk, session.nodes, peer_id))
     except PeerError as error:
         return [stuck(queue, str(error)) for queue in queues]
     names = sorted({group for queue in queues for group in queue.groups})
-    planned = plan_peer(zk, source.nodes, WalStore(source.wal_root), peer_id, names).groups if names else ()
+    planned = plan_peer(session, peer_id, names).groups if names else ()
     drains = []
     for queue in queues:
         if queue.server in unclaimed:
             drains.append(stuck(queue, f"{queue.server} was not claimed"))
             continue
         if not queue.wals:
-            _remove_empty(zk, source, queue, run_id)
+            _remove_empty(session, queue, run_id)
         mine = PeerPlan(peer_id, tuple(group for group in planned if group.group in queue.groups))
-        swept = sweep(zk, source.nodes, source.root, mine, f"plan of run {run_id} on {socket.gethostname()}")
+        swept = sweep(session, mine, f"plan of run {run_id} on {socket.gethostname()}")
         # Nobody comes back for what is held and could not be swept: a drain waits for it.
         to_drain = (*mine.to_ship, *swept.held)
         figures = {"run_id": run_id, "queue": queue.ref, **batch.figures(peer_id, to_drain), "swept": swept.wals}
-        drains.append({**as_dict(source, queue), "plan": figures, "problem": None})
+        drains.append({**as_dict(session.source, queue), "plan": figures, "problem": None})
     return drains
 
 
-def _remove_empty(zk: KazooClient, source: SourceCluster, queue: RecoveredQueue, run_id: str) -> None:
+def _remove_empty(session: Session, queue: RecoveredQueue, run_id: str) -> None:
     """A queue without WALs is what somebody left who was killed while moving or finishing it."""
     group = ServerName.parse(queue.dead_server).encoded()
     try:
-        with acquire(zk, source.nodes, queue.peer_id, group, f"run {run_id}", source.root) as lease:
-            lease.remove_empty_queue(source.nodes.queue(queue.server, queue.queue_id))
+        with acquire(session, queue.peer_id, group, f"run {run_id}") as lease:
+            lease.remove_empty_queue(session.nodes.queue(queue.server, queue.queue_id))
     except LeaseHeld as error:
         log.info("%s is left: %s", queue.ref, error)

@@ -19,7 +19,6 @@ from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from walferry.hbase.cluster import check_layout, is_live
 from walferry.hbase.errors import PeerError
-from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.peers import check_shippable, disabled_guard, read_peer
 from walferry.names import parse_queue_id
 from walferry.queues.claims import classic as claim_classic
@@ -27,7 +26,7 @@ from walferry.queues.claims import multi as claim_multi
 from walferry.queues.claims.multi import Claimer
 from walferry.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, recovered_queues, shippable_peers
 from walferry.queues.errors import LiveServer
-from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
 from walferry.zk.client import children, read, retried
 from walferry.zk.hold import Guard
 
@@ -45,8 +44,7 @@ class Claim:
 
 
 def claim(
-    zk: KazooClient,
-    source: SourceCluster,
+    session: Session,
     server: str,
     run_id: str,
     holder: str,
@@ -62,42 +60,42 @@ def claim(
     Raises ClaimHeld while another run, or in the classic layouts a live RegionServer, is at it, LiveServer, NoTarget, ClaimLost,
     StorageError, ConnectError.
     """
-    nodes, own = source.nodes, OwnZNodes(source.root, source.nodes)
-    if server == WALFERRY_SERVER or is_live(zk, nodes, server):
+    nodes, own = session.nodes, session.own
+    if server == WALFERRY_SERVER or is_live(session.zk, nodes, server):
         raise LiveServer(server)
     refused = refused or {}
-    shippable = shippable_peers(zk, nodes) - set(refused)
-    mine, _ = _queues_under(zk, nodes, server, shippable, refused)
+    shippable = shippable_peers(session) - set(refused)
+    mine, _ = _queues_under(session, server, shippable, refused)
     moved = 0
-    if mine or read(zk, own.claim(server)) is not None:
-        claimer = Claimer(zk, nodes, own.claim(server), server, run_id, holder)
+    if mine or read(session.zk, own.claim(server)) is not None:
+        claimer = Claimer(session, server, run_id, holder)
         if nodes.locked:
-            moved = claim_classic.claim(claimer, lambda: _guarded(zk, nodes, server, refused), to)
+            moved = claim_classic.claim(claimer, lambda: _guarded(session, server, refused), to)
         else:
-            moved = claim_multi.claim(claimer, _guarded(zk, nodes, server, refused), to or WALFERRY_SERVER)
+            moved = claim_multi.claim(claimer, _guarded(session, server, refused), to or WALFERRY_SERVER)
     queues = tuple(
         queue
-        for queue in recovered_queues(zk, nodes)
+        for queue in recovered_queues(session)
         if queue.dead_server == server and queue.peer_id in shippable and (queue.wals or not queue.claimed)
     )
-    return Claim(server, queues, moved, _queues_under(zk, nodes, server, shippable, refused)[1])
+    return Claim(server, queues, moved, _queues_under(session, server, shippable, refused)[1])
 
 
-def clean_up(zk: KazooClient, source: SourceCluster, server: str) -> list[str]:
+def clean_up(session: Session, server: str) -> list[str]:
     """Remove the znodes of the dead server and of Walferry's pseudo server if no queue is left in them; which were removed.
 
     In the classic layouts a lock that a dead claimer has left there goes too. Raises LiveServer.
     """
-    nodes = source.nodes
+    nodes = session.nodes
     removed = []
-    if is_live(zk, nodes, server):
+    if is_live(session.zk, nodes, server):
         raise LiveServer(server)
-    if nodes.locked and claim_classic.remove_abandoned_lock(zk, nodes, server, OwnZNodes(source.root, nodes).claim(server)):
+    if nodes.locked and claim_classic.remove_abandoned_lock(session, server, session.own.claim(server)):
         removed.append(server)
     for name in (server, WALFERRY_SERVER):
         if nodes.server_queues(name) != nodes.queue_server(name):
-            _removed_if_empty(zk, nodes.server_queues(name))
-        if _removed_if_empty(zk, nodes.queue_server(name)):
+            _removed_if_empty(session.zk, nodes.server_queues(name))
+        if _removed_if_empty(session.zk, nodes.queue_server(name)):
             removed.append(name)
     return removed
 
@@ -112,35 +110,35 @@ def _removed_if_empty(zk: KazooClient, path: str) -> bool:
     return True
 
 
-def _guarded(zk: KazooClient, nodes: ZNodes, server: str, refused: Mapping[str, PeerError]) -> dict[str, Guard]:
+def _guarded(session: Session, server: str, refused: Mapping[str, PeerError]) -> dict[str, Guard]:
     """The queues under the dead server that are ours to claim, by id, each with what must stay true of its peer."""
-    mine, _ = _queues_under(zk, nodes, server, shippable_peers(zk, nodes) - set(refused), refused)
+    mine, _ = _queues_under(session, server, shippable_peers(session) - set(refused), refused)
     guards = {}
     for queue_id in mine:
         try:
-            guards[queue_id] = disabled_guard(zk, nodes, parse_queue_id(queue_id).peer_id)
+            guards[queue_id] = disabled_guard(session.zk, session.nodes, parse_queue_id(queue_id).peer_id)
         except PeerError as error:  # enabled or removed a moment ago
-            log.warning("%s is left: %s", nodes.queue(server, queue_id), error)
+            log.warning("%s is left: %s", session.nodes.queue(server, queue_id), error)
     return guards
 
 
 def _queues_under(
-    zk: KazooClient, nodes: ZNodes, server: str, shippable: frozenset[str], refused: Mapping[str, PeerError]
+    session: Session, server: str, shippable: frozenset[str], refused: Mapping[str, PeerError]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Ids of the queues under a server's znode that are ours to claim, and why others are not, in the order of their names."""
     mine, left = [], []
-    names = children(zk, nodes.server_queues(server)) or ()
-    check_layout(zk, nodes, server, names)
+    names = children(session.zk, session.nodes.server_queues(server)) or ()
+    check_layout(session.zk, session.nodes, server, names)
     for name in names:
-        if not nodes.is_queue(name):
+        if not session.nodes.is_queue(name):
             continue
         try:
             peer_id = parse_queue_id(name).peer_id
             if peer_id in refused:
                 raise refused[peer_id]
             if peer_id not in shippable:
-                check_shippable(read_peer(zk, nodes, peer_id))
+                check_shippable(read_peer(session.zk, session.nodes, peer_id))
             mine.append(name)
         except (ValueError, PeerError) as error:
-            left.append(f"{nodes.queue(server, name)}: {error}")
+            left.append(f"{session.nodes.queue(server, name)}: {error}")
     return tuple(mine), tuple(left)

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kazoo.client import KazooClient, TransactionRequest
+from kazoo.client import TransactionRequest
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from walferry.errors import WalferryError
@@ -46,6 +46,7 @@ from walferry.queues.claims.multi import (
 )
 from walferry.queues.errors import ClaimHeld, ClaimLost, NoTarget, QueuesMoving
 from walferry.queues.reading import looked_for, peer_queues
+from walferry.source.session import Session
 from walferry.zk.client import children, commit, read
 from walferry.zk.hold import Guard, Hold, is_held, read_record
 
@@ -64,26 +65,25 @@ class _TargetDied(WalferryError):
 class _Transfer:
     """One claimer's work on one dead server, with the lock."""
 
-    zk: KazooClient
-    nodes: ZNodes
+    session: Session
     hold: Hold
     server: str
     to: str
     guards: tuple[Guard, ...]  # the lock is ours, and `to` is alive
 
     def copy_of(self, queue_id: str) -> str:
-        return self.nodes.queue(self.to, str(parse_queue_id(queue_id).claimed_from(self.server)))
+        return self.session.nodes.queue(self.to, str(parse_queue_id(queue_id).claimed_from(self.server)))
 
 
 def claim(claimer: Claimer, queues: Callable[[], Mapping[str, Guard]], to: str | None) -> int:
     """Move the queues that `queues()` names once the lock is ours; how many. Raises as claims.claim."""
-    zk, nodes, server = claimer.zk, claimer.nodes, claimer.server
-    _check_classic(zk, nodes)
+    session, server = claimer.session, claimer.server
+    _check_classic(session)
     for _ in range(TARGETS):
-        target = to or _target(zk, nodes, server, read_record(zk, claimer.path).get("to"))
+        target = to or _target(session, server, read_record(session.zk, claimer.path).get("to"))
         try:
             with claimer.holding(target) as hold:
-                return _claim(zk, nodes, hold, server, target, queues)
+                return _claim(session, hold, server, target, queues)
         except _TargetDied:
             if to is not None:
                 raise
@@ -92,20 +92,20 @@ def claim(claimer: Claimer, queues: Callable[[], Mapping[str, Guard]], to: str |
 
 
 def _claim(
-    zk: KazooClient, nodes: ZNodes, hold: Hold, server: str, to: str, queues: Callable[[], Mapping[str, Guard]]
+    session: Session, hold: Hold, server: str, to: str, queues: Callable[[], Mapping[str, Guard]]
 ) -> int:
-    alive = Guard(f"{nodes.rs}/{to}", -1, lambda: _TargetDied(f"{to} is dead"))
-    lock = _take_lock(zk, nodes, hold, server, alive)
+    alive = Guard(f"{session.nodes.rs}/{to}", -1, lambda: _TargetDied(f"{to} is dead"))
+    lock = _take_lock(session, hold, server, alive)
     if lock is None:
         return 0
-    transfer = _Transfer(zk, nodes, hold, server, to, (lock, alive))
+    transfer = _Transfer(session, hold, server, to, (lock, alive))
     copied: dict[str, Guard] = {}
     for queue_id, guard in queues().items():
         try:
             _copy(transfer, guard, queue_id)
             copied[queue_id] = guard
         except PeerError as error:
-            log.warning("%s is left: %s", nodes.queue(server, queue_id), error)
+            log.warning("%s is left: %s", session.nodes.queue(server, queue_id), error)
     moved = 0
     for queue_id, guard in copied.items():
         moved += _delete(transfer, guard, queue_id)
@@ -113,31 +113,31 @@ def _claim(
     return moved
 
 
-def _check_classic(zk: KazooClient, nodes: ZNodes) -> None:
+def _check_classic(session: Session) -> None:
     """In 2.x a lock would be taken for a queue, and the dead server's crash procedure would never end."""
-    for name in live_servers(zk, nodes):
-        znode = read(zk, f"{nodes.rs}/{name}")
-        version = decode_server_version(znode.value, f"{nodes.rs}/{name}") if znode else None
+    for name in live_servers(session.zk, session.nodes):
+        znode = read(session.zk, f"{session.nodes.rs}/{name}")
+        version = decode_server_version(znode.value, f"{session.nodes.rs}/{name}") if znode else None
         if version is not None and not version.startswith(("0.", "1.")):
             raise ClusterError(
                 f"{name} runs HBase {version}, which has no lock on queues, but the connection's queue_layout is "
-                f"{nodes.layout}: set it to 2.x"
+                f"{session.nodes.layout}: set it to 2.x"
             )
 
 
-def _target(zk: KazooClient, nodes: ZNodes, server: str, before: str | None) -> str:
+def _target(session: Session, server: str, before: str | None) -> str:
     """The live server that gets the queues: the one that has some of them already, or any."""
-    live = sorted(map(str, live_servers(zk, nodes)))
+    live = sorted(map(str, live_servers(session.zk, session.nodes)))
     if not live:
         raise NoTarget(server)
     return before if before in live else random.choice(live)
 
 
-def _take_lock(zk: KazooClient, nodes: ZNodes, hold: Hold, server: str, alive: Guard) -> Guard | None:
+def _take_lock(session: Session, hold: Hold, server: str, alive: Guard) -> Guard | None:
     """What every later write depends on; None if the server has no znode any more, so nothing is left to claim."""
-    path, give_up = nodes.lock(server), time.monotonic() + LOCK_WAIT_S
+    path, give_up = session.nodes.lock(server), time.monotonic() + LOCK_WAIT_S
     while True:
-        znode = read(zk, path)
+        znode = read(session.zk, path)
         if znode is None:
             refusal = hold.write(lambda multi: multi.create(path, encode_lock(hold.path)), [alive]).refusal
             if refusal is not None and isinstance(refusal.error, NoNodeError):
@@ -149,7 +149,7 @@ def _take_lock(zk: KazooClient, nodes: ZNodes, hold: Hold, server: str, alive: G
         if owner == hold.path:
             return Guard(path, version, lambda: ClaimLost(server, f"its lock {path} was taken away by somebody"))
         who = owner.rpartition("/")[2]
-        if is_live(zk, nodes, who):
+        if is_live(session.zk, session.nodes, who):
             if time.monotonic() > give_up:
                 raise ClaimHeld(server, f"RegionServer {who}", _when(znode.stat.mtime))
             time.sleep(LOCK_POLL_S)
@@ -170,7 +170,7 @@ def _when(mtime_ms: int) -> str:
 
 def _copy(transfer: _Transfer, guard: Guard, queue_id: str) -> None:
     """Copy the queue's WALs that are neither there yet nor queued elsewhere."""
-    nodes, hold, zk = transfer.nodes, transfer.hold, transfer.zk
+    nodes, hold, zk = transfer.session.nodes, transfer.hold, transfer.session.zk
     old, new = nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)
     for _ in range(TRIES):
         names = children(zk, old)
@@ -190,7 +190,7 @@ def _copy(transfer: _Transfer, guard: Guard, queue_id: str) -> None:
 
 def _delete(transfer: _Transfer, guard: Guard, queue_id: str) -> bool:
     """Delete the queue, each WAL only while it is queued elsewhere. False if it was gone already."""
-    nodes, hold, zk = transfer.nodes, transfer.hold, transfer.zk
+    nodes, hold, zk = transfer.session.nodes, transfer.hold, transfer.session.zk
     old, new = nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)
     deleted = False
     for _ in range(TRIES):
@@ -256,22 +256,22 @@ def _elsewhere(transfer: _Transfer, queue_id: str) -> dict[str, str]:
 
     What is gone since it was looked at is refused when a write depends on it.
     """
-    zk, nodes = transfer.zk, transfer.nodes
+    zk, nodes = transfer.session.zk, transfer.session.nodes
     here = {nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)}
 
     def look() -> dict[str, str]:
-        paths = [path for _, _, path in peer_queues(zk, nodes, parse_queue_id(queue_id).peer_id) if path not in here]
+        paths = [path for _, _, path in peer_queues(transfer.session, parse_queue_id(queue_id).peer_id) if path not in here]
         return {name: path for path in paths for name in children(zk, path) or ()}
 
-    return looked_for(zk, nodes, look, operator.or_)
+    return looked_for(transfer.session, look, operator.or_)
 
 
 def _unlock(transfer: _Transfer) -> None:
     """Give the lock up, and the server's znode with it if no queue of another peer is left there."""
-    zk, nodes, hold, server = transfer.zk, transfer.nodes, transfer.hold, transfer.server
+    zk, nodes, hold, server = transfer.session.zk, transfer.session.nodes, transfer.hold, transfer.server
     lock = transfer.guards[0]
     for _ in range(TRIES):
-        outcome = hold.write(_unlocking(lock.path, lock.version, _emptied(zk, nodes, server)))
+        outcome = hold.write(_unlocking(lock.path, lock.version, _emptied(transfer.session, server)))
         if outcome.refusal is None or read(zk, lock.path) is None:
             return
         if not isinstance(outcome.refusal.error, (NoNodeError, NotEmptyError)):
@@ -279,29 +279,29 @@ def _unlock(transfer: _Transfer) -> None:
     raise QueuesMoving(f"{nodes.queue_server(server)} was changed {TRIES} times while it was being removed; try again later")
 
 
-def _emptied(zk: KazooClient, nodes: ZNodes, server: str) -> list[str]:
+def _emptied(session: Session, server: str) -> list[str]:
     """The server's znodes that are to go, innermost first: none while a queue is there."""
-    own, queues = nodes.queue_server(server), nodes.server_queues(server)
-    there = children(zk, queues)
-    if any(nodes.is_queue(name) for name in there or ()):
+    own, queues = session.nodes.queue_server(server), session.nodes.server_queues(server)
+    there = children(session.zk, queues)
+    if any(session.nodes.is_queue(name) for name in there or ()):
         return []
     return [own] if there is None or own == queues else [queues, own]
 
 
-def remove_abandoned_lock(zk: KazooClient, nodes: ZNodes, server: str, claim: str) -> bool:
+def remove_abandoned_lock(session: Session, server: str, claim: str) -> bool:
     """Remove the lock, and the dead server's znode with it, if nothing else is there and its owner is dead; whether it did.
 
     Without queues nobody takes such a lock over, and with it HBase never removes the znode. `claim` is what our locks name.
     """
-    lock = nodes.lock(server)
-    znode, gone = read(zk, lock), _emptied(zk, nodes, server)
+    lock = session.nodes.lock(server)
+    znode, gone = read(session.zk, lock), _emptied(session, server)
     if znode is None or not gone:
         return False
     owner = decode_lock(znode.value, lock)
-    alive = is_held(zk, claim) if owner == claim else is_live(zk, nodes, owner.rpartition("/")[2])
+    alive = is_held(session.zk, claim) if owner == claim else is_live(session.zk, session.nodes, owner.rpartition("/")[2])
     if alive:
         return False
-    multi = zk.transaction()
+    multi = session.zk.transaction()
     _unlocking(lock, int(znode.stat.version), gone)(multi)
     return commit(multi) is None
 

@@ -23,6 +23,7 @@ from walferry.hbase.errors import PeerError
 from walferry.hbase.layout import ZNodes
 from walferry.names import parse_queue_id
 from walferry.queues.errors import ClaimHeld, ClaimLost, QueuesMoving
+from walferry.source.session import Session
 from walferry.zk.client import ZNode, children, read, read_all
 from walferry.zk.hold import Guard, Hold
 
@@ -53,17 +54,20 @@ def claim_hold(zk: KazooClient, path: str, server: str) -> Hold:
 class Claimer:
     """Who claims from which dead server, and where that is written down."""
 
-    zk: KazooClient
-    nodes: ZNodes
-    path: str
+    session: Session
     server: str
     run_id: str
     holder: str
 
+    @property
+    def path(self) -> str:
+        """The znode of the claim."""
+        return self.session.own.claim(self.server)
+
     @contextmanager
     def holding(self, to: str) -> Iterator[Hold]:
         """The right to move the server's queues to `to`; forgotten when the block ends without an error. Raises ClaimHeld."""
-        hold = claim_hold(self.zk, self.path, self.server)
+        hold = claim_hold(self.session.zk, self.path, self.server)
         hold.acquire(self.holder, self.run_id, to=to)
         done = False
         try:
@@ -75,37 +79,38 @@ class Claimer:
 
 def claim(claimer: Claimer, queues: Mapping[str, Guard], to: str) -> int:
     """Move the queues to `to`; how many. Raises as claims.claim."""
-    zk, nodes, server = claimer.zk, claimer.nodes, claimer.server
+    session, server = claimer.session, claimer.server
     moved = 0
     with claimer.holding(to) as hold:
         for queue_id, guard in queues.items():
             try:
-                moved += _move(zk, nodes, hold, guard, server, queue_id, to)
+                moved += _move(session, hold, guard, server, queue_id, to)
             except PeerError as error:
-                log.warning("%s is left: %s", nodes.queue(server, queue_id), error)
-        delete_if_empty(hold, nodes.queue_server(server))
+                log.warning("%s is left: %s", session.nodes.queue(server, queue_id), error)
+        delete_if_empty(hold, session.nodes.queue_server(server))
     return moved
 
 
-def _move(zk: KazooClient, nodes: ZNodes, hold: Hold, guard: Guard, server: str, queue_id: str, to: str) -> bool:
+def _move(session: Session, hold: Hold, guard: Guard, server: str, queue_id: str, to: str) -> bool:
     """Whether the queue was moved by us; False if somebody else was faster, or it was empty and only had to go."""
-    old, new_id = nodes.queue(server, queue_id), str(parse_queue_id(queue_id).claimed_from(server))
-    new = nodes.queue(to, new_id)
+    old, new_id = session.nodes.queue(server, queue_id), str(parse_queue_id(queue_id).claimed_from(server))
+    new = session.nodes.queue(to, new_id)
     moved = False
     for _ in range(TRIES):
-        names = children(zk, old)
+        names = children(session.zk, old)
         if names is None:
             return moved
         if not names:
             delete_if_empty(hold, old)
             continue
-        create_if_missing(zk, hold, nodes.server_queues(to))
-        there = children(zk, new)
-        chunks = list(chunked(read_wals(zk, old, names), len(new)))
+        create_if_missing(session.zk, hold, session.nodes.server_queues(to))
+        there = children(session.zk, new)
+        chunks = list(chunked(read_wals(session.zk, old, names), len(new)))
         for number, chunk in enumerate(chunks):
             operations = _moving(
-                nodes, old, new, chunk, there or (), create=there is None and number == 0, delete=number == len(chunks) - 1
-            )
+                session.nodes, old, new, chunk, there or (),
+                create=there is None and number == 0, delete=number == len(chunks) - 1,
+            )  # fmt: skip
             outcome = hold.write(operations, [guard])
             if outcome.refusal is not None and not isinstance(outcome.refusal.error, CHANGED):
                 raise outcome.refusal.error

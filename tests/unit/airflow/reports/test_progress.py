@@ -19,7 +19,6 @@ from walferry.shipping.counters import Counters
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.hbase.answers import REPEAT_S, Outage, Repeats
 from walferry.source.cluster import SourceCluster
-from walferry.zk import client
 from walferry.zk.errors import ConnectError
 
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")
@@ -152,7 +151,7 @@ class Job:
         self.summaries: list[GroupSummary] = []
         self.away = False
         self.looks = threading.Semaphore(0)
-        monkeypatch.setattr(client, "connected", self._connected)
+        monkeypatch.setattr("walferry.source.session.connected", self._connected)
         monkeypatch.setattr(summary, "read_run", self._read)
         monkeypatch.setattr(module, "EVERY_S", 0.0)
         monkeypatch.setattr(module, "LOOK_S", 0.01)
@@ -161,7 +160,7 @@ class Job:
     def _connected(self, quorum: str):
         yield None
 
-    def _read(self, zk: object, source: object, peer: str, run_id: str) -> list[GroupSummary]:
+    def _read(self, session: object, peer: str, run_id: str) -> list[GroupSummary]:
         self.looks.release()
         if self.away:
             raise ConnectError("away")

@@ -48,7 +48,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
     def connected(quorum: str):
         yield None
 
-    monkeypatch.setattr(batch, "connected", connected)
+    monkeypatch.setattr("walferry.source.session.connected", connected)
     monkeypatch.setattr(batch, "check_peer", lambda *_: None)
     monkeypatch.setattr(batch, "live_servers", lambda *_: frozenset(servers.alive))
     monkeypatch.setattr(batch, "_newest_wals", lambda *_: dict(servers.newest))

@@ -1,0 +1,46 @@
+"""A session with the source cluster: what the library needs to work on its queues and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from kazoo.client import KazooClient
+
+from walferry.files.store import WalStore
+from walferry.hbase.layout import OwnZNodes, ZNodes
+from walferry.source.cluster import SourceCluster
+from walferry.zk.client import connected
+
+
+@dataclass(frozen=True)
+class Session:
+    """The source cluster with a connected client of its ZooKeeper. A session with `look_only` changes nothing in its files."""
+
+    source: SourceCluster
+    zk: KazooClient
+    look_only: bool = False
+
+    @cached_property
+    def nodes(self) -> ZNodes:
+        """HBase's paths in ZooKeeper."""
+        return self.source.nodes
+
+    @cached_property
+    def own(self) -> OwnZNodes:
+        """Walferry's own paths there."""
+        return OwnZNodes(self.source.root, self.nodes)
+
+    @cached_property
+    def store(self) -> WalStore:
+        """The cluster's WALs."""
+        return WalStore(self.source.wal_root, look_only=self.look_only)
+
+
+@contextmanager
+def open_session(source: SourceCluster, *, look_only: bool = False) -> Iterator[Session]:
+    """Connect to the source's ZooKeeper for the length of a block. Raises ConnectError."""
+    with connected(source.quorum) as zk:
+        yield Session(source, zk, look_only)
