@@ -14,7 +14,7 @@ START_TIMEOUT_S = 300
 
 class StandaloneCluster:
     """One cluster under `folder` (created; not removed at the end). `conf` adds to or overrides hbase-site.xml, `classpath` is
-    put before HBase's jars.
+    put behind HBase's jars.
 
     `start()` waits until the cluster serves. To start two at once: `launch()` both, then `await_ready()` both.
     """
