@@ -200,7 +200,7 @@ def measure(step: str, source: SourceCluster, servers: int) -> Measured:
 
     def plan() -> None:
         planned = batch.plan(source, PEERS[0], "bench")
-        assert planned["wals"] == servers * (WALS - 1), planned
+        assert planned.wals == servers * (WALS - 1), planned
 
     def task(server: str) -> None:
         group = server.replace(",", "%2C")

@@ -82,13 +82,15 @@ def test_peers_that_were_moved_to_the_file_system_are_shipped_by_no_batch(moved:
         "enabled": r"the Master knows it with another state \(ENABLED, in ZooKeeper DISABLED\)",
         "removed": "the Master does not know such a peer",
     }
-    assert {"enabled", "removed", "added"} == set(batch.managed_peers(moved.at))
+    chosen = batch.choose(moved.at, None)
+    assert set(chosen.peers) == set(chosen.refused) == {"enabled", "removed", "added"}
     for peer, why in expected.items():
         with unchanged(moved.at, "removed"):
-            for step in (lambda peer=peer: batch.roll(moved.at, peer), lambda peer=peer: batch.plan(moved.at, peer, "run")):
+            for master_was_asked in (None, chosen):
                 with pytest.raises(PeerError, match=why):
-                    step()
-    assert "no /hbase/replication/peers/added" in str(batch.refusal(moved.at, "added"))
+                    batch.plan(moved.at, peer, "run", chosen=master_was_asked)
+    with pytest.raises(PeerError, match="no /hbase/replication/peers/added"):
+        batch.plan(moved.at, "added", "run", chosen=chosen)
     done = run(moved.at, "enabled", "run", tmp_path)
     assert done.code == 1
     assert "nothing is shipped: peer enabled: the Master knows it with another state" in done.output
@@ -140,7 +142,7 @@ def test_what_the_master_alone_has_been_told_is_found_out(sides, peer, change, d
     paths = (nodes.peer(peer), nodes.peer_state(peer))
     with connected(sides.at.quorum) as zk:
         before = [zk.get(path)[0] for path in paths]
-        assert batch.refusal(sides.at, peer) is None
+        assert batch.choose(sides.at, peer).refused == []
         change(sides.source, peer)
         for path, value in zip(paths, before, strict=True):
             zk.set(path, value)

@@ -12,16 +12,17 @@ from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
 from embedded.wire import Cell
 from tests.sessions import session_of
-from walferry.airflow.steps import batch
 from walferry.files.quarantine import BrokenWals
 from walferry.files.store import WalStore
 from walferry.names import parse_wal_name
+from walferry.queues import rolling
 from walferry.queues.reading import Queue, read_queues
 from walferry.shipping.group import GroupJob, ship_group
 from walferry.shipping.lanes import LaneLimits
 from walferry.shipping.plan import PeerPlan, plan_peer
 from walferry.shipping.summary import GroupSummary
 from walferry.source.cluster import SourceCluster
+from walferry.source.session import open_session
 from walferry.zk.client import connected
 
 
@@ -35,7 +36,8 @@ def plan(source: SourceCluster, peer_id: str) -> PeerPlan:
 
 
 def roll(source: SourceCluster, peer_id: str) -> None:
-    rolled = batch.roll(source, peer_id)
+    with open_session(source) as session:
+        rolled = rolling.roll(session, [peer_id])
     assert not rolled.failures
 
 

@@ -38,9 +38,10 @@ from walferry.hbase.peers import (
     slave_of,
 )
 from walferry.protos import hbase_pb2 as pb
+from walferry.queues import rolling
 from walferry.queues.lease import settling_s
-from walferry.queues.reading import Queue, groups, queue_paths, read_queues
-from walferry.rpc import admin, master
+from walferry.queues.reading import Queue, queue_paths, read_queues
+from walferry.rpc import master
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import RpcError
 from walferry.shipping.plan import PeerPlan, plan_peer
@@ -289,22 +290,10 @@ class PeerAdmin:
             )
 
     def _roll(self, peer_id: str) -> None:
-        before = self._newest(peer_id)
-        for server in sorted(live_servers(self.session.zk, self.session.nodes)):
-            admin.roll_wal_writer(server, user=self.session.source.user)
-
-        def not_rolled() -> set[str]:
-            return {group for group, timestamp in self._newest(peer_id).items() if timestamp <= before.get(group, 0)}
-
-        if waiting := self._await_none(not_rolled, VERIFY_S):
-            raise Refused(
-                f"{', '.join(sorted(waiting))} was not rolled to a new WAL within {VERIFY_S:g} s; look at its log, try again"
-            )
-
-    def _newest(self, peer_id: str) -> dict[str, int]:
-        """Of each group that is written to: the timestamp of its newest WAL."""
-        live = [queue for queue in read_queues(self.session, peer_id) if queue.live]
-        return {group: wals[-1].name.timestamp for queue in live for group, wals in groups(queue).items()}
+        rolled = rolling.roll(self.session, [peer_id])
+        if rolled.failures:
+            reasons = "; ".join(f"{server}: {why}" for server, why in rolled.failures.items())
+            raise Refused(f"not all RegionServers have begun new WALs: {reasons}. Look at their logs, then try again")
 
     def _plan(self, peer_id: str) -> PeerPlan:
         return plan_peer(self.session, peer_id)

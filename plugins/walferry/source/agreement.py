@@ -43,16 +43,19 @@ def check_agreement(session: Session, peer_id: str) -> None:
         raise problem
 
 
-def disagreements(session: Session, peer_ids: Collection[str]) -> dict[str, StalePeer]:
+def disagreements(
+    session: Session, peer_ids: Collection[str], said: Mapping[str, Peer] | None = None
+) -> dict[str, StalePeer]:
     """Those of the peers that the Master knows otherwise than ZooKeeper, or only one of both knows; one call for all of them.
 
-    A peer whose znode cannot be read is none of them. Raises MasterSilent, ConnectError.
+    `said` is what the Master has just said: it is asked again only if that differs. A peer whose znode cannot be read is none of
+    them. Raises MasterSilent, ConnectError.
     """
     found: dict[str, StalePeer] = {}
     for number in range(TRIES if peer_ids else 0):
         if number:
             time.sleep(PAUSE_S)
-        known = master_peers(session)
+        known = said if said is not None and number == 0 else master_peers(session)
         if known is None:
             return {}
         looked = {peer_id: _difference(session, peer_id, known.get(peer_id)) for peer_id in set(peer_ids)}
