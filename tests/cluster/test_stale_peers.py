@@ -15,8 +15,12 @@ from embedded.standalone import StandaloneCluster
 from embedded.wire import put
 from tests.cluster.spark_runs import run
 from tests.cluster.walferry_runs import positions, source_of
+from walferry.admin.creating import create
+from walferry.admin.handing_back import begin_hand_back
 from walferry.admin.peers import peer_admin
-from walferry.admin.report import describe
+from walferry.admin.removing import remove
+from walferry.admin.showing import describe
+from walferry.admin.taking_over import take_over
 from walferry.airflow.steps import batch, recovery
 from walferry.hbase.errors import PeerError
 from walferry.hbase.values import PBUF
@@ -99,13 +103,15 @@ def test_peers_that_were_moved_to_the_file_system_are_shipped_by_no_batch(moved:
 def test_nor_are_they_taken_over_handed_back_or_removed(moved: Moved) -> None:
     before = moved.client.list_peers()
     with peer_admin(moved.at) as peers:
-        shown = describe(peers, "enabled").text
-        assert "cannot be shipped by Walferry: peer enabled: the Master knows it with another state" in shown
+        shown = describe(peers, "enabled")
+        assert "cannot be shipped by Walferry: peer enabled: the Master knows it with another state" in shown.text
+        assert shown.problem
+        assert "the Master knows it with another state" in shown.problem
         calls: list[Callable[[], object]] = [
-            lambda: peers.take_over("enabled"),
-            lambda: peers.begin_hand_back("enabled", "new"),
-            lambda: peers.remove("enabled", drop_backlog=True),
-            lambda: peers.create("removed", before[0].cluster_key),
+            lambda: take_over(peers, "enabled"),
+            lambda: begin_hand_back(peers, "enabled", "new"),
+            lambda: remove(peers, "enabled", drop_backlog=True),
+            lambda: create(peers, "removed", before[0].cluster_key),
         ]
         for call in calls:
             with pytest.raises(PeerError, match=r"copyreppeers zookeeper filesystem"):
