@@ -110,5 +110,7 @@ class StandaloneCluster:
             "hbase.rootdir": self._root,
             "hbase.tmp.dir": str(self.folder / "tmp"),
             "hbase.zookeeper.property.dataDir": str(self.folder / "zookeeper"),
+            # A cluster that was killed and started again waits until the sessions of its former self have ended.
+            "zookeeper.session.timeout": "10000",
             **self._conf,
         }
