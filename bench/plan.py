@@ -196,7 +196,8 @@ def measure(step: str, source: SourceCluster, servers: int) -> Measured:
     """Run a step in this process."""
     counts = _counted()
     from walferry.airflow.steps import batch
-    from walferry.shipping.group import GroupJob, ship_group  # compiles what it needs: not a part of what is measured
+    from walferry.shipping.attempt import GroupJob
+    from walferry.shipping.group import ship_group  # compiles what it needs: not a part of what is measured
 
     def plan() -> None:
         planned = batch.plan(source, PEERS[0], "bench")

@@ -20,6 +20,7 @@ from walferry.hbase.values import decode_server_version
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
 from walferry.rpc.errors import RemoteError, RpcError
+from walferry.source.knobs import Knobs
 from walferry.source.session import Session
 from walferry.zk.client import children, read
 
@@ -37,6 +38,7 @@ def check_peer(session: Session, peer_id: str) -> Peer:
         check_agreement(session, peer_id)  # the Master may know a peer that ZooKeeper has never heard of
         raise
     check_shippable(peer)
+    Knobs.of(session.source.replication, peer)  # raises for a setting that is wrong
     check_agreement(session, peer_id)
     return peer
 

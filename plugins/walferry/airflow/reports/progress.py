@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from walferry.airflow.values import Planned
-from walferry.sinks.hbase.answers import Repeats
+from walferry.sinks.answers import Repeats
 from walferry.source.cluster import SourceCluster
 
 if TYPE_CHECKING:  # a DAG file imports this by way of the operator, and is parsed without kazoo

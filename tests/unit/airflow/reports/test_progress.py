@@ -18,7 +18,7 @@ from walferry.airflow.values import Planned
 from walferry.shipping import summary
 from walferry.shipping.counters import Counters
 from walferry.shipping.summary import GroupSummary, Status
-from walferry.sinks.hbase.answers import REPEAT_S, Outage, Repeats
+from walferry.sinks.answers import REPEAT_SECONDS, Outage, Repeats
 from walferry.source.cluster import SourceCluster
 from walferry.zk.errors import ConnectError
 
@@ -238,7 +238,7 @@ def test_what_goes_on_is_said_again_after_growing_intervals():
         now[0] = second
         if repeats.due():
             said.append(second)
-    assert said[:4] == [0, REPEAT_S, 3 * REPEAT_S, 7 * REPEAT_S]
+    assert said[:4] == [0, REPEAT_SECONDS, 3 * REPEAT_SECONDS, 7 * REPEAT_SECONDS]
     assert len(said) < 10
     assert repeats.reset()
     assert not repeats.reset()
