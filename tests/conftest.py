@@ -91,7 +91,9 @@ def aborts(pair: StandalonePair) -> list[str]:
 @pytest.fixture(scope="session")
 def distributed_pair(cluster_folder: Path) -> Iterator[DistributedPair]:
     """Two clusters of two RegionServers each on one HDFS. A test that kills RegionServers starts others in their place."""
-    clusters = DistributedClusters(cluster_folder / "distributed", {"source": ClusterOptions(), "slave": ClusterOptions()})
+    # A RegionServer waits once or twice this long before it claims a dead one's queues; HBase's own default is 30 s.
+    source = ClusterOptions({"replication.sleep.before.failover": "2000"})
+    clusters = DistributedClusters(cluster_folder / "distributed", {"source": source, "slave": ClusterOptions()})
     with clusters:
         yield DistributedPair(clusters["source"], clusters["slave"])
 

@@ -354,12 +354,12 @@ def test_a_peer_whose_backlog_is_shipped_is_removed(clusters, admin, peer_id, un
     assert clusters.source.region_servers() == servers
 
 
-@pytest.mark.parametrize("act", ["remove", "begin_hand_back", "finish_hand_back"])
-def test_somebody_elses_peer_is_not_touched(clusters, admin, peer_id, act):
+@pytest.mark.parametrize("act", [remove, begin_hand_back, finish_hand_back], ids=lambda act: act.__name__)
+def test_a_peer_that_is_not_managed_is_not_touched(clusters, admin, peer_id, act):
     name = peer_id()
     clusters.source.add_peer(name, clusters.key, enabled=False)
     with pytest.raises(UnmanagedPeer):
-        getattr(admin, act)(name, *(["p2"] if act != "remove" else []))
+        act(admin, name, *(["p2"] if act is not remove else []))
     assert clusters.peer(name) == PeerDescription(name, False, clusters.key, {}, True, False)
 
 

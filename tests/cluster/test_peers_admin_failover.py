@@ -17,7 +17,7 @@ from walferry.admin.removing import remove
 from walferry.queues.reading import Queue, read_queues
 
 ROWS = 2000
-CLAIM_TIMEOUT_S = 240  # HBase waits 30 to 60 s before it claims
+CLAIM_TIMEOUT_S = 240
 
 
 @pytest.fixture
