@@ -1,4 +1,4 @@
-"""What all embedded clusters share: their address, HBase's settings and the hbase-site.xml files made of them."""
+"""What all embedded clusters share: their address, HBase's settings and their hbase-site.xml files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 ZNODE_PARENT = "/hbase"
 
-# Everything listens on this machine only, on ports the system gives.
+# Everything listens on this machine only, on ports that the system chooses.
 LOCAL_ONLY = {
     "hbase.master.hostname": "localhost",
     "hbase.unsafe.regionserver.hostname": "localhost",
@@ -53,7 +53,7 @@ QUICK_LOG_CLEANER = {
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """Where a cluster is: `quorum` "localhost:<port>", `wal_root` a file:// or hdfs:// URL, `hbase_site` what clients read."""
+    """Where a cluster is. `quorum` is "localhost:<port>", `wal_root` a file:// or hdfs:// URL; clients read `hbase_site`."""
 
     quorum: str
     znode_parent: str
@@ -62,7 +62,7 @@ class ClusterAddress:
 
     @property
     def cluster_key(self) -> str:
-        """As in a peer's configuration: `localhost:2181:/hbase`."""
+        """The cluster key, as in a peer's configuration: `localhost:2181:/hbase`."""
         return f"{self.quorum}:{self.znode_parent}"
 
 

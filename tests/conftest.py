@@ -41,7 +41,7 @@ class DistributedPair(NamedTuple):
 
 @pytest.fixture(scope="session")
 def cluster_folder() -> Iterator[Path]:
-    """Data and logs of all clusters of this session; removed at its end."""
+    """The folder for data and logs of all clusters of this session. It is removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix="walferry-test-"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -74,7 +74,7 @@ def standalone_pair(cluster_folder: Path) -> Iterator[StandalonePair]:
 
 @pytest.fixture(autouse=True)
 def servers_live_on(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test after which a server of the standalone pair gives itself up fails, and those after it fail at once."""
+    """Fails a test during which a server of the standalone pair aborts, and at once all tests after it."""
     if "standalone_pair" not in request.fixturenames:
         yield
         return
@@ -108,9 +108,9 @@ def unique() -> Callable[[str], str]:
 def managed_peer(
     java_client: Callable[[ClusterAddress], JavaClient], unique: Callable[[str], str]
 ) -> Iterator[Callable[[ClusterAddress, ClusterAddress], str]]:
-    """`managed_peer(source.address, slave.address)` → id of a new peer as Walferry wants it; removed after the test.
+    """`managed_peer(source.address, slave.address)` → id of a new peer as Walferry wants it, which is removed after the test.
 
-    Nothing that was written before is in its queue: tests share clusters, and what one has written the slave may lack.
+    Its queue holds no earlier writes: tests share clusters, and the slave may lack the tables of other tests.
     """
     added: list[tuple[JavaClient, str]] = []
 

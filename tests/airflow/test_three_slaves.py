@@ -1,4 +1,4 @@
-"""Three real slaves, one of them stopped and one silent: over several periods of the real DAG the third one's lag stays what it was."""
+"""Three real slaves, one stopped and one silent: over several periods of the real DAG the third one's lag stays the same."""
 
 from __future__ import annotations
 

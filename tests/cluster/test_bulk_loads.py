@@ -135,7 +135,7 @@ def test_a_peer_for_some_families_gets_the_files_of_these(sides, table, unique):
 
 
 def test_a_bulk_load_keeps_its_place_among_the_region_s_edits(sides, table, peer):
-    """The same cell, with the same timestamp, is put, loaded, and put again: the last one counts, here as there."""
+    """A cell is put, loaded, and put again with the same timestamp: the last one counts on both sides."""
 
     def at_5(value: bytes, rows: range) -> list[wire.Mutation]:
         return [wire.put(f"row{i}", {"f:q": value}, timestamp=5) for i in rows]
@@ -190,7 +190,7 @@ def slow_answers(sink: TcpProxy, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def killed_at_a_load(at: SourceCluster, peer: str, let_go: bool) -> None:
-    """A run that kills itself once a load is acknowledged: before its references are removed, or then but before its position."""
+    """A run that kills itself after a load is acknowledged: before its references are removed, or only before its position is."""
     remove = Lease.remove_hfile_refs
 
     def remove_and_die(lease: Lease, names: Sequence[str]) -> None:
@@ -245,7 +245,7 @@ def test_a_load_that_the_slave_cannot_copy_stops_its_queue_and_is_shipped_once_i
     assert references(sides, peer) == []
 
 
-def test_a_load_stops_its_queue_until_somebody_says_how_it_is_shipped_or_that_it_is_not(sides, table, peer):
+def test_a_load_stops_its_queue_until_the_connection_says_whether_and_how_to_ship_it(sides, table, peer):
     unsaid = replace(sides.at, replication_cluster_id=None)
     sides.source.write(table, puts("f", range(30, 40), b"before"))
     load(sides, table)
@@ -293,7 +293,7 @@ def test_a_ring_of_clusters_loads_no_file_twice(sides, table, peer, managed_peer
 
 
 def test_markers_never_arrive(sides, table, peer):
-    """With bulk load replication on, HBase leaves scopes to all of them."""
+    """With bulk load replication on, HBase leaves all markers their scopes."""
     for i in range(4):
         sides.source.write(table, puts("fg", range(10 * i, 10 * i + 10)))
         sides.source.flush(table)

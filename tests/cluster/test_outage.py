@@ -30,10 +30,10 @@ SMALL = Knobs(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
 
 @pytest.fixture
 def backlog(sides, both):
-    """`backlog(peer)` → name of a table whose rows are queued for the peer, and the truth about its WALs."""
+    """`backlog(peer)` → a table whose rows are queued for the peer, and the truth about its WALs."""
 
     def write(peer: str, rows: int = ROWS) -> tuple[str, WalTruth]:
-        table = both(splits=even_splits(8))  # regions for all lanes: entries are not acknowledged in the WAL's order
+        table = both(splits=even_splits(8))  # regions for all lanes, so entries are not acknowledged in the WAL's order
         sides.source.put_many(table, rows, ["f:a"], value_bytes=1000, batch=20)
         roll(sides.at, peer)
         truth = WalTruth(sides.at, peer, sides.source, sides.slave)
@@ -48,7 +48,7 @@ def through_proxy(sides, port: int) -> SourceCluster:
 
 
 def leases(source: SourceCluster, peer: str) -> list[str]:
-    """The peer's WAL groups that somebody holds now."""
+    """The peer's WAL groups that a run holds now."""
     parent = OwnZNodes(source.root, source.nodes).lease(peer, "g").removesuffix("/g")
     with connected(source.quorum) as zk:
         return [group for group in children(zk, parent) or () if children(zk, f"{parent}/{group}")]
@@ -105,7 +105,7 @@ def test_while_the_slave_is_away_nothing_moves_and_the_run_after_ships_it(sides,
 def test_a_slave_that_goes_silent_while_a_window_is_handed_out_has_all_before_the_position(
     sides, proxied, proxied_peer, backlog
 ):
-    """Some lanes have entries of the window then, others none yet, and those may lie before."""
+    """Some lanes have entries of the window by then, and others do not yet have theirs, which may come earlier in the WAL."""
     table, truth = backlog(proxied_peer, 8000)
     proxied.sink.requests.hold_after(1 << 20)
     with Shipping(sides.at, proxied_peer, roll_first=False, knobs=SMALL, lanes=8, deadline=8) as shipping:
@@ -185,7 +185,7 @@ def test_a_run_that_lost_its_session_writes_nothing_more_and_the_next_goes_on(si
 
 @pytest.fixture
 def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions of with the source's ZooKeeper end sooner than usual."""
+    """Makes sessions with the source's ZooKeeper end sooner than usual."""
 
     @contextmanager
     def connected_briefly(quorum: str) -> Iterator[KazooClient]:

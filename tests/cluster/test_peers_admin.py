@@ -1,4 +1,4 @@
-"""Taking peers in and giving them back, on two real clusters; HBase's own Java client says what came of it."""
+"""Creates, takes over, hands back and removes peers on two real clusters; HBase's own Java client tells the outcome."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_creating_a_peer_again_for_other_tables_is_refused(clusters, admin, peer
             create(admin, name, clusters.key, **other)
 
 
-def test_an_id_that_somebody_elses_peer_has_is_refused(clusters, admin, peer_id):
+def test_the_id_of_a_peer_that_is_not_managed_is_refused(clusters, admin, peer_id):
     name = peer_id()
     clusters.source.add_peer(name, clusters.key, enabled=False)
     with pytest.raises(Refused, match=rf"peer {name} exists already \(not managed"):
@@ -216,7 +216,7 @@ def test_a_disabled_peer_is_taken_over_with_its_backlog(clusters, admin, peer_id
         clusters.batch(name)
     assert clusters.source.compare(table, clusters.slave).same
     assert clusters.slave.count_rows(table) == 1400
-    assert clusters.source.region_servers() == servers  # none has aborted over WALs that left its queue
+    assert clusters.source.region_servers() == servers  # no server has aborted over WALs that left its queue
 
 
 def test_an_enabled_peer_is_not_taken_over(clusters, admin, peer_id):
@@ -364,7 +364,7 @@ def test_a_peer_that_is_not_managed_is_not_touched(clusters, admin, peer_id, act
 
 
 def test_the_first_peer_of_a_cluster_can_be_created_and_removed(standalone_pair, java_client, unique, clusters):
-    """The other way round: this slave has no replication znodes before."""
+    """The other way round: this cluster has had no replication znodes before."""
     name = unique("peer")
     with peer_admin(source_of(standalone_pair.slave.address)) as admin:
         peer = create(admin, name, standalone_pair.source.address.cluster_key)

@@ -1,4 +1,4 @@
-"""Handing a peer back after a RegionServer has died and HBase has claimed its queue."""
+"""A peer is handed back after a RegionServer has died and HBase has claimed its queue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_peer_with_a_claimed_queue_is_handed_back_when_it_is_drained(admin, di
     ours, new, table = unique("peer"), unique("peer"), unique("t")
     for client in (source, slave):
         client.create_table(table, {"f": GLOBAL}, even_splits(4))
-    source.roll_wals()  # what other tests have written the slave may lack
+    source.roll_wals()  # the slave may lack the tables of other tests
     create(admin, ours, slave.address.cluster_key)
     source.put_many(table, ROWS, ["f:q"])
     distributed_pair.source.start_regionserver()
@@ -58,5 +58,5 @@ def test_a_peer_with_a_claimed_queue_is_handed_back_when_it_is_drained(admin, di
     source.put_many(table, ROWS, ["f:q"], first=2 * ROWS)
     wait_until(lambda: slave.count_rows(table) == 3 * ROWS, "HBase has replicated the rest", processes=[], timeout=120)
     assert source.compare(table, slave).same
-    assert source.region_servers() == servers  # none has aborted over a queue that was drained under its hands
+    assert source.region_servers() == servers  # no server has aborted over a queue that was drained under its hands
     source.remove_peer(new)

@@ -99,7 +99,7 @@ def members(more_clusters, standalone_pair, java_client: Callable[[ClusterAddres
 
 @pytest.fixture
 def create_table(unique: Callable[[str], str]) -> Callable[[Iterable[Member]], str]:
-    """Makes the same table on all given clusters: four regions, of which the cluster with two RegionServers has some on each."""
+    """Makes a table with four regions on all given clusters. On the cluster with two RegionServers, both have some."""
 
     def create(members: Iterable[Member]) -> str:
         name = unique("t")

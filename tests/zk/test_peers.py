@@ -63,7 +63,7 @@ def test_an_id_that_leads_elsewhere_is_of_no_peer(zk: KazooClient, hbase: HBaseZ
 
 
 def test_queues_without_a_znode_for_peers_are_nobody_s_orphans(zk: KazooClient, hbase: HBaseZNodes) -> None:
-    """HBase with peers in the file system: none of them is gone, so none of their queues may be taken for an orphan."""
+    """HBase has its peers in the file system: none of them is gone, so none of their queues may be taken for an orphan."""
     hbase.zk.delete(hbase.nodes.peers, recursive=True)
     assert read_peers(zk, hbase.nodes).peers == ()
     hbase.add_wal(SERVER, f"p-{DEAD}", wal(1, DEAD))
