@@ -1,10 +1,11 @@
 """A RegionServer has died: claim its replication queues, drain them, and tidy up.
 
-The asset's watcher sees a server leave ZooKeeper's `rs`, and finds those that died while nobody watched; each death, or swarm of
-deaths, begins a run, also while another one drains. Triggered by hand, a run recovers one server, or all that are dead now.
+The asset's watcher sees a server leave ZooKeeper's `rs`, and also finds servers that died while it did not run. Each death, or
+several at once, begins a run, even while another run drains. A run that is triggered by hand recovers one server, or all that are
+dead now.
 
-Queues that HBase itself has claimed are drained where they lie. What fails stops no other queue, stays queued, and fails the run;
-the same run can be cleared, or another one triggered by hand, at any time.
+Queues that HBase itself has claimed are drained where they lie. A queue that fails stops no other queue; it stays queued, and the
+run fails. You can clear the run, or trigger another one by hand, at any time.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
 def regionserver_failover() -> None:
     @task
     def find() -> list[str]:
-        """The dead servers of this run: of its form, else of its events, else all."""
+        """The dead servers of this run: the one in its form, else those in its events, else all."""
         from walferry.airflow.steps import recovery
 
         context = get_current_context()

@@ -37,12 +37,14 @@ GONE = "rs-9.example.org,16020,1700000000009"
 
 @dataclass
 class Spark:
-    """Ships what it is asked to, other than groups that are `broken`, `late` or held by somebody else, as often as that says."""
+    """Ships what it is asked to, other than groups that are `broken`; those that are `late`, `held` or `down` are so as often as
+    that says."""
 
     zk: Any
     at: SourceCluster
     broken: dict[str, str] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
+    down: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     killed: int = 0  # jobs, before they do anything
     commands: list[list[str]] = field(default_factory=list)
@@ -74,6 +76,9 @@ class Spark:
         if self.held.get(group, 0) > 0:
             self.held[group] -= 1
             return GroupSummary(group=group, status=Status.HELD, error=f"WAL group {group} is held by run x")
+        if self.down.get(group, 0) > 0:
+            self.down[group] -= 1
+            return GroupSummary(group=group, status=Status.SLAVE_DOWN, error="it is down", seconds=float(len(self.commands)))
         if self.late.get(group, 0) > 0:
             self.late[group] -= 1
             return GroupSummary(group=group, status=Status.DEADLINE, seconds=float(len(self.commands)))

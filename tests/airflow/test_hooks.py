@@ -130,7 +130,7 @@ def test_a_killed_task_ends_spark_submit_tidily_if_it_can_and_in_any_case(monkey
         f"exec 3>{tmp_path}/out; trap '{on_term}' TERM; echo started; while true; do read -t 0.1 < /dev/zero; sleep 0.1; done",
     )
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr("walferry.airflow.hooks.spark.TERMINATION_S", 1.0)
+    monkeypatch.setattr("walferry.airflow.hooks.spark.TERMINATION_SECONDS", 1.0)
     hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "local"}')
     failed: list[Exception] = []
     started = threading.Event()

@@ -107,7 +107,7 @@ def test_a_peer_without_recovered_queues_is_a_success(drain, hbase: HBaseZNodes,
     [
         ({"queue": f"{DEAD}/x"}, f"there is no queue {DEAD}/x. Recovered queues: {SERVER}/p-{OTHER}, {DEAD}/p, {DEAD}/q"),
         ({"queue": f"{SERVER}/p"}, "own queue of a live RegionServer"),
-        ({"queue": "; rm -rf /"}, "is no queue"),
+        ({"queue": "; rm -rf /"}, "is not a queue"),
         ({"peer": "nobody"}, "there is no peer 'nobody'. Peers: p, q"),
         ({"peer": "q", "queue": f"{DEAD}/p"}, "is one of peer p, not of peer q"),
         ({"delete_orphan": True}, "name the peer or the queue"),

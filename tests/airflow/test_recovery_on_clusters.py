@@ -142,7 +142,7 @@ def test_progress_is_told_while_the_job_runs(
         init(self, *args[:-2], told.append, args[-1])
 
     monkeypatch.setattr(progress.ProgressLog, "__init__", note)
-    monkeypatch.setattr(progress, "EVERY_S", 0.2)
+    monkeypatch.setattr(progress, "EVERY_SECONDS", 0.2)
     queue = DeadQueue(at, source, peer)
     for _ in range(3):
         queue.add(recording.content)

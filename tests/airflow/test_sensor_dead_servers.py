@@ -43,7 +43,7 @@ watching_servers()
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher, "SETTLE_S", 0.05)
     monkeypatch.setattr(watcher, "RECONNECT_S", 0.2)
-    monkeypatch.setattr(dead_servers, "RETRY_S", 0.5)
+    monkeypatch.setattr(dead_servers, "RETRY_SECONDS", 0.5)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_the_sensor_defers_and_fires_when_a_server_dies(source: HBaseZNodes, wat
     assert run(watching) == ("success", {"servers": {DEAD: [f"{DEAD}/p"]}})
 
 
-def test_the_sensor_finds_at_once_who_died_while_nobody_watched(source: HBaseZNodes, watching: Any) -> None:
+def test_the_sensor_finds_at_once_servers_that_died_while_it_did_not_run(source: HBaseZNodes, watching: Any) -> None:
     source.stop_server(DEAD)
     source.stop_server(OTHER)
     source.claim(OTHER, "p", SERVER)

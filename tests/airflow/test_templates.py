@@ -31,6 +31,7 @@ TEMPLATE = "{{conn.slack.password}}{%if(1)%}run{%endif%}{#gone#}"  # znodes and 
 HOST = "{{conn.slack.password}}{%if(1)%}run{%endif%}{%raw,16020,1700000000008"
 KEY = "{%if(1)%}key{%endif%}"  # Airflow masks the values of keys that name a password
 NESTED = {"list": [TEMPLATE, [TEMPLATE]], "dict": {KEY: {"deep": [TEMPLATE]}}, "text": TEMPLATE}
+PROBLEM = {**dict.fromkeys(("server", "queue", "group", "problem"), TEMPLATE), "of another version": NESTED}
 DAG_FILE = f"""
 from airflow.sdk import Param, dag, get_current_context, task_group
 from walferry.airflow.literal import task
@@ -44,8 +45,7 @@ def hostile():
     @task
     def outside():
         text = get_current_context()["params"]["text"]
-        nested = {NESTED!r}
-        plan = {{"run_id": text, "groups": 1, "queue": text, "wals": 1, "bytes": 1, "problems": [nested]}}
+        plan = {{"run_id": text, "peer": text, "groups": 1, "queue": text, "wals": 1, "bytes": 1, "problems": [{PROBLEM!r}]}}
         return [{{"peer": text, "plan": plan, "groups": [text]}}]
 
     @task
@@ -166,7 +166,7 @@ def test_values_of_any_shape_reach_tasks_operators_and_sensors_as_they_are(
     assert command[command.index("--peer") + 1] == TEMPLATE
     assert command[command.index("--run-id") + 1] == TEMPLATE
     assert f"--group={TEMPLATE}" in command
-    assert fields["ship"]["plan"]["problems"] == [NESTED]
+    assert fields["ship"]["plan"]["problems"] == [PROBLEM]
     assert fields["new_wals"] == {"peer": TEMPLATE, "key": TEMPLATE, "source_conn_id": TEMPLATE}
     assert fields["dead_servers"] == {"source_conn_id": TEMPLATE}
     assert labels["ship"] == TEMPLATE

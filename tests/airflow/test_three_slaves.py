@@ -1,4 +1,4 @@
-"""Three real slaves, one stopped and one silent: over several periods of the real DAG the third one's lag stays the same."""
+"""Three real slaves, one stopped and one silent: over several periods of the real DAG the third one's lag stays what it was."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_two_slaves_that_are_down_do_not_delay_the_third(world: World) -> None:
         assert world.state(run_id, "ship", STOPPED) == "failed"
     lags = [world.report(run_id, STOPPED)["totals"]["replicationLag"] for run_id in runs]
     assert lags[-1] >= lags[0] + 1000 * PERIOD_SECONDS * (DURING - 2)
-    # The silent slave's job takes its patience, and the runs meanwhile leave the peer to the one that waits.
+    # The silent slave's job takes its patience, and the runs in the meantime leave the peer to the one that waits.
     left = [run_id for run_id in runs if world.report(run_id, SILENT)["left_to"]]
     assert left
     assert {world.state(run_id, "ship", SILENT) for run_id in left} == {"skipped"}

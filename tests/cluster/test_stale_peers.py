@@ -129,7 +129,7 @@ def test_a_queue_of_a_peer_that_only_the_master_knows_is_not_deleted_as_an_orpha
         orphan = {"peer": "added", "server": dead, "queue": "added", "groups": [], "wals": 1}
         with pytest.raises(PeerError, match="the Master knows it"):
             recovery.deal_with_orphans(moved.at, [orphan], True, "run")
-        assert recovery.claim(moved.at, dead, "run")["queues"] == []
+        assert recovery.claim(moved.at, dead, "run").queues == ()
         assert zk.get_children(queue)
         zk.delete(queue.rpartition("/")[0], recursive=True)
 

@@ -2,8 +2,10 @@
 
     hooks, operators, sensors, triggers    Airflow's own kinds of classes
     steps                                  what tasks do, without Airflow
-    tasks                                  the tasks that DAGs share
+    tasks                                  the DAGs' tasks and their wiring
     forms                                  parameters: what is proposed, and what is checked
     reports                                progress and reports, as text and as XCom
+    values                                 what tasks hand to each other, and its form as XComs
+    retries                                which failures are tried again
     literal                                tasks whose arguments are never templates
 """

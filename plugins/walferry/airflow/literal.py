@@ -1,11 +1,12 @@
 """Tasks whose arguments are values and never templates.
 
-Airflow hands the text in an operator's template fields to Jinja, which knows all connections and variables. Some of that text is
-nobody's of this installation: names in ZooKeeper, what a form, an event or a slave says. Airflow leaves out what `expand` maps,
-and renders what `expand_kwargs` does, however deep it lies in lists and dicts. Here no text is rendered, wherever it comes from:
+Airflow hands the text in an operator's template fields to Jinja, which knows all connections and variables. Some of that text
+comes from outside: names in ZooKeeper, and what a form, an event or a slave says. Airflow does not render values that `expand`
+maps, but it renders those that `expand_kwargs` maps, however deep they lie in lists and dicts. Here no text is rendered, wherever
+it comes from:
 
-    LiteralFields          for operators: what stands for a value (an XCom, a mapped argument) is replaced by it, all else stays
-    LiteralIfMapped        the same for those tasks only that are mapped; others are their DAG's author's, whose templates work
+    LiteralFields          for operators: an XCom or a mapped argument is replaced by its value, and all else stays as it is
+    LiteralIfMapped        the same for mapped tasks only; the fields of other tasks are in the DAG file, and templates work there
     task                   Airflow's decorator `task` with LiteralFields
 """
 
@@ -26,32 +27,32 @@ MAX_LABEL_CHARS = 250  # of a mapped task, in Airflow's database
 
 
 def label(expression: str) -> str:
-    """The `map_index_template` that shows an attribute of the mapped task. What that has is shown, and is no template itself."""
+    """The `map_index_template` that shows an attribute of the mapped task. The attribute's value itself is never rendered."""
     return f"{{{{ {expression}[:{MAX_LABEL_CHARS}] }}}}"
 
 
 class LiteralFields:
-    """A mixin for operators, to be named before the operator's class: their fields are resolved, and never rendered."""
+    """A mixin for operators, named before the operator's class: fields are resolved, and never rendered."""
 
-    template_ext: Sequence[str] = ()  # a value that ends like a file's name is no file either
+    template_ext: Sequence[str] = ()  # nor is a value read as a file because it ends like a file's name
 
     def render_template(self, content: Any, context: Context, *_: Any, **__: Any) -> Any:
-        """What Airflow calls for each field."""
+        """Resolve a field; Airflow calls this for each of them."""
         return resolved(content, context)
 
 
 class LiteralIfMapped(LiteralFields):
-    """The same for a mapped task, whose values may come from anywhere; that of an unmapped one is in the DAG file."""
+    """The same for mapped tasks, whose values may come from anywhere; the fields of an unmapped task are in the DAG file."""
 
     def render_template(self, content: Any, context: Context, *args: Any, **kwargs: Any) -> Any:
-        """What Airflow calls for each field."""
+        """Resolve a field; Airflow calls this for each of them."""
         if context["ti"].map_index not in (None, -1):
             return resolved(content, context)
         return super(LiteralFields, self).render_template(content, context, *args, **kwargs)  # type: ignore[misc]
 
 
 class LiteralTask(LiteralFields, DecoratedOperator, PythonOperator):
-    """A task made of a function; what it is called with is data."""
+    """A task made of a function, whose arguments are data."""
 
     custom_operator_name = "@task"
     template_fields: Sequence[str] = PythonOperator.template_fields
@@ -75,12 +76,12 @@ def task(**kwargs: Any) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
 
 def task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
-    """Make a task of a function, as Airflow's own decorator does; no argument of it is rendered."""
+    """Make a task of a function, as Airflow's own decorator does, but render none of its arguments."""
     return task_decorator_factory(python_callable=python_callable, decorated_operator_class=LiteralTask, **kwargs)
 
 
 def resolved(value: Any, context: Context) -> Any:
-    """The value, with what stands for another one replaced by that, also in lists, tuples, sets and dicts."""
+    """Replace XComs and mapped arguments by their values, also in lists, tuples, sets and dicts."""
     if isinstance(value, (str, bytes, os.PathLike)):
         return value
     if callable(resolve := getattr(value, "resolve", None)):

@@ -90,10 +90,65 @@ class Planned(XComValue):
         return super().from_xcom({**value, "problems": problems})
 
 
-def bounded(problems: Iterable[PlanProblem]) -> tuple[Sequence[PlanProblem], int]:
+@dataclass(frozen=True)
+class QueueRef(XComValue):
+    """A recovered queue as it lay when it was looked at. Between tasks it is known by its peer and WAL groups."""
+
+    peer: str
+    server: str  # under whose znode it lay
+    queue: str  # its id
+    dead_server: str  # that has written its WALs
+    claimed: bool
+    claimed_by: str  # for people
+    groups: Sequence[str]
+    wals: int
+
+    @property
+    def ref(self) -> str:
+        """The queue as people write it."""
+        return f"{self.server}/{self.queue}"
+
+
+@dataclass(frozen=True)
+class Claimed(XComValue):
+    """What the claim of a dead server has found and moved. `task` is the task instance that claimed it."""
+
+    server: str
+    queues: Sequence[QueueRef] = ()
+    moved: int = 0
+    left: Sequence[str] = ()  # why other queues are left to others
+    task: str = ""
+
+    @classmethod
+    def from_xcom(cls, value: Mapping[str, Any]) -> Self:
+        """The claim that `to_xcom` wrote."""
+        return super().from_xcom({**value, "queues": tuple(QueueRef.from_xcom(queue) for queue in value["queues"])})
+
+
+@dataclass(frozen=True)
+class Drain(XComValue):
+    """A queue that a run is to drain: with a plan, or else with the problem that prevents it."""
+
+    queue: QueueRef
+    plan: Planned | None
+    problem: str = ""
+
+    @property
+    def needs_job(self) -> bool:
+        """Whether a Spark job is to be started for it."""
+        return not self.problem and self.plan is not None and self.plan.groups > 0
+
+    @classmethod
+    def from_xcom(cls, value: Mapping[str, Any]) -> Self:
+        """The drain that `to_xcom` wrote."""
+        plan = value["plan"] and Planned.from_xcom(value["plan"])
+        return super().from_xcom({**value, "queue": QueueRef.from_xcom(value["queue"]), "plan": plan})
+
+
+def bounded(problems: Iterable[PlanProblem], at_most: int = MAX_PROBLEMS) -> tuple[Sequence[PlanProblem], int]:
     """The first problems, with their texts cut, and how many are left out."""
     every = list(problems)
-    return tuple(_cut(problem) for problem in every[:MAX_PROBLEMS]), max(0, len(every) - MAX_PROBLEMS)
+    return tuple(_cut(problem) for problem in every[:at_most]), max(0, len(every) - at_most)
 
 
 def _plain(value: Any) -> Any:

@@ -1,8 +1,8 @@
 """The recovered queues that a form proposes.
 
-A DAG file is parsed all the time and must not contact ZooKeeper, so what the tasks saw last is kept in an Airflow Variable and
-read when the file is parsed: {connection: [queue, …]}. It is a proposal only, and may be old; what is typed in is checked by the
-run. A change makes a new version of the DAG, which is as rare as deaths of servers.
+A DAG file is parsed all the time and must not contact ZooKeeper. So the queues that tasks have seen last are kept in an Airflow
+Variable, {connection: [queue, …]}, which is read when the file is parsed. They are proposals only, and may be out of date; the
+run checks what is typed in. A change makes a new version of the DAG, but changes are as rare as deaths of servers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def proposed() -> list[str]:
-    """What to propose as a queue, "server/queue id"; nothing if there is nothing, or nothing of use, to read."""
+    """The queues to propose, as "server/queue id"; none if the variable is missing or not valid."""
     return sorted({queue for queues in _read().values() for queue in queues})
 
 
@@ -32,7 +32,7 @@ def proposed_peers() -> list[str]:
 
 
 def keep(source_conn_id: str, queues: Iterable[str]) -> None:
-    """Propose these queues of a connection's cluster from now on. What goes wrong with that is logged: no work depends on it."""
+    """Propose these queues of a connection's cluster from now on. Failures are only logged, since no work depends on them."""
     try:
         known = _read()
         now = [queue for queue in sorted(queues) if len(queue) <= MAX_CHARS][:MAX_QUEUES]
@@ -46,7 +46,7 @@ def keep(source_conn_id: str, queues: Iterable[str]) -> None:
 
 
 def _read() -> dict[str, list[str]]:
-    """The variable, as far as it is what `keep` writes."""
+    """Read the variable, and drop whatever `keep` would not have written."""
     try:
         value: Any = Variable.get(VARIABLE, default=None, deserialize_json=True)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What an operator types into the forms, checked against what is there."""
+"""Checks what an operator types into the forms against the queues and servers that exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class InputError(WalferryError):
 
 
 def pick_server(text: str, dead: Collection[str], live: Collection[str]) -> str:
-    """The server that `text` names; one that is neither dead nor live may have been dealt with. Raises InputError."""
+    """The server that `text` names; a server that is neither dead nor live may have been recovered before. Raises InputError."""
     name = text.strip()
     there = f"Dead servers with queues of managed peers: {named(dead)}"
     if name in live:
@@ -36,7 +36,7 @@ def pick_server(text: str, dead: Collection[str], live: Collection[str]) -> str:
 def pick_queues(
     peer: str, ref: str, there: Sequence[RecoveredQueue], peers: Collection[str], live: Collection[str]
 ) -> list[RecoveredQueue]:
-    """The recovered queue `ref`, written "server/queue id", or all of `peer`, or all. Raises InputError.
+    """The recovered queue `ref`, written "server/queue id", or all queues of `peer`, or all queues. Raises InputError.
 
     `there` are all recovered queues, `peers` the ids of all peers, `live` the servers that run.
     """
@@ -63,7 +63,7 @@ def _pick_queue(peer: str, ref: str, there: Sequence[RecoveredQueue], live: Coll
             raise ValueError("a queue is written as server/queue id")
         queue_id = parse_queue_id(name)
     except ValueError as error:
-        raise InputError(f"{ref!r} is no queue: {error}. {alternatives}") from error
+        raise InputError(f"{ref!r} is not a queue: {error}. {alternatives}") from error
     if server in live and not queue_id.recovered:
         raise InputError(
             f"queue {ref} is the own queue of a live RegionServer, which still adds WALs to it: replicate_peer ships it. "
@@ -79,7 +79,7 @@ def _pick_queue(peer: str, ref: str, there: Sequence[RecoveredQueue], live: Coll
 
 
 def named(names: Iterable[str]) -> str:
-    """Names for a message, not too many of them."""
+    """List names for a message, but not too many of them."""
     all_names = list(names)
     more = f" and {len(all_names) - MAX_NAMED} more" if len(all_names) > MAX_NAMED else ""
     return (", ".join(all_names[:MAX_NAMED]) or "none") + more

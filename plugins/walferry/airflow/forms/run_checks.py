@@ -1,4 +1,4 @@
-"""Whether a run may begin: what its first task looks at before it does anything."""
+"""Checks whether a run may begin, in its first task, before anything is done."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from airflow.sdk import Context
 
 from walferry.airflow.forms.recovery_input import InputError, named
 
-# For a DAG's `allowed_run_types`: all but backfills, which Airflow refuses then before it clears the runs that there were.
+# For a DAG's `allowed_run_types`: all but backfills. Airflow then refuses a backfill before it clears earlier runs.
 RUN_TYPES = ["scheduled", "manual", "operator_triggered", "asset_triggered"]
-# What Airflow itself puts into a run's conf: TriggerDagRunOperator does, for OpenLineage.
+# Airflow itself adds this to a run's conf: TriggerDagRunOperator does, for OpenLineage.
 ADDED_BY_AIRFLOW = frozenset({"openlineage"})
 MAX_NAME_CHARS = 100
 
@@ -29,7 +29,7 @@ def check_run(context: Context) -> None:
 
 
 def check_conf(dag_id: str, conf: Mapping[str, Any], known: Collection[str], params: Mapping[str, Any]) -> None:
-    """Refuse what the DAG has no parameter for, or what Airflow has not made one. Raises InputError."""
+    """Refuse names that are not parameters of the DAG, and values that Airflow has not handed on. Raises InputError."""
     there = f"Parameters of {dag_id}: {named(known)}. Nothing was done"
     unknown = [str(name) for name in conf if name not in known and name not in ADDED_BY_AIRFLOW]
     if unknown:

@@ -24,14 +24,14 @@ class HBaseSourceHook(BaseHook):
         self.conn_id = conn_id
 
     def get_conn(self) -> SourceCluster:
-        """The connection, checked. Raises SourceError naming it and the field at fault, also if there is no such connection."""
+        """Read and check the connection. Raises SourceError, which names the connection and the field at fault."""
         try:
             conn = self.get_connection(self.conn_id)
-        except AirflowNotFoundException as e:
+        except AirflowNotFoundException as error:
             raise SourceError(
                 f"connection {self.conn_id!r} is not defined: add one of type generic (host: ZooKeeper quorum, port, "
                 f'extra: {{"wal_root": "hdfs://…"}}), or set AIRFLOW_CONN_{self.conn_id.upper()}'
-            ) from e
-        # Not the password itself: that there is one is all that has to be known.
+            ) from error
+        # Not the password itself: it only matters whether there is one.
         fields = {"host": conn.host, "port": conn.port, "extra": conn.extra, "password": "set" if conn.password else ""}
         return SourceCluster.from_text(json.dumps(fields), self.conn_id)

@@ -1,4 +1,4 @@
-"""spark-submit as this project wants it: found, local unless the connection says otherwise, quiet, and ended whole."""
+"""spark-submit as this project runs it: found beside Python, local by default, quiet, and ended with all of its processes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 LOCAL_MASTER = "local[*]"
-TERMINATION_S = 3.0  # Airflow kills a task 5 s after it asked it to end
+TERMINATION_SECONDS = 3.0  # Airflow kills a task 5 s after it asked it to end
 QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
-# One process for one batch: nothing of it listens on the network, and no port is looked for.
+# A local job is one process for one batch: it does not listen on the network, and looks for no port.
 LOCAL = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1
@@ -35,33 +35,33 @@ class WalferrySubmitHook(SparkSubmitHook):
 
     @classmethod
     def get_connection(cls, conn_id: str) -> Any:
-        """The connection, or Spark on this machine if there is none of that name (the provider would take YARN)."""
+        """The connection, or Spark on this machine if there is none of that name (the provider would use YARN)."""
         try:
             return super().get_connection(conn_id)
         except AirflowNotFoundException:
             return Connection(conn_id=conn_id, conn_type="spark", host=LOCAL_MASTER)
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
-        """Run spark-submit to its end. On Linux it also ends with this process if that is killed without any notice.
+        """Run spark-submit to its end. On Linux it also ends when this process is killed without notice.
 
-        Otherwise the job would go on by itself, and the task's next try would find all queues held by it.
+        Otherwise the job would go on by itself, and the next try of the task would find that it holds all queues.
         """
         return super().submit(application, preexec_fn=_end_with_parent, **kwargs)
 
     def on_kill(self) -> None:
-        """End spark-submit, letting it remove its temporary files if it does so in time."""
+        """End spark-submit, and give it some time to remove its temporary files."""
         process = self._submit_sp
         if process and process.poll() is None:
             process.terminate()
             try:
-                process.wait(TERMINATION_S)
+                process.wait(TERMINATION_SECONDS)
             except subprocess.TimeoutExpired:
-                self.log.warning("spark-submit (pid %s) did not end within %g s", process.pid, TERMINATION_S)
+                self.log.warning("spark-submit (pid %s) did not end within %g s", process.pid, TERMINATION_SECONDS)
         super().on_kill()
 
     def _environment(self, local: bool) -> dict[str, str]:
         if self._connection["deploy_mode"] == "cluster":
-            return {}  # the driver runs on another machine, with that one's Python
+            return {}  # the driver runs on another machine, with the Python there
         if not local:
             return {"PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable)}
         return {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable), "SPARK_LOCAL_IP": "127.0.0.1"}

@@ -55,9 +55,9 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
     While the job of a batch runs, the run has the peer in hand; a run that finds the peer in another run's hands skips the task.
     If the slave is down, the task fails at once and starts no job: the next batch tries again.
 
-    With `groups` only these WAL groups are shipped, such as those of a dead server's queue. No next batch comes for such a queue,
-    so another run that has it in hand is waited for until the deadline, and a job that its deadline has ended before it had
-    shipped all of it has failed. Cleared, it goes on from there.
+    With `groups` only these WAL groups are shipped, such as those of a dead server's queue. No next batch comes for such a queue:
+    another run that has it in hand is waited for until the deadline, and the task is tried again while the slave is down. A job
+    that its deadline has ended before it had shipped all of the queue has failed. Cleared, it goes on from there.
     """
 
     template_fields: Sequence[str] = (
@@ -155,9 +155,10 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
         failed = _failed_groups(before, after)
         if not failed:
             raise error  # it was killed or could not start: try again
-        if self.groups and free and all(s.status == "held" for s in failed):  # another run was faster: wait again
-            raise AirflowException("; ".join(s.error or s.group for s in failed)) from error
-        if all(s.passing for s in failed):  # the source's ZooKeeper was away until the deadline: try again
+        another_was_faster = bool(self.groups) and free and all(s.status == "held" for s in failed)
+        slave_is_down = bool(self.groups) and all(s.status == "slave-down" for s in failed)
+        source_was_away = all(s.passing for s in failed)
+        if another_was_faster or slave_is_down or source_was_away:  # try again
             raise AirflowException("; ".join(sorted({s.error or s.group for s in failed}))[:MAX_ERROR_CHARS]) from error
         raise AirflowFailException(f"peer {self.peer}: {len(failed)} WAL groups were not shipped, see the report") from error
 

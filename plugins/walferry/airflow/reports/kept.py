@@ -1,8 +1,8 @@
-"""What a run has reported, kept beside the run for as long as that exists.
+"""Keeps what a run has reported for as long as the run exists.
 
-When a run, or its report, is cleared, Airflow deletes the report's XCom. Most often nothing is left to ship then, so the new
-report by itself would put zeros in the place of what the run has shipped. The reports of all attempts are kept in Airflow's task
-state store, which clearing leaves alone, and each report tells of those before it.
+When a run, or its report, is cleared, Airflow deletes the report's XCom. Usually nothing is left to ship by then, so the new
+report alone would show zeros where the run has shipped something. The reports of all attempts are kept in Airflow's task state
+store, which clearing leaves alone, and each report includes the earlier ones.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from walferry.airflow.reports.batch import AGES
 
 KEY = "reports"
-MAX_KEPT = 10  # whole reports of one run: the newest; of those before them the totals
-# How things stand now.
+MAX_KEPT = 10  # the newest reports of one run are kept whole; of older ones only the totals are
+# Figures that say how things stand now.
 NOT_ADDED = ("sizeOfLogQueue", "bytesToShip", "bytesDone", "failedRecoverQueues", *AGES, "timestampOfNextToReplicate")
 TOLD = ("completedLogs", "shippedOps", "shippedBytes")
 
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 
 
 def with_earlier(context: Context, attempt: str, report: Mapping[str, Any]) -> dict[str, Any]:
-    """The report of this attempt, with `totals` of the whole run and the reports of its `earlier` attempts; keeps it for later.
+    """Add the `totals` of the whole run and the reports of its `earlier` attempts to this report, and keep it for later.
 
-    What has reported before under the same name was the same attempt. If its summaries are gone by now, that report counts.
+    A report that was kept under the same attempt's name is replaced. It counts if the attempt's summaries are gone by now.
     """
     store = context["task_state_store"]
     try:
         known: Any = store.get(KEY, [])
-    except AirflowRuntimeError as error:  # better a report of this attempt than none
+    except AirflowRuntimeError as error:  # a report of this attempt alone is better than none
         log.warning("the reports of earlier attempts could not be read: %s", error)
         return {**report, "attempt": attempt, "earlier": []}
     kept: list[dict[str, Any]] = known
@@ -51,7 +51,7 @@ def with_earlier(context: Context, attempt: str, report: Mapping[str, Any]) -> d
 
 
 def as_lines(report: Mapping[str, Any]) -> list[str]:
-    """What the earlier attempts have done, a line each, for the log."""
+    """One line for the log about each earlier attempt."""
     return [
         f"Attempt {entry['attempt']} of this run has reported"
         + (f" of peer {entry['peer']}: " if "peer" in entry else ": ")
@@ -61,7 +61,7 @@ def as_lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def added(totals: Mapping[str, Any], earlier: list[dict[str, Any]]) -> dict[str, Any]:
-    """The totals with those of earlier attempts; what is no count stays as it is now, and an age is the last that there was."""
+    """Add the totals of earlier attempts; figures that are not counts stay as they are now, and the last known age is kept."""
     result = dict(totals)
     for other in earlier:
         for name, value in other.items():

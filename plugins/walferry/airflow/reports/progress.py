@@ -1,4 +1,4 @@
-"""How far a Spark job is, in the log of the task that waits for it: read from the summaries that it keeps in ZooKeeper.
+"""Logs how far a Spark job is, in the task that waits for it: the job keeps summaries in ZooKeeper.
 
 That its slave does not acknowledge anything is a warning there; all that Spark itself logs comes as INFO.
 """
@@ -20,9 +20,9 @@ if TYPE_CHECKING:  # a DAG file imports this by way of the operator, and is pars
     from walferry.shipping.summary import GroupSummary
     from walferry.source.session import Session
 
-LOOK_S = 3.0
-EVERY_S = 10.0  # between two lines about progress
-JOIN_S = 5.0
+LOOK_SECONDS = 3.0
+EVERY_SECONDS = 10.0  # between two lines about progress
+JOIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -115,18 +115,18 @@ class ProgressLog:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._thread.join(JOIN_S)
+        self._thread.join(JOIN_SECONDS)
 
     def _run(self) -> None:
         from walferry.errors import WalferryError
         from walferry.source.session import open_session
 
-        while not self._ended.wait(LOOK_S):
+        while not self._ended.wait(LOOK_SECONDS):
             try:
                 with open_session(self._source) as session:
                     self._look(session)
                     self._away.reset()
-                    while not self._ended.wait(LOOK_S):
+                    while not self._ended.wait(LOOK_SECONDS):
                         self._look(session)
                     self._look(session)
             except WalferryError as error:
@@ -142,7 +142,7 @@ class ProgressLog:
             return
         now = progress(self._plan, mine)
         if now != self._told and (time.monotonic() >= self._next or self._ended.is_set()):
-            self._told, self._next = now, time.monotonic() + EVERY_S
+            self._told, self._next = now, time.monotonic() + EVERY_SECONDS
             self._tell(f"peer {self._peer}: {now}")
         trouble = outage(self._peer, mine, now.left)
         if trouble and self._repeats.due():

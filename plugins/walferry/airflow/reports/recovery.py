@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from walferry.airflow.reports.batch import MAX_REASON_CHARS, as_cell, table, totals_of
 from walferry.airflow.reports.progress import count, size
+from walferry.airflow.values import Claimed, Drain, QueueRef
 
 if TYPE_CHECKING:
     from walferry.shipping.plan import GroupPlan
@@ -24,23 +25,23 @@ COLUMNS = ("completedLogs", "uncleanlyClosedLogs", "sizeOfLogQueue", "shippedOps
 class Drained:
     """One queue of a run: what recovery.plan said of it, how its drain ended, and what is there now."""
 
-    drain: Mapping[str, Any]
+    drain: Drain
     state: str | None  # of its task; None if it needed none
     summaries: Sequence[GroupSummary]
     left: int  # WALs that are still queued; -1: the queue is gone
 
     @property
     def ref(self) -> str:
-        return f"{self.drain['server']}/{self.drain['queue']}"
+        return self.drain.queue.ref
 
     @property
     def wals(self) -> int:
-        return int(self.drain["wals"])
+        return self.drain.queue.wals
 
     @property
     def bytes(self) -> int:
         """To ship; of a file that was still open when that was planned, the job has found more."""
-        planned = self.drain["plan"]["bytes"] if self.drain["plan"] else 0
+        planned = self.drain.plan.bytes if self.drain.plan else 0
         return max(planned, sum(s.bytesToShip for s in self.summaries))
 
     @property
@@ -55,10 +56,10 @@ class Drained:
         reasons = [f"{s.group}: {s.status}: {s.error}" for s in self.summaries if s.failed]
         reasons += [f"{s.group}: the deadline came first" for s in self.summaries if s.status == "deadline"]
         reasons += [f"{s.group}: the Spark job ended in the middle of it" for s in self.summaries if s.status == "running"]
-        if self.drain["problem"]:
-            reasons = [self.drain["problem"]]
-        elif self.drain["plan"]["problems"] and not reasons:
-            reasons = [problem["problem"] for problem in self.drain["plan"]["problems"]]
+        if self.drain.problem:
+            reasons = [self.drain.problem]
+        elif self.drain.plan and self.drain.plan.problems and not reasons:
+            reasons = [problem.problem for problem in self.drain.plan.problems]
         elif not reasons and self.state not in (None, "success"):
             reasons = [f"drain is {self.state}: see the log of the Spark job there"]
         why = "; ".join(reasons) or "nothing of it failed, but they are still queued; run again"
@@ -69,7 +70,7 @@ class Drained:
 class Recovery:
     """All of a run."""
 
-    claims: Sequence[Mapping[str, Any]]  # what recovery.claim returned, server by server
+    claims: Sequence[Claimed]  # server by server
     drained: Sequence[Drained]
     notes: Sequence[str] = ()  # what the other steps have to tell
     problems: Sequence[str] = ()  # what went wrong besides: claims, cleaning up, deleting
@@ -93,7 +94,7 @@ def as_dict(recovery: Recovery) -> dict[str, Any]:
     return {
         "ok": not recovery.failures,
         "failures": recovery.failures[:MAX_QUEUES],
-        "servers": [{"server": c["server"], "moved": c["moved"], "left": c["left"]} for c in recovery.claims[:MAX_SERVERS]],
+        "servers": [{"server": c.server, "moved": c.moved, "left": list(c.left)} for c in recovery.claims[:MAX_SERVERS]],
         "notes": [note[:MAX_REASON_CHARS] for note in recovery.notes[:MAX_NOTES]],
         "queues": [_row_as_dict(d) for d in shown],
         "queues_left_out": len(recovery.drained) - len(shown),
@@ -107,9 +108,9 @@ def as_text(recovery: Recovery) -> str:
     lines = list(recovery.notes)
     by_server: dict[str, list[Drained]] = {}
     for each in recovery.drained:
-        by_server.setdefault(each.drain["dead_server"], []).append(each)
+        by_server.setdefault(each.drain.queue.dead_server, []).append(each)
     for claim in recovery.claims:
-        lines += _of_claim(claim, by_server.get(claim["server"], ()))
+        lines += _of_claim(claim, by_server.get(claim.server, ()))
     if recovery.drained:
         shown = _failed_first(recovery.drained)
         rows = [_row(d) for d in shown]
@@ -127,12 +128,12 @@ def as_text(recovery: Recovery) -> str:
     return "\n".join(lines)
 
 
-def preview(queue: Mapping[str, Any], groups: Iterable[GroupPlan]) -> list[str]:
+def preview(queue: QueueRef, groups: Iterable[GroupPlan]) -> list[str]:
     """What a drain would ship of a queue, WAL by WAL, and what it would delete then."""
     groups = list(groups)
     wals = [wal for group in groups for wal in group.wals]
     lines = [
-        f"Queue {queue['server']}/{queue['queue']} of peer {queue['peer']}, claimed by {queue['claimed_by']}: "
+        f"Queue {queue.ref} of peer {queue.peer}, claimed by {queue.claimed_by}: "
         f"{count(len(wals), 'WAL')}, {_known(groups)} to ship"
     ]
     for wal in wals:
@@ -152,10 +153,10 @@ def preview(queue: Mapping[str, Any], groups: Iterable[GroupPlan]) -> list[str]:
     return lines
 
 
-def orphan(queue: Mapping[str, Any], groups: Iterable[GroupPlan], what: str) -> str:
+def orphan(queue: QueueRef, groups: Iterable[GroupPlan], what: str) -> str:
     """A queue whose peer is gone, and what is done with it."""
     return (
-        f"Queue {queue['server']}/{queue['queue']} of peer {queue['peer']}, which is gone: {count(queue['wals'], 'WAL')}, "
+        f"Queue {queue.ref} of peer {queue.peer}, which is gone: {count(queue.wals, 'WAL')}, "
         f"{_known(list(groups))} not shipped: {what}"
     )
 
@@ -168,14 +169,14 @@ def _known(groups: Sequence[GroupPlan]) -> str:
     return size(known)
 
 
-def _of_claim(claim: Mapping[str, Any], queues: Sequence[Drained]) -> list[str]:
-    by = Counter(d.drain["claimed_by"] for d in queues)
+def _of_claim(claim: Claimed, queues: Sequence[Drained]) -> list[str]:
+    by = Counter(d.drain.queue.claimed_by for d in queues)
     text = "".join(f", {number} claimed by {whom}" for whom, number in sorted(by.items()))
-    if claim["moved"]:
-        text += f"; this run moved {claim['moved']} of them"
+    if claim.moved:
+        text += f"; this run moved {claim.moved} of them"
     return [
-        f"Server {claim['server']} died and left {count(len(queues), 'queue')} of managed peers{text}.",
-        *(f"  left to others: {why}" for why in claim["left"]),
+        f"Server {claim.server} died and left {count(len(queues), 'queue')} of managed peers{text}.",
+        *(f"  left to others: {why}" for why in claim.left),
     ]
 
 
@@ -183,16 +184,16 @@ def _row(d: Drained) -> tuple[str, ...]:
     totals = totals_of(d.summaries)
     figures = [as_cell(c, totals[c]) if d.summaries else "-" for c in COLUMNS]
     left = "-" if d.left < 0 else f"{d.left:,}"
-    return (d.ref, d.drain["claimed_by"], _state(d), f"{d.wals:,}", size(d.bytes), left, *figures)
+    return (d.ref, d.drain.queue.claimed_by, _state(d), f"{d.wals:,}", size(d.bytes), left, *figures)
 
 
 def _row_as_dict(d: Drained) -> dict[str, Any]:
     totals = totals_of(d.summaries)
     return {
         "queue": d.ref,
-        "peer": d.drain["peer"],
-        "dead_server": d.drain["dead_server"],
-        "claimed_by": d.drain["claimed_by"],
+        "peer": d.drain.queue.peer,
+        "dead_server": d.drain.queue.dead_server,
+        "claimed_by": d.drain.queue.claimed_by,
         "state": _state(d),
         "wals": d.wals,
         "bytes": d.bytes,

@@ -20,8 +20,8 @@ from walferry.source.session import open_session
 class DeadServersSensor(LiteralIfMapped, BaseSensorOperator):
     """Waits until a dead server's queues of managed peers are there to be drained, in the triggerer, without polling.
 
-    It goes by what there is, not by what it has seen die: servers that died while nobody watched are found too, and as long as
-    their queues are not drained every run of the sensor finds them at once. A lost session of its own is no death.
+    It looks at the queues, not at deaths that it has seen: it also finds servers that died while no sensor ran, and finds them
+    again in each run until their queues are drained. It does not mistake the end of its own session for a death.
 
     Returns {"servers": {name: [queue, …]}}, each queue as "server under which it lies/queue id".
     """

@@ -21,8 +21,8 @@ from walferry.source.session import open_session
 class NewWalsSensor(LiteralIfMapped, BaseSensorOperator):
     """Waits until closed WALs are queued for `peer` that this sensor has not seen yet, in the triggerer, without polling.
 
-    What it has seen is kept in ZooKeeper under `key`, by default `dag_id.task_id`, and moves on when the task succeeds: a crash
-    before that announces the same WALs again. Two runs of a DAG that wait at once get different WALs.
+    A mark in ZooKeeper, under `key` (by default `dag_id.task_id`), says what the sensor has seen. It moves on when the task
+    succeeds, so after a crash the same WALs are announced again. Two runs of a DAG that wait at the same time get different WALs.
 
     Returns {"peer", "wals": how many, "newest": {group: timestamp in ms}}. A peer that must not be shipped fails it at once.
     """

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from walferry.airflow.values import Chosen, Planned, PlanProblem, RollReport, bounded
+from walferry.airflow.values import MAX_PROBLEMS, Chosen, Planned, PlanProblem, RollReport, bounded
 from walferry.errors import WalferryError
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.peers import check_shippable, read_peer, read_peers
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def run_of(ti: Any) -> str:
-    """The run of a task, named with its DAG: run ids are one DAG's own, and whoever triggers two may give both the same."""
+    """The run of a task, named with its DAG: runs of two DAGs may have the same id."""
     return f"{ti.dag_id}/{ti.run_id}"
 
 
@@ -60,7 +60,7 @@ def choose(source: SourceCluster, asked: str | None) -> Chosen:
 
 
 def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollReport | None:
-    """Have the RegionServers begin new WALs, once for all of these peers; None if there is nobody to roll for.
+    """Have the RegionServers begin new WALs, once for all of these peers; None if there is no peer to roll for.
 
     Peers that cannot be shipped, or that another run has in hand, are not waited for. Raises WalferryError.
     """
@@ -94,11 +94,12 @@ def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chose
     return figures(attempt, peer_id, ours.to_ship, swept=swept.wals, held=len(held), turn=turn.number)
 
 
-def figures(attempt: str, peer_id: str, groups: Collection[GroupPlan], **others: Any) -> Planned:
+def figures(
+    attempt: str, peer_id: str, groups: Collection[GroupPlan], *, max_problems: int = MAX_PROBLEMS, **others: Any
+) -> Planned:
     """Counts, bytes and problems of the groups that a job is for; `others` are further fields of the plan."""
-    problems, left_out = bounded(
-        PlanProblem(group.server, group.queue_id, group.group, group.problem) for group in groups if group.problem
-    )
+    found = (PlanProblem(group.server, group.queue_id, group.group, group.problem) for group in groups if group.problem)
+    problems, left_out = bounded(found, max_problems)
     begun = [parse_wal_name(wal.name).timestamp for group in groups for wal in group.wals if not wal.finished]
     return Planned(
         attempt,

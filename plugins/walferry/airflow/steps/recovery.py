@@ -1,7 +1,7 @@
-"""The steps of recovering dead servers' queues that run inside Airflow's tasks; shipping itself is the Spark jobs'.
+"""The steps of recovering dead servers' queues that run inside Airflow's tasks; the Spark jobs do the shipping.
 
 Each step reads ZooKeeper afresh and keeps nothing, so any of them may be run again at any time. Between the steps a queue is
-known by its peer and WAL groups: what it is called, and under which server it lies, changes with each claim.
+known by its peer and WAL groups: its name, and the server under which it lies, change with each claim.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from walferry.airflow.forms import choices
 from walferry.airflow.forms.recovery_input import InputError, pick_queues, pick_server
 from walferry.airflow.reports import recovery as recovery_report
 from walferry.airflow.steps import batch
+from walferry.airflow.values import MAX_TEXT_CHARS, Claimed, Drain, QueueRef
 from walferry.errors import WalferryError
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.errors import MissingPeer, PeerError, UnmanagedPeer
@@ -35,16 +36,15 @@ from walferry.zk.client import children
 
 MAX_LEFT = 20  # reasons why a claim left other peers' queues, kept in Airflow's database
 MAX_SERVERS = 500  # of one run: Airflow maps over 1024 at most
-MAX_DRAINS = 500  # Spark jobs of one run
+MAX_DRAINS = 500  # queues of one run
+PROBLEMS_A_DRAIN = 1  # of a queue's plan, kept in Airflow's database for each of the drains
 
 log = logging.getLogger(__name__)
-
-Queue = dict[str, Any]  # what `as_dict` makes of a queue, to be handed from task to task
 
 
 @dataclass(frozen=True)
 class Found:
-    """Which servers a run is to recover, and what is to be told of the others."""
+    """The servers that a run is to recover, and notes on the others."""
 
     servers: list[str]
     notes: list[str]
@@ -53,7 +53,8 @@ class Found:
 def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found:
     """The dead servers of a run: the one asked for, else those that its events have announced, else all there are now.
 
-    Raises InputError for what is no server, a live one, or one with queues of ours that must not be shipped, WalferryError.
+    Raises InputError if the server asked for is not a server, is live, or has queues of ours that must not be shipped;
+    WalferryError.
     """
     with open_session(source) as session:
         dead = [server.name for server in find_dead(session)]
@@ -75,7 +76,7 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
 
 
 def _why_left(session: Session, queues: Iterable[RecoveredQueue]) -> list[WalferryError]:
-    """Why these queues may not be shipped, peer by peer; empty if there are none."""
+    """The reasons why these queues may not be shipped, peer by peer; empty if they may."""
     reasons: list[WalferryError] = []
     for peer_id in sorted({queue.peer_id for queue in queues}):
         try:
@@ -85,33 +86,30 @@ def _why_left(session: Session, queues: Iterable[RecoveredQueue]) -> list[Walfer
     return reasons
 
 
-def claim(source: SourceCluster, server: str, run_id: str) -> dict[str, Any]:
+def claim(source: SourceCluster, server: str, run_id: str) -> Claimed:
     """Claim a dead server's queues, or go on with a claim of this run. Raises ClaimHeld, LiveServer, WalferryError.
 
-    The `queues` are all that came from it and are still there, also those that HBase has claimed.
+    The claim's `queues` are all that came from the server and are still there, also those that HBase has claimed.
     """
     with open_session(source) as session:
         refused = disagreements(session, shippable_peers(session))
         try:
             claimed = claims.claim(session, server, run_id, f"run {run_id} on {socket.gethostname()}", refused=refused)
-        except NoTarget as error:  # all RegionServers are down, so nobody else claims either
+        except NoTarget as error:  # all RegionServers are down, so HBase does not claim either
             log.warning("%s", error)
             queues = [queue for dead in find_dead(session) if dead.name == server for queue in dead.queues]
             claimed = claims.Claim(server, tuple(queue for queue in queues if queue.peer_id not in refused), 0, ())
-    return {
-        "server": server,
-        "moved": claimed.moved,
-        "left": list(claimed.left[:MAX_LEFT]),
-        "queues": [as_dict(source, queue) for queue in claimed.queues],
-    }
+    refs = tuple(ref_of(source, queue) for queue in claimed.queues[:MAX_DRAINS])
+    left = (*claimed.left[:MAX_LEFT], *_more(len(claimed.queues)))
+    return Claimed(server, refs, claimed.moved, tuple(why[:MAX_TEXT_CHARS] for why in left))
 
 
 @dataclass(frozen=True)
 class Selected:
-    """Recovered queues chosen by hand: those to drain, those whose peer is gone, and what is to be told of the choice."""
+    """Recovered queues chosen by hand: those to drain, those whose peer is gone, and notes on the choice."""
 
-    queues: list[Queue]
-    orphans: list[Queue]
+    queues: list[QueueRef]
+    orphans: list[QueueRef]
     notes: list[str]
 
 
@@ -139,11 +137,13 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
     gone = [queue for queue in chosen if queue.peer_id not in peers and queue.peer_id not in refused]
     if not mine and not gone:
         notes.append(f"There are no recovered queues to drain{f' of peer {peer}' if peer else ''}.")
-    return Selected([as_dict(source, queue) for queue in mine], [as_dict(source, queue) for queue in gone], notes)
+    notes += [*_more(len(mine)), *_more(len(gone))]
+    refs, orphans = ([ref_of(source, queue) for queue in those[:MAX_DRAINS]] for those in (mine, gone))
+    return Selected(refs, orphans, notes)
 
 
 def preview(source: SourceCluster, selected: Selected, delete_orphan: bool) -> list[str]:
-    """What a run would claim, ship and delete, WAL by WAL, for people. Raises WalferryError, StoreError."""
+    """What a run would claim, ship and delete, WAL by WAL, for people. Raises WalferryError."""
     lines = ["Dry run: nothing is claimed, shipped or deleted.", *selected.notes]
     lines += [f"Server {server} would be claimed first." for server in servers_to_claim(selected.queues)]
     for queue, groups in _files(source, selected.queues):
@@ -153,46 +153,54 @@ def preview(source: SourceCluster, selected: Selected, delete_orphan: bool) -> l
     return lines
 
 
-def deal_with_orphans(source: SourceCluster, orphans: Iterable[Queue], delete: bool, run_id: str) -> list[str]:
-    """Delete queues of peers that are gone, or only tell of them; a line each. Raises PeerError if a peer is back."""
+def deal_with_orphans(source: SourceCluster, orphans: Iterable[QueueRef], delete: bool, run_id: str) -> list[str]:
+    """Delete queues of peers that are gone, or only report them; returns a line for each. Raises PeerError if a peer is back."""
     lines, orphans = [], list(orphans)
     if delete:
         with open_session(source) as session:
-            for problem in disagreements(session, {queue["peer"] for queue in orphans}).values():
+            for problem in disagreements(session, {queue.peer for queue in orphans}).values():
                 raise problem
     for queue, groups in _files(source, orphans):
+        wanted = _Wanted([queue])
         if delete:
             with open_session(source) as session:
-                for lies in recovered_queues(session, queue["peer"]):  # it may have been moved since it was chosen
-                    if _is_one_of(lies, [queue]):
+                for lies in recovered_queues(session, queue.peer):  # it may have been moved since it was chosen
+                    if lies in wanted:
                         delete_queue(session, lies.ref, f"run {run_id} on {socket.gethostname()}")
         lines.append(recovery_report.orphan(queue, groups, "deleted" if delete else "left; delete_orphan would delete it"))
     return lines
 
 
-def servers_to_claim(queues: Iterable[Queue]) -> list[str]:
+def _more(queues: int) -> list[str]:
+    """What to tell of queues beyond those that one run drains."""
+    return [f"{queues - MAX_DRAINS:,} more queues are left to another run: trigger one."] if queues > MAX_DRAINS else []
+
+
+def servers_to_claim(queues: Iterable[QueueRef]) -> list[str]:
     """The dead servers under which some of the queues still lie."""
-    return sorted({queue["server"] for queue in queues if not queue["claimed"]})
+    return sorted({queue.server for queue in queues if not queue.claimed})
 
 
-def plan(source: SourceCluster, queues: Iterable[Queue], unclaimed: Collection[str], run_id: str) -> list[dict[str, Any]]:
-    """Each of the queues that is still there, where it lies now, with a `plan` as of batch.plan, or else with a `problem`.
+def plan(source: SourceCluster, queues: Iterable[QueueRef], unclaimed: Collection[str], run_id: str) -> list[Drain]:
+    """Each of the queues that is still there, where it lies now, with a plan or with a problem; of very many only the first.
 
     `unclaimed` are servers that could not be claimed. What only has to leave its queue does so here. Raises WalferryError.
     """
-    drains: list[dict[str, Any]] = []
+    drains: list[Drain] = []
     with open_session(source) as session:
         by_peer = _by_peer(queues)
         refused = disagreements(session, by_peer)
         for peer_id, wanted in by_peer.items():
-            here = [queue for queue in recovered_queues(session, peer_id) if _is_one_of(queue, wanted)]
+            here = [queue for queue in recovered_queues(session, peer_id) if queue in wanted]
             if peer_id in refused:
-                drains += [{**as_dict(session.source, queue), "plan": None, "problem": str(refused[peer_id])} for queue in here]
+                drains += [_stuck(session, queue, str(refused[peer_id])) for queue in here]
             else:
                 drains += _plan_of_peer(session, peer_id, here, unclaimed, run_id)
-    for drain in to_ship(drains)[MAX_DRAINS:]:
-        drain["problem"] = f"one run drains {MAX_DRAINS} queues at most; run it again"
-    return drains
+    jobs = [drain for drain in drains if drain.needs_job]
+    problem = f"one run drains {MAX_DRAINS} queues at most; run it again"
+    late = [replace(drain, plan=None, problem=problem) for drain in jobs[MAX_DRAINS:]]
+    rest = sorted((*late, *(drain for drain in drains if not drain.needs_job)), key=lambda drain: not drain.problem)
+    return jobs[:MAX_DRAINS] + rest[:MAX_DRAINS]
 
 
 def announced(events: Iterable[Any]) -> list[str]:
@@ -205,24 +213,24 @@ def announced(events: Iterable[Any]) -> list[str]:
     return sorted(names)
 
 
-def to_ship(drains: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those of `plan`'s that need a Spark job."""
-    return [drain for drain in drains if not drain["problem"] and drain["plan"]["groups"]]
-
-
-def left(source: SourceCluster, queues: Iterable[Queue]) -> list[int]:
-    """How many WALs are still queued of each of the queues, wherever they lie now; -1: not even the queue is."""
-    queues = list(queues)
+def left(source: SourceCluster, queues: Iterable[QueueRef]) -> list[int]:
+    """How many WALs are still queued of each of the queues, wherever they lie now; -1: not even the queue is left."""
     with open_session(source) as session:
         there = recovered_queues(session)
-    found = [[len(lies.wals) for lies in there if _is_one_of(lies, [queue])] for queue in queues]
-    return [sum(of_queue) if of_queue else -1 for of_queue in found]
+    by_place = {(queue.peer_id, queue.ref): queue for queue in there}
+    by_group: dict[tuple[str, str], RecoveredQueue] = {(queue.peer_id, group): queue for queue in there for group in queue.groups}
+    found = []
+    for queue in queues:
+        lie = {by_group.get((queue.peer, group)) for group in queue.groups} | {by_place.get((queue.peer, queue.ref))}
+        lie.discard(None)
+        found.append(sum(len(each.wals) for each in lie if each) if lie else -1)
+    return found
 
 
 def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> list[str]:
-    """Remove what is empty of dead servers that nobody claims now: queues, and the servers' own znodes, which are returned.
+    """Remove empty queues and znodes of dead servers that no run claims now; returns the servers whose znodes were removed.
 
-    A drain that is killed just after a queue's last WAL leaves the queue empty, and its lease. Raises WalferryError.
+    A drain that is killed just after a queue's last WAL leaves the empty queue and its lease. Raises WalferryError.
     """
     removed: list[str] = []
     with open_session(source) as session:
@@ -252,22 +260,22 @@ def propose(source: SourceCluster, source_conn_id: str) -> None:
     choices.keep(source_conn_id, refs)
 
 
-def as_dict(source: SourceCluster, queue: RecoveredQueue) -> Queue:
+def ref_of(source: SourceCluster, queue: RecoveredQueue) -> QueueRef:
     """A queue as the tasks hand it on."""
-    return {
-        "peer": queue.peer_id,
-        "server": queue.server,
-        "queue": queue.queue_id,
-        "dead_server": queue.dead_server,
-        "claimed": queue.claimed,
-        "claimed_by": _claimed_by(source, queue),
-        "groups": list(queue.groups),
-        "wals": len(queue.wals),
-    }
+    return QueueRef(
+        peer=queue.peer_id,
+        server=queue.server,
+        queue=queue.queue_id,
+        dead_server=queue.dead_server,
+        claimed=queue.claimed,
+        claimed_by=_claimed_by(source, queue),
+        groups=queue.groups,
+        wals=len(queue.wals),
+    )
 
 
 def _claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
-    """Who has claimed it, as can be told from where it lies."""
+    """Who has claimed the queue, judging by where it lies."""
     if not queue.claimed:
         return "nobody"
     if queue.server == WALFERRY_SERVER:
@@ -275,62 +283,66 @@ def _claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
     return "HBase or Walferry" if source.nodes.locked else "HBase"
 
 
-def _files(source: SourceCluster, queues: Iterable[Queue]) -> list[tuple[Queue, tuple[GroupPlan, ...]]]:
+def _files(source: SourceCluster, queues: Iterable[QueueRef]) -> list[tuple[QueueRef, tuple[GroupPlan, ...]]]:
     """The queues with what of their files is not shipped."""
     with open_session(source, look_only=True) as session:
-        return [(queue, plan_peer(session, queue["peer"], queue["groups"]).groups) for queue in queues]
+        return [(queue, plan_peer(session, queue.peer, queue.groups).groups) for queue in queues]
 
 
-def _by_peer(queues: Iterable[Queue]) -> dict[str, list[Queue]]:
-    by_peer: dict[str, list[Queue]] = {}
+class _Wanted:
+    """Queues of one peer, found again where they lie now. A WAL group is in one queue of its peer only."""
+
+    def __init__(self, queues: Iterable[QueueRef]) -> None:
+        self._groups: set[str] = set()
+        self._refs: set[str] = set()
+        for queue in queues:
+            self._groups.update(queue.groups)
+            self._refs.add(queue.ref)
+
+    def __contains__(self, queue: RecoveredQueue) -> bool:
+        return queue.ref in self._refs or not self._groups.isdisjoint(queue.groups)
+
+
+def _by_peer(queues: Iterable[QueueRef]) -> dict[str, _Wanted]:
+    by_peer: dict[str, list[QueueRef]] = {}
     for queue in queues:
-        by_peer.setdefault(queue["peer"], []).append(queue)
-    return dict(sorted(by_peer.items()))
+        by_peer.setdefault(queue.peer, []).append(queue)
+    return {peer_id: _Wanted(mine) for peer_id, mine in sorted(by_peer.items())}
 
 
-def _is_one_of(queue: RecoveredQueue, wanted: Iterable[Queue]) -> bool:
-    """Whether it is one of those handed on, where it lies now. A WAL group is in one queue of its peer only."""
-    groups = set(queue.groups)
-    return any(
-        queue.peer_id == w["peer"] and (groups & set(w["groups"]) or (queue.server, queue.queue_id) == (w["server"], w["queue"]))
-        for w in wanted
-    )
+def _stuck(session: Session, queue: RecoveredQueue, problem: str) -> Drain:
+    return Drain(ref_of(session.source, queue), None, problem[:MAX_TEXT_CHARS])
 
 
 def _plan_of_peer(
-    session: Session,
-    peer_id: str,
-    queues: Sequence[RecoveredQueue],
-    unclaimed: Collection[str],
-    run_id: str,
-) -> list[dict[str, Any]]:
-    def stuck(queue: RecoveredQueue, problem: str) -> dict[str, Any]:
-        return {**as_dict(session.source, queue), "plan": None, "problem": problem}
-
+    session: Session, peer_id: str, queues: Sequence[RecoveredQueue], unclaimed: Collection[str], run_id: str
+) -> list[Drain]:
     try:
         check_shippable(read_peer(session.zk, session.nodes, peer_id))
     except PeerError as error:
-        return [stuck(queue, str(error)) for queue in queues]
+        return [_stuck(session, queue, str(error)) for queue in queues]
     names = sorted({group for queue in queues for group in queue.groups})
-    planned = plan_peer(session, peer_id, names).groups if names else ()
+    planned = {group.group: group for group in plan_peer(session, peer_id, names).groups} if names else {}
     drains = []
     for queue in queues:
         if queue.server in unclaimed:
-            drains.append(stuck(queue, f"{queue.server} was not claimed"))
+            drains.append(_stuck(session, queue, f"{queue.server} was not claimed"))
             continue
         if not queue.wals:
             _remove_empty(session, queue, run_id)
-        mine = PeerPlan(peer_id, tuple(group for group in planned if group.group in queue.groups))
+        mine = PeerPlan(peer_id, tuple(planned[name] for name in queue.groups if name in planned))
         swept = sweep(session, mine, f"plan of run {run_id} on {socket.gethostname()}")
-        # Nobody comes back for what is held and could not be swept: a drain waits for it.
+        # No later run comes for what is held and could not be swept, so a drain waits for it.
         to_drain = (*mine.to_ship, *swept.held)
-        figures = batch.figures(run_id, peer_id, to_drain, swept=swept.wals, queue=queue.ref).to_xcom()
-        drains.append({**as_dict(session.source, queue), "plan": figures, "problem": None})
+        figures = batch.figures(
+            run_id, peer_id, to_drain, max_problems=PROBLEMS_A_DRAIN, swept=swept.wals, queue=queue.ref
+        )
+        drains.append(Drain(ref_of(session.source, queue), figures))
     return drains
 
 
 def _remove_empty(session: Session, queue: RecoveredQueue, run_id: str) -> None:
-    """A queue without WALs is what somebody left who was killed while moving or finishing it."""
+    """Remove a queue without WALs, which a run or server has left that was killed while it moved or finished the queue."""
     group = ServerName.parse(queue.dead_server).encoded()
     try:
         with acquire(session, queue.peer_id, group, f"run {run_id}") as lease:

@@ -1,7 +1,7 @@
 """What the DAGs of recovery have in common: claim → plan → drain → clean up → report, and their parameters.
 
     claim       mapped by server; a retry of the same run goes on with its claim, another run's claim is waited for
-    plan        the queues where they lie now; what has nothing to ship leaves them here, unless somebody holds it
+    plan        the queues where they lie now; WALs with nothing to ship leave them here, unless another run holds their group
     drain       mapped by queue: a Spark job each
     clean_up    the znodes of the dead servers, once they are empty
     report      ends as failed if a queue was not drained; the run does, too
@@ -11,7 +11,9 @@ A failed server or queue stops no other. The only state is in ZooKeeper, so ever
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,12 +22,14 @@ from airflow.sdk import Param, TriggerRule, get_current_context
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.reports.kept import as_lines, with_earlier
-from walferry.airflow.tasks.common import name_of, source, telling
+from walferry.airflow.reports.recovery import Drained, Recovery, as_dict, as_text
+from walferry.airflow.tasks.common import PROBLEM, name_of, source, telling
+from walferry.airflow.values import Claimed, Drain, QueueRef
 from walferry.errors import WalferryError
 
 
 class RecoveryFailed(WalferryError):
-    """Something of a recovery was left undone; the message says what, and why. Trying its report again would not help."""
+    """Something of a recovery was left undone; the message says what, and why. Trying the report again would not help."""
 
     retry_helps = False
 
@@ -38,6 +42,8 @@ DEADLINE = Param(
     title="Deadline",
     description="Seconds after which the Spark job of a queue stops reading and retrying. The rest stays queued; the run fails.",
 )
+DRAINS = "drains"  # the XCom of plan with all queues, also those that need no job
+MAX_REMOVED = 500  # names of servers in an XCom
 CLAIM_RETRIES = 6  # while another run claims the server: a claim takes seconds, a killed claimer's session 20 s to end
 DRAIN_RETRIES = 3  # of a job that was killed or could not start, or before which another run was faster
 
@@ -59,86 +65,71 @@ def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> N
 
 @task(map_index_template=label("task.op_kwargs['server']"), retries=CLAIM_RETRIES, retry_delay=timedelta(seconds=15))
 def claim(server: str) -> dict[str, Any]:
-    """Claim the server's queues; what this returns is recovery.claim's, and the `task` that it is of."""
+    """Claim the server's queues."""
     from walferry.airflow.steps import batch, recovery
 
     ti = get_current_context()["ti"]
     with telling(f"claim of {server}"):
         claimed = recovery.claim(source(), server, batch.run_of(ti))
-    print(f"{server}: {claimed['moved']} queues moved by this try, {len(claimed['queues'])} to drain.")
-    for queue in claimed["queues"]:
-        print(f"  {queue['server']}/{queue['queue']}: {queue['wals']} WALs")
-    for why in claimed["left"]:
+    print(f"{server}: {claimed.moved} queues moved by this try, {len(claimed.queues)} to drain.")
+    for queue in claimed.queues:
+        print(f"  {queue.ref}: {queue.wals} WALs")
+    for why in claimed.left:
         print(f"  left to others: {why}")
-    return {"task": name_of(ti), **claimed}
+    return replace(claimed, task=name_of(ti)).to_xcom()
 
 
 # Also if a claim failed: the other servers' queues are drained all the same, and the report tells.
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def plan(servers: Sequence[str] | None, claims: Any, queues: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """The arguments of the drains, queue by queue; the XCom `drains` has all queues, also those that need none."""
+    """The arguments of the drains, queue by queue; the XCom `drains` also has the queues that need none."""
     from walferry.airflow.steps import batch, recovery
 
     context = get_current_context()
     ti = context["ti"]
     claimed = _that_succeeded(list(claims[:]) if claims else (), _states(ti))  # by one request
     run_id = f"{batch.run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
-    unclaimed = set(servers or ()) - {claim["server"] for claim in claimed}
-    wanted = queues if queues is not None else [queue for claim in claimed for queue in claim["queues"]]
+    unclaimed = set(servers or ()) - {claim.server for claim in claimed}
+    if queues is None:
+        wanted = [queue for claim in claimed for queue in claim.queues]
+    else:
+        wanted = [QueueRef.from_xcom(queue) for queue in queues]
     with telling("plan"):
         drains = recovery.plan(source(), wanted, unclaimed, run_id)
     for drain in drains:
-        figures = drain["plan"]
-        what = f"{figures['wals']} WALs, at least {figures['bytes']:,} bytes to ship" if figures else drain["problem"]
-        print(f"{drain['server']}/{drain['queue']}: {what}")
+        ships = drain.plan and f"{drain.plan.wals} WALs, at least {drain.plan.bytes:,} bytes to ship"
+        print(f"{drain.queue.ref}: {ships or drain.problem}")
     recovery.propose(source(), context["params"]["source_conn_id"])
-    ti.xcom_push("drains", drains)
-    return [{name: drain[name] for name in ("peer", "plan", "groups")} for drain in recovery.to_ship(drains)]
+    ti.xcom_push(DRAINS, [drain.to_xcom() for drain in drains])
+    return [
+        {"peer": drain.queue.peer, "plan": drain.plan.to_xcom(), "groups": list(drain.queue.groups)}
+        for drain in drains
+        if drain.plan and drain.needs_job
+    ]
 
 
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def clean_up() -> list[str]:
-    """Remove the queues and znodes of dead servers that are empty now, unless somebody else claims the server."""
+    """Remove the queues and znodes of dead servers that are empty now, unless another run claims the server."""
     from walferry.airflow.steps import batch, recovery
 
     ti = get_current_context()["ti"]
-    drains = ti.xcom_pull(task_ids="plan", key="drains") or []
     claims = _that_succeeded(ti.xcom_pull(task_ids=["claim"]), _states(ti))
-    servers = {*(claim["server"] for claim in claims), *(drain["dead_server"] for drain in drains if drain["plan"])}
+    servers = {*(claim.server for claim in claims), *(drain.queue.dead_server for drain in _drains(ti) if drain.plan)}
     removed = recovery.clean_up(source(), sorted(servers), batch.run_of(ti))
     print(f"Removed: {', '.join(removed) or 'nothing'}.")
-    return removed
+    return removed[:MAX_REMOVED]
 
 
 @task(trigger_rule=TriggerRule.ALL_DONE)
 def report(first: str, also: Sequence[str] | None) -> None:
     """Tell what was done and what is left, as text in the log and as XCom."""
-    from walferry.airflow.reports.recovery import Drained, Recovery, as_dict, as_text
     from walferry.airflow.steps import batch, recovery
 
     context = get_current_context()
     ti = context["ti"]
-    states = _states(ti)
-    drains = ti.xcom_pull(task_ids="plan", key="drains") or []
-    index = {_ref(drain): i for i, drain in enumerate(recovery.to_ship(drains))}
-    drained = [
-        Drained(
-            drain,
-            states.get(f"drain_{index[_ref(drain)]}") if _ref(drain) in index else None,
-            batch.summaries(source(), drain["peer"], drain["plan"]["run_id"], drain["groups"]) if drain["plan"] else (),
-            left,
-        )
-        for drain, left in zip(drains, recovery.left(source(), drains), strict=True)
-    ]
-    told = dict(problem for problem in ti.xcom_pull(task_ids=[first, "claim", "plan"], key="problem") or () if problem)
-    recovered = Recovery(
-        claims=_that_succeeded(ti.xcom_pull(task_ids=["claim"]), states),
-        drained=drained,
-        notes=[*(ti.xcom_pull(task_ids=first, key="notes") or ()), *(also or ())],
-        problems=[told.get(name) or f"{name} is failed: see its log" for name in _failed_steps(states)],
-        removed=ti.xcom_pull(task_ids="clean_up") or (),
-    )
-    planned = [drain["plan"]["run_id"] for drain in drains if drain["plan"]]
+    recovered = _recovered(ti, first, also or ())
+    planned = [each.drain.plan.run_id for each in recovered.drained if each.drain.plan]
     attempt = planned[0] if planned else f"{batch.run_of(ti)}, report {ti.try_number}"
     whole = with_earlier(context, attempt, as_dict(recovered))
     print("\n".join([as_text(recovered), *as_lines(whole)]))
@@ -148,23 +139,46 @@ def report(first: str, also: Sequence[str] | None) -> None:
         raise RecoveryFailed("; ".join(recovered.failures[:10]))
 
 
+def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:
+    """What the run's tasks have done, and what ZooKeeper says of it now."""
+    from walferry.airflow.steps import batch, recovery
+
+    states, drains = _states(ti), _drains(ti)
+    numbers = itertools.count()  # of the drain tasks
+    tasks = [states.get(f"drain_{next(numbers)}") if drain.needs_job else None for drain in drains]
+    shipped = [
+        batch.summaries(source(), drain.queue.peer, drain.plan.run_id, drain.queue.groups) if drain.plan else ()
+        for drain in drains
+    ]
+    left = recovery.left(source(), (drain.queue for drain in drains))
+    told = dict(problem for problem in ti.xcom_pull(task_ids=[first, "claim", "plan"], key=PROBLEM) or () if problem)
+    return Recovery(
+        claims=_that_succeeded(ti.xcom_pull(task_ids=["claim"]), states),
+        drained=[Drained(*each) for each in zip(drains, tasks, shipped, left, strict=True)],
+        notes=[*(ti.xcom_pull(task_ids=first, key="notes") or ()), *also],
+        problems=[told.get(name) or f"{name} is failed: see its log" for name in _failed_steps(states)],
+        removed=ti.xcom_pull(task_ids="clean_up") or (),
+    )
+
+
+def _drains(ti: Any) -> list[Drain]:
+    return [Drain.from_xcom(drain) for drain in ti.xcom_pull(task_ids="plan", key=DRAINS) or ()]
+
+
 def _states(ti: Any) -> dict[str, str | None]:
     """How the run's tasks stand, mapped ones by number."""
     states: dict[str, str | None] = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id])[ti.run_id]
     return states
 
 
-def _that_succeeded(claims: Sequence[dict[str, Any] | None] | None, states: Mapping[str, str | None]) -> list[dict[str, Any]]:
+def _that_succeeded(claims: Sequence[dict[str, Any] | None] | None, states: Mapping[str, str | None]) -> list[Claimed]:
     """The claims of this try of the run.
 
-    A task instance's XComs go when it starts again. When a run is cleared and has fewer servers then, those of the instances
-    that it has no more are still there.
+    A task instance's XComs go when it starts again. When a run is cleared and has fewer servers then, the XComs of the instances
+    that it no longer has are still there.
     """
-    return [claim for claim in claims or () if claim and states.get(claim["task"]) == "success"]
-
-
-def _ref(drain: Mapping[str, Any]) -> tuple[str, str]:
-    return drain["server"], drain["queue"]
+    every = [Claimed.from_xcom(claim) for claim in claims or () if claim]
+    return [claim for claim in every if states.get(claim.task) == "success"]
 
 
 def _failed_steps(states: Mapping[str, str | None]) -> list[str]:

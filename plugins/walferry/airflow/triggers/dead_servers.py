@@ -5,9 +5,9 @@ for an asset's watcher:
 
     Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_source", trigger=DeadServersEventTrigger())])
 
-Nothing is remembered beyond the trigger's own life: what ZooKeeper says is left to do is announced, so a death that came while no
-triggerer ran is, too, and after a triggerer's restart what was announced before and is still undone. What is serialized names the
-connection; addresses and credentials stay in it.
+A trigger remembers nothing beyond its own life: it announces what ZooKeeper says is left to do. That includes deaths that came
+while no triggerer ran, and, after a restart of the triggerer, whatever was announced before and is still undone. Serialized
+triggers name the connection; addresses and credentials stay in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.errors import WalferryError
-from walferry.source.cluster import DEFAULT_CONN_ID, SourceError
+from walferry.source.cluster import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
     from walferry.queues.dead_servers import DeadServer
@@ -30,12 +30,12 @@ if TYPE_CHECKING:  # DAG files name the trigger, and are parsed without kazoo
 log = logging.getLogger(__name__)
 
 CLASSPATH = "walferry.airflow.triggers.dead_servers"
-RETRY_S = 60.0  # until an asset's watcher looks again at a connection or cluster that is not as it should be
-MAX_QUEUES = 20  # of a server in an event, which is kept in Airflow's database; who acts on it reads the queues afresh
+RETRY_SECONDS = 60.0  # until an asset's watcher looks again at a connection or cluster that is not as it should be
+MAX_QUEUES = 20  # of a server in an event, which is kept in Airflow's database; a run reads the queues afresh
 
 
 class DeadServersTrigger(BaseTrigger):
-    """Fires once, with what `payload` makes, or with {"error": why there is nothing to wait for}."""
+    """Fires once, with an event of `payload`, or with {"error": why there is nothing to wait for}."""
 
     def __init__(self, source_conn_id: str = DEFAULT_CONN_ID) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -51,7 +51,7 @@ class DeadServersTrigger(BaseTrigger):
         try:
             async with await open_stream(self.source_conn_id) as self._stream:
                 event = payload(await self._stream.next())
-        except (WalferryError, SourceError) as error:
+        except WalferryError as error:
             event = {"error": str(error)}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
@@ -78,7 +78,7 @@ class DeadServersEventTrigger(BaseEventTrigger):
         return f"{CLASSPATH}.{type(self).__name__}", {"source_conn_id": self.source_conn_id}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yields an event for each swarm of deaths, and again for what stays undone. A wrong connection may be put right."""
+        """Yield an event whenever servers have died, and again while their queues stay. A wrong connection may be corrected later."""
         while True:
             try:
                 told = self._stream.told if self._stream is not None else None
@@ -86,9 +86,9 @@ class DeadServersEventTrigger(BaseEventTrigger):
                     await self._stream.connect()
                     while True:
                         yield TriggerEvent(payload(await self._stream.next()))  # type: ignore[no-untyped-call]
-            except (WalferryError, SourceError) as error:
-                log.warning("not watching for dead servers, looking again in %g s: %s", RETRY_S, error)
-                await asyncio.sleep(RETRY_S)
+            except WalferryError as error:
+                log.warning("not watching for dead servers, looking again in %g s: %s", RETRY_SECONDS, error)
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def cleanup(self) -> None:
         """End the ZooKeeper session."""

@@ -5,8 +5,8 @@ Two uses, and so two classes: `NewWalsTrigger` waits once, for the sensor, which
 
     Asset("hbase-backlog", watchers=[AssetWatcher(name="peer-1", trigger=NewWalsEventTrigger(peer="1", key="replicate_peer"))])
 
-In both a WAL that was announced before a crash, but not dealt with, is announced again; one that was dealt with is not. What is
-serialized names the connection; addresses and credentials stay in it.
+With both, a WAL that was announced before a crash but not dealt with is announced again; a WAL that was dealt with is not.
+Serialized triggers name the connection; addresses and credentials stay in it.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.errors import WalferryError
 from walferry.queues.new_wals import NewWals
 from walferry.queues.new_wals_stream import NewWalsStream
-from walferry.source.cluster import DEFAULT_CONN_ID, SourceError
+from walferry.source.cluster import DEFAULT_CONN_ID
 
 log = logging.getLogger(__name__)
 
 CLASSPATH = "walferry.airflow.triggers.new_wals"
-REFUSED_RETRY_S = 60.0  # until an asset's watcher looks again at a peer that must not be shipped
+REFUSED_RETRY_SECONDS = 60.0  # until an asset's watcher looks again at a peer that must not be shipped
 
 
 class NewWalsTrigger(BaseTrigger):
-    """Fires once, with what `payload` or `refusal` makes."""
+    """Fires once, with an event of `payload` or `refusal`."""
 
     def __init__(self, peer: str, key: str, source_conn_id: str = DEFAULT_CONN_ID) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -50,7 +50,7 @@ class NewWalsTrigger(BaseTrigger):
         try:
             async with await open_stream(self.source_conn_id, self.peer, self.key) as self._stream:
                 event = payload(self.peer, await self._stream.next())
-        except (WalferryError, SourceError) as error:
+        except WalferryError as error:
             event = refusal(self.peer, error)
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]
 
@@ -109,20 +109,20 @@ class NewWalsProducer(SharedStreamProducer):
         self._announced: dict[str, int] = {}  # by group, beyond the mark
 
     async def open_stream(self) -> AsyncGenerator[tuple[dict[str, Any], NewWals], None]:
-        """Yields announcements with what `advance` needs of them, for ever. Raises SourceError."""
+        """Yield announcements for ever, each with what `advance` needs. Raises SourceError."""
         self._stream = await open_stream(self._source_conn_id, self._peer, self._key)
         while True:
             try:
                 found = await self._stream.next(dict(self._announced))
             except WalferryError as error:
                 log.warning("not watching for now: %s", error)
-                await asyncio.sleep(REFUSED_RETRY_S)
+                await asyncio.sleep(REFUSED_RETRY_SECONDS)
                 continue
             self._announced.update(found.newest)
             yield payload(self._peer, found), found
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Move the mark over what Airflow has stored; what it has not is announced again."""
+        """Move the mark over what Airflow has stored; the rest is announced again."""
         for item in batch:
             if item.outcome.acked:
                 await self.commit(item.broker_payload)

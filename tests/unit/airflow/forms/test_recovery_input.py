@@ -54,7 +54,7 @@ def test_a_queue_of_another_server_with_a_name_that_begins_alike_is_not_taken_fo
         ("p", "rs,1,1/p", f"there is no queue rs,1,1/p. Recovered queues of peer p: {ORPHANED.ref}, {CLAIMED.ref}"),
         ("", f"{LIVE}/p", f"{LIVE}/p is the own queue of a live RegionServer"),
         ("p", OTHER.ref, f"queue {OTHER.ref} is one of peer q, not of peer p. Recovered queues of peer p: {ORPHANED.ref}, "),
-        ("", "p", "'p' is no queue: a queue is written as server/queue id. Recovered queues: "),
+        ("", "p", "'p' is not a queue: a queue is written as server/queue id. Recovered queues: "),
         ("", f"{TWO}/", "has no peer id before its first '-'"),
         ("", f"{TWO}/p-nobody", "'nobody' is not a server name"),
     ],

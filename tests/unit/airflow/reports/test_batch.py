@@ -43,7 +43,7 @@ def test_a_failed_group_is_named_with_server_queue_and_reason():
     assert failures(PLAN, DONE, [SHIPPED, failed]) == ["s1 p-s0 g1: failed: table t does not exist there"]
 
 
-def test_a_group_that_somebody_else_holds_names_the_holder():
+def test_a_group_that_another_run_holds_names_the_holder():
     held = GroupSummary(group="g1", status=Status.HELD, error="WAL group g1 of peer p is held by run x since 12:00")
     assert failures(PLAN, DONE, [held]) == ["g1: held: WAL group g1 of peer p is held by run x since 12:00"]
 

@@ -39,7 +39,7 @@ def test_a_group_that_has_not_begun_is_still_to_do():
     assert progress(PLAN, [group("a", 4, 400, 400)]) == Progress(4, 10, 400, 1000)
 
 
-def test_a_group_that_somebody_else_holds_is_not_done():
+def test_a_group_that_another_run_holds_is_not_done():
     held = GroupSummary(group="b", status=Status.HELD, error="held")
     assert progress(PLAN, [group("a", 4, 400, 400), held]) == Progress(4, 10, 400, 1000)
 
@@ -154,8 +154,8 @@ class Job:
         self.looks = threading.Semaphore(0)
         monkeypatch.setattr("walferry.source.session.connected", self._connected)
         monkeypatch.setattr(summary, "read_run", self._read)
-        monkeypatch.setattr(module, "EVERY_S", 0.0)
-        monkeypatch.setattr(module, "LOOK_S", 0.01)
+        monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
+        monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
 
     @contextmanager
     def _connected(self, quorum: str):
@@ -187,7 +187,7 @@ def test_only_changes_of_the_job_s_own_groups_are_told_and_the_end_is(monkeypatc
         job.await_looks()
         job.away = False
         job.await_looks()
-        monkeypatch.setattr(module, "LOOK_S", 600)
+        monkeypatch.setattr(module, "LOOK_SECONDS", 600)
         job.summaries = [group("a", 10, 1000, 1000), other]
     assert [text.partition(", ")[0] for text in told] == ["peer p: 0 of 10 WALs", "peer p: 5 of 10 WALs", "peer p: 10 of 10 WALs"]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("progress")]

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from walferry.airflow.reports import recovery as report
 from walferry.airflow.reports.recovery import Drained, Recovery
+from walferry.airflow.values import Claimed, Drain, Planned, PlanProblem, QueueRef
 from walferry.shipping.plan import GroupPlan, PlannedWal
 from walferry.shipping.summary import GroupSummary, Status
 
 DEAD, LIVE = "rs-1,16020,1", "rs-3,16020,3"
-CLAIM = {"server": DEAD, "moved": 1, "left": [f"/hbase/replication/rs/{DEAD}/q: peer q: it is ENABLED"], "queues": []}
+CLAIM = Claimed(DEAD, moved=1, left=[f"/hbase/replication/rs/{DEAD}/q: peer q: it is ENABLED"])
+PLAN = Planned("r.1", "p", groups=1, wals=2, bytes=3000)
+UNREADABLE = replace(PLAN, problems=(PlanProblem("s", "q", "g1", "position cannot be read"),))
 
 
-def drain(number: int = 1, **fields: Any) -> dict[str, Any]:
-    figures = {"run_id": "r.1", "groups": 1, "wals": 2, "bytes": 3000, "problems": [], "swept": 0}
-    ours: dict[str, Any] = {
-        "peer": "p", "server": "walferry,1,1", "queue": f"p-{DEAD}{number}", "dead_server": DEAD, "claimed": True,
-        "claimed_by": "Walferry", "groups": [f"g{number}"], "wals": 2, "plan": figures, "problem": None,
-    }  # fmt: skip
-    return {**ours, **fields}
+def drain(number: int = 1, plan: Planned | None = PLAN, problem: str = "", **fields: Any) -> Drain:
+    queue = QueueRef(
+        peer="p", server="walferry,1,1", queue=f"p-{DEAD}{number}", dead_server=DEAD, claimed=True, claimed_by="Walferry",
+        groups=[f"g{number}"], wals=2,
+    )  # fmt: skip
+    return Drain(replace(queue, **fields), plan, problem)
 
 
 def drained(left: int = -1, state: str | None = "success", **summary: Any) -> Drained:
@@ -44,8 +47,7 @@ def test_what_is_left_of_a_queue_is_a_failure_with_its_reason():
         "g1: the deadline came first": drained(1, status=Status.DEADLINE),
         "g1: the Spark job ended in the middle of it": drained(1, "failed", status=Status.RUNNING),
         "drain is upstream_failed: see the log of the Spark job there": Drained(drain(), "upstream_failed", [], 1),
-        "position cannot be read": Drained(drain(plan={**drain()["plan"], "problems": [{"problem": "position cannot be read"}]}),
-                                           "failed", [], 1),
+        "position cannot be read": Drained(drain(plan=UNREADABLE), "failed", [], 1),
         "rs-1 was not claimed": Drained(drain(plan=None, problem="rs-1 was not claimed"), None, [], 1),
         "nothing of it failed, but they are still queued; run again": drained(1),
     }  # fmt: skip
@@ -91,7 +93,7 @@ def test_a_report_of_very_many_queues_stays_small_and_shows_the_failed_ones():
     servers = [f"rs-{i},16020,1" for i in range(5000)]
     many = [Drained(drain(i, dead_server=server), "success", [], -1) for i, server in enumerate(servers)]
     many[4321] = Drained(drain(4321), "failed", [GroupSummary(group="g", status=Status.FAILED, error="x" * 100_000)], 7)
-    claims = [{**CLAIM, "server": server} for server in servers]
+    claims = [replace(CLAIM, server=server) for server in servers]
     recovery = Recovery(claims, many, notes=["n" * 10_000] * 5000, removed=["s"] * 5000)
     pushed = report.as_dict(recovery)
     assert pushed["queues"][0]["left"] == 7
@@ -109,7 +111,7 @@ def test_a_preview_has_each_wal_with_size_position_and_problem():
         PlannedWal("w.2", 85, 1085, "file:///o/w.2", finished=False),
         PlannedWal("w.3", 0, None, None, finished=False),
     )
-    lines = report.preview(drain(), [GroupPlan("w", "s", "q", 3, wals, "WAL w.3 is queued, but there is no such file")])
+    lines = report.preview(drain().queue, [GroupPlan("w", "s", "q", 3, wals, "WAL w.3 is queued, but there is no such file")])
     assert lines[0].endswith("claimed by Walferry: 3 WALs, at least 1.0 kB to ship")
     assert lines[1:5] == [
         "  w.1: 300 bytes, shipped to 300, nothing to ship, leaves the queue (file:///o/w.1)",
@@ -130,9 +132,9 @@ def test_a_preview_has_each_wal_with_size_position_and_problem():
 )
 def test_a_file_that_a_dead_server_has_not_closed_is_not_called_as_long_as_hdfs_knows(known: int, total: str, line: str):
     group = GroupPlan("w", "s", "q", 1, (PlannedWal("w.1", 85, known, "hdfs://nn/w.1", finished=False, growing=True),), None)
-    lines = report.preview(drain(), [group])
+    lines = report.preview(drain().queue, [group])
     assert lines[0].endswith(f"1 WAL, {total} to ship")
     assert lines[1] == (
         f"  w.1: {line}, as its dead server has not closed it and HDFS has yet to recover its lease; shipped to 85 (hdfs://nn/w.1)"
     )
-    assert f", {total} not shipped: left" in report.orphan(drain(), [group], "left")
+    assert f", {total} not shipped: left" in report.orphan(drain().queue, [group], "left")
