@@ -43,7 +43,7 @@ public final class WalReadBench {
 
   public static void main(String[] args) throws IOException {
     Configuration conf = HBaseConfiguration.create();
-    conf.setBoolean("hbase.unsafe.stream.capability.enforce", false); // local files cannot be synced for sure
+    conf.setBoolean("hbase.unsafe.stream.capability.enforce", false); // local files have no reliable sync
     conf.set("hbase.crypto.keyprovider.parameters", System.getProperty("walferry.bench.keys"));
     conf.set("hbase.crypto.master.key.name", "hbase");
     FileSystem fs = FileSystem.getLocal(conf);

@@ -2,7 +2,7 @@
 
 Two peers of one source lead to the same slave: `hbase`, a plain one, and `walferry`, a managed one. While a backlog is written
 both are DISABLED, so both have the same WALs queued. Then one of them drains it, the slave's table is emptied, and the other
-does; who begins changes from round to round. A small backlog is drained by both before, so that nobody starts cold.
+does. They take turns at beginning a round. Both drain a small backlog first, so that neither starts cold.
 
 A drain counts from when it is asked for until the peer's queues name no WAL with an unshipped entry, or, of a queue that no
 server adds to, no WAL at all; after it the slave's rows are counted. For Walferry the start of the Spark job (JVM, Python
@@ -45,7 +45,7 @@ RULE = "-" * 96
 
 @dataclass(frozen=True)
 class Backlog:
-    """What is queued for both peers. `groups`: the WAL groups that it lies in, none named: all there are."""
+    """What is queued for both peers. `groups` are the WAL groups that hold it; empty means all."""
 
     rows: int
     bytes: int
@@ -57,13 +57,13 @@ class Backlog:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Arguments by which the Spark job ships this and nothing else."""
+        """Arguments that make the Spark job ship this and nothing else."""
         return tuple(part for group in self.groups for part in ("--group", group))
 
 
 @dataclass(frozen=True)
 class Drain:
-    """One backlog drained once. Sizes in bytes, times in seconds."""
+    """One drain of a backlog. Sizes are in bytes, times in seconds."""
 
     by: str
     seconds: float
@@ -97,7 +97,7 @@ class Bench:
         self.client: JavaClient = jvm.client(address)
         self.slave: JavaClient = jvm.client(self.slave_cluster.address)
         self.log = folder / "spark.log"
-        # The slave as fast as it can be; but what is written to the source outlives a server that is killed.
+        # The slave is as fast as it can be, but writes to the source survive a server that is killed.
         for client, async_wal in ((self.client, False), (self.slave, True)):
             client.create_table(TABLE, {"f": GLOBAL}, even_splits(REGIONS), async_wal=async_wal)
             client.switch_balancer(False)
@@ -106,11 +106,11 @@ class Bench:
         self.client.add_managed_peer("walferry", key)
 
     def write(self, rows: int) -> None:
-        """So many rows into the source's table."""
+        """Write this many rows into the source's table."""
         self.client.put_many(TABLE, rows, COLUMNS, first=0, value_bytes=VALUE_BYTES)
 
     def in_turn(self, backlog: Backlog, round_: int) -> list[Drain]:
-        """Both drains of a backlog, printed."""
+        """Drain a backlog both ways, and print both drains."""
         drains = []
         for by in ("hbase", "walferry") if round_ % 2 == 0 else ("walferry", "hbase"):
             self.slave.empty_table(TABLE)
@@ -141,7 +141,7 @@ class Bench:
         return Drain("hbase", seconds, 0.0, backlog.bytes, backlog.cells, own, 0.0, slave, 0, 0)
 
     def _by_walferry(self, backlog: Backlog, run_id: str) -> Drain:
-        """One Spark job."""
+        """Drain the backlog by one Spark job."""
         slave_before = region_servers_cpu(self.slave_cluster)
         began = time.monotonic()
         with self.log.open("ab") as log:
@@ -161,7 +161,7 @@ class Bench:
         )  # fmt: skip
 
     def _check(self, backlog: Backlog) -> None:
-        """The slave has all rows."""
+        """Check that the slave has all rows."""
         found = self.slave.count_rows(TABLE)
         if found != backlog.rows:
             raise RuntimeError(f"the slave has {found} of {backlog.rows} rows")
@@ -172,7 +172,9 @@ def bench(conf: Mapping[str, str] | None = None) -> Iterator[Bench]:
     """Both clusters with table and peers; `conf` adds to the source's settings. Their files are kept only if something fails."""
     folder = Path(tempfile.mkdtemp(prefix="walferry-bench-"))
     # With 1 GB the slave's servers run out of memory under HBase's own replication.
-    options = {"source": ClusterOptions(conf or {}, regionserver_heap="1g"), "slave": ClusterOptions(regionserver_heap="3g")}
+    # Of the embedded clusters' settings this one would change HBase's own shipping: it is set back to HBase's default.
+    conf = {"replication.source.sleepforretries": "1000", **(conf or {})}
+    options = {"source": ClusterOptions(conf, regionserver_heap="1g"), "slave": ClusterOptions(regionserver_heap="3g")}
     with DistributedClusters(folder, options) as clusters, ClientJvm(folder / "client") as jvm:
         yield Bench(clusters, jvm, folder)
     shutil.rmtree(folder)

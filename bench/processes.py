@@ -1,4 +1,4 @@
-"""What processes have used: CPU seconds of running servers, CPU seconds and peak memory of a job with all its children."""
+"""Measures processes: CPU seconds of running servers, and CPU seconds and peak memory of a job with all its children."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ POLL_S = 0.1
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """User and system time of these processes so far."""
+    """The user and system time of these processes so far."""
     total = 0.0
     for pid in pids:
         times = psutil.Process(pid).cpu_times()
@@ -22,7 +22,7 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 @dataclass(frozen=True)
 class Usage:
-    """Of a process tree: CPU seconds, and the largest sum of resident memory seen (polled, so short peaks may be missed)."""
+    """A process tree's CPU seconds and largest sum of resident memory (polled, so short peaks may be missed)."""
 
     cpu_seconds: float
     peak_bytes: int
@@ -30,7 +30,7 @@ class Usage:
 
 
 class TreeUsage:
-    """Watches a process and its descendants from its start to its end; `stop()` gives what they used."""
+    """Watches a process and its descendants from start to end. `stop()` returns what they used."""
 
     def __init__(self, pid: int) -> None:
         self._root = psutil.Process(pid)

@@ -20,7 +20,7 @@ from walferry.source.session import open_session
 
 MEGABYTES = int(os.environ.get("WALFERRY_BENCH_RECOVERED_MB", "1000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_RECOVERED_ROUNDS", "2"))
-ROW_BYTES = 275  # of WAL, a little less than there are
+ROW_BYTES = 275  # of WAL, a little less than are written
 PEERS = ("hbase", "walferry")
 REST_S = 2.0
 RESTING = 0.2  # of a core
@@ -54,7 +54,7 @@ def _claimed(on: Bench, peer_id: str, victim: RegionServer) -> bool:
 
 
 def _size(on: Bench, victim: RegionServer) -> tuple[int, tuple[str, ...]]:
-    """Bytes and names of the WAL groups in the queue of a dead server."""
+    """The bytes and names of the WAL groups in a dead server's queue."""
     with open_session(on.source) as session:
         plan = plan_peer(session, "walferry")
     groups = [group for group in plan.groups if victim.server_name in group.queue_id]
@@ -62,7 +62,7 @@ def _size(on: Bench, victim: RegionServer) -> tuple[int, tuple[str, ...]]:
 
 
 def _rest(on: Bench) -> None:
-    """Wait until the RegionServers have compacted what they compact."""
+    """Wait until the RegionServers have finished their compactions."""
 
     def resting() -> bool:
         before = [region_servers_cpu(cluster) for cluster in (on.source_cluster, on.slave_cluster)]

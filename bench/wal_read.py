@@ -1,4 +1,4 @@
-"""Reading a WAL: ours beside HBase's own reader, on the same file in the page cache, one thread each, in turns.
+"""Compares our WAL reader with HBase's own, on the same file in the page cache, one thread each, in turns.
 
     PYTHONPATH=plugins python -m bench.wal_read          WALFERRY_BENCH_WAL_MB (256), WALFERRY_BENCH_WAL_ROUNDS (7)
 
@@ -128,7 +128,7 @@ class Timer:
 
 
 def scan(path: Path) -> Run:
-    """Scan the mapped file, window by window; the mapping itself is not counted."""
+    """Scan the mapped file, window by window. The mapping itself does not count."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ) as mapped:
         buf = np.frombuffer(mapped, dtype=np.uint8)

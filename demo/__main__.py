@@ -1,6 +1,6 @@
-"""Replicate between two real HBase clusters through Airflow and Spark, and compare both sides.
+"""Replicates between two real HBase clusters through Airflow and Spark, and compares both sides.
 
-`python -m demo` stays up afterwards so that one can look around; with DEMO_ONCE=1 it ends, with exit code 0 only if all runs
+`python -m demo` stays up afterwards so that you can look around. With DEMO_ONCE=1 it ends, with exit code 0 only if all runs
 succeeded and both sides compare as they should.
 """
 
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def demonstrate(folder: Path, *, once: bool) -> int:
-    """All steps, with everything they start and write under `folder`; returns the exit code."""
+    """Run all steps, with everything that they start and write under `folder`. Returns the exit code."""
     source, slave = StandaloneCluster(folder / "source", name="source"), StandaloneCluster(folder / "slave", name="slave")
     connection = source_connection(source)
     airflow = Airflow(folder / "airflow", {"AIRFLOW_CONN_HBASE_SOURCE": connection})
@@ -101,9 +101,9 @@ def write(source: JavaClient, mutations: Mapping[str, list[Mutation]]) -> None:
 
 
 def replicate(title: str, source: JavaClient, slave: JavaClient, airflow: Airflow, *, known: set[str]) -> bool:
-    """Have Airflow's scheduler run the DAG, and compare. Returns whether all is as it should be.
+    """Have Airflow's scheduler run the DAG, and compare both sides. Returns whether everything is as it should be.
 
-    `known` are the runs of before. The DAG's schedule may have begun one of its own beside ours, which then ships a part.
+    `known` are the earlier runs. The DAG's schedule may have started a run beside ours, which then ships a part.
     """
     step(f"{title}: Airflow runs DAG {DAG}")
     say(f"triggered {airflow.trigger(DAG, {'peer': PEER})}")
@@ -120,7 +120,7 @@ def replicate(title: str, source: JavaClient, slave: JavaClient, airflow: Airflo
 
 
 def tell(airflow: Airflow, runs: list[dict[str, Any]]) -> None:
-    """What the runs that have not ended are doing."""
+    """Print what the unfinished runs are doing."""
     for run in runs:
         if run["state"] not in ENDED:
             tasks = [task["task_id"] for task in airflow.tasks(DAG, run["dag_run_id"]) if task["state"] in ("queued", "running")]
@@ -147,7 +147,7 @@ def source_connection(source: StandaloneCluster) -> str:
 
 
 def stay(airflow: Airflow, connection: str) -> None:
-    """Until Ctrl-C."""
+    """Stay up until Ctrl-C."""
     step("Everything stays up: look around")
     say(f"Airflow     {airflow.url}/dags/{DAG}    user admin, password {airflow.password}")
     say(f"its source  AIRFLOW_CONN_HBASE_SOURCE='{connection}'")

@@ -1,4 +1,4 @@
-"""Airflow standalone on this repo's dags and plugins, with a home of its own, and the API calls that demo and tests make."""
+"""Runs Airflow standalone on this repo's dags and plugins, with a home of its own, and makes the API calls of demo and tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AirflowError(RuntimeError):
 
 
 class Airflow:
-    """Airflow under `home`; it ends with this process. `connections` are environment variables AIRFLOW_CONN_…"""
+    """Airflow under `home`. It ends with this process. `connections` are environment variables AIRFLOW_CONN_…"""
 
     def __init__(self, home: Path, connections: Mapping[str, str]) -> None:
         self.url = f"http://localhost:{free_port()}"
@@ -41,7 +41,7 @@ class Airflow:
         self._client = httpx.Client(base_url=self.url, timeout=CALL_TIMEOUT_S)
 
     def launch(self) -> None:
-        """Start without waiting."""
+        """Start Airflow without waiting for it."""
         self._home.mkdir(parents=True, exist_ok=True)
         with self._log.open("wb") as out:
             self._process = subprocess.Popen(
@@ -54,7 +54,7 @@ class Airflow:
             )
 
     def await_dag(self, dag_id: str) -> None:
-        """Wait until scheduler, DAG processor and API work and know the DAG."""
+        """Wait until scheduler, DAG processor and API are up and know the DAG."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while not (self._is_healthy() and self._logged_in() and self._get(f"/api/v2/dags/{dag_id}") is not None):
             if self._process is None or self._process.poll() is not None:
@@ -64,20 +64,20 @@ class Airflow:
             time.sleep(0.5)
 
     def unpause(self, dag_id: str) -> None:
-        """Let the scheduler run it: what was triggered, and what its schedule says."""
+        """Let the scheduler run the DAG: triggered runs, and those of its schedule."""
         self._call("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
     def details(self, dag_id: str) -> dict[str, Any]:
-        """What Airflow knows of the DAG: its parameters, among other things."""
+        """What Airflow knows of the DAG, such as its parameters."""
         return self._get(f"/api/v2/dags/{dag_id}/details") or {}
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
-        """Have the scheduler run the DAG; returns the run's id."""
+        """Have the scheduler run the DAG. Returns the run's id."""
         run = self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": dict(conf)})
         return str(run["dag_run_id"])
 
     def await_runs(self, dag_id: str, waiting: Callable[[list[dict[str, Any]]], None] | None = None) -> list[dict[str, Any]]:
-        """Wait until no run is queued or running; returns all, which are `success` or `failed` then.
+        """Wait until no run is queued or running. Returns all runs, which then are `success` or `failed`.
 
         `waiting` gets all runs now and then, while some have not ended.
         """
@@ -94,7 +94,7 @@ class Airflow:
         raise AirflowError(f"runs of {dag_id} did not end within {RUN_TIMEOUT_S} s; {self.log_tail()}")
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        """All runs, the oldest first: those of the schedule too."""
+        """All runs, the oldest first, with those of the schedule."""
         answer = self._get(f"/api/v2/dags/{dag_id}/dagRuns?order_by=run_after&limit=100") or {"dag_runs": []}
         return list(answer["dag_runs"])
 
@@ -114,7 +114,7 @@ class Airflow:
         return list(answer["task_instances"])
 
     def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Have the run do this task and all that come after it again."""
+        """Have the run repeat this task and all tasks after it."""
         body = {
             "dag_run_id": run_id, "task_ids": [task_id], "include_downstream": True, "only_failed": False, "dry_run": False,
             "reset_dag_runs": True,
@@ -122,32 +122,32 @@ class Airflow:
         self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1, try_number: int = 1) -> str:
-        """What a task has told, a line for each message."""
+        """A task's log, a line for each message."""
         place = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
         answer = self._get(f"{place}?map_index={map_index}&full_content=true") or {"content": []}
         return "\n".join(str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in answer["content"])
 
     def returned(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Any:
-        """What a task returned; None if it did not."""
+        """What a task returned, or None."""
         place = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
         answer = self._get(f"{place}?map_index={map_index}&deserialize=true")
         return None if answer is None else answer["value"]
 
     @property
     def password(self) -> str:
-        """Of user `admin`; Airflow makes one at its first start."""
+        """The password of user `admin`, which Airflow makes at its first start."""
         text: str = json.loads((self._home / "passwords.json").read_text())["admin"]
         return text
 
     @property
     def pid(self) -> int:
-        """The process that all of Airflow's descend from."""
+        """The process from which all processes of Airflow descend."""
         if self._process is None:
             raise AirflowError("Airflow was not launched")
         return self._process.pid
 
     def stop(self) -> None:
-        """End all of Airflow's processes."""
+        """End all processes of Airflow."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             self._process.wait(60)
@@ -171,7 +171,7 @@ class Airflow:
         return True
 
     def _get(self, path: str) -> dict[str, Any] | None:
-        """The answer; None if there is no such thing. Tried again on a busy machine: reading twice does no harm."""
+        """The answer, or None if it does not exist. Tries again on a busy machine, since reading twice does no harm."""
         for left in reversed(range(TRIES)):
             try:
                 answer = self._client.get(path)
@@ -212,6 +212,6 @@ def _settings(home: Path, url: str) -> dict[str, str]:
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
-        # The commands that `airflow standalone` starts are looked for on PATH.
+        # `airflow standalone` looks on PATH for the commands that it starts.
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
     }

@@ -1,4 +1,4 @@
-"""Comparing both sides with HBase's own client, and the tables that the demo prints."""
+"""Compares both sides with HBase's own client, and makes the tables that the demo prints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = {  # HBase's metric: what the demo calls it
 
 
 def compare(source: JavaClient, slave: JavaClient, tables: Mapping[str, Mapping[str, int]]) -> tuple[bool, list[str]]:
-    """Whether GLOBAL families are the same cell by cell and LOCAL ones empty on the slave; and that as a table."""
+    """Whether GLOBAL families are the same cell by cell and LOCAL ones empty on the slave, and the result as a table."""
     holds = True
     rows = [("table", "family", "scope", "cells in source", "cells in slave", "outcome")]
     examples: list[str] = []
@@ -37,7 +37,7 @@ def compare(source: JavaClient, slave: JavaClient, tables: Mapping[str, Mapping[
 
 
 def shipped(reports: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """The reports of batches, (run, report) each, as a table of what was shipped and what was filtered."""
+    """The reports of batches, as pairs of run and report, as a table of what was shipped and what was filtered."""
     rows: list[tuple[str, ...]] = [("run", *COLUMNS.values())]
     reasons: list[str] = []
     for run, report in reports:
@@ -51,7 +51,7 @@ def shipped(reports: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
 
 
 def text_table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> list[str]:
-    """Rows, the first of which is the head, as lines; columns numbered in `right` are aligned to the right."""
+    """Rows as lines. The first row is the head, and the columns numbered in `right` are aligned to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     to_right = set(right)
     lines = [

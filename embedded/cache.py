@@ -17,10 +17,10 @@ def cache_home() -> Path:
 
 
 def filled_once(folder: Path, fill: Callable[[Path], None]) -> Path:
-    """`folder`, filled by `fill(temporary folder)` if it is not there yet.
+    """The folder, which `fill(temporary folder)` fills if it does not exist yet.
 
-    A second process waits for the first instead of doing the work again, and a process that dies half way leaves no
-    half-filled folder behind: the folder gets its name when it is complete.
+    A second process waits for the first instead of doing the work again. A process that dies half way leaves no
+    half-filled folder behind, because the folder gets its name when it is complete.
     """
     if folder.is_dir():
         return folder

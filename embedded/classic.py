@@ -1,9 +1,9 @@
-"""HBase 1.7.2, whose RegionServers claim a dead server's queues themselves, under a `lock` znode in the dead server's own: the
-classic layout. ZooKeeper is of that time too (3.4.10), HDFS and the Java client are those of the other clusters.
+"""Runs HBase 1.7.2, whose RegionServers claim a dead server's queues themselves, under a `lock` znode in that server's own: the
+classic layout. ZooKeeper is as old (3.4.10). HDFS and the Java client are those of the other clusters.
 
-What embedded.client can do with it: create tables, write, scan, count, compare, list servers and regions, move regions, roll WALs
-and read them. What asks for a table's state fails (`drop_table`, `empty_table`, `table_exists`, `flush`): HBase 1
-keeps it elsewhere. Peers are made in ZooKeeper alone in HBase 1: its own tools write the znodes, and so do the functions here.
+embedded.client can create tables here, write, scan, count, compare, list servers and regions, move regions, roll WALs
+and read them. Calls that ask for a table's state fail (`drop_table`, `empty_table`, `table_exists`, `flush`): HBase 1
+keeps it elsewhere. Peers of HBase 1 are made in ZooKeeper alone: its own tools write the znodes, and so do the functions here.
 
     with DistributedClusters(folder, {"source": classic_options()}) as clusters:
         add_managed_peer(clusters["source"].address, "2", slave.address.cluster_key)
@@ -29,7 +29,7 @@ CLASSIC = {
     "hbase.replication": "true",
     "hbase.zookeeper.useMulti": "false",  # with it, queues are moved by one multi and without a lock
     "hbase.regionserver.hostname": "localhost",
-    # By so much a session may outlive its timeout.
+    # A session may outlive its timeout by this much.
     "hbase.zookeeper.property.tickTime": "1000",
 }
 
@@ -39,8 +39,8 @@ def classic_options(
 ) -> ClusterOptions:
     """A small cluster of the classic layout.
 
-    `failover_sleep_ms` (replication.sleep.before.failover) is what a RegionServer waits, once or twice this long, before it goes
-    for a dead server's queues, and again after each queue that it got.
+    A RegionServer waits once or twice `failover_sleep_ms` (replication.sleep.before.failover) before it goes
+    for a dead server's queues, and again after each queue that it has claimed.
     """
     return ClusterOptions(
         conf={**CLASSIC, "replication.sleep.before.failover": str(failover_sleep_ms), **(conf or {})},
@@ -53,10 +53,10 @@ def classic_options(
 
 
 def add_managed_peer(address: ClusterAddress, peer_id: str, cluster_key: str) -> None:
-    """A peer as Walferry wants it: DISABLED, marked `walferry.managed=true`. RegionServers take it up within moments.
+    """Add a peer as Walferry wants it: DISABLED, marked `walferry.managed=true`. RegionServers notice it within moments.
 
-    As ReplicationPeersZKImpl.addPeer and disablePeer of HBase 1, whose master has no call for it: a peer there is a znode and its
-    child `peer-state`. Both at once, because a RegionServer that sees a peer without a state makes it ENABLED.
+    HBase 1's master has no call for it. As in ReplicationPeersZKImpl.addPeer and disablePeer, a peer is a znode with its
+    child `peer-state`. It writes both at once, because a RegionServer that sees a peer without a state makes it ENABLED.
     """
     peer = f"{address.znode_parent}/replication/peers/{peer_id}"
     with _zookeeper(address) as zk:
@@ -69,7 +69,7 @@ def add_managed_peer(address: ClusterAddress, peer_id: str, cluster_key: str) ->
 
 
 def remove_peer(address: ClusterAddress, peer_id: str) -> None:
-    """As ReplicationPeersZKImpl.removePeer; the RegionServers then delete their queues of it."""
+    """Remove a peer as ReplicationPeersZKImpl.removePeer does; the RegionServers then delete its queues."""
     with _zookeeper(address) as zk:
         zk.delete(f"{address.znode_parent}/replication/peers/{peer_id}", recursive=True)
 
@@ -92,7 +92,7 @@ def _peer_value(cluster_key: str, configuration: Mapping[str, str]) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A length-delimited field of protobuf; all of these are short."""
+    """A length-delimited field of protobuf, for short contents only."""
     if len(content) > 127:
         raise ValueError(f"{len(content)} bytes are more than one byte of length can tell: {content!r}")
     return bytes([number << 3 | 2, len(content)]) + content

@@ -1,4 +1,4 @@
-"""HBase's own Java client from Python, so that what checks Walferry is not Walferry.
+"""HBase's own Java client for Python, so that Walferry is not checked by itself.
 
 with ClientJvm(folder) as jvm:
     source = jvm.client(cluster.address)
@@ -33,7 +33,7 @@ LISTENS = "gateway listens on port "
 
 
 class JavaClientError(RuntimeError):
-    """HBase's Java client threw: the message is Java's, with its stack trace."""
+    """HBase's Java client threw an exception. The message is Java's, with its stack trace."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class PeerDescription:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two tables compare, in cells; `examples` are the first differences in words."""
+    """How two tables compare, in cells. `examples` describe the first differences."""
 
     left: int
     right: int
@@ -70,7 +70,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class LoadStatus:
-    """Of a WriteLoad: puts acknowledged, puts the client gave up with the first errors, and the longest put."""
+    """The state of a WriteLoad: acknowledged puts, puts that the client gave up with their first errors, and the longest put."""
 
     acknowledged: int
     failed: int
@@ -79,7 +79,7 @@ class LoadStatus:
 
 
 class WriteLoad:
-    """Threads of the client's JVM that put all along; see java/WriteLoad.java. `stop` waits for the puts under way."""
+    """Threads of the client's JVM that keep putting rows; see java/WriteLoad.java. `stop` waits for the puts under way."""
 
     def __init__(self, load: Any) -> None:
         self._load = load
@@ -93,7 +93,7 @@ class WriteLoad:
         return self.status()
 
     def missing(self, other: JavaClient, table: str) -> tuple[int, tuple[str, ...]]:
-        """How many acknowledged puts another cluster's table has not, and the first of them."""
+        """How many acknowledged puts another cluster's table lacks, and the first of them."""
         found = json.loads(_call(self._load.missingJson, other._client, table))
         return found["missing"], tuple(found["examples"])
 
@@ -129,7 +129,7 @@ class ClientJvm:
                 auth_token=token,
                 auto_convert=True,
                 read_timeout=CALL_TIMEOUT_S,
-                # Else finalizers of Python's garbage collector call the JVM, in the middle of whatever runs. What stays behind in
+                # Otherwise finalizers of Python's garbage collector would call the JVM at any moment. What stays behind in
                 # the JVM is a few small lists: results come as bytes and text.
                 enable_memory_management=False,
             )
@@ -167,7 +167,7 @@ class JavaClient:
     def create_table(
         self, name: str, scopes: Mapping[str, int], splits: Sequence[bytes] = (), *, versions: int = 1, async_wal: bool = False
     ) -> None:
-        """`scopes`: family → LOCAL or GLOBAL. `async_wal`: writes do not wait for the WAL's sync (faster)."""
+        """Create a table. `scopes` maps families to LOCAL or GLOBAL; with `async_wal` writes do not wait for the WAL's sync."""
         _call(self._client.createTable, name, dict(scopes), list(splits), versions, async_wal)
 
     def create_namespace(self, name: str) -> None:
@@ -180,24 +180,24 @@ class JavaClient:
         return bool(_call(self._client.tableExists, name))
 
     def empty_table(self, name: str) -> None:
-        """Truncate; the regions' borders stay."""
+        """Truncate a table and keep its regions' borders."""
         _call(self._client.emptyTable, name)
 
     def flush(self, name: str) -> None:
         _call(self._client.flush, name)
 
     def major_compact(self, name: str) -> None:
-        """Ask for it; it goes on in the background."""
+        """Ask for a major compaction, which goes on in the background."""
         _call(self._client.majorCompact, name)
 
     # Servers and regions
 
     def region_servers(self) -> list[str]:
-        """Live ones, as `host,port,startcode`, sorted."""
+        """The live RegionServers as `host,port,startcode`, sorted."""
         return [str(server) for server in _call(self._client.regionServers)]
 
     def roll_wals(self) -> None:
-        """New WALs on all RegionServers; when this returns, what was written before lies in closed files."""
+        """Begin new WALs on all RegionServers, and wait until all earlier writes lie in closed files."""
         _call(self._client.rollWals)
 
     def switch_balancer(self, on: bool) -> None:
@@ -215,14 +215,14 @@ class JavaClient:
     # Data
 
     def write(self, table: str, mutations: Iterable[Mutation], *, one_by_one: bool = False) -> int:
-        """Apply mutations (see embedded.wire) in their order; returns how many.
+        """Apply mutations (see embedded.wire) in their order, and return how many there were.
 
-        By default 1000 a call, which gives one WAL entry a region of it; `one_by_one` gives each its own call and entry.
+        By default a call takes 1000 of them, and each region gets one WAL entry a call. `one_by_one` gives each its own call.
         """
         return int(_call(self._client.write, table, encode_mutations(mutations), one_by_one))
 
     def bulk_load(self, table: str, puts: Iterable[Mutation], folder: str) -> None:
-        """Write puts into HFiles, one a family, below a folder (a URL that the servers reach), and bulk-load them."""
+        """Write puts into HFiles, one a family, and bulk-load them. `folder` is a URL that the servers can reach."""
         _call(self._java.BulkLoad.load, self._client, table, encode_mutations(puts), folder)
 
     def put_many(
@@ -236,38 +236,38 @@ class JavaClient:
         batch: int = 1000,
         threads: int = 2,
     ) -> None:
-        """Rows number `first` … `first + rows - 1`, made in Java; keys of 16 hexadecimal digits (`even_splits`)."""
+        """Put rows number `first` … `first + rows - 1`, made in Java. Their keys have 16 hexadecimal digits (`even_splits`)."""
         _call(self._java.BulkWriter.putMany, self._client, table, first, rows, list(columns), value_bytes, batch, threads)
 
     def start_load(self, table: str, *, threads: int = 6, value_bytes: int = 200, pause_ms: int = 5) -> WriteLoad:
-        """Begin to put to family f of a table, one row a call, until `stop`; puts outlive the death of a RegionServer."""
+        """Start putting to family f of a table, one row a call, until `stop`. Puts survive the death of a RegionServer."""
         return WriteLoad(_call(self._java.WriteLoad, self._client, table, threads, value_bytes, pause_ms))
 
     def scan_all(self, table: str, families: Sequence[str] = (), *, raw: bool = False) -> list[Cell]:
-        """Every version of every cell, in HBase's order; `raw` also what is deleted, and the delete markers.
+        """Every version of every cell, in HBase's order. `raw` adds deleted cells and the delete markers.
 
-        For tables up to 64 MB; `compare` and `count_rows` take any size.
+        This is for tables up to 64 MB; `compare` and `count_rows` take any size.
         """
         return decode_cells(bytes(_call(self._client.scanCells, table, list(families), raw)))
 
     # Visibility labels, on clusters with the VisibilityController
 
     def add_labels(self, labels: Sequence[str]) -> None:
-        """New labels, which get the next ordinals in this order."""
+        """Add labels, which get the next ordinals in this order."""
         _call(self._java.Labels.add, self._client, list(labels))
 
     def set_auths(self, user: str, labels: Sequence[str]) -> None:
         _call(self._java.Labels.setAuths, self._client, user, list(labels))
 
     def scan_as(self, user: str, table: str) -> list[Cell]:
-        """The cells that the labels of a user who is no superuser let it see."""
+        """The cells that a user, who must not be a superuser, can see with their labels."""
         return decode_cells(bytes(_call(self._java.Labels.scanAs, self._client, user, table)))
 
     def count_rows(self, table: str) -> int:
         return int(_call(self._client.countRows, table))
 
     def _require_same_jvm(self, other: JavaClient) -> None:
-        """An object of another JVM would be taken for one of this JVM's, whichever has its number."""
+        """Raises ValueError for a client of another JVM, whose objects would be taken for this JVM's with the same numbers."""
         if other._java._gateway_client is not self._java._gateway_client:
             raise ValueError(f"the clients of {self.address.quorum} and {other.address.quorum} are in two JVMs: ask one for both")
 
@@ -281,7 +281,7 @@ class JavaClient:
         raw: bool = False,
         examples: int = 20,
     ) -> Comparison:
-        """Cell by cell, with timestamps, types, values and tags, all versions, in Java. `families` empty: all.
+        """Compare all versions cell by cell, with timestamps, types, values and tags, in Java. Empty `families` mean all.
 
         Raises ValueError for a client of another JVM.
         """
@@ -301,7 +301,7 @@ class JavaClient:
         return Comparison(found["left"], found["right"], found["different"], tuple(found["examples"]))
 
     def verify_replication(self, table: str, peer: str, families: Sequence[str] = ()) -> dict[str, int]:
-        """HBase's VerifyReplication against a peer (its id or a cluster key): its counters, e.g. GOODROWS, BADROWS."""
+        """Run HBase's VerifyReplication against a peer (its id or a cluster key). Returns its counters, such as GOODROWS."""
         folder = str(self._folder / "verify")
         counters: dict[str, int] = json.loads(
             _call(self._java.Verification.verifyJson, self._client, peer, table, ",".join(families), folder)
@@ -320,12 +320,12 @@ class JavaClient:
         table_families: Mapping[str, Sequence[str]] | None = None,
         serial: bool = False,
     ) -> None:
-        """`table_families` None: all user tables; else table → its families (none named: all of them)."""
+        """Add a peer. `table_families` maps tables to families; an empty list means all of them, None all user tables."""
         tables = None if table_families is None else {table: list(families) for table, families in table_families.items()}
         _call(self._java.Peers.add, self._client, peer_id, cluster_key, enabled, dict(configuration or {}), tables, serial)
 
     def add_managed_peer(self, peer_id: str, cluster_key: str) -> None:
-        """A peer as Walferry wants it: DISABLED, marked `walferry.managed=true`."""
+        """Add a peer as Walferry wants it: DISABLED, marked `walferry.managed=true`."""
         self.add_peer(peer_id, cluster_key, enabled=False, configuration={"walferry.managed": "true"})
 
     def put_peer_configuration(self, peer_id: str, configuration: Mapping[str, str]) -> None:
@@ -354,11 +354,11 @@ class JavaClient:
         return _pretty_entries(str(_call(self._java.WalFiles.prettyPrint, self._client, path)))
 
     def read_wal(self, path: str) -> list[WalEntry]:
-        """All of the file's entries, through HBase's own WAL reader."""
+        """All entries of the file, by HBase's own WAL reader."""
         return decode_wal_entries(bytes(_call(self._java.WalFiles.read, self._client, path)))
 
     def seconds_to_iterate_wal(self, path: str, repetitions: int) -> list[float]:
-        """Seconds HBase's own reader takes to iterate the file, `repetitions` times in one JVM: the first ones are cold."""
+        """The seconds in which HBase's own reader iterates the file, `repetitions` times in one JVM. The first ones are cold."""
         return [float(seconds) for seconds in _call(self._java.WalFiles.secondsToIterate, self._client, path, repetitions)]
 
 
@@ -383,7 +383,7 @@ def _pretty_entries(printed: str) -> list[dict[str, Any]]:
     at = printed.find("[") + 1
     while (at := printed.find("{", at)) >= 0:
         entry, at = decoder.raw_decode(printed, at)
-        # Between the entries lie lines of plain text.
+        # There are lines of plain text between the entries.
         position = printed.index("position: ", at) + len("position: ")
         entry["position"] = int(printed[position : printed.index("\n", position)])
         # Numbers are printed as text, table names as all of their fields.

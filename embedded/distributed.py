@@ -1,5 +1,5 @@
-"""Clusters as they run in production, on this machine: one HDFS, and for each cluster ZooKeeper, a master and RegionServers,
-all as processes of their own that can be stopped, killed and added.
+"""Runs clusters on this machine as they run in production: one HDFS, and for each cluster ZooKeeper, a master and RegionServers,
+all in processes of their own that a test can stop, kill and add.
 
     with DistributedClusters(folder, {"source": ClusterOptions(), "slave": ClusterOptions(regionserver_heap="3g")}) as clusters:
         clusters["source"].kill_regionserver(0)
@@ -31,7 +31,7 @@ log4j.logger.org.apache.zookeeper=WARN
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """`conf` adds to or overrides hbase-site.xml; heaps are -Xmx values; `jars` say which release it is (embedded.classic)."""
+    """A cluster's options. `conf` adds to hbase-site.xml, heaps are -Xmx values, `jars` choose the release (embedded.classic)."""
 
     conf: Mapping[str, str] = field(default_factory=dict)
     regionservers: int = 2
@@ -61,7 +61,7 @@ class RegionServer:
 
 
 class DistributedCluster:
-    """ZooKeeper, a master and RegionServers on `hdfs`; made by DistributedClusters."""
+    """ZooKeeper, a master and RegionServers on `hdfs`. DistributedClusters makes it."""
 
     def __init__(self, name: str, folder: Path, hdfs: Hdfs, options: ClusterOptions) -> None:
         self.name = name
@@ -77,7 +77,7 @@ class DistributedCluster:
 
     @property
     def address(self) -> ClusterAddress:
-        """Known before the start."""
+        """The cluster's address, known before the start."""
         return ClusterAddress(
             quorum=f"localhost:{self._port}",
             znode_parent=ZNODE_PARENT,
@@ -88,12 +88,12 @@ class DistributedCluster:
     def launch_zookeeper(self) -> None:
         write_site(self.address.hbase_site, self._settings())
         if self.options.jars is not HBASE_2:
-            # These log by log4j, which is silent without it.
+            # These log through log4j, which stays silent without a configuration.
             self.address.hbase_site.with_name("log4j.properties").write_text(LOG4J)
         self.zookeeper = self._launch("zookeeper", "zookeeper.HQuorumPeer", [], "256m", SMALL_JVM)
 
     def launch_servers(self) -> None:
-        """Master and RegionServers; HDFS and ZooKeeper run already."""
+        """Start the master and the RegionServers. HDFS and ZooKeeper must be running."""
         self._launch_master()
         for _ in range(self.options.regionservers):
             self._launch_regionserver()
@@ -111,35 +111,35 @@ class DistributedCluster:
         )
 
     def start_master(self) -> None:
-        """Another master after the one before was killed; returns when it serves."""
+        """Start another master after the previous one was killed, and wait until it serves."""
         self._launch_master()
         self.await_ready()
 
     def start_regionserver(self) -> RegionServer:
-        """Add a RegionServer (a new one each time, with its own port); returns when it serves."""
+        """Add a RegionServer (each time a new one with its own port), and wait until it serves."""
         server = self._launch_regionserver()
         self._await_serving([server])
         return server
 
     def kill_regionserver(self, index: int = 0) -> RegionServer:
-        """kill -9 of one of `regionservers`, which it leaves; returns it."""
+        """Kill (-9) one of `regionservers`, remove it from the list and return it."""
         server = self.regionservers.pop(index)
         server.process.kill()
         return server
 
     def stop_regionserver(self, index: int = 0) -> RegionServer:
-        """Shut one down in order: its regions are closed and its WALs get their trailer."""
+        """Shut one down in order: it closes its regions, and its WALs get their trailer."""
         server = self.regionservers.pop(index)
         server.process.stop(STOP_TIMEOUT_S)
         return server
 
     def kill_all_regionservers(self) -> None:
-        """The cluster is down for its clients from one moment to the next; ZooKeeper and master stay."""
+        """Take the cluster down for its clients at once. ZooKeeper and master stay."""
         while self.regionservers:
             self.kill_regionserver()
 
     def start_all_regionservers(self) -> None:
-        """As many as the cluster is meant to have, after they were killed or stopped."""
+        """Start as many RegionServers as the cluster should have, after they were killed or stopped."""
         servers = [self._launch_regionserver() for _ in range(self.options.regionservers - len(self.regionservers))]
         self._await_serving(servers)
 

@@ -1,4 +1,4 @@
-"""What all embedded clusters share: their address, HBase's settings and the hbase-site.xml files made of them."""
+"""What all embedded clusters share: their address, HBase's settings and their hbase-site.xml files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 ZNODE_PARENT = "/hbase"
 
-# Everything listens on this machine only, on ports the system gives.
+# Everything listens on this machine only, on ports that the system chooses.
 LOCAL_ONLY = {
     "hbase.master.hostname": "localhost",
     "hbase.unsafe.regionserver.hostname": "localhost",
@@ -32,8 +32,11 @@ SMALL = {
     "hbase.master.executor.openregion.threads": "2",
     "hbase.regionserver.executor.openregion.threads": "2",
     "hbase.regions.slop": "0.2",
-    "hbase.client.retries.number": "10",
-    "hbase.client.pause": "50",
+    # A client asks after a procedure of the Master at pauses that grow up to a hundred of these.
+    "hbase.client.pause": "10",
+    "hbase.client.retries.number": "40",
+    "hbase.procedure.remote.dispatcher.delay.msec": "10",
+    "replication.source.sleepforretries": "100",  # ms; a source that is removed ends after twice as long
     "hbase.regionserver.msginterval": "500",
     "hbase.server.thread.wakefrequency": "1000",
     "hbase.master.wait.on.regionservers.interval": "200",
@@ -50,7 +53,7 @@ QUICK_LOG_CLEANER = {
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """Where a cluster is: `quorum` "localhost:<port>", `wal_root` a file:// or hdfs:// URL, `hbase_site` what clients read."""
+    """Where a cluster is. `quorum` is "localhost:<port>", `wal_root` a file:// or hdfs:// URL; clients read `hbase_site`."""
 
     quorum: str
     znode_parent: str
@@ -59,7 +62,7 @@ class ClusterAddress:
 
     @property
     def cluster_key(self) -> str:
-        """As in a peer's configuration: `localhost:2181:/hbase`."""
+        """The cluster key, as in a peer's configuration: `localhost:2181:/hbase`."""
         return f"{self.quorum}:{self.znode_parent}"
 
 

@@ -1,4 +1,4 @@
-"""One real HDFS: a NameNode and DataNodes as processes of their own."""
+"""Runs a real HDFS: a NameNode and DataNodes in processes of their own."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Hdfs:
         self._heap = heap
 
     def client_settings(self) -> dict[str, str]:
-        """What a client of this file system sets."""
+        """The settings of a client of this file system."""
         return {"fs.defaultFS": self.url, "dfs.replication": str(min(self._datanodes, 2))}
 
     def start(self) -> None:
-        """Format and start; returns when the NameNode takes writes and all DataNodes have registered."""
+        """Format and start HDFS; wait until the NameNode takes writes and all DataNodes have registered."""
         conf = self._write_conf("namenode", {"dfs.namenode.name.dir": f"file://{self._folder}/name"})
         form = self._launch("format", "namenode.NameNode", ["-format", "-nonInteractive"], conf)
         wait_until(lambda: not form.alive, "the NameNode is formatted", processes=[], timeout=START_TIMEOUT_S)
@@ -58,7 +58,7 @@ class Hdfs:
 
     def _write_conf(self, name: str, settings: dict[str, str]) -> Path:
         conf = self._folder / "conf" / name
-        # The daemons look for their web pages on the class path and do not start without.
+        # The daemons look for their web pages on the class path, and do not start without them.
         for page in ("hdfs", "datanode"):
             web = conf / "webapps" / page / "WEB-INF" / "web.xml"
             web.parent.mkdir(parents=True, exist_ok=True)

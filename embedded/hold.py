@@ -1,7 +1,7 @@
 """`python -m embedded.hold COMMAND …` runs a command, and ends it with all its descendants when standard input ends.
 
-For programs of many processes that, unlike a JVM of ours, do not watch their parent: Airflow. Whoever starts this keeps the
-other end of the pipe; when that process is gone, however it went, the pipe ends. Linux: descendants that leave their process
+It is for Airflow, whose many processes, unlike our JVMs, do not watch their parent. The process that starts this keeps the
+other end of the pipe. When that process is gone, however it ended, the pipe ends. On Linux, descendants that leave their process
 group or lose their parent are found too.
 """
 
@@ -19,14 +19,14 @@ import psutil  # type: ignore[import-untyped]
 
 PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 KILL_TIMEOUT_S = 20
-ENDED = 1  # exit code, when not the command came to its end but its holder
+ENDED = 1  # exit code if the holder of the pipe ended before the command
 
 
 def main(command: list[str]) -> int:
     if sys.platform == "linux":
         # Orphans among the descendants become our children instead of those of process 1.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # Ctrl-C and the like are for the one who holds the pipe.
+    # Ctrl-C and the like are for the process that holds the pipe.
     os.setsid()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     ending = threading.Event()
@@ -37,11 +37,11 @@ def main(command: list[str]) -> int:
     if ending.is_set():
         # The child was killed, and perhaps reaped, by `_end` in the other thread: Popen takes that for a 0.
         return ENDED
-    return code if code >= 0 else 128 - code  # as a shell tells that a signal ended it
+    return code if code >= 0 else 128 - code  # a shell reports the end by a signal so
 
 
 def kill_descendants() -> None:
-    """kill -9 of everything below this process, until nothing is left."""
+    """Kill (-9) every descendant of this process, until none is left."""
     deadline = time.monotonic() + KILL_TIMEOUT_S
     while (left := psutil.Process().children(recursive=True)) and time.monotonic() < deadline:
         for process in left:

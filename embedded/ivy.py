@@ -1,7 +1,7 @@
-"""Fetches jars with Ivy, which lies among pyspark's jars, so that nothing but Java has to be installed.
+"""Fetches jars with the Ivy that comes with pyspark, so that only Java has to be installed.
 
-Ivy gets settings of our own, that name one repository and one folder: whatever else lies around on a machine (`~/.m2`, `~/.ivy2`,
-settings of Maven) is neither read nor written.
+Ivy gets settings of our own, which name one repository and one folder. Whatever else is on a machine (`~/.m2`, `~/.ivy2`,
+Maven's settings) is neither read nor written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xml.sax.saxutils import quoteattr
 
 from embedded.java import find_java
 
-PROCESSES = 4  # Ivy waits for one answer after the other; several of it side by side take a quarter of the time
+PROCESSES = 4  # Ivy waits for one answer after the other; several processes side by side take a quarter of the time
 PAUSES_S = (2.0, 5.0, 15.0, 30.0)  # before each further try
 PROGRESS_S = 5.0
 STALLED_S = 90.0  # longer than Ivy waits for one answer; it would wait as long for each of fifty
@@ -67,9 +67,9 @@ class Jar:
 
 
 def fetch(title: str, jars: Sequence[Jar], folder: Path, kept: Path, pauses: Sequence[float] = PAUSES_S) -> None:
-    """Put `jars` into `folder`, trying again after a lost connection; JarsMissingError says what is missing and why.
+    """Put `jars` into `folder`, with further tries after a lost connection. JarsMissingError says what is missing and why.
 
-    What has arrived is in `kept` until all of it has: another try, or another run after this one was killed, fetches the rest.
+    `kept` holds the jars that have arrived until all have. Another try, or a run after this one was killed, fetches the rest.
     """
     kept.mkdir(parents=True, exist_ok=True)
     missing = _missing(jars, kept)
@@ -104,7 +104,7 @@ def run_ivy(module: str, work: Path, *, log: Path, poms: bool, arguments: Sequen
 
 
 def _missing(jars: Sequence[Jar], kept: Path) -> list[Jar]:
-    """What is not there yet. A file that is not what jars.lock says is removed: a proxy may have sent a page of its own."""
+    """The jars that are not there yet. Removes files that differ from jars.lock: a proxy may have sent a page of its own."""
     missing = [jar for jar in jars if not jar.is_at(kept / jar.file_name)]
     for jar in missing:
         (kept / jar.file_name).unlink(missing_ok=True)
@@ -112,7 +112,7 @@ def _missing(jars: Sequence[Jar], kept: Path) -> list[Jar]:
 
 
 def _try(title: str, jars: Sequence[Jar], missing: Sequence[Jar], kept: Path) -> str:
-    """Fetch what is missing, as far as possible; returns what Ivy printed."""
+    """Fetch missing jars, as far as possible. Returns what Ivy printed."""
     logs = [kept / f"ivy-{n}.log" for n in range(min(PROCESSES, len(missing)))]
     processes: list[subprocess.Popen[bytes]] = []
     try:
@@ -129,7 +129,7 @@ def _try(title: str, jars: Sequence[Jar], missing: Sequence[Jar], kept: Path) ->
 
 
 def _stalls(processes: Sequence[subprocess.Popen[bytes]], title: str, jars: Sequence[Jar], kept: Path) -> bool:
-    """Wait for the end of all processes, or until nothing arrives; returns which."""
+    """Wait until all processes end or nothing arrives any more. Returns whether nothing arrives."""
     arrived, arrived_at = -1, time.monotonic()
     said = arrived_at
     while any(process.poll() is None for process in processes):
@@ -147,7 +147,7 @@ def _stalls(processes: Sequence[subprocess.Popen[bytes]], title: str, jars: Sequ
 
 
 def _arrived_bytes(kept: Path) -> int:
-    """Of all jars, and of the parts that Ivy is writing."""
+    """How many bytes of all jars have arrived, with the parts that Ivy is writing."""
     total = 0
     for path in kept.glob("*.jar*"):
         with contextlib.suppress(FileNotFoundError):  # a part that is whole now has another name
@@ -162,7 +162,7 @@ def _progress(jars: Sequence[Jar], kept: Path) -> str:
 
 
 def _look_why(title: str, missing: Sequence[Jar], output: str) -> str:
-    """What Ivy says of the connection. JarsMissingError if it says nothing: then the repository has answered, and lacks them."""
+    """What Ivy says of the connection. Raises JarsMissingError if it says nothing: then the repository lacks the jars."""
     absent = [jar for jar in missing if f":: {jar.group}#{jar.name};{jar.version}: not found" in output]
     lost = [line.strip() for line in output.splitlines() if LOST.search(line)]
     if absent and not lost:

@@ -1,6 +1,6 @@
 """HBase and everything it runs on (ZooKeeper, HDFS, the local MapReduce runner), as jars from Maven Central.
 
-jars.lock names every jar with its digest; `python -m embedded.lock` writes it anew after a version was changed here.
+jars.lock names every jar with its digest. `python -m embedded.lock` writes it anew after a version was changed here.
 The jars of each set are kept under `~/.cache/walferry/jars-<hash of their lines>`.
 """
 
@@ -16,14 +16,14 @@ from embedded.ivy import Jar, JarsMissingError, fetch
 
 HBASE_VERSION = "2.6.1-hadoop3"
 HADOOP_VERSION = "3.3.5"
-CODECS_VERSION = "2.6.1"  # they are not there for Hadoop 3, and do not care
+CODECS_VERSION = "2.6.1"  # they have no builds for Hadoop 3, and do not depend on it
 HBASE_1_VERSION = "1.7.2"
 LOCK = Path(__file__).parent / "jars.lock"
 
 
 @dataclass(frozen=True)
 class JarSet:
-    """What is fetched together: `coordinates` with all they need at run time, without the `excluded` modules (group:name)."""
+    """A set that is fetched together: `coordinates` and all they need at run time, without `excluded` modules (group:name)."""
 
     name: str
     title: str
@@ -44,7 +44,7 @@ HBASE_2 = JarSet(
         f"org.apache.hadoop:hadoop-mapreduce-client-common:{HADOOP_VERSION}",
         f"org.apache.hadoop:hadoop-mapreduce-client-shuffle:{HADOOP_VERSION}",
     ),
-    excluded=("org.slf4j:slf4j-reload4j",),  # one binding of slf4j is enough
+    excluded=("org.slf4j:slf4j-reload4j",),  # slf4j takes one binding only
 )
 HBASE_1 = JarSet(
     "hbase-1",
@@ -58,9 +58,9 @@ HBASE_1 = JarSet(
         f"org.apache.hbase:hbase-metrics:{HBASE_1_VERSION}",
         f"org.apache.hbase:hbase-metrics-api:{HBASE_1_VERSION}",
     ),
-    excluded=("jdk.tools:jdk.tools",),  # a part of old JDKs, in no repository
+    excluded=("jdk.tools:jdk.tools",),  # a part of old JDKs that no repository has
 )
-# HBase's own codecs for values in WALs, to be put on the class path beside HBASE_2, and the libraries that they call.
+# HBase's own codecs for values in WALs, for the class path beside HBASE_2, with the libraries that they call.
 CODECS = JarSet(
     "codecs",
     f"HBase's codecs {CODECS_VERSION}",
@@ -76,7 +76,7 @@ JAR_SETS = {jars.name: jars for jars in (HBASE_2, HBASE_1, CODECS)}
 
 
 def hbase_classpath(jars: JarSet = HBASE_2) -> list[Path]:
-    """HBase's jars, sorted by name; fetched (a minute or two) if set-up has not done that."""
+    """HBase's jars, sorted by name. Fetches them, in a minute or two, if set-up has not done so."""
     return fetched(jars.title, locked(jars.name), cache_home())
 
 
@@ -99,7 +99,7 @@ def locked(name: str) -> list[Jar]:
 
 
 def fetched(title: str, jars: list[Jar], cache: Path) -> list[Path]:
-    """`jars` as files in a folder of `cache`, fetched once, sorted by name."""
+    """`jars` as files in a folder of `cache`, sorted by name. They are fetched once."""
     digest = hashlib.sha256("\n".join(f"{jar.coordinate} {jar.sha256}" for jar in jars).encode()).hexdigest()[:16]
     folder = cache / f"jars-{digest}"
 

@@ -1,4 +1,4 @@
-"""Finding Java, compiling the helper classes under `java/`, and the options every HBase JVM needs."""
+"""Finds Java, compiles the helper classes under `java/`, and has the options that every HBase JVM needs."""
 
 from __future__ import annotations
 
@@ -30,17 +30,16 @@ JVM_EXPORTED = ("java.base/jdk.internal.misc", "java.security.jgss/sun.security.
 
 
 class JavaMissingError(RuntimeError):
-    """No Java, or one that HBase's helpers cannot be built or run with."""
+    """Java is missing, or cannot build or run HBase's helpers."""
 
 
 @functools.cache
 def find_java() -> Path:
-    """The `java` of JAVA_HOME or of PATH; JavaMissingError when there is none or it is older than 17."""
+    """The `java` of JAVA_HOME or of PATH. Raises JavaMissingError if it is missing or older than 17."""
     java = _find_tool("java")
     if java is None:
         raise JavaMissingError(f"Java is missing: install a JDK {OLDEST_JAVA} or newer, or point JAVA_HOME at one")
-    shown = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
-    found = re.search(r'version "(\d+)', shown.stderr + shown.stdout)
+    found = re.search(r'version "(\d+)', _version_text(java))
     if found is None or int(found.group(1)) < OLDEST_JAVA:
         version = found.group(1) if found else "unknown"
         raise JavaMissingError(
@@ -49,8 +48,13 @@ def find_java() -> Path:
     return java
 
 
+def java_version() -> str:
+    """What `find_java()` prints as its version. Two builds of the same release differ in it."""
+    return _version_text(find_java())
+
+
 def find_javac() -> Path:
-    """The `javac` beside `find_java()`; JavaMissingError when only a runtime is installed."""
+    """The `javac` beside `find_java()`. Raises JavaMissingError if only a runtime is installed."""
     javac = _find_tool("javac")
     if javac is None:
         raise JavaMissingError(f"javac is missing: {find_java()} is a runtime only; install the JDK or point JAVA_HOME at one")
@@ -58,19 +62,19 @@ def find_javac() -> Path:
 
 
 def jvm_options() -> list[str]:
-    """The parts of the JDK that HBase and Hadoop reach into by reflection."""
+    """Options that open those parts of the JDK which HBase and Hadoop reach into by reflection."""
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in JVM_OPENED]
     exported = [f"--add-exports={package}=ALL-UNNAMED" for package in JVM_EXPORTED]
     return opened + exported
 
 
 def helper_classes(classpath: list[Path]) -> Path:
-    """Folder with the compiled classes of `java/`; compiled at the first use after a source changed."""
+    """The folder with the compiled classes of `java/`. Compiles them at the first use after a source changed."""
     return _compiled(sorted(SOURCES.glob("*.java")), classpath)
 
 
 def launcher_classes() -> Path:
-    """Folder with the compiled Launcher alone, which needs nothing but Java: for a JVM with another release of HBase."""
+    """The folder with the compiled Launcher alone, which needs only Java, for JVMs with another release of HBase."""
     return _compiled([SOURCES / "Launcher.java"], [])
 
 
@@ -91,6 +95,11 @@ def _compiled(sources: list[Path], classpath: list[Path]) -> Path:
             raise JavaMissingError(f"javac failed on {SOURCES}:\n{done.stdout}{done.stderr}")
 
     return filled_once(cache_home() / f"classes-{digest.hexdigest()[:16]}", compile_into)
+
+
+def _version_text(java: Path) -> str:
+    shown = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    return shown.stderr + shown.stdout
 
 
 def _find_tool(name: str) -> Path | None:

@@ -1,6 +1,6 @@
-"""`python -m embedded.lock` writes jars.lock: what Maven Central's POMs say the sets of `embedded.jars` need.
+"""`python -m embedded.lock` writes jars.lock: the jars that the sets of `embedded.jars` need, by Maven Central's POMs.
 
-Only for a changed version in `embedded.jars`; whoever sets up reads jars.lock, and no POM. It takes some minutes.
+Run it after a version was changed in `embedded.jars`. Set-up reads jars.lock and no POM. It takes some minutes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> int:
 
 
 def _resolved(jars: JarSet, folder: Path) -> list[str]:
-    """The lines of `jars`. Ivy copies the jars to files whose names are what jars.lock has to say."""
+    """The lines of `jars`. Ivy copies the jars to files whose names hold the content of the lines."""
     pattern = f"{folder}/out/[organisation]:[artifact]:[revision](:[classifier])"
     transitive = str(jars.transitive).lower()
     dependencies = [

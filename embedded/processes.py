@@ -1,4 +1,4 @@
-"""Child JVMs that end with their parent, however it ends, and bounded waits that show a log when they fail."""
+"""Starts JVMs that end with their parent, however it ends, and waits for them with a limit, showing their log on failure."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from pathlib import Path
 
 from embedded.jars import HBASE_2, JarSet, hbase_classpath, py4j_jar
 from embedded.java import find_java, helper_classes, jvm_options, launcher_classes
+from embedded.shared_classes import jars_on_class_path, shared_classes
 
 LOG_TAIL_LINES = 40
-# For processes that do little: less memory, and less time spent compiling.
+# For processes that do little: they take less memory and compile less.
 SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class ClusterError(RuntimeError):
-    """A process of an embedded cluster did not do what it was started for."""
+    """A process of an embedded cluster did not start, or did not do its work."""
 
 
 @dataclass(frozen=True)
 class JavaProcess:
-    """One running JVM. Its standard input is a pipe from here: when that closes, the JVM halts (java/Launcher.java)."""
+    """One running JVM. Its standard input is a pipe from this process; when that closes, the JVM halts (java/Launcher.java)."""
 
     name: str
     popen: subprocess.Popen[bytes]
@@ -45,7 +46,7 @@ class JavaProcess:
         self._end(signal.SIGKILL, 30)
 
     def stop(self, timeout: float = 60) -> None:
-        """SIGTERM so that it shuts down in order; kill -9 when it has not within `timeout` seconds."""
+        """Shut it down in order by SIGTERM, and kill it if it still runs after `timeout` seconds."""
         try:
             self._end(signal.SIGTERM, timeout)
         except subprocess.TimeoutExpired:
@@ -62,7 +63,7 @@ class JavaProcess:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def abort(self) -> str | None:
-        """The log's line with why an HBase server of this JVM gave itself up; the JVM may live on. None if none has."""
+        """The log's line that says why an HBase server of this JVM has aborted; None if none has. The JVM may live on."""
         return next((line for line in self.log_text().splitlines() if "***** ABORTING" in line), None)
 
     def tail(self) -> str:
@@ -82,12 +83,11 @@ def start_java(
     environment: Mapping[str, str] | None = None,
     jars: JarSet = HBASE_2,
 ) -> JavaProcess:
-    """Start `main_class` with HBase's `jars` behind `classpath`; everything it prints goes to `<folder>/<name>.log`.
+    """Start `main_class` with HBase's `jars` and `classpath` behind them; everything it prints goes to `<folder>/<name>.log`.
 
     `heap` is -Xmx ("512m", "3g"), `options` go to the JVM, `environment` is added to ours. The working directory is `folder`.
     """
-    hbase = hbase_classpath(jars)
-    helpers = helper_classes([*hbase, py4j_jar()]) if jars is HBASE_2 else launcher_classes()
+    helpers = helper_classes([*hbase_classpath(jars), py4j_jar()]) if jars is HBASE_2 else launcher_classes()
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
     command = [
@@ -95,20 +95,20 @@ def start_java(
         f"-Xmx{heap}",
         "-XX:+ExitOnOutOfMemoryError",
         *jvm_options(),
+        *shared_classes(jars),
         "-Djava.net.preferIPv4Stack=true",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper=warn",
         *options,
         "-cp",
-        # The folder instead of each jar: the command line stays readable in `ps`.
-        os.pathsep.join([*map(str, classpath), str(helpers), f"{hbase[0].parent}/*"]),
+        os.pathsep.join([jars_on_class_path(jars), str(helpers), *map(str, classpath)]),
         "walferry.embedded.Launcher",
         main_class,
         *args,
     ]
     with log.open("wb") as out:
-        # A process group of its own: Ctrl-C in a terminal reaches the parent only, which then stops things in order.
+        # A process group of its own, so that Ctrl-C in a terminal reaches the parent only, which then stops everything in order.
         popen = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -122,7 +122,7 @@ def start_java(
 
 
 def wait_until(done: Callable[[], bool], what: str, *, processes: Iterable[JavaProcess], timeout: float) -> None:
-    """Wait until `done()`; ClusterError with the end of the log when a process ends before that or `timeout` seconds pass."""
+    """Wait until `done()`. Raises ClusterError with the end of the log if a process ends first or `timeout` seconds pass."""
     processes = list(processes)
     deadline = time.monotonic() + timeout
     while not done():
@@ -137,7 +137,7 @@ def wait_until(done: Callable[[], bool], what: str, *, processes: Iterable[JavaP
 
 
 def free_port() -> int:
-    """A local TCP port nobody listens on, below the range from which the system gives ports to outgoing connections."""
+    """A free local TCP port, below the range from which the system takes ports for outgoing connections."""
     for _ in range(200):
         port = random.randint(20000, 32000)
         with socket.socket() as probe:

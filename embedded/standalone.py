@@ -1,4 +1,4 @@
-"""HBase in one JVM with its own ZooKeeper, on local files: for the demo and for tests that need neither HDFS nor two servers."""
+"""Runs HBase and ZooKeeper in one JVM on local files, for the demo and for tests that need no HDFS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ START_TIMEOUT_S = 300
 
 class StandaloneCluster:
     """One cluster under `folder` (created; not removed at the end). `conf` adds to or overrides hbase-site.xml, `classpath` is
-    put before HBase's jars.
+    put behind HBase's jars.
 
     `start()` waits until the cluster serves. To start two at once: `launch()` both, then `await_ready()` both.
     """
@@ -42,7 +42,7 @@ class StandaloneCluster:
 
     @property
     def address(self) -> ClusterAddress:
-        """Known before the start."""
+        """The cluster's address, known before the start."""
         return ClusterAddress(
             quorum=f"localhost:{self._port}",
             znode_parent=ZNODE_PARENT,
@@ -72,7 +72,7 @@ class StandaloneCluster:
         )
 
     def await_ready(self) -> None:
-        """Wait until the master has assigned the system tables; ClusterError with the end of the log if it does not."""
+        """Wait until the master has assigned the system tables. Raises ClusterError with the end of the log."""
         wait_until(
             lambda: "Master has completed initialization" in self.process.log_text(),
             f"cluster {self.name} serves",
@@ -90,7 +90,7 @@ class StandaloneCluster:
             self._process.stop()
 
     def kill(self) -> None:
-        """kill -9: server and ZooKeeper are gone at once; what clients had been told is in the files."""
+        """Kill (-9) server and ZooKeeper at once. The files hold everything that was acknowledged to clients."""
         if self._process is not None:
             self._process.kill()
 
@@ -110,5 +110,7 @@ class StandaloneCluster:
             "hbase.rootdir": self._root,
             "hbase.tmp.dir": str(self.folder / "tmp"),
             "hbase.zookeeper.property.dataDir": str(self.folder / "zookeeper"),
+            # A cluster that was killed and started again waits until the sessions of its former self have ended.
+            "zookeeper.session.timeout": "10000",
             **self._conf,
         }

@@ -1,4 +1,4 @@
-"""`python3.11 -m embedded.venv FOLDER REQUIREMENTS` makes a virtual environment anew, and says how far it is.
+"""`python3.11 -m embedded.venv FOLDER REQUIREMENTS` makes a virtual environment anew and shows its progress.
 
 It runs before anything is installed, so it imports nothing but Python's own library.
 """
@@ -20,7 +20,7 @@ FINAL = ("No matching distribution", "ResolutionImpossible", "requires a differe
 
 @dataclass
 class Pip:
-    """One run of pip, and what it has printed so far."""
+    """One run of pip, with its output so far."""
 
     process: subprocess.Popen[str]
     lines: list[str] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Pip:
         self.lines.extend(line.rstrip() for line in self.process.stdout)
 
     def progress(self, installed: int, wanted: int) -> str:
-        """How many packages are there, and what pip is doing now: pyspark alone may take a minute."""
+        """How many packages have arrived, and what pip is doing now. pyspark alone may take a minute."""
         if any(line.startswith("Installing collected packages") for line in self.lines):
             return f"{installed} of {wanted} installed"
         # pip collects some packages twice.
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
 
 
 def install(folder: Path, requirements: Path, wanted: int, pauses: Sequence[float] = PAUSES_S) -> int:
-    """pip's exit code, after further tries if it lost its connection; pip's cache keeps what it has fetched."""
+    """Run pip, with further tries if it loses its connection, and return its exit code. pip's cache keeps what has arrived."""
     for pause in (*pauses, None):
         code, lines = _run_pip(folder, requirements, wanted)
         final = pause is None or any(sign in line for line in lines for sign in FINAL)

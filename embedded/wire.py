@@ -1,4 +1,4 @@
-"""Mutations and cells as they travel between Python and the Java client; the layout is in java/CellFormat.java, the other end."""
+"""Mutations and cells as they travel between Python and the Java client. java/CellFormat.java, the other end, has the layout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Tag = tuple[int, bytes]  # type, content
 class CellType(IntEnum):
     """HBase's key types (org.apache.hadoop.hbase.KeyValue.Type)."""
 
-    MINIMUM = 0  # HBase only searches with these two, but takes them in a put
+    MINIMUM = 0  # HBase itself only searches with these two, but accepts them in a put
     MAXIMUM = 255
     PUT = 4
     DELETE = 8
@@ -63,7 +63,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Mutation:
-    """What one row gets; made by the functions below."""
+    """The change of one row. The functions below make it."""
 
     kind: str
     row: bytes
@@ -81,7 +81,7 @@ def put(
     tags: Iterable[Tag] = (),
     cell_type: CellType = CellType.PUT,
 ) -> Mutation:
-    """Put `values` ({"family:qualifier": value}); `tags` and `cell_type` (PUT, MINIMUM or MAXIMUM) go to each cell."""
+    """Put `values` ({"family:qualifier": value}). Each cell gets `tags` and `cell_type` (PUT, MINIMUM or MAXIMUM)."""
     tags = tuple(tags)
     kind = {CellType.PUT: "p", CellType.MINIMUM: "m", CellType.MAXIMUM: "M"}[cell_type]
     edits = tuple(Edit(kind, *_split(column), value, timestamp, tags) for column, value in values.items())
@@ -101,12 +101,12 @@ def delete_family_version(row: Column, family: Column, timestamp: int) -> Mutati
 
 
 def delete_column(row: Column, column: Column, *, timestamp: int | None = None) -> Mutation:
-    """All versions of a column, or those up to `timestamp`."""
+    """Delete all versions of a column, or those up to `timestamp`."""
     return Mutation("D", _bytes(row), (Edit("c", *_split(column), b"", timestamp),))
 
 
 def delete_version(row: Column, column: Column, *, timestamp: int | None = None) -> Mutation:
-    """One version of a column, by default the newest."""
+    """Delete one version of a column, by default the newest."""
     return Mutation("D", _bytes(row), (Edit("C", *_split(column), b"", timestamp),))
 
 

@@ -1,4 +1,4 @@
-"""A ZooKeeper server of its own, without HBase: for tests of what Walferry does in ZooKeeper."""
+"""Runs a ZooKeeper server without HBase, for tests of what Walferry does in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ZooKeeperServer:
         return self._process
 
     def start(self) -> None:
-        """Start the server and wait until it answers; ClusterError with the end of the log if it does not."""
+        """Start the server and wait until it answers. Raises ClusterError with the end of the log."""
         if self._process is not None and self._process.alive:
             raise ClusterError("this ZooKeeper server is running already")
         (self.folder / "data").mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ class ZooKeeperServer:
             [str(config)],
             folder=self.folder,
             heap=self._heap,
-            # Nobody's data: without fsync a write takes a tenth of a millisecond.
+            # Nobody needs this data later, and without fsync a write takes a tenth of a millisecond.
             options=["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"],
         )
         wait_until(self._answers, "ZooKeeper answers", processes=[self._process], timeout=START_TIMEOUT_S)

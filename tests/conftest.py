@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import tempfile
@@ -16,6 +17,17 @@ from embedded.distributed import ClusterOptions, DistributedCluster, Distributed
 from embedded.hbase import ClusterAddress
 from embedded.standalone import StandaloneCluster
 
+GIGABYTES_A_PROCESS = 6  # what its clusters take at most
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """What `--numprocesses auto` means: a process a core, if they have memory for their clusters; at least 2, at most 4.
+
+    Most tests wait for servers, so two processes take little more than half the time even on one core.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    return max(2, min(4, len(os.sched_getaffinity(0)), memory // GIGABYTES_A_PROCESS))
+
 
 class StandalonePair(NamedTuple):
     source: StandaloneCluster
@@ -29,7 +41,7 @@ class DistributedPair(NamedTuple):
 
 @pytest.fixture(scope="session")
 def cluster_folder() -> Iterator[Path]:
-    """Data and logs of all clusters of this session; removed at its end."""
+    """The folder for data and logs of all clusters of this session. It is removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix="walferry-test-"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -62,7 +74,7 @@ def standalone_pair(cluster_folder: Path) -> Iterator[StandalonePair]:
 
 @pytest.fixture(autouse=True)
 def servers_live_on(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test after which a server of the standalone pair gives itself up fails, and those after it fail at once."""
+    """Fails a test during which a server of the standalone pair aborts, and at once all tests after it."""
     if "standalone_pair" not in request.fixturenames:
         yield
         return
@@ -79,7 +91,9 @@ def aborts(pair: StandalonePair) -> list[str]:
 @pytest.fixture(scope="session")
 def distributed_pair(cluster_folder: Path) -> Iterator[DistributedPair]:
     """Two clusters of two RegionServers each on one HDFS. A test that kills RegionServers starts others in their place."""
-    clusters = DistributedClusters(cluster_folder / "distributed", {"source": ClusterOptions(), "slave": ClusterOptions()})
+    # A RegionServer waits once or twice this long before it claims a dead one's queues; HBase's own default is 30 s.
+    source = ClusterOptions({"replication.sleep.before.failover": "2000"})
+    clusters = DistributedClusters(cluster_folder / "distributed", {"source": source, "slave": ClusterOptions()})
     with clusters:
         yield DistributedPair(clusters["source"], clusters["slave"])
 
@@ -94,9 +108,9 @@ def unique() -> Callable[[str], str]:
 def managed_peer(
     java_client: Callable[[ClusterAddress], JavaClient], unique: Callable[[str], str]
 ) -> Iterator[Callable[[ClusterAddress, ClusterAddress], str]]:
-    """`managed_peer(source.address, slave.address)` → id of a new peer as Walferry wants it; removed after the test.
+    """`managed_peer(source.address, slave.address)` → id of a new peer as Walferry wants it, which is removed after the test.
 
-    Nothing that was written before is in its queue: tests share clusters, and what one has written the slave may lack.
+    Its queue holds no earlier writes: tests share clusters, and the slave may lack the tables of other tests.
     """
     added: list[tuple[JavaClient, str]] = []
 

@@ -28,7 +28,7 @@ import org.apache.hadoop.hbase.util.Bytes;
 public final class BulkLoad {
   private BulkLoad() {}
 
-  /** `puts` as CellFormat has them; the files are made in a new folder below `folder`. */
+  /** Writes `puts`, in the layout of CellFormat, to files in a new folder below `folder`. */
   public static void load(ClusterClient client, String table, byte[] puts, String folder) throws IOException {
     Map<byte[], TreeSet<Cell>> families = sorted(puts);
     Path root = new Path(folder, UUID.randomUUID().toString());

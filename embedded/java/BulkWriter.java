@@ -10,13 +10,13 @@ import org.apache.hadoop.hbase.client.Put;
 import org.apache.hadoop.hbase.client.Table;
 import org.apache.hadoop.hbase.util.Bytes;
 
-/** Writes many rows that are the same each time, spread evenly over the key space. */
+/** Writes many rows, the same ones each time, spread evenly over the key space. */
 public final class BulkWriter {
-  private static final long GOLDEN_RATIO = 0x9E3779B97F4A7C15L; // odd, so each number gets another key
+  private static final long GOLDEN_RATIO = 0x9E3779B97F4A7C15L; // odd, so each number gets a different key
 
   private BulkWriter() {}
 
-  /** Row number `n` has the key of 16 hexadecimal digits of n times the golden ratio. */
+  /** The key of row number `n`: n times the golden ratio, in 16 hexadecimal digits. */
   static byte[] rowKey(long number) {
     return Bytes.toBytes(String.format("%016x", number * GOLDEN_RATIO));
   }

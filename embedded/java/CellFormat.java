@@ -107,7 +107,7 @@ final class CellFormat {
     }
   }
 
-  /** The client's own builders make puts only; the servers take these two as well. */
+  /** The client's own builders make puts only, but the servers accept these two types as well. */
   private static byte typeOfPut(char type) throws IOException {
     switch (type) {
       case 'p': return KeyValue.Type.Put.getCode();

@@ -3,7 +3,7 @@ package walferry.embedded;
 import java.net.InetAddress;
 import py4j.GatewayServer;
 
-/** Lets Python call the classes of this package. Listens on the loopback address only and wants a token with each connection. */
+/** Lets Python call the classes of this package. It listens on the loopback address only and asks each connection for a token. */
 public final class ClientGateway {
   static final String TOKEN_VARIABLE = "WALFERRY_GATEWAY_TOKEN";
   private static final int TIMEOUT_MS = 0; // Python bounds each call; an idle connection may stay open.

@@ -63,7 +63,7 @@ public final class ClusterClient implements AutoCloseable {
   public ClusterClient(String hbaseSite) throws IOException {
     conf = HBaseConfiguration.create();
     conf.addResource(new Path(hbaseSite));
-    // Else a client neither sends nor gets the tags of cells.
+    // Otherwise a client neither sends nor gets the tags of cells.
     conf.set("hbase.client.rpc.codec", "org.apache.hadoop.hbase.codec.KeyValueCodecWithTags");
     connection = ConnectionFactory.createConnection(conf);
   }
@@ -144,7 +144,7 @@ public final class ClusterClient implements AutoCloseable {
     }
   }
 
-  /** As Admin.getRegionServers, by way of what HBase 1's masters can tell too. */
+  /** Does what Admin.getRegionServers does, by calls that HBase 1's masters know too. */
   private static Set<ServerName> liveServers(Admin admin) throws IOException {
     return admin.getClusterMetrics(EnumSet.of(ClusterMetrics.Option.LIVE_SERVERS)).getLiveServerMetrics().keySet();
   }
@@ -178,7 +178,7 @@ public final class ClusterClient implements AutoCloseable {
     return new Path(conf.get("hbase.wal.dir", conf.get("hbase.rootdir")));
   }
 
-  /** Newest file's time of each WAL group of a server, the meta table's left out; none if the server's folder is gone. */
+  /** The time of the newest file of each WAL group of a server, without the meta table's; empty if the server's folder is gone. */
   private Map<String, Long> newestWals(ServerName server) throws IOException {
     Path folder = new Path(walRoot(), "WALs/" + server);
     Map<String, Long> newest = new HashMap<>();
@@ -253,7 +253,7 @@ public final class ClusterClient implements AutoCloseable {
 
   // ---- writing
 
-  /** Apply mutations (see CellFormat), in batches of a call or each by a call of its own. Returns how many. */
+  /** Applies mutations (see CellFormat), in batches or each by a call of its own. Returns how many there were. */
   public int write(String name, byte[] mutations, boolean oneByOne) throws IOException, InterruptedException {
     DataInputStream in = new DataInputStream(new ByteArrayInputStream(mutations));
     List<Row> batch = new ArrayList<>();

@@ -20,7 +20,7 @@ import org.apache.hadoop.hbase.client.Table;
 public final class Comparison {
   private Comparison() {}
 
-  /** One side: its scan's cells one after the other, `cell` null at the end. */
+  /** One side: the cells of its scan, one after the other. `cell` is null at the end. */
   private static final class Side implements AutoCloseable {
     private final Table table;
     private final ResultScanner results;

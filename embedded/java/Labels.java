@@ -37,7 +37,7 @@ public final class Labels {
     }
   }
 
-  /** As ClusterClient.scanCells, by a connection of that user. */
+  /** Does what ClusterClient.scanCells does, by a connection of that user. */
   public static byte[] scanAs(ClusterClient client, String user, String table) throws Exception {
     return UserGroupInformation.createRemoteUser(user).doAs((PrivilegedExceptionAction<byte[]>) () -> {
       ByteArrayOutputStream bytes = new ByteArrayOutputStream();

@@ -2,7 +2,7 @@ package walferry.embedded;
 
 import java.util.Arrays;
 
-/** Runs another class's main, and halts the JVM as soon as its standard input ends: that is, when its parent is gone. */
+/** Runs another class's main, and halts the JVM when its standard input ends, that is, when its parent is gone. */
 public final class Launcher {
   private Launcher() {}
 

@@ -17,7 +17,7 @@ import org.apache.hadoop.hbase.replication.ReplicationPeerDescription;
 public final class Peers {
   private Peers() {}
 
-  /** `tableFamilies` null: all user tables; else table name to its families, an empty list meaning all of them. */
+  /** Adds a peer. `tableFamilies` maps tables to families, where an empty list means all of them; null means all user tables. */
   public static void add(ClusterClient client, String id, String clusterKey, boolean enabled, Map<String, String> configuration,
       Map<String, List<String>> tableFamilies, boolean serial) throws IOException {
     ReplicationPeerConfigBuilder peer = ReplicationPeerConfig.newBuilder().setClusterKey(clusterKey).setSerial(serial);

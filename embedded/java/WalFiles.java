@@ -21,7 +21,7 @@ import org.apache.hadoop.hbase.wal.WALStreamReader;
 public final class WalFiles {
   private WalFiles() {}
 
-  /** What WALPrettyPrinter prints as JSON with values; its other lines (sizes, positions) lie between the entries. */
+  /** The JSON that WALPrettyPrinter prints, with values. Its other lines (sizes, positions) lie between the entries. */
   public static String prettyPrint(ClusterClient client, String path) throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     try (PrintStream out = new PrintStream(bytes, false, StandardCharsets.UTF_8)) {
@@ -74,7 +74,7 @@ public final class WalFiles {
     }
   }
 
-  /** Seconds that HBase's own reader takes merely to iterate the file, one value a repetition. */
+  /** The seconds in which HBase's own reader merely iterates the file, one value a repetition. */
   public static double[] secondsToIterate(ClusterClient client, String path, int repetitions) throws IOException {
     double[] seconds = new double[repetitions];
     Path file = new Path(path);

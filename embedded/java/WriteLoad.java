@@ -38,10 +38,10 @@ public final class WriteLoad {
   private final Connection connection;
   private volatile boolean stopped;
 
-  /** Starts at once. A put is tried again by the client until its server is back; `pauseMs` lie between two puts of a thread. */
+  /** Starts at once. The client repeats a put until its server is back; a thread pauses `pauseMs` between two puts. */
   public WriteLoad(ClusterClient client, String table, int threads, int valueBytes, int pauseMs) throws IOException {
     Configuration conf = new Configuration(client.conf);
-    conf.setInt("hbase.client.retries.number", 200); // it takes a server's death longer than a client's usual patience
+    conf.setInt("hbase.client.retries.number", 200); // a server's death takes longer than a client's usual patience
     conf.setInt("hbase.client.operation.timeout", 600_000);
     conf.setInt("hbase.rpc.timeout", 10_000);
     connection = ConnectionFactory.createConnection(conf);
@@ -54,7 +54,7 @@ public final class WriteLoad {
     }
   }
 
-  /** Wait for the puts that are under way. */
+  /** Waits for the puts under way. */
   public void stop() throws InterruptedException, IOException {
     stopped = true;
     for (Writer writer : writers) {
@@ -83,7 +83,7 @@ public final class WriteLoad {
     return new Gson().toJson(status);
   }
 
-  /** Acknowledged puts whose own cell `other` has not, with its value: the first ones by name, and how many in all. */
+  /** Finds acknowledged puts whose cell `other` lacks: the first ones by name, and how many there are. */
   public String missingJson(ClusterClient other, String table) throws IOException {
     Map<Integer, BitSet> found = new LinkedHashMap<>();
     Scan scan = other.scan(List.of("f"), false);
@@ -139,7 +139,7 @@ public final class WriteLoad {
       this.pauseMs = pauseMs;
     }
 
-    /** The row is the same each time it is asked for: only the numbers of puts have to be remembered. */
+    /** The row of a put's number, the same each time: only the numbers have to be remembered. */
     byte[] row(int number) {
       long spread = new Random(number % 2 == 0 ? number : -1 - new Random(number).nextInt(COMMON_ROWS)).nextLong();
       return Bytes.toBytes(String.format("%016x", thread * width + Long.remainderUnsigned(spread, width)));

@@ -17,7 +17,7 @@ from walferry.source.cluster import SourceCluster
 
 @dataclass(frozen=True)
 class Sides:
-    """The pair of clusters: each as itself and through the Java client; the source also as Walferry gets it."""
+    """The pair of clusters, each as itself and through the Java client, and the source as Walferry sees it."""
 
     source_cluster: StandaloneCluster
     slave_cluster: StandaloneCluster
@@ -34,7 +34,7 @@ def sides(standalone_pair, java_client) -> Sides:
 
 @pytest.fixture
 def both(sides: Sides, unique: Callable[[str], str]) -> Callable[..., str]:
-    """`both({"f": GLOBAL})` → name of a new table on both sides; by default with a GLOBAL family f and a LOCAL one l."""
+    """`both({"f": GLOBAL})` → name of a new table on both sides. By default it has a GLOBAL family f and a LOCAL family l."""
 
     def create(scopes: Mapping[str, int] | None = None, **options: object) -> str:
         name = unique("t")
@@ -47,7 +47,7 @@ def both(sides: Sides, unique: Callable[[str], str]) -> Callable[..., str]:
 
 @pytest.fixture
 def peer(sides: Sides, managed_peer: Callable[[ClusterAddress, ClusterAddress], str]) -> str:
-    """A managed peer of the source that leads to the slave."""
+    """A managed peer from the source to the slave."""
     return managed_peer(sides.source_cluster.address, sides.slave_cluster.address)
 
 
@@ -60,7 +60,7 @@ def proxied(sides: Sides) -> Iterator[ProxiedSlave]:
 
 @pytest.fixture
 def proxied_peer(sides: Sides, proxied: ProxiedSlave, unique: Callable[[str], str]) -> Iterator[str]:
-    """A managed peer that leads to the slave by way of the proxies."""
+    """A managed peer from the source to the slave, through the proxies."""
     peer_id = unique("peer")
     sides.source.roll_wals()
     sides.source.add_managed_peer(peer_id, proxied.cluster_key)

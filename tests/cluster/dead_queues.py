@@ -79,7 +79,7 @@ class DeadQueue:
             zk.set(f"{self.path}/{wal.name}", value)
 
     def give_up(self, wal: Path) -> None:
-        """Take a WAL out of the queue, as an operator would who accepts its loss."""
+        """Take a WAL out of the queue, as an operator does who accepts its loss."""
         with connected(self._source.quorum) as zk:
             zk.delete(f"{self.path}/{wal.name}")
 

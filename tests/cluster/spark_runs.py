@@ -1,4 +1,4 @@
-"""The Spark job in processes of its own: run to its end, or killed with all that it started."""
+"""Runs the Spark job in processes of its own, to its end or until it is killed with everything it started."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Finished:
 
 
 class Job:
-    """A submitted Spark job; its output goes to a file below `folder`. A context manager that leaves no process behind."""
+    """A submitted Spark job, whose output goes to a file below `folder`. A context manager that leaves no process behind."""
 
     def __init__(self, source: SourceCluster, peer_id: str, run_id: str, folder: Path, **options: object) -> None:
         self._log = folder / f"{time.monotonic_ns()}.log"
@@ -58,7 +58,7 @@ class Job:
 
 
 def run(source: SourceCluster, peer_id: str, run_id: str, folder: Path, **options: object) -> Finished:
-    """The job from its start to its end."""
+    """Run the job from start to end."""
     with Job(source, peer_id, run_id, folder, **options) as job:
         return job.finish()
 

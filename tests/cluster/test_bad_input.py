@@ -1,4 +1,4 @@
-"""What must not be shipped, or cannot be, is named with its place and what to do; nothing is lost, and other queues go on."""
+"""Input that must not or cannot be shipped gives an error with place and advice; nothing is lost, and other queues go on."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def sound_recording(standalone_pair, java_client) -> Recording:
 
 @pytest.fixture
 def ship_beside(sides, peer, sound_recording) -> Callable[..., list[GroupSummary]]:
-    """Ship queues that are spoilt at the same time as a sound one, which must be done; the summaries of the spoilt ones."""
+    """Ship spoilt queues together with a sound one, which must end as done. Returns the summaries of the spoilt ones."""
 
     def ship_all(*queues: DeadQueue) -> list[GroupSummary]:
         sound = DeadQueue(sides.at, sides.source, peer)
@@ -137,7 +137,7 @@ def test_a_flipped_byte_stops_the_position_at_its_entry(sides, peer, recording, 
 
 
 def test_a_dead_servers_wal_that_ends_in_mid_entry_is_shipped_to_its_last_whole_entry(sides, peer, recording, queue):
-    """So a file ends whose server died: what was being written then was never acknowledged to a client."""
+    """A file ends like this if its server died: the edit that was being written was never acknowledged to a client."""
     end = recording.puts[BROKEN].end - 3
     queue.add(recording.content[:end])
     summary = ship_one(sides.at, peer, roll_first=False, groups=[queue.group])
@@ -317,7 +317,7 @@ def test_what_the_slave_lacks_is_named_and_shipped_once_it_is_there(sides, both,
 
 
 def test_a_peer_that_is_enabled_in_mid_run_is_let_go(sides, both, proxied, proxied_peer, show):
-    """Its RegionServers may be shipping it from then on: nothing is registered any more."""
+    """Its RegionServers may be shipping it from then on, so nothing is registered any more."""
     table = both()
     sides.source.put_many(table, 4000, ["f:a"], batch=100)
     roll(sides.at, proxied_peer)
@@ -331,7 +331,7 @@ def test_a_peer_that_is_enabled_in_mid_run_is_let_go(sides, both, proxied, proxi
         eventually(lambda: proxied.sink.requests.passed > 0, "a first shipment is on its way")
         before = positions(sides.at, proxied_peer)
         disabled = zk.get(state)[0]
-        # In ZooKeeper only: the RegionServers, which watch no znode, leave the queue alone.
+        # In ZooKeeper only: the RegionServers do not watch the znode, so they leave the queue alone.
         zk.set(state, b"PBUF" + pb.ReplicationState(state=pb.ReplicationState.ENABLED).SerializeToString())
         proxied.sink.answers.let_go()
         summary = run.summary()

@@ -1,4 +1,4 @@
-"""A cell as large as a request may be goes to a real slave; one that is larger is an error that says so."""
+"""A cell as large as a request may be arrives at a real slave; a larger one gives an error that says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run does with broken WALs, as it was asked to; between two real clusters."""
+"""A run treats broken WALs as it was asked to, between two real clusters."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_quarantine_ships_what_is_whole_puts_the_file_aside_and_goes_on(sides, a
     note = json.loads((tmp_path / "put" / "aside" / f"{wal.name}.{peer}.json").read_text())
     assert (note["wal"], note["peer"], note["shipped_to"]) == (wal.name, peer, begin(recording))
     assert f"begins at byte {begin(recording)}" in note["error"]
-    assert wal.read_bytes() == broken(recording)  # HBase's own copy is nobody's to touch
+    assert wal.read_bytes() == broken(recording)  # HBase's own copy is never touched
 
 
 @pytest.mark.parametrize("policy", [BrokenWals.STOP, BrokenWals.WHOLE_ENTRIES])
@@ -86,7 +86,7 @@ def test_without_a_folder_for_it_nothing_is_put_into_quarantine(sides, peer, que
 
 
 def seemingly_cut_off(recording: Recording) -> bytes:
-    """Without a trailer, and the put number BROKEN has a cell that claims more than there is of the file."""
+    """The file has no trailer, and a cell of the put number BROKEN claims more bytes than the file has."""
     content = bytearray(recording.content[: recording.entries[-1].end])
     data = np.frombuffer(bytes(content[begin(recording) :]), np.uint8)
     cell = begin(recording) + int(scan_entries(data, 0, len(data)).index.cells_start[0])
@@ -115,7 +115,7 @@ def test_damage_that_looks_like_the_end_is_put_aside_and_written_down(sides, at,
 
 
 def cut_off_while_its_server_lives(sides, at: SourceCluster, peer: str, table: str) -> Path:
-    """A live server's WAL that was archived with a part of its last entry: no server does that, but a file system may."""
+    """A live server's WAL that was archived with only part of its last entry. No server does that, but a file system may."""
     sides.source.write(table, [put(f"row{i:04}", {"f:q": b"v" * 50}) for i in range(10)], one_by_one=True)
     roll(at, peer)
     (group,) = plan(at, peer).groups

@@ -293,7 +293,7 @@ def test_a_ring_of_clusters_loads_no_file_twice(sides, table, peer, managed_peer
 
 
 def test_markers_never_arrive(sides, table, peer):
-    """With bulk load replication on, HBase leaves scopes to all of them."""
+    """With bulk load replication on, HBase leaves all markers their scopes."""
     for i in range(4):
         sides.source.write(table, puts("fg", range(10 * i, 10 * i + 10)))
         sides.source.flush(table)

@@ -29,13 +29,13 @@ class Killed(Exception):
 
 
 def at_once(site: Site, death: Death) -> int:
-    """The RegionServers wait a little before they claim, so we are first."""
+    """Claim at once. The RegionServers wait a little before they claim, so we are first."""
     site.await_end_of_session(death.server)
     return site.claim(death.server, "at once")
 
 
 def in_between(site: Site, death: Death) -> int:
-    """When they have some queues already, or all."""
+    """Claim when the RegionServers have some queues already, or all."""
     site.await_end_of_session(death.server)
     left = random.randrange(len(death.queues))
     site.until(lambda: len(site.queues_of(death.server)) <= left, f"RegionServers claim until {left} queues are left")
@@ -43,20 +43,20 @@ def in_between(site: Site, death: Death) -> int:
 
 
 def slowly(site: Site, death: Death) -> int:
-    """We hold the lock for long, and they try to get it again and again."""
+    """Hold the lock for long, while the RegionServers try again and again to get it."""
     _when_they_begin(site, death)
     return site.claim(death.server, "slowly", lambda _: time.sleep(random.uniform(0, PAUSE_S)))
 
 
 def two_of_ours(site: Site, death: Death) -> int:
-    """Two runs of ours and the RegionServers."""
+    """Let two runs of ours race each other and the RegionServers."""
     _when_they_begin(site, death)
     runs = [site.pool.submit(site.claim, death.server, f"run {i}") for i in range(2)]
     return sum(run.result() for run in runs)
 
 
 def ours_dies(site: Site, death: Death) -> int:
-    """Our claimer dies between two writes; the lock is ours still, and another run takes over."""
+    """Let our claimer die between two writes. The lock is still ours, and another run takes over."""
     writes = itertools.count(1)
     last = random.randint(3, 12)
 
@@ -77,7 +77,7 @@ def ours_dies(site: Site, death: Death) -> int:
 
 
 def theirs_dies(site: Site, death: Death) -> int:
-    """HBASE-2611, HBASE-16144: the RegionServer that has the lock dies. No other one would ever get it; we do."""
+    """HBASE-2611, HBASE-16144: kill the RegionServer that has the lock. No other one would ever get it, but we do."""
     died = site.kill_lock_holder(death.server)
     if died is not None:
         site.replace()

@@ -109,7 +109,7 @@ def test_all_kinds_of_edits_are_decoded_and_replicated(
 
 
 def check_resuming(url: str) -> None:
-    """From some positions of a file the same entries are read as when it is read as a whole."""
+    """Check that reading from several positions gives the same entries as reading the whole file."""
     with open_wal(url) as file:
         whole = [int(p) for window in read_windows(file, url, 0, partial_tail="error") for p in window.positions]
         for first in range(0, len(whole), max(1, len(whole) // 7)):

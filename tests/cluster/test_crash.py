@@ -1,4 +1,4 @@
-"""The Spark job killed without warning, again and again: no edit is lost, and no position ever passes what the slave has."""
+"""The Spark job is killed again and again without warning: no edit is lost, and no position passes what the slave has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RUN_ID = "the same for all attempts"
 
 
 class Backlog:
-    """Tables that are written and rolled, each into a WAL of its own, as long as jobs are killed."""
+    """Writes and rolls tables, each into a WAL of its own, while jobs are killed."""
 
     def __init__(self, sides, both, peer: str) -> None:
         self._sides = sides
@@ -32,7 +32,7 @@ class Backlog:
 
     def refill(self) -> None:
         while sum(w.bytes_left for g in plan(self._sides.at, self._peer).groups for w in g.wals) < TABLES_AHEAD * ROWS * 1000:
-            table = self._both(splits=even_splits(8))  # regions for all lanes: entries are not acknowledged in the WAL's order
+            table = self._both(splits=even_splits(8))  # regions for all lanes, so entries are not acknowledged in the WAL's order
             self._sides.source.put_many(table, ROWS, ["f:a"], value_bytes=1000, batch=20)
             self._sides.source.put_many(table, 200, ["l:b"], batch=20)
             self._sides.source.flush(table)  # a region that has anything in memory takes 2 MB of the server's heap
@@ -64,7 +64,7 @@ def kill_again_and_again(sides, backlog: Backlog, peer: str, folder, kills: int)
 
 
 def finish(sides, backlog: Backlog, peer: str, folder) -> None:
-    """The attempt that is let alone ships the rest; both sides are equal."""
+    """Let one attempt ship the rest undisturbed, and compare both sides."""
     done = run(sides.at, peer, RUN_ID, folder)
     assert done.code == 0, done.output
     backlog.truth.check()

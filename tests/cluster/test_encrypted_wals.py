@@ -53,7 +53,7 @@ class Encrypted:
 
 
 def make_key(store: Path, kind: str, alias: str, bits: int, password: str) -> None:
-    """As HBase's book says to. The password goes by the environment, as it is not to be in an argument list."""
+    """Make a key as HBase's book describes. The password goes through the environment, so that no argument list has it."""
     command = [find_java().with_name("keytool"), "-genseckey", "-keystore", store, "-storetype", kind, "-keyalg", "AES"]
     command += ["-keysize", str(bits), "-alias", alias, "-storepass:env", "STORE_PASSWORD", "-keypass:env", "STORE_PASSWORD"]
     subprocess.run(list(map(str, command)), env={"STORE_PASSWORD": password}, check=True, capture_output=True, timeout=60)
@@ -104,7 +104,7 @@ def encrypted(request: pytest.FixtureRequest, cluster_folder: Path) -> Iterator[
 
 @pytest.fixture(scope="module")
 def jvm(encrypted: Encrypted) -> Iterator[ClientJvm]:
-    """A JVM that has known no other way to encrypt."""
+    """A JVM that has not encrypted in another way before."""
     with ClientJvm(encrypted.cluster.folder / "client") as jvm:
         yield jvm
 
@@ -146,7 +146,7 @@ def test_a_spark_job_ships_and_nobody_sees_a_secret(
     assert done.code == 0, done.output
     assert client.compare(table, slave, families=["f"]).same
     assert any("ship_wals.py" in line for line in arguments.seen)
-    # HBase's own configuration may have the password; it is no argument of anybody's.
+    # HBase's own configuration may hold the password, but no argument list may.
     assert not [line for line in arguments.seen if encrypted.password in line]
     assert encrypted.password not in done.output + encrypted.source.to_json() + repr(encrypted.source)
 
@@ -209,7 +209,7 @@ def test_cells_with_tags_are_read_although_hbase_s_own_reader_stops_at_them(
 
 
 class WithoutTags:
-    """A client whose writes leave out what has tags."""
+    """A client that leaves out writes with tags."""
 
     def __init__(self, client: JavaClient) -> None:
         self._client = client
@@ -292,7 +292,7 @@ def test_reading_goes_on_from_every_position_that_hbase_could_have_registered(en
 
 
 class Arguments:
-    """The argument lists of all processes of this machine, seen again and again. A context manager."""
+    """Watches the argument lists of all processes of this machine. A context manager."""
 
     def __init__(self) -> None:
         self.seen: set[str] = set()

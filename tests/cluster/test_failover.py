@@ -1,4 +1,4 @@
-"""RegionServers die under write load, again and again: every acknowledged write is in the slave, each WAL is in one queue."""
+"""RegionServers die again and again under write load: the slave has every acknowledged write, and each WAL is in one queue."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Round = Callable[[Failover], None]
 
 
 def hbase_claims_first(site: Failover) -> None:
-    """Our claim finds what HBase has moved under a live server."""
+    """Our claim finds the queues that HBase has moved under a live server."""
     victim = site.lose_one()
     site.await_hbase(victim)
     site.drain(site.claim(victim).queues)
 
 
 def hbase_claims_and_its_claimer_dies_too(site: Failover) -> None:
-    """HBASE-2611: the server dies that was to recover a dead server's queue."""
+    """HBASE-2611: the server that should recover a dead server's queue dies."""
     first = site.lose_one()
     second = site.await_hbase(first).server
     site.kill(second)
@@ -91,7 +91,7 @@ def we_drain_what_no_master_has_recovered_yet(site: Failover) -> None:
 
 
 def both_claim(site: Failover) -> None:
-    """At the same moment, as near as can be; whoever is faster, we drain the queue where it is."""
+    """Both claim at the same moment, as near as possible. Whoever is faster, we drain the queue where it is."""
     before = site.claims_begun_by_hbase()
     victim = site.lose_one()
     site.until(lambda: site.claims_begun_by_hbase() > before, f"HBase begins to claim the queue of {victim}")

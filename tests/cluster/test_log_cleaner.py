@@ -1,4 +1,4 @@
-"""HBase's own log cleaner takes shipped WALs, and none that is still queued."""
+"""HBase's own log cleaner deletes shipped WALs, and none that is still queued."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from walferry.shipping.summary import Status
 
 @pytest.fixture
 def quick(sides, cluster_folder, java_client) -> Iterator[Sides]:
-    """The pair with another source, one whose cleaner deletes what nobody needs within seconds and not after ten minutes."""
+    """The pair with another source, whose cleaner deletes unneeded WALs within seconds and not after ten minutes."""
     with StandaloneCluster(cluster_folder / "quick", QUICK_LOG_CLEANER, name="quick") as cluster:
         yield dataclasses.replace(
             sides, source_cluster=cluster, source=java_client(cluster.address), at=source_of(cluster.address)

@@ -1,7 +1,7 @@
-"""A hundred thousand edits of all kinds arrive as they were made, from two real HDFS-backed servers on to two others.
+"""A hundred thousand edits of all kinds arrive as they were made, from two real servers on HDFS to two others.
 
-Two things that HBase does when it rewrites files make any two replicas differ, and are kept out: a put that is older than a
-delete is hidden until a major compaction drops the delete; a deleted version brings back an older one unless that was dropped.
+Two effects of HBase's rewriting of files make any two replicas differ, so the test avoids them: a put that is older than a
+delete is hidden until a major compaction drops the delete, and a deleted version brings an older one back unless that is gone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TTL_MS = 86_400_000
 
 
 def edits(count: int, chance: random.Random) -> Iterator[Mutation]:
-    """Edits of rows that are changed and deleted again and again; about a tenth of the cells are of the LOCAL family."""
+    """Edits that change and delete the same rows again and again. About a tenth of the cells are of the LOCAL family."""
     for _ in range(count):
         row = f"row{chance.randrange(ROWS):05}"
         column = f"{chance.choice('fg')}:{chance.randrange(6)}"

@@ -30,10 +30,10 @@ SMALL = Knobs(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
 
 @pytest.fixture
 def backlog(sides, both):
-    """`backlog(peer)` → name of a table whose rows are queued for the peer, and the truth about its WALs."""
+    """`backlog(peer)` → a table whose rows are queued for the peer, and the truth about its WALs."""
 
     def write(peer: str, rows: int = ROWS) -> tuple[str, WalTruth]:
-        table = both(splits=even_splits(8))  # regions for all lanes: entries are not acknowledged in the WAL's order
+        table = both(splits=even_splits(8))  # regions for all lanes, so entries are not acknowledged in the WAL's order
         sides.source.put_many(table, rows, ["f:a"], value_bytes=1000, batch=20)
         roll(sides.at, peer)
         truth = WalTruth(sides.at, peer, sides.source, sides.slave)

@@ -1,4 +1,4 @@
-"""Peers that replicate in a ring, and peers that take a part: as HBase's own suites have them.
+"""Peers that replicate in a ring, and peers for part of the tables, as in HBase's own suites.
 
 Mirrors TestMasterReplication (cyclic, looped), TestPerTableCFReplication, TestNamespaceReplication and TestReplicationWithTags.
 """
@@ -32,7 +32,7 @@ def batch(at, peer: str, run_id: str) -> GroupSummary:
 
 @pytest.fixture
 def peer_like(sides, unique) -> Iterator[Callable[[pb.ReplicationPeer], str]]:
-    """`peer_like(config)` → id of a managed peer that leads to the slave, configured through the master's own call."""
+    """`peer_like(config)` → id of a managed peer to the slave, configured through the master's own call."""
     added = []
 
     def add(config: pb.ReplicationPeer) -> str:
@@ -84,7 +84,7 @@ def test_two_clusters_that_replicate_to_each_other_get_each_edit_once(sides, bot
     }
     home = batch(there, back, "home")
     assert home.shippedOps == 32
-    assert home.logEditsFiltered["from_slave"] > 0  # what came from here: it is not sent back
+    assert home.logEditsFiltered["from_slave"] > 0  # the edits that came from here are not sent back
     again = batch(sides.at, peer, "again")
     assert again.shippedOps == 0
     assert again.logEditsFiltered["from_slave"] > 0
@@ -94,7 +94,7 @@ def test_two_clusters_that_replicate_to_each_other_get_each_edit_once(sides, bot
 
 
 def cluster_ids_by_row(client, at, peer: str, table: str) -> dict[bytes, set[tuple[UUID, ...]]]:
-    """Which clusters the entries of a table have seen already, as HBase's own reader finds them in the WALs queued for a peer."""
+    """The clusters that a table's entries have been through, as HBase's own reader finds them in the WALs queued for a peer."""
     found: dict[bytes, set[tuple[UUID, ...]]] = {}
     for wal in [wal for group in plan(at, peer).groups for wal in group.wals]:
         for entry in client.read_wal(wal.url):

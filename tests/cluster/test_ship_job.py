@@ -1,4 +1,4 @@
-"""The Spark job as it is submitted: what it ships, prints, keeps and returns."""
+"""The submitted Spark job: what it ships, prints, keeps and returns."""
 
 from __future__ import annotations
 

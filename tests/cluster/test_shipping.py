@@ -1,4 +1,4 @@
-"""Edits written into one real HBase arrive in another because Walferry shipped them."""
+"""Walferry ships edits from one real HBase to another."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def located(sides, wal: str) -> WalLocation | None:
 
 
 def archive(sides, wals: list[str]) -> None:
-    """Let HBase move these WALs to oldWALs: all edits in them are flushed, and a newer WAL is begun."""
+    """Let HBase move these WALs to oldWALs, by flushing all edits in them and beginning a newer WAL."""
     for table in {entry.table for wal in wals for entry in sides.source.read_wal(located(sides, wal).url)}:
         if sides.source.table_exists(table):
             sides.source.flush(table)
@@ -112,7 +112,7 @@ def test_a_wal_that_is_archived_between_finding_and_opening_is_found_again(sides
 
 def test_a_wal_that_is_archived_while_it_is_read_is_read_to_its_end(sides, both, proxied, proxied_peer):
     table = both()
-    sides.source.put_many(table, 12_000, ["f:a"], value_bytes=1000)  # more than the reader takes at once
+    sides.source.put_many(table, 12_000, ["f:a"], value_bytes=1000)  # more than the reader reads at once
     roll(sides.at, proxied_peer)
     names = [wal.name for group in plan(sides.at, proxied_peer).groups for wal in group.wals]
     proxied.sink.answers.hold()
@@ -128,7 +128,7 @@ def test_a_wal_that_is_archived_while_it_is_read_is_read_to_its_end(sides, both,
 
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_a_run_whose_time_is_over_leaves_the_rest_queued(sides, both, proxied, proxied_peer, lanes):
-    """A slave that takes all it gets, only not fast enough: no failure."""
+    """A slave that accepts everything, but not fast enough, is not a failure."""
     table = both()
     sides.source.put_many(table, 40_000, ["f:a"])
     roll(sides.at, proxied_peer)

@@ -1,4 +1,4 @@
-"""A peer that ZooKeeper and the Master know otherwise is touched by nothing; on real clusters, with HBase's own tools."""
+"""Nothing touches a peer on which ZooKeeper and the Master disagree; on real clusters, with HBase's own tools."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from embedded.standalone import StandaloneCluster
 from embedded.wire import put
 from tests.cluster.spark_runs import run
 from tests.cluster.walferry_runs import positions, source_of
+from walferry.admin.creating import create
+from walferry.admin.handing_back import begin_hand_back
 from walferry.admin.peers import peer_admin
-from walferry.admin.report import describe
+from walferry.admin.removing import remove
+from walferry.admin.showing import describe
+from walferry.admin.taking_over import take_over
 from walferry.airflow.steps import batch, recovery
 from walferry.hbase.errors import PeerError
 from walferry.hbase.values import PBUF
@@ -41,7 +45,7 @@ class Moved:
 
 @pytest.fixture(scope="module")
 def moved(cluster_folder: Path, standalone_pair, java_client) -> Iterator[Moved]:
-    """As the documentation of `hbase copyreppeers` says to do it: copy, then start with the other setting."""
+    """Moves the peers as the documentation of `hbase copyreppeers` says: copy, then start with the other setting."""
     key = standalone_pair.slave.address.cluster_key
     folder = cluster_folder / "moved"
     with StandaloneCluster(folder, name="moved") as cluster:
@@ -74,8 +78,8 @@ def unchanged(at: SourceCluster, *peers: str) -> Iterator[None]:
     assert [positions(at, peer) for peer in peers] == before
 
 
-def test_peers_that_were_moved_to_the_file_system_are_shipped_by_no_batch(moved: Moved, tmp_path: Path) -> None:
-    """ZooKeeper says of all of them that they are DISABLED and managed, or nothing at all."""
+def test_no_batch_ships_peers_that_were_moved_to_the_file_system(moved: Moved, tmp_path: Path) -> None:
+    """ZooKeeper has all of them as DISABLED and managed, or does not have them."""
     with connected(moved.at.quorum) as zk:
         assert zk.get(moved.at.nodes.peer_state("enabled"))[0].endswith(DISABLED)
     expected = {
@@ -99,13 +103,15 @@ def test_peers_that_were_moved_to_the_file_system_are_shipped_by_no_batch(moved:
 def test_nor_are_they_taken_over_handed_back_or_removed(moved: Moved) -> None:
     before = moved.client.list_peers()
     with peer_admin(moved.at) as peers:
-        shown = describe(peers, "enabled").text
-        assert "cannot be shipped by Walferry: peer enabled: the Master knows it with another state" in shown
+        shown = describe(peers, "enabled")
+        assert "cannot be shipped by Walferry: peer enabled: the Master knows it with another state" in shown.text
+        assert shown.problem
+        assert "the Master knows it with another state" in shown.problem
         calls: list[Callable[[], object]] = [
-            lambda: peers.take_over("enabled"),
-            lambda: peers.begin_hand_back("enabled", "new"),
-            lambda: peers.remove("enabled", drop_backlog=True),
-            lambda: peers.create("removed", before[0].cluster_key),
+            lambda: take_over(peers, "enabled"),
+            lambda: begin_hand_back(peers, "enabled", "new"),
+            lambda: remove(peers, "enabled", drop_backlog=True),
+            lambda: create(peers, "removed", before[0].cluster_key),
         ]
         for call in calls:
             with pytest.raises(PeerError, match=r"copyreppeers zookeeper filesystem"):
@@ -137,7 +143,7 @@ def test_a_queue_of_a_peer_that_only_the_master_knows_is_not_deleted_as_an_orpha
     ids=["mark", "state"],
 )
 def test_what_the_master_alone_has_been_told_is_found_out(sides, peer, change, differs) -> None:
-    """The Master's change reaches ZooKeeper here, and is taken back there by hand."""
+    """The test lets the Master's change reach ZooKeeper and takes it back there by hand."""
     nodes = sides.at.nodes
     paths = (nodes.peer(peer), nodes.peer_state(peer))
     with connected(sides.at.quorum) as zk:

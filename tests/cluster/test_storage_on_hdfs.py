@@ -86,7 +86,7 @@ def test_a_wal_can_be_read_on_while_it_is_archived(client: Client, store: WalSto
 def test_the_stale_length_of_an_open_file_is_not_taken_for_its_end(
     client: Client, store: WalStore, wal: WalName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its writer has written all of it and goes on; the NameNode knows of nothing."""
+    """The writer has written all of it and goes on, and the NameNode does not know yet."""
     monkeypatch.setattr(module, "POLL_S", 0.05)
     file = client.create(f"/hbase/WALs/{SERVER}/{wal}")
     file.write(ENTRIES)

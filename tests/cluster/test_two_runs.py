@@ -1,4 +1,4 @@
-"""Two runs of one peer at once: one ships, the other says who holds the queue."""
+"""Two runs of one peer at once: one ships, and the other names the holder of the queue."""
 
 from __future__ import annotations
 

@@ -77,10 +77,10 @@ def test_as_expressions_the_same_users_see_the_same_cells_though_the_ordinals_ar
         sides.source.write(table, [labelled(expression, wire.put(f"row{i}", {"f:q": expression.encode(), "f:r": b"more"}))])
     passing = labelled("internal", wire.put("ttl", {"f:q": b"x"}, ttl_ms=10**9))
     sides.source.write(table, [wire.put("free", {"f:q": b"for all"}), passing])
-    # One entry and one row, of which HBase's own replication would show all as it shows the first.
+    # One entry and one row: HBase's own replication would give all cells the labels of the first.
     mixed = [labelled(e, wire.put("mixed", {f"f:{e}": b"x"})) for e in ("public", "secret")]
     sides.source.write(table, [*mixed, wire.put("mixed", {"f:free": b"x"})])
-    # Deletes only delete what has their labels.
+    # Deletes only delete cells that have their labels.
     sides.source.write(table, [labelled(e, wire.put(f"gone-{e}", {"f:q": b"x"}, timestamp=5)) for e in ("public", "secret")])
     for row in ("gone-public", "gone-secret"):
         sides.source.write(table, [labelled("secret", wire.delete_column(row, "f:q", timestamp=9))])
@@ -95,7 +95,7 @@ def test_as_expressions_the_same_users_see_the_same_cells_though_the_ordinals_ar
     assert len({tuple(seen(sides.source, user, table)) for user in USERS}) == len(USERS)
     there = sides.slave.scan_all(table)
     assert [replace(c, tags=b"") for c in there] == [replace(c, tags=b"") for c in everything]
-    assert {tag for c in there for tag in kinds(c.tags)} == {2, 4, 8}  # no expression is left over
+    assert {tag for c in there for tag in kinds(c.tags)} == {2, 4, 8}  # no expression is left
     deleted = {c.row for c in sides.slave.scan_all(table, raw=True)} - {c.row for c in there}
     assert deleted == {b"gone-secret"}
 

@@ -1,4 +1,4 @@
-"""WALs written by real HBase, decoded by us and by HBase."""
+"""WALs of a real HBase are decoded by us as by HBase."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from walferry.wal.reader import read_windows
 
 @pytest.fixture(scope="module")
 def cluster(cluster_folder: Path) -> Iterator[StandaloneCluster]:
-    """A cluster of this module's own: only the stop of a server closes hbase:meta's WAL."""
+    """A cluster of this module's own, since only the stop of a server closes hbase:meta's WAL."""
     with StandaloneCluster(cluster_folder / "decoded", name="decoded") as cluster:
         yield cluster
 

@@ -66,4 +66,4 @@ def test_several_wals_a_server_in_a_directory_of_their_own_are_shipped(
     assert compared.same, compared.examples
     assert compared.left == 2 * ROWS
     assert there.scan_all(table, ["l"]) == []
-    assert all(len(queue.wals) == 3 for queue in queues(at, peer))  # those that are written to
+    assert all(len(queue.wals) == 3 for queue in queues(at, peer))  # the WALs that are being written

@@ -1,4 +1,4 @@
-"""Batches of the library on real clusters, in this process: roll, plan, ship each group; and what the queues hold."""
+"""Runs batches of the library on real clusters, in this process (roll, plan, ship each group), and looks into the queues."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def ship(
     source: SourceCluster, peer_id: str, *, deadline: float = 120.0, run_id: str = "test", knobs: Knobs | None = None,
     lanes: int = 2, groups: list[str] | None = None, roll_first: bool = True, broken_wals: BrokenWals = BrokenWals.STOP,
 ) -> list[GroupSummary]:  # fmt: skip
-    """One batch of a peer: the summaries of its groups, or of those named."""
+    """Run one batch of a peer. Returns the summaries of its groups, or of those named."""
     if roll_first:
         roll(source, peer_id)
     names = [g.group for g in plan(source, peer_id).groups] if groups is None else groups
@@ -62,13 +62,13 @@ def ship(
 
 
 def ship_one(source: SourceCluster, peer_id: str, **options: object) -> GroupSummary:
-    """One batch of a peer that has one group."""
+    """Run one batch of a peer that has one group."""
     (summary,) = ship(source, peer_id, **options)  # type: ignore[arg-type]
     return summary
 
 
 class Shipping:
-    """`ship_one` at work while the test does something else. A context manager that waits for its end."""
+    """Runs `ship_one` while the test does something else. A context manager that waits for its end."""
 
     def __init__(self, source: SourceCluster, peer_id: str, **options: object) -> None:
         self._pool = ThreadPoolExecutor(1)
@@ -94,7 +94,7 @@ def queues(source: SourceCluster, peer_id: str) -> list[Queue]:
 
 
 def positions(source: SourceCluster, peer_id: str) -> dict[str, int]:
-    """WAL name → registered position, of all WALs that are queued for the peer; those without a readable one are left out."""
+    """WAL name → registered position, for all WALs queued for the peer that have a readable position."""
     wals = [wal for queue in queues(source, peer_id) for wal in queue.wals]
     return {wal.name.text: wal.position for wal in wals if isinstance(wal.position_or_problem, int)}
 
@@ -119,14 +119,14 @@ class _ReadWal:
     entries: tuple[tuple[int, str, tuple[Cell, ...]], ...]
 
     def between(self, first: int, last: float) -> list[tuple[str, Cell]]:
-        """Table and cell of what lies behind offset `first` and before `last`."""
+        """Tables and cells of the entries after offset `first` and up to `last`."""
         return [(table, cell) for end, table, cells in self.entries if first < end <= last for cell in cells]
 
 
 class WalTruth:
-    """What HBase's own reader finds in a peer's WALs, against what the slave has; for tables that are only put to.
+    """Compares what HBase's own reader finds in a peer's WALs with what the slave has, for tables that only get puts.
 
-    Tables in `changing` are put to and deleted from: what the slave should have of them is not in one entry.
+    Tables in `changing` get deletes too, so no single entry tells what the slave should have of them.
     """
 
     def __init__(self, source: SourceCluster, peer_id: str, source_client: JavaClient, slave_client: JavaClient) -> None:
@@ -139,7 +139,7 @@ class WalTruth:
         self._proven: dict[str, float] = {}  # how far each WAL was registered at the last check
 
     def read_closed(self) -> int:
-        """Read the closed WALs that were queued since the last time; how many these were. Call it before they are shipped."""
+        """Read the closed WALs that were queued since the last call, and return how many. Call it before they are shipped."""
         store = WalStore(self._source.wal_root)
         new = [wal for group in plan(self._source, self._peer_id).groups for wal in group.wals if wal.name not in self._wals]
         for wal in new:
@@ -151,7 +151,7 @@ class WalTruth:
         return len(new)
 
     def check(self) -> int:
-        """No position is beyond what the slave has. Returns how many cells lie before the positions for the first time."""
+        """Check that no position is beyond what the slave has. Returns how many cells newly lie before the positions."""
         now = positions(self._source, self._peer_id)
         required: list[tuple[str, Cell]] = []
         for name, wal in self._wals.items():
@@ -161,12 +161,12 @@ class WalTruth:
         for table in {table for table, _ in required} - self.changing:
             there = set(self._slave.scan_all(table))
             missing = [cell for at, cell in required if at == table and cell not in there]
-            assert not missing, f"{len(missing)} cells of {table} lie before a registered position, but the slave has them not"
+            assert not missing, f"{len(missing)} cells of {table} lie before a registered position, but the slave lacks them"
         return len(required)
 
     @property
     def unfinished(self) -> bool:
-        """Whether at the last check a closed WAL was not shipped to its end."""
+        """Whether the last check found a closed WAL that was not shipped to its end."""
         return any(position != math.inf for position in self._proven.values())
 
 

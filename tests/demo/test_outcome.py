@@ -1,4 +1,4 @@
-"""The demo says that both sides compare only if they do."""
+"""The demo says that both sides are equal only if they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Java client does what it says, on real clusters."""
+"""The Java client does what its methods promise, on real clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RegionServers of the distributed clusters come and go as a test asks."""
+"""A test can start, stop and kill RegionServers of the distributed clusters."""
 
 from __future__ import annotations
 

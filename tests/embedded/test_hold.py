@@ -1,4 +1,4 @@
-"""`embedded.hold` leaves nothing of a program of many processes behind."""
+"""`embedded.hold` leaves no process behind of a program with many processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jars are fetched by Ivy from one repository and nowhere else, and a lost connection costs only what was under way."""
+"""Ivy fetches jars from one repository and nowhere else, and a lost connection costs only the downloads under way."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def jars(repository: Repository) -> list[Jar]:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
-    """Where the jars go, and where they are kept until all have arrived."""
+    """The folder for the jars, and the folder that keeps them until all have arrived."""
     (tmp_path / "jars").mkdir()
     return tmp_path / "jars", tmp_path / "arrived"
 

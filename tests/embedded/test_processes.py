@@ -1,4 +1,4 @@
-"""Processes of the embedded clusters do not outlive whoever started them."""
+"""Processes of the embedded clusters do not outlive the process that started them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pair of clusters is a pair: HBase's own replication runs between them, and a disabled peer's WALs queue up."""
+"""HBase's own replication runs between the pair of clusters, and a disabled peer's WALs queue up."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """oldWALs with a WAL, a WAL in a server's folder, and a file that is none."""
+    """oldWALs with a WAL, a WAL in a server's folder, and a file that is not a WAL."""
     folder = tmp_path_factory.mktemp("oldWALs")
     (folder / "z,16020,1").mkdir()
     (folder / f"{SERVER}.17").write_bytes(encode_wal(entries(b"r1", 30)))

@@ -57,7 +57,7 @@ class ClaimCluster:
 
 
 class Killed(Exception):
-    """The claimer's process is dead; nothing in it may go on."""
+    """The claimer's process is dead, and nothing of it may go on."""
 
 
 class Killer:

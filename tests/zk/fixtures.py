@@ -39,7 +39,7 @@ def zk(new_client: Callable[[], KazooClient]) -> KazooClient:
 
 @pytest.fixture
 def hbase(new_client: Callable[[], KazooClient]) -> HBaseZNodes:
-    """A cluster as HBase writes it, with a managed peer `p` and a live server, by a client of its own."""
+    """A cluster's znodes as HBase writes them, with a managed peer `p` and a live server, by a client of their own."""
     cluster = HBaseZNodes.new(new_client())
     cluster.add_peer("p")
     return cluster
@@ -47,7 +47,7 @@ def hbase(new_client: Callable[[], KazooClient]) -> HBaseZNodes:
 
 @pytest.fixture
 def lasting_hbase(new_client: Callable[[], KazooClient]) -> LastingZNodes:
-    """As `hbase`, but its servers die only when they are stopped."""
+    """Like `hbase`, but its servers die only when they are stopped."""
     cluster = LastingZNodes.new(new_client())
     cluster.add_peer("p")
     return cluster

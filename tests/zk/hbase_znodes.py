@@ -1,4 +1,4 @@
-"""An HBase 2.x cluster as ZooKeeper sees it: every write here does what HBase's own code does, with its prefixes and multis."""
+"""An HBase 2.x cluster as ZooKeeper sees it. Every write does what HBase's own code does, with its prefixes and multis."""
 
 import contextlib
 import os
@@ -85,7 +85,7 @@ class HBaseZNodes:
         return path
 
     def claim(self, server: str, queue_id: str, by: str) -> str | None:
-        """ZKReplicationQueueStorage.claimQueue; the new queue's id, None if somebody was faster."""
+        """ZKReplicationQueueStorage.claimQueue. Returns the new queue's id, or None if another claimer was faster."""
         self.zk.ensure_path(self.nodes.server_queues(by))
         old = self.nodes.queue(server, queue_id)
         new_id = str(parse_queue_id(queue_id).claimed_from(server))
@@ -143,14 +143,14 @@ class HBaseZNodes:
 
 
 class LastingZNodes(HBaseZNodes):
-    """One whose servers live until they are stopped: a session that ends on a busy machine is no death of theirs."""
+    """A cluster whose servers live until they are stopped, even if a session ends on a busy machine."""
 
     def start_server(self, server: str) -> None:
         self.zk.create(f"{self.nodes.rs}/{server}")
 
 
 def expire(client: KazooClient) -> None:
-    """End the client's session at the server, as its timeout would; the client finds out when it comes back."""
+    """End the client's session at the server, as its timeout would. The client learns of it when it comes back."""
     for _ in range(600):
         if client.client_id is not None:
             break

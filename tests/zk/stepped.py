@@ -1,4 +1,4 @@
-"""Code that talks to ZooKeeper, in a thread that stops before each of its writes until it is told to go on."""
+"""Runs code that talks to ZooKeeper in a thread that stops before each write until it is told to go on."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Stepped:
             self.step()
 
     def kill(self) -> None:
-        """The write that it is before, and all that would follow, do not happen."""
+        """Drop the write that it is about to make, and all later ones."""
         self.killed = True
         self.finish()
 

@@ -1,4 +1,4 @@
-"""What ZooKeeper says of peers against what a Master says; the Master is a stub here (see tests/cluster/test_stale_peers.py)."""
+"""Compares ZooKeeper's word of peers with a Master's. The Master is a stub here (see tests/cluster/test_stale_peers.py)."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_the_last_peer_that_was_removed_is_gone_for_both_though_its_queue_is_lef
 
 
 def test_a_change_that_is_under_way_is_no_contradiction(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
-    """The Master writes it to ZooKeeper first, and takes note of it then."""
+    """The Master writes a change to ZooKeeper first, and to its own memory after that."""
     with master(hbase, knows(peer(state="ENABLED")), knows(peer())):
         check_agreement(session_of(zk, source), "p")
 

@@ -40,7 +40,7 @@ def claimed(zk: KazooClient, cluster: ClaimCluster, run_id: str = "run") -> Clai
 def reference(
     layout: QueueLayout, multi: str, new_client: Callable[[], KazooClient], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[int, dict[str, bytes]]:
-    """How many writes a claim takes that nobody disturbs, and what it leaves."""
+    """How many writes an undisturbed claim takes, and what it leaves."""
     monkeypatch.setattr(claim_multi, "MAX_MULTI_BYTES", MULTIS[multi])
     cluster, zk = ClaimCluster(new_client(), layout), new_client()
     killer = Killer(zk)

@@ -1,4 +1,4 @@
-"""Any interleaving of two claimers, HBase's claims, new WALs, deaths and lost sessions keeps each WAL queued, in the end once.
+"""Any interleaving of two claimers, HBase's claims, new WALs, deaths and lost sessions keeps each WAL queued, at the end once.
 
 The steps are single writes to ZooKeeper, in an order that Hypothesis chooses.
 """
@@ -161,7 +161,7 @@ class Claiming(RuleBasedStateMachine):
                 disconnect(zk)
 
     def _end(self) -> None:
-        """All that is at work comes to its end, and somebody claims what is left: each WAL is queued once, with its position."""
+        """Everything at work comes to its end, and a run claims the rest: each WAL is queued once, with its position."""
         if self.region_server:
             self.region_server[1].finish()
         for at_work in self.claimers:
@@ -183,7 +183,7 @@ class Claiming(RuleBasedStateMachine):
             assert not self.hbase_zk.exists(self.at.nodes.lock(server)), f"{server} is locked for ever"
 
     def _check(self, at_work: Stepped | None) -> None:
-        """A claimer may be refused, or killed, but not break."""
+        """A claimer may be refused or killed, but must not break."""
         expected = (ClaimHeld, ClaimLost, Killed, LiveServer, NoTarget, QueuesMoving)
         if at_work is not None and at_work.error is not None and not isinstance(at_work.error, expected):
             raise at_work.error
@@ -229,7 +229,7 @@ def _create_if_missing(zk: KazooClient, path: str, value: bytes) -> None:
 
 @pytest.fixture
 def claiming(zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[QueueLayout, int, int], None]:
-    """`claiming(layout, examples, steps)`. A lock that somebody else holds is not waited for."""
+    """`claiming(layout, examples, steps)`. A claimer does not wait for a lock that another one holds."""
     monkeypatch.setattr(claim_classic, "LOCK_WAIT_S", 0.0)
 
     def run(layout: QueueLayout, examples: int, steps: int) -> None:

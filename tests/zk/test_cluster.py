@@ -1,4 +1,4 @@
-"""What a cluster says of itself, read from a real ZooKeeper."""
+"""Reads what a cluster says of itself from a real ZooKeeper."""
 
 import pytest
 from kazoo.client import KazooClient

@@ -1,4 +1,4 @@
-"""The stream of dead servers: each once, found also if nobody watched, and nothing taken for a death that is none."""
+"""The stream of dead servers names each once, also if nobody watched, and takes nothing else for a death."""
 
 import asyncio
 import itertools
@@ -244,7 +244,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_nobody_drains_is_told_again_after_growing_pauses(
     hbase: HBaseZNodes, source: SourceCluster, impatient: None
 ) -> None:
-    """The run that was begun may have failed, and left the queues as they were."""
+    """The run that was started may have failed and left the queues as they were."""
     hbase.stop_server(DEAD)
 
     async def scenario() -> list[float]:

@@ -1,4 +1,4 @@
-"""A right has one holder, and whoever has lost it writes nothing, also when its path was forgotten and made anew."""
+"""A right has one holder. A holder that has lost it writes nothing, even if its path was deleted and made anew."""
 
 from collections.abc import Callable
 

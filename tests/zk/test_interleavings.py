@@ -1,4 +1,4 @@
-"""Any interleaving of two shippers, HBase's own doings and lost sessions keeps every WAL, every position and one holder.
+"""Any interleaving of two shippers, HBase's own writes and lost sessions keeps every WAL, every position and one holder.
 
 The steps are single operations in an order that Hypothesis chooses; the model remembers what each acknowledged edit allowed.
 """

@@ -1,4 +1,4 @@
-"""What nobody needs any more goes, whoever was killed at whatever write; what somebody needs stays."""
+"""Leftovers go, whichever process was killed at whichever write; everything still needed stays."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_drain_that_was_killed_at_any_write_leaves_nothing_after_the_next_plan
 def test_drains_and_sweeps_at_the_same_time_put_nobody_out_and_leave_nothing(
     new_client: NewClient, hbase: HBaseZNodes, at: SourceCluster, seed: int
 ) -> None:
-    """Step by step, in any order of their writes. Who comes second is told so; who has the lease ends what it began."""
+    """Step by step, in any order of their writes. The second one is refused, and the holder of the lease ends what it began."""
     for timestamp in (1, 2):
         hbase.add_wal(DEAD, "p", wal(timestamp, DEAD))
     work: list[Callable[[KazooClient], object]] = [

@@ -1,4 +1,4 @@
-"""What is new to a mark."""
+"""Finds the WALs that are newer than a mark."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The stream of new WALs: woken by watches, through lost sessions and restarts, and gone when it is closed."""
+"""The stream of new WALs wakes by watches, survives lost sessions and restarts, and leaves nothing when it is closed."""
 
 import asyncio
 import socket

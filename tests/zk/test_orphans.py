@@ -1,4 +1,4 @@
-"""Queues of peers that are gone are deleted only when they are asked for by name."""
+"""Queues of removed peers are deleted only if a run asks for it by name."""
 
 from __future__ import annotations
 

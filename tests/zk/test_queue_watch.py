@@ -1,4 +1,4 @@
-"""What watches the queues in tests of failover sees what must never be."""
+"""The watch of queues in tests of failover notices everything that must never happen."""
 
 from __future__ import annotations
 

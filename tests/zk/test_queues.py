@@ -1,4 +1,4 @@
-"""Reading queues and finding WALs in a real ZooKeeper."""
+"""Reads queues and finds WALs in a real ZooKeeper."""
 
 import pytest
 from kazoo.client import KazooClient

@@ -1,4 +1,4 @@
-"""The summaries of runs: how long they are kept, and that nobody stumbles over those that go."""
+"""The summaries of runs: how long they are kept, and that no reader fails over those that are deleted."""
 
 from __future__ import annotations
 

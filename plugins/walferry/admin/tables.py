@@ -1,4 +1,4 @@
-"""Which tables and families a peer is to bring: as operators write them, and whether they are there on both sides.
+"""The tables and families of a peer: how operators write them, and whether they exist on both sides.
 
     table   namespace:table                 all families of it
     table=cf,cf   namespace:table=cf,cf
@@ -28,7 +28,7 @@ _HASH_ENTRY = re.compile(r"""\s*,?\s*(["'])(?P<table>[^"']+)\1\s*=>\s*\[(?P<fami
 
 @dataclass(frozen=True)
 class TableFamilies:
-    """A table, "table" or "namespace:table", and those of its families that are meant; none: all of them."""
+    """A table, "table" or "namespace:table", and those of its families that are meant; none means all of them."""
 
     table: str
     families: tuple[str, ...] = ()
@@ -36,14 +36,14 @@ class TableFamilies:
 
 @dataclass(frozen=True)
 class Asked:
-    """One table as an operator wrote it, and all that it may mean."""
+    """One table as an operator wrote it, with everything it may mean."""
 
     text: str
     readings: tuple[TableFamilies, ...]
 
 
 class UnclearTable(WalferryError):
-    """What was written has no meaning among the source's tables, or more than one."""
+    """A name has no meaning among the source's tables, or more than one."""
 
     retry_helps = False
 
@@ -62,12 +62,12 @@ def table_name(table: str) -> tuple[str, str]:
     """Namespace and name of "table" or "namespace:table". Raises ValueError."""
     match = _TABLE.fullmatch(table)
     if not match:
-        raise ValueError(f"{table!r} is no table; it should be [namespace:]table")
+        raise ValueError(f"{table!r} is not a table; it should be [namespace:]table")
     return match["namespace"] or "default", match["name"]
 
 
 def resolve(asked: Sequence[Asked], source: Connection) -> dict[str, tuple[str, ...]]:
-    """Tables with their families, where the source's tables decide what is meant. Raises UnclearTable, RpcError."""
+    """Tables with their families, as the source's tables decide. Raises UnclearTable, RpcError."""
     several = {reading.table for each in asked if len(each.readings) > 1 for reading in each.readings}
     there = master.replicated_families(source, several)
     meant: dict[str, tuple[str, ...]] = {}
@@ -82,7 +82,7 @@ def resolve(asked: Sequence[Asked], source: Connection) -> dict[str, tuple[str, 
 def missing(
     source: Connection, slave: Connection, namespaces: Collection[str], table_cfs: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """What keeps edits of these namespaces and tables from arriving, one thing a line. Raises an RpcError."""
+    """Why edits of these namespaces and tables would not arrive, a reason each. Raises RpcError."""
     at_source, at_slave = (master.replicated_families(side, table_cfs.keys()) for side in (source, slave))
     sides = {"source": source, "slave": slave}
     lines = [
@@ -155,7 +155,7 @@ def _parse_hash(text: str) -> list[Asked]:
 
 
 def _readings(entry: str) -> tuple[TableFamilies, ...]:
-    """What one table's text may mean, HBase's own reading of such a string first."""
+    """What the text of one table may mean. HBase's own reading of such a string comes first."""
     table, equals, listed = entry.partition("=")
     if equals:
         return (_reading(table.strip(), _families(listed, entry), entry),)

@@ -32,7 +32,11 @@ HBASE_1 = ("0.", "1.")
 
 def check_peer(session: Session, peer_id: str) -> Peer:
     """The peer, which may be shipped as it is now. Raises the PeerError that says why not, MasterSilent, WalferryError."""
-    peer = read_peer(session.zk, session.nodes, peer_id)
+    try:
+        peer = read_peer(session.zk, session.nodes, peer_id)
+    except MissingPeer:
+        check_agreement(session, peer_id)  # the Master may know a peer that ZooKeeper has never heard of
+        raise
     check_shippable(peer)
     Knobs.of(session.source.replication, peer)  # raises for a setting that is wrong
     check_agreement(session, peer_id)
