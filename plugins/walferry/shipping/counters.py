@@ -13,7 +13,7 @@ from walferry.filters.window import Kept
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.hbase.answers import Outage
 from walferry.sinks.hbase.shipment import Shipment
-from walferry.wal.reader import Window
+from walferry.wal.windows import Window
 
 
 class Counters:

@@ -64,7 +64,8 @@ from walferry.wal.errors import (
     WalUnclosedError,
 )
 from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
-from walferry.wal.reader import Window, read_windows
+from walferry.wal.reader import read_windows
+from walferry.wal.windows import Window
 from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_S, connected
 from walferry.zk.errors import ConnectError
 

@@ -19,7 +19,7 @@ import numpy as np
 from walferry.filters.window import Kept
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
 from walferry.sinks.hbase.shipment import Bytes, Ints, Shipment, assemble, join
-from walferry.wal.reader import Window
+from walferry.wal.windows import Window
 
 LANES_OF_A_JOB = 8  # about as many as HBase's replication.source.maxthreads, by which it sends one queue
 LANES_OF_A_GROUP = 2

@@ -16,8 +16,8 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
 from walferry.shipping.lanes import LaneLimits, Lanes, Stopped, lanes_of_each
 from walferry.sinks.hbase.shipment import Shipment, assemble
-from walferry.wal.reader import Window
 from walferry.wal.scan import scan_entries
+from walferry.wal.windows import Window
 
 RULES = FilterRules(uuid.UUID(int=1), uuid.UUID(int=2))
 MARK = np.frombuffer(uuid_field(uuid.UUID(int=1)), np.uint8)

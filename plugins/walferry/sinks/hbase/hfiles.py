@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 from walferry.errors import WalferryError
 from walferry.files.store import StoreError, file_size
-from walferry.rpc.connection import CALL_TIMEOUT_S
+from walferry.rpc.connection import CALL_TIMEOUT_SECONDS
 from walferry.rpc.errors import RpcError
 from walferry.sinks.hbase.bulk_loads import HFileSource
 from walferry.sinks.hbase.replicate import SlaveUnreachable
@@ -64,7 +64,7 @@ class HFileSender:
         if shipment.entry_count:
             size = self._size(load, self._files) if self._files and load.files else 0
             try:
-                ship(shipment, deadline, CALL_TIMEOUT_S + size / COPY_BYTES_PER_S)
+                ship(shipment, deadline, CALL_TIMEOUT_SECONDS + size / COPY_BYTES_PER_S)
             except SlaveUnreachable as e:
                 if not e.tries:
                     raise

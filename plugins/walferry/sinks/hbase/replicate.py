@@ -18,7 +18,7 @@ from walferry.names import ServerName
 from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.rpc.admin import SERVICE
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, Buffer
-from walferry.rpc.connection import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, Connection
+from walferry.rpc.connection import CALL_TIMEOUT_SECONDS, CONNECT_TIMEOUT_SECONDS, Connection
 from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcTimeout
 from walferry.sinks.hbase.answers import SILENCE_S, Answers
 from walferry.sinks.hbase.manager import NoSinks, SinkManager
@@ -60,9 +60,9 @@ class Retries:
 
     tries: int = 10  # with one subset of the slave's servers, before another is drawn
     sleep_s: float = 1.0  # replication.source.sleepforretries
-    connect_timeout_s: float = CONNECT_TIMEOUT_S
-    call_timeout_s: float = CALL_TIMEOUT_S  # replication.source.shipedits.timeout
-    max_call_timeout_s: float = 10 * CALL_TIMEOUT_S  # each call that timed out lets the next take as much longer
+    connect_timeout_s: float = CONNECT_TIMEOUT_SECONDS
+    call_timeout_s: float = CALL_TIMEOUT_SECONDS  # replication.source.shipedits.timeout
+    max_call_timeout_s: float = 10 * CALL_TIMEOUT_SECONDS  # each call that timed out lets the next take as much longer
 
 
 class Shipper:

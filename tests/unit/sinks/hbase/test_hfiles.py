@@ -65,7 +65,7 @@ def test_a_server_has_the_time_that_copying_takes(sending):
     sending.file("a", size=5_000_000)
     sending.file("b", size=10_000_000)
     sending.run()
-    assert sending.calls[0] == hfiles.CALL_TIMEOUT_S + 3
+    assert sending.calls[0] == hfiles.CALL_TIMEOUT_SECONDS + 3
 
 
 def test_what_needs_no_sending_is_only_let_go(sending):
