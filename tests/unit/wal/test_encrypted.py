@@ -222,7 +222,8 @@ def test_a_broken_cell_is_named_by_its_own_offset_and_what_was_before_it_is_righ
     bad_type = plaintext(Cell(b"r", b"f", b"q", 1, 3, b""))
     bad_tags = plaintext(Cell(b"r", b"f", b"q", 1, PUT, b"v", b"\0\x09\x01"))
     bad_key_length = bytes([plaintext(first)[0] + 1]) + plaintext(first)[1:]
-    expected = {shortened: "not a cell", bad_key_length: "not a cell", bad_type: "type is none", bad_tags: "lengths of the cell's tags"}
+    damaged, bad_lengths = "are not a cell", "lengths of the cell's tags"
+    expected = {shortened: damaged, bad_key_length: damaged, bad_type: "type is none", bad_tags: bad_lengths}
     for broken, why in expected.items():
         start = encode_header(sealed_header()) + b"".join(map(sealer.entry, good))
         two = entry(first, first)
