@@ -5,10 +5,10 @@
     prefix   = URL-encoded server [ "." provider ]             <server>.<server>.regiongroup-0  (hbase.wal.provider=multiwal)
     queue id = peer { "-" dead server }                        the oldest dead server comes first
 
-A peer id has no "-", but a host name may have some. So after the first "-" another one ends a server's name only once two commas
-of that name have passed. Whoever claims the queue `q` of the server `s` names it `q-s`.
+A peer id contains no "-", but a host name may. So after the first "-", another one ends a server's name only after two commas of
+that name. A claim of the queue `q` of the server `s` names it `q-s`.
 
-Paths and URLs are made of these names: none has a slash, a question mark, a hash or a control character in it.
+Paths and URLs are made of these names, so none may contain a slash, a question mark, a hash or a control character.
 
 Source: HBase's AbstractFSWALProvider.getWALPrefixFromWALName, WAL.getTimestamp, ServerName, and
 ReplicationQueueInfo.extractDeadServersFromZNodeString.
@@ -29,7 +29,7 @@ _WAL = re.compile(rf"(?P<prefix>[^{_ODD}]+)\.(?P<timestamp>\d{{1,19}})")
 
 @dataclass(frozen=True, order=True)
 class ServerName:
-    """A RegionServer or Master process; `start_code` is the time of its start in milliseconds."""
+    """A RegionServer or Master process. `start_code` is its start time in milliseconds."""
 
     host: str
     port: int
@@ -40,7 +40,7 @@ class ServerName:
 
     @classmethod
     def parse(cls, text: str) -> ServerName:
-        """A server from `host,port,startcode`. Raises ValueError naming the text."""
+        """Parse `host,port,startcode`. Raises a ValueError that names the text."""
         match = _SERVER.fullmatch(text)
         if match is None:
             raise ValueError(f"{text!r} is not a server name; expected host,port,startcode")
@@ -48,25 +48,25 @@ class ServerName:
 
     @classmethod
     def parse_encoded(cls, text: str) -> ServerName:
-        """A server from its URL-encoded form, `host%2Cport%2Cstartcode`. Raises ValueError naming the text."""
+        """Parse the URL-encoded form, `host%2Cport%2Cstartcode`. Raises a ValueError that names the text."""
         try:
             return cls.parse(unquote_plus(text))
-        except ValueError as e:
-            raise ValueError(f"{text!r} is not a URL-encoded server name; expected host%2Cport%2Cstartcode") from e
+        except ValueError as error:
+            raise ValueError(f"{text!r} is not a URL-encoded server name; expected host%2Cport%2Cstartcode") from error
 
     def encoded(self) -> str:
-        """The form that WAL names begin with."""
+        """The form with which WAL names begin."""
         return quote_plus(str(self))
 
 
 @dataclass(frozen=True)
 class WalName:
-    """A WAL's file name, taken apart. Files of one `group` follow each other by `timestamp` (milliseconds)."""
+    """A parsed WAL file name. The files of one `group` are ordered by `timestamp` (milliseconds)."""
 
     text: str
     group: str
     timestamp: int
-    server: ServerName | None  # None for names that do not begin with a server, as those of very old releases
+    server: ServerName | None  # None for names that do not begin with a server, such as those of very old releases
     is_meta: bool
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class WalName:
 
 
 def parse_wal_name(text: str) -> WalName:
-    """A WAL's file name (no folders). Raises ValueError naming the text."""
+    """Parse a WAL's file name (no folders). Raises a ValueError that names the text."""
     is_meta = text.endswith(META_SUFFIX)
     match = _WAL.fullmatch(text.removesuffix(META_SUFFIX))
     if match is None:
@@ -85,13 +85,13 @@ def parse_wal_name(text: str) -> WalName:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether this is one component of a path, so that nothing else than a file in its folder can be meant."""
+    """Tell whether this is one component of a path, so that it can only mean a file in its folder."""
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 
 @dataclass(frozen=True)
 class QueueId:
-    """A queue's peer and the dead servers it came through, in the order of the claims."""
+    """A queue's peer and the dead servers that it was claimed from, in the order of the claims."""
 
     peer_id: str
     dead_servers: tuple[str, ...] = ()
@@ -101,16 +101,16 @@ class QueueId:
 
     @property
     def recovered(self) -> bool:
-        """Whether the queue was claimed from a dead server; such a queue gets no new WALs."""
+        """Whether the queue was claimed from a dead server. Such a queue gets no new WALs."""
         return bool(self.dead_servers)
 
     def claimed_from(self, server: str) -> QueueId:
-        """The id this queue gets when it is claimed from `server`."""
+        """The id that this queue gets when it is claimed from `server`."""
         return QueueId(self.peer_id, (*self.dead_servers, server))
 
 
 def parse_queue_id(text: str) -> QueueId:
-    """The queue id in a znode's name. Raises ValueError naming the text and the part that is no server."""
+    """Parse the queue id in a znode's name. Raises a ValueError that names the text and the part that is not a server."""
     peer_id, dash, rest = text.partition("-")
     if not peer_id:
         raise ValueError(f"queue id {text!r} has no peer id before its first '-'")

@@ -51,9 +51,9 @@ def test_a_name_that_dns_cannot_have_does_not_resolve() -> None:
 
 def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     never = threading.Event()
-    monkeypatch.setattr(hosts, "RESOLVE_S", 0.2)
+    monkeypatch.setattr(hosts, "RESOLVE_SECONDS", 0.2)
     monkeypatch.setattr(hosts.socket, "getaddrinfo", lambda *_, **__: never.wait(30) and [])
-    assert unreachable([UNKNOWN], connect_s=0.1) == "the name no-such-host.invalid was not resolved within 0.2 s"
+    assert unreachable([UNKNOWN], connect_seconds=0.1) == "the name no-such-host.invalid was not resolved within 0.2 s"
     never.set()
 
 
@@ -73,7 +73,7 @@ def silent() -> Iterator[tuple[str, int]]:
 
 
 def test_a_server_that_takes_no_connection_is_given_up(silent) -> None:
-    assert unreachable([silent], 0.3) == f"127.0.0.1:{silent[1]} did not take a connection within 0.3 s"
+    assert unreachable([silent], 0.3) == f"127.0.0.1:{silent[1]} did not accept a connection within 0.3 s"
 
 
 def _addresses(monkeypatch: pytest.MonkeyPatch, *addresses: tuple[socket.AddressFamily, tuple[str, int]]) -> None:

@@ -1,4 +1,4 @@
-"""What can be wrong with the keys of encrypted WALs. No error holds a key or a password."""
+"""What can be wrong with the keys of encrypted WALs. No error contains a key or a password."""
 
 from __future__ import annotations
 
@@ -6,4 +6,6 @@ from walferry.errors import WalferryError
 
 
 class KeyProviderError(WalferryError):
-    """The key provider cannot give a key; the message names the key store or the setting, and says what to do."""
+    """The key provider cannot give a key. The message names the key store or the setting, and says what to do."""
+
+    retry_helps = False

@@ -1,13 +1,13 @@
-"""Serialized Java objects, as far as key stores have them (Java Object Serialization Specification, chapter 6).
+"""Reads serialized Java objects, as far as key stores contain them (Java Object Serialization Specification, chapter 6).
 
-Of its own, as a library for any object logs what it reads, and these are keys.
+Walferry has its own reader because a library for any object logs what it reads, and these are keys.
 
     stream    = 0xACED 0x0005 content
     content   = 0x70 (null) | 0x71 int32 (a handle) | 0x73 class values | 0x74 UTF | 0x75 class int32 element* | 0x7E class name
     class     = 0x72 UTF name, int64, uint8 flags, uint16 count (uint8 type, UTF name [, content])*, annotation, superclass
               | 0x70 | 0x71 int32
-    values    = of the topmost superclass's fields, with an annotation if it has its own way of writing; …; of the class's own
-    annotation = (0x77 uint8 length, bytes | content)* 0x78
+    values    = those of the topmost superclass's fields, with an annotation if the class writes itself; …; those of the class's
+    own annotation = (0x77 uint8 length, bytes | content)* 0x78
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _MAX_DEPTH = 20
 
 
 class NotJava(ValueError):
-    """The bytes are no serialized Java object, or one of a kind that no key store has. Says nothing of what they are."""
+    """The bytes are not a serialized Java object, or not one that key stores contain. The message shows none of them."""
 
 
 @dataclass(frozen=True)
 class JavaObject:
-    """The name of an object's class, and its fields with those of the superclasses."""
+    """An object: the name of its class, and its fields including those of the superclasses."""
 
     name: str
-    fields: dict[str, Any] = field(repr=False)  # text, bytes (a byte[]), numbers, None, JavaObject
+    fields: dict[str, Any] = field(repr=False)  # str, bytes (a byte[]), numbers, None, JavaObject
 
     def text(self, name: str) -> str:
-        """A field that is a String. Raises NotJava."""
+        """The value of a String field. Raises NotJava."""
         return str(self._of(name, str))
 
     def octets(self, name: str) -> bytes:
-        """A field that is a byte[]. Raises NotJava."""
+        """The value of a byte[] field. Raises NotJava."""
         return bytes(self._of(name, bytes))
 
     def _of(self, name: str, kind: type) -> Any:
@@ -59,15 +59,15 @@ class _Class:
 
 
 def read_object(stream: io.BytesIO) -> JavaObject:
-    """The object at the stream's position, which is moved behind it. Raises NotJava."""
+    """Read the object at the stream's position. Raises NotJava."""
     try:
         if stream.read(4) != b"\xac\xed\x00\x05":
-            raise NotJava("no Java object")
+            raise NotJava("not a Java object")
         found = _Reader(stream).content(0)
     except (struct.error, UnicodeDecodeError):
-        raise NotJava("no whole Java object") from None
+        raise NotJava("not a whole Java object") from None
     if not isinstance(found, JavaObject):
-        raise NotJava("no Java object")
+        raise NotJava("not a Java object")
     return found
 
 
@@ -87,7 +87,7 @@ class _Reader:
         if kind == _STRING:
             return self._remembered(self._utf())
         if kind not in (_OBJECT, _ARRAY, _ENUM):
-            raise NotJava("no object, text or array")
+            raise NotJava("not an object, text or array")
         described = self._class(depth + 1)
         if described is None:
             raise NotJava("an object without a class")
@@ -108,10 +108,10 @@ class _Reader:
         if kind == _REFERENCE:
             referred = self._referred()
             if not isinstance(referred, _Class):
-                raise NotJava("a reference to another kind of thing")
+                raise NotJava("a reference to something other than a class")
             return referred
         if kind != _CLASS or depth > _MAX_DEPTH:
-            raise NotJava("no class")
+            raise NotJava("not a class")
         name = self._utf()
         self._exactly(8)
         handle = self._reserve()
@@ -121,7 +121,7 @@ class _Reader:
             if code in "[L":
                 self.content(depth + 1)
             elif code not in _PRIMITIVES:
-                raise NotJava("a field of no known type")
+                raise NotJava("a field of an unknown type")
             fields.append((code, field_name))
         self._annotation(depth + 1)
         found = self._handles[handle] = _Class(name, flags, fields, self._class(depth + 1))
@@ -147,7 +147,7 @@ class _Reader:
 
     def _array(self, described: _Class) -> bytes:
         if described.name != "[B":
-            raise NotJava("an array of something else than bytes")
+            raise NotJava("an array of something other than bytes")
         handle = self._reserve()
         data = self._handles[handle] = self._exactly(self._number(">i"))
         return data

@@ -1,14 +1,15 @@
-"""Secret keys of a JCEKS key store, Java's own format, as SunJCE's JceKeyStore writes it.
+"""Reads the secret keys of a JCEKS key store, Java's own format, as SunJCE's JceKeyStore writes it.
 
     store  = 0xCECECECE int32 version (1, 2) int32 count entry{count} SHA-1(password "Mighty Aphrodite" all before)
     entry  = int32 tag UTF alias int64 date …         tag 1: private key, 2: certificate, 3: secret key
     secret = a serialized SealedObjectForKeyProtector: the serialized key, encrypted with PBEWithMD5AndTripleDES
 
-A JKS store (0xFEEDFEED) is the same with tags 1 and 2 only, so it holds no secret keys.
+A JKS store (0xFEEDFEED) is the same with tags 1 and 2 only, so it contains no secret keys.
 """
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import hmac
 import io
@@ -27,13 +28,22 @@ JCEKS_MAGIC = b"\xce\xce\xce\xce"
 JKS_MAGIC = b"\xfe\xed\xfe\xed"
 MAX_ITERATIONS = 5_000_000  # SunJCE's own bound
 
+
+class EntryTag(enum.IntEnum):
+    """The kinds of a store's entries."""
+
+    PRIVATE_KEY = 1
+    CERTIFICATE = 2
+    SECRET_KEY = 3
+
+
 _SEALED = "com.sun.crypto.provider.SealedObjectForKeyProtector"
 _ALGORITHM = "PBEWithMD5AndTripleDES"
 _DIGEST_BYTES = 20
 
 
 class WrongPassword(ValueError):
-    """What was decrypted is not what was encrypted."""
+    """Decryption with the password does not give what was encrypted."""
 
 
 class _PbeParameters(Sequence):  # type: ignore[misc]
@@ -44,9 +54,10 @@ Unlock = Callable[[str], tuple[str, bytes]]
 
 
 def secret_keys(data: bytes, store_password: str | None) -> dict[str, Unlock]:
-    """Alias → a function that gives algorithm and bytes of the key there for the key's password (or raises WrongPassword).
+    """Find the secret keys: for each alias, a function that takes the key's password and returns the key's algorithm and bytes.
 
-    With `store_password` the store's digest is checked; raises WrongPassword. Raises ValueError if `data` is not such a store.
+    That function raises WrongPassword. With `store_password` the store's digest is checked, which may raise WrongPassword. Raises
+    ValueError if `data` is not such a store.
     """
     if store_password is not None:
         secret = store_password.encode("utf-16-be") + b"Mighty Aphrodite"
@@ -68,13 +79,13 @@ def _entries(stream: io.BytesIO) -> dict[str, Unlock]:
         (tag,) = struct.unpack(">i", stream.read(4))
         alias = _utf(stream)
         stream.read(8)
-        if tag == 1:
+        if tag == EntryTag.PRIVATE_KEY:
             _block(stream)
             for _ in range(struct.unpack(">i", stream.read(4))[0]):
                 _certificate(stream, version)
-        elif tag == 2:
+        elif tag == EntryTag.CERTIFICATE:
             _certificate(stream, version)
-        elif tag == 3:
+        elif tag == EntryTag.SECRET_KEY:
             found[alias] = partial(_unseal, read_object(stream))
         else:
             raise ValueError(f"an entry with tag {tag}")
@@ -97,17 +108,17 @@ def _unseal(sealed: JavaObject, password: str) -> tuple[str, bytes]:
         key = read_object(io.BytesIO(plain))
     except ValueError:
         raise WrongPassword from None
-    # What SecretKeySpec's fields and KeyRep's are called.
+    # These are the names of the fields of SecretKeySpec and of KeyRep.
     return key.text("algorithm"), key.octets("key" if "key" in key.fields else "encoded")
 
 
 def _derive(password: str, salt: bytes, iterations: int) -> bytes:
-    """SunJCE's PBES1Core: MD5 over each half of the salt, which must differ, and the password, again and again."""
-    secret = password.encode("ascii", "replace")  # Java refuses to lock a key with any other password
+    """Derive key and IV like SunJCE's PBES1Core: iterated MD5 of each half of the salt, which must differ, and the password."""
+    secret = password.encode("ascii", "replace")  # Java accepts no other password for a key
     halves = [salt[:4], salt[4:]]
     if halves[0] == halves[1]:
         first = halves[0]
-        halves[0] = bytes((first[3], first[0], first[1], first[3]))  # meant to be reversed; SunJCE has a mistake there
+        halves[0] = bytes((first[3], first[0], first[1], first[3]))  # SunJCE means to reverse them but makes a mistake
     derived = b""
     for half in halves:
         for _ in range(iterations):

@@ -1,12 +1,14 @@
-"""Secret keys of a PKCS12 key store as Java writes it (sun.security.pkcs12.PKCS12KeyStore, RFC 7292).
+"""Reads the secret keys of a PKCS12 key store as Java writes it (sun.security.pkcs12.PKCS12KeyStore, RFC 7292).
 
-A secret key is a SecretBag in a SafeContents that is not encrypted as a whole; the bag holds an EncryptedPrivateKeyInfo, whose
-decrypted PrivateKeyInfo has the key's algorithm and its bytes. Keys are locked with PBES2 (PBKDF2 with HMAC, AES-CBC; Java 16 and
-later, 8u301) or with pbeWithSHAAnd3-KeyTripleDES-CBC (before). A MAC over it all tells whether the store's password is right.
+A secret key is a SecretBag in a SafeContents that is not encrypted as a whole. The bag contains an EncryptedPrivateKeyInfo, and
+the decrypted PrivateKeyInfo has the key's algorithm and its bytes. Keys are locked with PBES2 (PBKDF2 with HMAC, AES-CBC; Java 16
+and later, 8u301) or with pbeWithSHAAnd3-KeyTripleDES-CBC (before). A MAC over everything shows whether the store's password is
+right.
 """
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import hmac
 from collections.abc import Callable
@@ -25,13 +27,20 @@ from walferry.crypto.jceks import MAX_ITERATIONS, WrongPassword
 Unlock = Callable[[str], tuple[str, bytes]]
 
 _SHROUDED_KEY = "1.2.840.113549.1.12.10.1.2"
-_ALGORITHMS = {"2.16.840.1.101.3.4.1": "AES"}  # as Java names them; else the object identifier
+_ALGORITHMS = {"2.16.840.1.101.3.4.1": "AES"}  # Java's names; other algorithms keep their object identifier
 _HASHES = ("sha1", "sha224", "sha256", "sha384", "sha512")
-_PBE_KEY, _PBE_IV, _PBE_MAC = 1, 2, 3  # what the PKCS12 derivation is for
+
+
+class _Purpose(enum.IntEnum):
+    """The purposes of the PKCS12 derivation."""
+
+    KEY = 1
+    IV = 2
+    MAC = 3
 
 
 class _PlainKey(Sequence):  # type: ignore[misc]
-    """PrivateKeyInfo for any algorithm; asn1crypto's own knows those of key pairs only."""
+    """PrivateKeyInfo for any algorithm. asn1crypto's own class only knows the algorithms of key pairs."""
 
     _fields = [  # noqa: RUF012 - asn1crypto's way
         ("version", Integer),
@@ -42,17 +51,18 @@ class _PlainKey(Sequence):  # type: ignore[misc]
 
 
 def secret_keys(data: bytes, store_password: str | None) -> dict[str, Unlock]:
-    """Alias → a function that gives algorithm and bytes of the key there for the key's password (or raises WrongPassword).
+    """Find the secret keys: for each alias, a function that takes the key's password and returns the key's algorithm and bytes.
 
-    With `store_password` the store's MAC is checked; raises WrongPassword. Raises ValueError if `data` is not such a store.
+    That function raises WrongPassword. With `store_password` the store's MAC is checked, which may raise WrongPassword. Raises
+    ValueError if `data` is not such a store.
     """
     try:
         store = pkcs12.Pfx.load(data, strict=True)
         if store_password is not None and store["mac_data"]:
             _check_mac(store, store_password)
         return _secrets(store)
-    except (TypeError, KeyError, AttributeError) as e:
-        raise ValueError("a broken entry") from e
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError("a broken entry") from error
 
 
 def _secrets(store: pkcs12.Pfx) -> dict[str, Unlock]:
@@ -76,7 +86,7 @@ def _unseal(sealed: keys.EncryptedPrivateKeyInfo, password: str) -> tuple[str, b
         info = _PlainKey.load(plain, strict=True)
         identifier = info["algorithm"]["algorithm"].native
         return _ALGORITHMS.get(identifier, identifier), info["key"].native
-    except Exception:  # anything that a parser makes of random bytes; its text might show some of them
+    except Exception:  # a parser may raise anything for random bytes, and its message might show some of them
         raise WrongPassword from None
 
 
@@ -87,7 +97,7 @@ def _decrypt(algorithm: keys.EncryptionAlgorithm, data: bytes, password: str) ->
         cipher, block_bits = Cipher(AES(key), modes.CBC(iv)), 128
     elif name == "pkcs12_sha1_tripledes_3key":
         salt, iterations = algorithm["parameters"]["salt"].native, _bounded(algorithm["parameters"]["iterations"].native)
-        key, iv = (_pkcs12_kdf("sha1", password, salt, iterations, what, n) for what, n in ((_PBE_KEY, 24), (_PBE_IV, 8)))
+        key, iv = (_pkcs12_kdf("sha1", password, salt, iterations, what, n) for what, n in ((_Purpose.KEY, 24), (_Purpose.IV, 8)))
         cipher, block_bits = Cipher(TripleDES(key), modes.CBC(iv)), 64
     else:
         raise ValueError(f"a key locked with {name}; PBES2 and pbeWithSHAAnd3-KeyTripleDES-CBC are known")
@@ -99,7 +109,7 @@ def _decrypt(algorithm: keys.EncryptionAlgorithm, data: bytes, password: str) ->
 
 
 def _pbes2(algorithm: keys.EncryptionAlgorithm, password: str) -> tuple[bytes, bytes]:
-    """Key and IV."""
+    """Derive the key and the IV."""
     kdf, cipher = algorithm["parameters"]["key_derivation_func"], algorithm["parameters"]["encryption_scheme"]
     if kdf["algorithm"].native != "pbkdf2" or cipher.encryption_cipher != "aes" or cipher.encryption_mode != "cbc":
         raise ValueError(f"a key locked with {kdf['algorithm'].native} and {cipher['algorithm'].native}, not PBKDF2 and AES-CBC")
@@ -118,7 +128,7 @@ def _check_mac(store: pkcs12.Pfx, password: str) -> None:
     if digest not in _HASHES:
         raise ValueError(f"a MAC with {digest}")
     salt, iterations = mac["mac_salt"].native, _bounded(mac["iterations"].native)
-    key = _pkcs12_kdf(digest, password, salt, iterations, _PBE_MAC, hashlib.new(digest).digest_size)
+    key = _pkcs12_kdf(digest, password, salt, iterations, _Purpose.MAC, hashlib.new(digest).digest_size)
     if not hmac.compare_digest(hmac.digest(key, store["auth_safe"]["content"].native, digest), mac["mac"]["digest"].native):
         raise WrongPassword
 
@@ -129,8 +139,8 @@ def _bounded(iterations: int) -> int:
     return iterations
 
 
-def _pkcs12_kdf(digest: str, password: str, salt: bytes, iterations: int, purpose: int, length: int) -> bytes:
-    """RFC 7292, appendix B.2."""
+def _pkcs12_kdf(digest: str, password: str, salt: bytes, iterations: int, purpose: _Purpose, length: int) -> bytes:
+    """Derive `length` bytes from a password (RFC 7292, appendix B.2)."""
     block = hashlib.new(digest).block_size
     secret = password.encode("utf-16-be") + b"\0\0"
     blocks = b"".join(_repeated(part, block) for part in (salt, secret))
@@ -147,6 +157,6 @@ def _pkcs12_kdf(digest: str, password: str, salt: bytes, iterations: int, purpos
 
 
 def _repeated(data: bytes, block: int) -> bytes:
-    """`data` again and again, up to a whole number of blocks."""
+    """Repeat `data` up to a whole number of blocks."""
     length = -(-len(data) // block) * block
     return (data * (length // max(1, len(data)) + 1))[:length]

@@ -1,4 +1,4 @@
-"""Java's properties files, as java.util.Properties.load reads them: what a key provider's passwordFile is."""
+"""Reads Java's properties files like java.util.Properties.load. A key provider's passwordFile is one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.)|$)", re.DOTALL)
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    """Names and values; of a name that comes twice the last value."""
+    """Parse names and values. If a name occurs several times, the last value counts."""
     found: dict[str, str] = {}
     unfinished = ""
     for line in re.split("\r\n|\r|\n", data.decode("latin-1")):
@@ -30,7 +30,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 def _take(line: str, found: dict[str, str]) -> None:
     match = _KEY.match(line)
-    assert match  # as it matches anything
+    assert match  # the pattern matches anything
     found[_unescaped(match[1])] = _unescaped(match[2])
 
 

@@ -1,4 +1,4 @@
-"""What a peer gets of a source, as its configuration says, and the reasons for which it does not get an edit."""
+"""What a peer gets of a source according to its configuration, and the reasons why it does not get an edit."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _REPLICATED_SYSTEM_TABLES = (b"hbase:acl", b"hbase:labels")
 
 
 class Reason(enum.IntEnum):
-    """Why an entry is not shipped, or only in part. The names are those of the report."""
+    """Why an entry is not shipped, or only in part. The report uses these names."""
 
     SHIPPED = 0
     SYSTEM_TABLE = 1
     NOT_GLOBAL = 2  # no cell's family has scope GLOBAL
-    NOT_IN_PEER = 3  # the peer's namespaces or table-families leave it out
+    NOT_IN_PEER = 3  # the peer's namespaces or table-families exclude it
     FROM_SLAVE = 4  # the slave has consumed it already
-    BULK_LOAD = 5  # a bulk load whose HFiles are not shipped: the source did not want it to be, or we were told to leave it out
-    COMPACTION = 6  # markers of what a RegionServer did: nothing to replicate
+    BULK_LOAD = 5  # a bulk load whose HFiles are not shipped, because the source or the connection excludes it
+    COMPACTION = 6  # this and the following are markers of what a RegionServer did, which are not replicated
     FLUSH = 7
     REGION_EVENT = 8
     REPLICATION_MARKER = 9
 
 
 class Families(enum.IntEnum):
-    """What the peer's configuration says of a table's families."""
+    """What the peer's configuration says about a table's families."""
 
     NONE = 0
     ALL = 1
@@ -39,7 +39,10 @@ class Families(enum.IntEnum):
 
 @dataclass(frozen=True)
 class PeerTables:
-    """A peer's choice of tables, as ReplicationPeerConfig.needToReplicate reads it. Empty families mean the whole table."""
+    """A peer's choice of tables, as ReplicationPeerConfig.needToReplicate reads it.
+
+    An empty set of families means all of them.
+    """
 
     replicate_all: bool = True
     namespaces: frozenset[bytes] = frozenset()
@@ -59,7 +62,7 @@ class PeerTables:
         )
 
     def wants(self, table: bytes, family: bytes) -> bool:
-        """Whether the peer gets this family of a table."""
+        """Tell whether the peer gets this family of a table."""
         kind, named = self.families_of(table)
         if kind is Families.ONLY or kind is Families.ALL_BUT:
             return (family in named) == (kind is Families.ONLY)
@@ -88,7 +91,7 @@ class PeerTables:
 
 @dataclass(frozen=True)
 class FilterRules:
-    """All that decides what one peer gets from one source."""
+    """Everything that decides what one peer gets from one source."""
 
     source_id: UUID
     slave_id: UUID

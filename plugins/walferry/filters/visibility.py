@@ -1,54 +1,57 @@
-"""Visibility labels: cells that only users with certain labels may see.
+"""Ships cells with visibility labels, which only users with certain labels may see.
 
-The tags of such a cell, as a cluster with the VisibilityController writes them (VisibilityUtils.createVisibilityExpTags):
+A cluster with the VisibilityController writes the tags of such a cell like this (VisibilityUtils.createVisibilityExpTags):
 
-    4  the format of what follows: 1, sorted ordinals
-    2  varint ordinals of labels, all of which the user must have; of a negative one the user must not have the label
+    4  the format of the other tags: 1, sorted ordinals
+    2  varint ordinals of labels; the user must have all of them, or, for a negative ordinal, must not have the label
     2  … or these
 
-An ordinal counts in the cluster's own table `hbase:labels`; elsewhere it means another label, or none. HBase ships these tags as
-they are, unless the source's RegionServers load the coprocessor VisibilityReplication. That one puts one tag of type 7 in their
-place, the expression in words, of which the slave's VisibilityController makes its own ordinals. The connection says what we do:
+An ordinal refers to the cluster's own table `hbase:labels`. In another cluster it means another label, or none. HBase ships these
+tags as they are, unless the source's RegionServers load the coprocessor VisibilityReplication. This coprocessor replaces them by
+one tag of type 7, the expression in words, which the slave's VisibilityController turns into its own ordinals. The connection
+says what Walferry does:
 
     visibility_labels: refuse     the queue stops at the first such cell (default)
-                       strings    as VisibilityReplication does
-                       ship       the tags as they are: right only if both clusters have the same `hbase:labels`
+                       strings    the same as VisibilityReplication
+                       ship       ship the tags as they are: right only if both clusters have the same `hbase:labels`
 
-Where HBase cannot put a cell's labels in words (the table lacks one, another format) it ships the cell so that others see it. We
-stop there.
+If HBase cannot put a cell's labels in words (because the table lacks one, or the format is another), it ships the cell so that
+other users see it. Walferry stops there.
 
-ReplicationSink makes one mutation of neighbouring cells of one row and type, and the slave gives all of it the first expression
-found in it. So an entry in which these differ, as of a batch with two puts to one row, is shipped as several.
+ReplicationSink makes one mutation of adjacent cells with the same row and type, and the slave applies the first expression in it
+to all of them. So an entry in which these expressions differ, such as a batch with two puts to one row, is shipped as several
+entries.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from walferry.filters.rules import Reason
-from walferry.filters.window import Bytes, Ints, Kept
+from walferry.filters.window import Kept
+from walferry.kernels.read import Bytes, Ints
 from walferry.source.cluster import VisibilityLabels
+from walferry.wal.cells import MAX_TAGS, Cell, TagType, encode_tag, split_cells, split_tags
 from walferry.wal.errors import WalError
-from walferry.wal.reader import Window
-from walferry.wal.scan import MAX_TAGS, EntryIndex
+from walferry.wal.scan import EntryIndex
+from walferry.wal.windows import Window
 
-VISIBILITY, FORMAT, EXPRESSION = 2, 4, 7  # TagType.java
 SORTED_ORDINALS = b"\x01"
-_TRIMMED = "".join(map(chr, range(0x21)))  # what ExpressionParser takes off the ends of a label (String.trim)
+_TRIMMED = "".join(map(chr, range(0x21)))  # what ExpressionParser strips from the ends of a label (String.trim)
 CACHED_BYTES = 8 << 20
-_LENGTHS = struct.Struct(">iii")  # of a cell, its key, its value
+CACHED_TAGS = 10_000
 
 ReadLabels = Callable[[], Mapping[int, bytes]]
-"""The source's labels by their ordinals, as they are now."""
+"""Reads the source's labels, by their ordinals, as they are now."""
 
 
 class LabelsRefused(WalError):
-    """A cell with visibility labels that cannot be shipped so that the same users see it."""
+    """A cell has visibility labels and cannot be shipped so that the same users see it."""
 
+    retry_helps = False
     advice = (
         "They are numbers in the source's hbase:labels. Set visibility_labels in the connection's extra to strings, which ships "
         "expressions of labels as HBase's VisibilityReplication does, or to ship, if both clusters have the same hbase:labels; "
@@ -57,30 +60,34 @@ class LabelsRefused(WalError):
 
 
 class LabelsUnknown(LabelsRefused):
-    """Labels that cannot be put in words."""
+    """A cell's labels cannot be put in words."""
 
+    retry_helps = True  # the source may write the label to its znode a moment later
     advice = (
-        "Nothing of it is shipped, since other users would see it. Compare with hbase:labels of the source, and with its znode "
+        "The cell is not shipped, because other users would see it. Compare with hbase:labels of the source, and with its znode "
         "visibility/labels, from which the labels are read; the queue waits"
     )
 
 
 class Untranslatable(ValueError):
-    """Why a cell's tags cannot be put in words."""
+    """A cell's tags cannot be put in words; the message says why."""
 
 
 class LabelFilter:
-    """Deals with the cells with labels of one source as its connection says."""
+    """Handles the labelled cells of one source as its connection says."""
 
     def __init__(self, policy: VisibilityLabels, read_labels: ReadLabels) -> None:
         self._policy = policy
         self._read_labels = read_labels
         self._labels: Mapping[int, bytes] = {}
         self._translated: dict[bytes, _Translated] = {}
-        self._cached = 0  # bytes of these
+        self._cached = 0  # bytes of the translated tags
 
     def apply(self, window: Window, kept: Kept, path: str) -> tuple[Window, Kept]:
-        """The window as it is to be shipped. Raises LabelsRefused at the first entry that is not to be, naming `path`."""
+        """Return the window as it is to be shipped.
+
+        Raises LabelsRefused, with `path`, at the first entry that must not be shipped.
+        """
         found = np.flatnonzero(kept.labelled)
         if not found.size or self._policy is VisibilityLabels.SHIP:
             return window, kept
@@ -91,23 +98,21 @@ class LabelFilter:
         for i in map(int, found):
             try:
                 parts[i] = self._parts(window, kept, i)
-            except Untranslatable as e:
-                raise LabelsUnknown(path, window.entry_offset(i), f"{_where(window, i)} has visibility labels, {e}") from e
+            except Untranslatable as error:
+                reason = f"{_where(window, i)} has visibility labels, {error}"
+                raise LabelsUnknown(path, window.entry_offset(i), reason) from error
         return _with_parts(window, kept, parts)
 
     def _parts(self, window: Window, kept: Kept, i: int) -> list[_Part]:
-        """The cells of an entry, in words, in as many parts as there must be entries."""
+        """An entry's cells with their labels in words, split into as many parts as there must be entries."""
         parts = [_Part()]
         row_and_type = expression = None
         for cell in _cells(window, kept, i):
-            _, key_len, value_len = _LENGTHS.unpack_from(cell)
-            key = cell[12 : 12 + key_len]
-            row = key[: 2 + int.from_bytes(key[:2])]
-            tags = self._translate(cell[14 + key_len + value_len :])
-            if row_and_type == (row, key[-1]) and expression != tags.expression:
+            row, tags = cell.row, self._translate(cell.tags)
+            if row_and_type == (row, cell.type) and expression != tags.expression:
                 parts.append(_Part())
-            parts[-1].add(_with_tags(cell, 12 + key_len + value_len, tags.tags), row)
-            row_and_type, expression = (row, key[-1]), tags.expression
+            parts[-1].add(cell.with_tags(tags.tags), row)
+            row_and_type, expression = (row, cell.type), tags.expression
         return parts
 
     def _translate(self, tags: bytes) -> _Translated:
@@ -115,10 +120,10 @@ class LabelFilter:
             try:
                 known = in_words(tags, self._labels)
             except Untranslatable:
-                self._labels = self._read_labels()  # labels are added, and never go
+                self._labels = self._read_labels()  # labels are added and never removed
                 known = in_words(tags, self._labels)
             size = len(tags) + len(known.tags)
-            if len(self._translated) < 10_000 and self._cached + size <= CACHED_BYTES:
+            if len(self._translated) < CACHED_TAGS and self._cached + size <= CACHED_BYTES:
                 self._translated[tags] = known
                 self._cached += size
         return known
@@ -127,11 +132,11 @@ class LabelFilter:
 @dataclass(frozen=True)
 class _Translated:
     tags: bytes
-    expression: bytes | None  # that the slave's VisibilityController will find
+    expression: bytes | None  # the one that the slave's VisibilityController will find
 
 
 class _Part:
-    """An entry's cells that may lie in one entry on their way."""
+    """Cells of an entry that may be shipped in one entry."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -139,22 +144,22 @@ class _Part:
         self.rows = 0
         self._row: bytes | None = None
 
-    def add(self, cell: bytes, row: bytes) -> None:
-        self.data += cell
+    def add(self, cell: Cell, row: bytes) -> None:
+        self.data += cell.data
         self.cells += 1
         self.rows += row != self._row
         self._row = row
 
 
 def in_words(tags: bytes, labels: Mapping[int, bytes]) -> _Translated:
-    """A cell's tags with an expression in place of ordinals, as VisibilityReplicationEndpoint makes it. Raises Untranslatable."""
+    """Replace the ordinals in a cell's tags by an expression, like VisibilityReplicationEndpoint. Raises Untranslatable."""
     ordinals, others, formats, expressions = list[list[int]](), list[bytes](), set[bytes](), list[bytes]()
-    for kind, content, whole in _tags(tags):
-        if kind == VISIBILITY:
+    for kind, content, whole in split_tags(tags):
+        if kind == TagType.VISIBILITY:
             ordinals.append(_ordinals(content))
-        elif kind == FORMAT:
+        elif kind == TagType.VISIBILITY_FORMAT:
             formats.add(content)
-        elif kind == EXPRESSION:
+        elif kind == TagType.VISIBILITY_EXPRESSION:
             expressions.append(whole)
         else:
             others.append(whole)
@@ -163,17 +168,17 @@ def in_words(tags: bytes, labels: Mapping[int, bytes]) -> _Translated:
     if formats - {SORTED_ORDINALS}:
         raise Untranslatable(f"in a format other than sorted ordinals ({', '.join(f.hex() for f in sorted(formats))})")
     words = {ordinal: _label(ordinal, labels) for each in ordinals for ordinal in each}
-    # Before it is built: a few bytes of ordinals may stand for gigabytes of labels.
+    # Checked before the expression is built: a few bytes of ordinals may stand for gigabytes of labels.
     size = sum(len(words[ordinal]) + 1 for each in ordinals for ordinal in each) + 2 * len(ordinals) - 1
     if sum(map(len, others)) + 3 + size > MAX_TAGS:
         raise Untranslatable(f"whose expression has {size} bytes, more than a cell's tags can hold")
     expression = b"|".join(b"(%b)" % b"&".join(words[ordinal] for ordinal in each) for each in ordinals)
-    # An expression from elsewhere that lies beside the ordinals does not count here, and would be the first that the slave finds.
-    return _Translated(b"".join(others) + _tag(EXPRESSION, expression), expression)
+    # An expression of another origin beside the ordinals is dropped: it does not count here, but the slave would find it first.
+    return _Translated(b"".join(others) + encode_tag(TagType.VISIBILITY_EXPRESSION, expression), expression)
 
 
 def _label(ordinal: int, labels: Mapping[int, bytes]) -> bytes:
-    """A label as CellVisibility.quote writes it; with `!` for a negative ordinal."""
+    """A label as CellVisibility.quote writes it, with `!` for a negative ordinal."""
     name = labels.get(abs(ordinal))
     if name is None:
         raise Untranslatable(f"and the source's label table has none of ordinal {abs(ordinal)}")
@@ -183,21 +188,8 @@ def _label(ordinal: int, labels: Mapping[int, bytes]) -> bytes:
     return (b'!"%b"' if ordinal < 0 else b'"%b"') % quoted
 
 
-def _tags(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Type, content, and all of each tag. All lengths in them have been checked by the scan."""
-    at = 0
-    while at < len(data):
-        end = at + 2 + int.from_bytes(data[at : at + 2])
-        yield data[at + 2], data[at + 3 : end], data[at:end]
-        at = end
-
-
-def _tag(kind: int, content: bytes) -> bytes:
-    return (1 + len(content)).to_bytes(4)[2:] + bytes([kind]) + content
-
-
 def _ordinals(content: bytes) -> list[int]:
-    """StreamUtils.readRawVarint32, as often as there is something."""
+    """Decode varints until the end, like StreamUtils.readRawVarint32."""
     found, value, shift = list[int](), 0, 0
     for byte in content:
         value |= (byte & 0x7F) << shift
@@ -213,21 +205,10 @@ def _ordinals(content: bytes) -> list[int]:
     return found
 
 
-def _cells(window: Window, kept: Kept, i: int) -> Iterator[bytes]:
-    """The cells that are kept of an entry. All lengths in them have been checked by the scan."""
+def _cells(window: Window, kept: Kept, i: int) -> Iterator[Cell]:
+    """The cells that are kept of an entry."""
     for j in range(int(kept.span_first[i]), int(kept.span_first[i + 1])):
-        data = window.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes()
-        at = 0
-        while at < len(data):
-            end = at + 4 + _LENGTHS.unpack_from(data, at)[0]
-            yield data[at:end]
-            at = end
-
-
-def _with_tags(cell: bytes, end: int, tags: bytes) -> bytes:
-    """A cell that has `tags` after `end`, where its value ends."""
-    part = len(tags).to_bytes(2) + tags if tags else b""
-    return (end - 4 + len(part)).to_bytes(4) + cell[4:end] + part
+        yield from split_cells(window.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes())
 
 
 def _where(window: Window, i: int) -> str:
@@ -238,9 +219,9 @@ def _where(window: Window, i: int) -> str:
 
 
 def _with_parts(window: Window, kept: Kept, parts: Mapping[int, list[_Part]]) -> tuple[Window, Kept]:
-    """`window` with other cells of some entries, each as one entry or more; the new cells lie behind the old ones in the buffer.
+    """Replace the cells of some entries, each by one or more entries. The new cells follow the old ones in the buffer.
 
-    The position after all but the last of an entry's parts is the one before the entry.
+    The position after each of an entry's parts but the last is the one before the entry.
     """
     counts = np.ones(len(window.index), np.int64)
     counts[list(parts)] = [len(p) for p in parts.values()]
@@ -260,7 +241,7 @@ def _with_parts(window: Window, kept: Kept, parts: Mapping[int, list[_Part]]) ->
             spans[k] = (at, at + len(part.data))
             at += len(part.data)
             arrays["cells"][k], arrays["rows"][k], arrays["size"][k] = part.cells, part.rows, len(part.data)
-            if k < last[i]:  # a bulk load beside them goes with the last one
+            if k < last[i]:  # a bulk load among the cells goes with the last part
                 arrays["reason"][k] = Reason.SHIPPED
                 index.cell_count[last[i]] -= part.cells
                 index.cell_count[k] = part.cells
@@ -270,7 +251,7 @@ def _with_parts(window: Window, kept: Kept, parts: Mapping[int, list[_Part]]) ->
 
 
 def _spans(kept: Kept, taken: Ints, replaced: Mapping[int, tuple[int, int]]) -> tuple[Ints, Ints, Ints]:
-    """Where the spans of each entry begin, and the spans: those of `kept`, but for the entries in `replaced`."""
+    """Where each entry's spans begin, and the spans: those of `kept` except for the entries in `replaced`."""
     counts = (kept.span_first[1:] - kept.span_first[:-1])[taken]
     counts[list(replaced)] = 1
     first = np.concatenate([[0], np.cumsum(counts)])

@@ -1,4 +1,4 @@
-"""Compiled primitives that the codecs share: how kernels are compiled and cached, what they read and write with.
+"""Compiled primitives that the codecs share: compiling and caching kernels, and what kernels read and write with.
 
-Imports nothing else of the library.
+This package imports nothing else of the library.
 """

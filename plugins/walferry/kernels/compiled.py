@@ -1,15 +1,15 @@
-"""numba's njit with the settings that all kernels share, and with the function's own type for mypy.
+"""Compiles kernels: numba's njit with the settings that all of them share, and with the function's own type for mypy.
 
     unmanaged  for kernels that Python calls
     inlined    for kernels that only other kernels call: their code becomes part of the caller's
 
-Kernels release the GIL. They may not allocate arrays: in return they do without numba's reference counts, which makes kernels
-that call each other in a loop five times as fast. Indexing with an unsigned integer spares the check for negative ones and lets
-bytes be read as words.
+Kernels release the GIL. They must not allocate arrays. In return they need none of numba's reference counts, which makes kernels
+that call each other in a loop five times as fast. Indexing with an unsigned integer avoids the check for negative indices and
+lets bytes be read as words.
 
-What Python calls is cached on disk, since every Spark worker needs it. numba would take a cached kernel for good as long as the
-kernel's own module is unchanged, even if one that it calls has changed elsewhere; so the sources of all packages with kernels
-become part of the cached name.
+Kernels that Python calls are cached on disk, because every Spark worker needs them. numba reuses a cached kernel while the
+kernel's own module is unchanged, even if a kernel that it calls has changed in another module. Therefore a digest of the sources
+of all packages with kernels is part of the cached name.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
-PACKAGES = ("walferry.kernels", "walferry.wal", "walferry.wal.codecs", "walferry.filters")  # those that have kernels
+PACKAGES = ("walferry.kernels", "walferry.wal", "walferry.wal.codecs", "walferry.filters")  # packages with kernels
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
 def unmanaged(kernel: Kernel) -> Kernel:
-    """`kernel` compiled to machine code, at its first call with a set of argument types."""
+    """Compile `kernel` to machine code at its first call with a set of argument types."""
     kernel.__qualname__ += f"_{_sources_digest()}"
     options: dict[str, Any] = {"nogil": True, "_nrt": False}
     try:
         return cast(Kernel, njit(cache=True, **options)(kernel))
-    except RuntimeError:  # neither the code's folder nor the user's cache folder can be written: compile in each process
+    except RuntimeError:  # no folder for the cache can be written: compile in each process
         return cast(Kernel, njit(**options)(kernel))
 
 
 def inlined(kernel: Kernel) -> Kernel:
-    """As `unmanaged`, with the code put into that of the kernels that call it."""
+    """Compile `kernel` into the code of the kernels that call it."""
     return cast(Kernel, njit(nogil=True, _nrt=False, forceinline=True)(kernel))  # type: ignore[call-overload]
 
 

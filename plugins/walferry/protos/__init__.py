@@ -1,4 +1,5 @@
-"""HBase's protobuf messages, and the one way to parse those that come from outside.
+"""HBase's protobuf messages, and the one way to parse messages from outside.
 
-`hbase.proto` is written by hand from HBase's own files; `hbase_pb2` is generated from it. Imports nothing else of the library.
+`hbase.proto` is written by hand after HBase's own files, and `hbase_pb2` is generated from it. This package imports nothing else
+of the library.
 """

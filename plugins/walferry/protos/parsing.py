@@ -1,4 +1,4 @@
-"""Protobuf messages from outside: from files, znodes and sockets."""
+"""Parses protobuf messages from outside: from files, znodes and sockets."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ M = TypeVar("M", bound=Message)
 
 
 def parse_message(kind: type[M], data: bytes) -> M:
-    """The message in `data`, one that can be relied on. Raises DecodeError.
+    """Parse the message in `data` so that it can be relied on. Raises DecodeError.
 
-    protobuf itself lets pass a proto2 message that lacks required fields, and gives bytes for a string that is not UTF-8.
+    protobuf itself accepts a proto2 message that lacks required fields, and gives bytes for a string that is not UTF-8.
     """
     message = kind.FromString(data)
     if not message.IsInitialized():
@@ -24,7 +24,7 @@ def parse_message(kind: type[M], data: bytes) -> M:
 
 
 def _not_text(message: Message) -> str | None:
-    """The name of the first field that should be a text and is none."""
+    """The name of the first field that should be text but is not."""
     for field, value in message.ListFields():
         values = value if field.is_repeated else [value]
         if field.type == field.TYPE_STRING:

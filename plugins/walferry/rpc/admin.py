@@ -1,29 +1,32 @@
-"""Calls to a RegionServer's AdminService (Admin.proto), other than shipping."""
+"""Calls to a RegionServer's AdminService (Admin.proto) other than shipping."""
 
 from __future__ import annotations
 
 from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse, RollWALWriterRequest, RollWALWriterResponse
-from walferry.rpc.connection import CALL_TIMEOUT_S, Address, Connection
+from walferry.rpc.connection import CALL_TIMEOUT_SECONDS, Address, Connection
 from walferry.rpc.errors import RemoteError, RpcError
 
 SERVICE = "AdminService"
 
 
-def roll_wal_writer(server: Address, *, user: str | None = None, timeout: float = CALL_TIMEOUT_S) -> None:
+def roll_wal_writer(server: Address, *, user: str | None = None, timeout: float = CALL_TIMEOUT_SECONDS) -> None:
     """Ask a RegionServer to close its WALs and begin new ones.
 
-    It answers as soon as it has taken note (RSRpcServices.rollWALWriter only requests the roll): wait for the newer WAL
-    to be queued. Raises an RpcError. User needs nothing without AccessController, global ADMIN with it.
+    The server answers before it rolls (RSRpcServices.rollWALWriter only requests the roll), so wait until the newer WAL is
+    queued. Raises an RpcError. With AccessController the user needs global ADMIN.
     """
     with Connection(server.host, server.port, SERVICE, user=user, call_timeout=timeout) as connection:
         connection.call("RollWALWriter", RollWALWriterRequest(), RollWALWriterResponse)
 
 
 def answers(server: Address, *, user: str | None = None, timeout: float) -> bool:
-    """Whether the server answers a call that costs it nothing, by handlers which shipments do not occupy (ADMIN_QOS)."""
+    """Tell whether the server answers a call that costs it nothing.
+
+    Shipments do not occupy its handlers for such calls (ADMIN_QOS).
+    """
     try:
         with Connection(server.host, server.port, SERVICE, user=user, call_timeout=timeout) as connection:
-            connection.call("GetServerInfo", b"", ReplicateWALEntryResponse)  # any message without required fields will do
+            connection.call("GetServerInfo", b"", ReplicateWALEntryResponse)  # any message without required fields works
     except RemoteError:
         return True
     except RpcError:

@@ -1,16 +1,16 @@
-"""HBase's RPC as bytes, without any I/O (hbase-protocol-shaded/.../RPC.proto, IPCUtil.write, ServerRpcConnection).
+"""Encodes and decodes HBase's RPC without any I/O (RPC.proto, IPCUtil.write, ServerRpcConnection).
 
     to the server    = preamble, connection header, request*
     preamble         = "HBas", version 0x00, auth                      auth: 0x50 SIMPLE, 0x51 KERBEROS, 0x52 DIGEST
-    connection header= int32 length, ConnectionHeader                  no answer if the server accepts it
+    connection header= int32 length, ConnectionHeader                  not answered if the server accepts it
     request          = int32 total, delimited RequestHeader, delimited parameter, [cell block]
     from the server  = response*
     response         = int32 total, delimited ResponseHeader, [delimited result, [cell block]]
     delimited        = varint32 length, message
 
-All int32 are big-endian; `total` does not count its own four bytes. The length of a cell block stands in the header's
-CellBlockMeta, and its cells are written by the codec that the connection header names. A response header with an exception
-has nothing after it; with call id -1 it answers no call, and the server closes the connection.
+All int32 are big-endian; `total` does not count its own four bytes. The header's CellBlockMeta gives the length of a cell block,
+and the codec that the connection header names writes its cells. Nothing follows a response header with an exception. With call id
+-1, it answers no call, and the server closes the connection.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from walferry.rpc.errors import RequestTooLarge, UnsupportedAuth
 Buffer = bytes | bytearray | memoryview  # of one-byte items, so that len() is bytes
 
 KEY_VALUE_CODEC_WITH_TAGS = "org.apache.hadoop.hbase.codec.KeyValueCodecWithTags"
-# HBase's sender keeps its requests under 95 % of the server's hbase.ipc.max.request.size (256 MiB); so do we.
+# Like HBase's sender, Walferry keeps its requests under 95 % of the server's hbase.ipc.max.request.size (256 MiB).
 MAX_REQUEST_BYTES = int(0.95 * 256 * 1024 * 1024)
-# What we ask for is answered in bytes to kilobytes; exceptions bring stack traces, a list of peers may be long.
+# Answers have bytes to kilobytes. Exceptions bring stack traces, and a list of peers may be long.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 NO_CALL = 0xFFFFFFFF  # call id -1 as the uint32 that it is on the wire
 _INT32 = struct.Struct(">i")
@@ -48,12 +48,12 @@ class AuthMethod(enum.IntEnum):
 
 
 class CodecError(WalferryError):
-    """Bytes from a server that break the layout; the message says which rule and where in the stream."""
+    """Bytes from a server break the layout. The message says which rule and where in the stream."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """The answer to call `call_id`: the encoded result message. A cell block behind it is passed over."""
+    """The answer to call `call_id`: the encoded result message. A cell block after it is ignored."""
 
     call_id: int
     message: bytes
@@ -61,14 +61,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Failure:
-    """The exception that call `call_id` ended in; call id NO_CALL: the whole connection did."""
+    """The exception that call `call_id` ended in, or, with call id NO_CALL, the whole connection."""
 
     call_id: int
     exception: pb.ExceptionResponse
 
 
 def preamble(auth: AuthMethod = AuthMethod.SIMPLE) -> bytes:
-    """The first six bytes of a connection. Raises UnsupportedAuth for what needs SASL."""
+    """The first six bytes of a connection. Raises UnsupportedAuth for methods that need SASL."""
     if auth is not AuthMethod.SIMPLE:
         raise UnsupportedAuth(auth.name)
     return b"HBas" + bytes((0, auth))
@@ -92,10 +92,10 @@ def encode_request(
     timeout_ms: int = 0,
     max_bytes: int = MAX_REQUEST_BYTES,
 ) -> list[Buffer]:
-    """One request as buffers to be sent in this order; `param` and `cell_block` go in as they are, uncopied.
+    """Encode one request as buffers to be sent in this order. `param` and `cell_block` are not copied.
 
-    `param` is the encoded parameter message, whole or in pieces. Priority is left to the server, which knows it by
-    method. Raises RequestTooLarge if parameter and cells are over `max_bytes`.
+    `param` is the encoded parameter message, whole or in pieces. The server chooses the priority by method. Raises
+    RequestTooLarge if parameter and cells are over `max_bytes`.
     """
     pieces = [param] if isinstance(param, (bytes, bytearray, memoryview)) else list(param)
     param_bytes = sum(map(len, pieces))
@@ -112,7 +112,7 @@ def encode_request(
 
 
 class ResponseParser:
-    """Collects what a server sends until responses are whole. Holds no more than arrived, and no frame over `max_bytes`."""
+    """Collects what a server sends until responses are whole. Holds only what has arrived, and no frame over `max_bytes`."""
 
     def __init__(self, max_bytes: int = MAX_RESPONSE_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -120,13 +120,13 @@ class ResponseParser:
         self._offset = 0  # of the buffer's first byte in the stream, for messages
 
     def feed(self, data: Buffer) -> list[Result | Failure]:
-        """The responses that `data` completes, in order. Raises CodecError; the connection is then of no more use."""
+        """Return the responses that `data` completes, in order. Raises CodecError, after which the connection is unusable."""
         self._buffer += data
         responses: list[Result | Failure] = []
         while len(self._buffer) >= _INT32.size:
             (total,) = _INT32.unpack_from(self._buffer)
             if not 0 < total <= self._max_bytes:
-                raise CodecError(f"a response of {total} bytes at byte {self._offset} (1 to {self._max_bytes} are taken)")
+                raise CodecError(f"a response of {total} bytes at byte {self._offset}, where 1 to {self._max_bytes} are allowed")
             end = _INT32.size + total
             if len(self._buffer) < end:
                 break
@@ -138,30 +138,30 @@ class ResponseParser:
 
 
 def _parse_frame(frame: bytes, offset: int) -> Result | Failure:
-    """One response without its int32; `offset` is its place in the stream."""
+    """Parse one response without its int32. `offset` is its place in the stream."""
     start, end = _delimited_range(frame, 0, "response header", offset)
     try:
         header = parse_message(pb.ResponseHeader, frame[start:end])
-    except DecodeError as e:
-        raise CodecError(f"response header at byte {offset + start}: {e}") from e
+    except DecodeError as error:
+        raise CodecError(f"response header at byte {offset + start}: {error}") from error
     if header.HasField("exception"):
         return Failure(header.call_id, header.exception)
     start, end = _delimited_range(frame, end, "result", offset)
     left, cells = len(frame) - end, header.cell_block_meta.length
     if left != cells:
-        raise CodecError(f"{left} bytes after the result at byte {offset + end}, where the header announces {cells} of cells")
+        raise CodecError(f"{left} bytes follow the result at byte {offset + end}, but the header announces {cells} of cells")
     return Result(header.call_id, frame[start:end])
 
 
 def _delimited_range(frame: bytes, position: int, what: str, offset: int) -> tuple[int, int]:
-    """Start and end of the message whose length stands at `position`; both within the frame."""
+    """The start and the end, both within the frame, of the message whose length stands at `position`."""
     length, shift = 0, 0
     for i in range(position, min(position + _MAX_VARINT32_BYTES, len(frame))):
         length |= (frame[i] & 0x7F) << shift
         if frame[i] < 0x80:
             if length > len(frame) - i - 1:
                 left = len(frame) - i - 1
-                raise CodecError(f"{what} of {length} bytes at byte {offset + i + 1}, but {left} are left in the response")
+                raise CodecError(f"{what} of {length} bytes at byte {offset + i + 1}, but the response has only {left} more")
             return i + 1, i + 1 + length
         shift += 7
     raise CodecError(f"no length of the {what} at byte {offset + position}")

@@ -1,4 +1,4 @@
-"""A blocking connection to one HBase server: one call at a time, each with a deadline."""
+"""A blocking connection to one HBase server, for one call at a time, each with a deadline."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from walferry.rpc import codec
 from walferry.rpc.codec import AuthMethod, Buffer, Failure, Result
 from walferry.rpc.errors import ConnectionFailed, FatalConnection, ProtocolError, RpcError, RpcTimeout, remote_error
 
-CONNECT_TIMEOUT_S = 10.0
-CALL_TIMEOUT_S = 60.0  # hbase.rpc.timeout
+CONNECT_TIMEOUT_SECONDS = 10.0
+CALL_TIMEOUT_SECONDS = 60.0  # hbase.rpc.timeout
 _RECEIVE_BYTES = 64 * 1024
-_SMALL_BYTES = 64 * 1024  # smaller pieces are joined: copying them costs less than a descriptor each
+_SMALL_BYTES = 64 * 1024  # smaller pieces are joined, because copying them costs less than a descriptor for each
 _IOV_MAX = max(16, min(os.sysconf("SC_IOV_MAX"), 1024))
 
 M = TypeVar("M", bound=Message)
@@ -37,18 +37,19 @@ class Address(Protocol):
 
 
 def default_user() -> str:
-    """The operating system's name for who runs this process. Raises RpcError if it has none."""
+    """The operating system's name of the user that runs this process. Raises RpcError if the user has no name."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError) as e:
-        raise RpcError(f"the user of this process (uid {os.getuid()}) has no name; give the one that HBase shall see") from e
+    except (KeyError, OSError) as error:
+        problem = f"the user of this process (uid {os.getuid()}) has no name"
+        raise RpcError(problem, "Give the name that HBase should see") from error
 
 
 class Connection:
     """A connection to `service` ("AdminService", "MasterService") of the server at host:port.
 
-    Connects at the first call, and again at the call after a failure. One thread at a time, but for `interrupt`.
-    `user` is the effective user that the server sees; None: the operating system's.
+    The connection is opened by the first call, and again by the call after a failure. Only one thread at a time may use it,
+    except for `interrupt`. `user` is the effective user that the server sees; None means the operating system's.
     """
 
     def __init__(
@@ -60,8 +61,8 @@ class Connection:
         user: str | None = None,
         cell_codec: str | None = None,
         auth: AuthMethod = AuthMethod.SIMPLE,
-        connect_timeout: float = CONNECT_TIMEOUT_S,
-        call_timeout: float = CALL_TIMEOUT_S,
+        connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
+        call_timeout: float = CALL_TIMEOUT_SECONDS,
     ) -> None:
         self.server = f"{host}:{port}"
         self._address = (host, port)
@@ -89,12 +90,12 @@ class Connection:
         timeout: float | None = None,
         connect_timeout: float | None = None,
     ) -> M:
-        """Send one request and wait for its answer, at most `timeout` seconds in all (None: the connection's).
+        """Send one request and wait for its answer, for at most `timeout` seconds in all (None means the connection's timeout).
 
-        `connect_timeout`: seconds of them for connecting, if that comes first, where the connection's are too many.
+        If the call has to connect first, at most `connect_timeout` of these seconds are for that, where the connection's own
+        timeout is too long. `param` is a message, or an encoded one, whole or in pieces.
 
-        `param` is a message, or one already encoded, whole or in pieces. Raises an RpcError; unless it is a RemoteError
-        or RequestTooLarge, nobody can say whether the server executed the request.
+        Raises an RpcError. Unless it is a RemoteError or RequestTooLarge, the server may or may not have executed the request.
         """
         seconds = self._call_timeout if timeout is None else timeout
         self._call_id = (self._call_id + 1) % 0x7FFFFFFF
@@ -106,15 +107,15 @@ class Connection:
             self._send(sock, request, deadline)
             result = self._receive(sock, deadline)
             return parse_message(response_type, result.message)
-        except TimeoutError as e:
+        except TimeoutError as error:
             self.close()
-            raise RpcTimeout(self.server, method, seconds) from e
-        except (codec.CodecError, DecodeError) as e:
+            raise RpcTimeout(self.server, method, seconds) from error
+        except (codec.CodecError, DecodeError) as error:
             self.close()
-            raise ProtocolError(self.server, f"{method}: {e}") from e
-        except OSError as e:
+            raise ProtocolError(self.server, f"{method}: {error}") from error
+        except OSError as error:
             self.close()
-            raise ConnectionFailed(self.server, f"{method}: {e}") from e
+            raise ConnectionFailed(self.server, f"{method}: {error}") from error
         except (ConnectionFailed, RpcTimeout, FatalConnection):
             self.close()
             raise
@@ -128,9 +129,9 @@ class Connection:
             self._socket = None
 
     def interrupt(self) -> None:
-        """From another thread: make the call that is waiting fail now with ConnectionFailed.
+        """Make the waiting call of another thread fail now with ConnectionFailed.
 
-        One that is still connecting sends nothing any more, and neither does the next call.
+        A call that is still connecting sends nothing any more, and neither does the next call.
         """
         self._interrupted = True
         sock = self._socket
@@ -140,7 +141,7 @@ class Connection:
 
     def _connected(self, deadline: float, connect_timeout: float) -> socket.socket:
         if self._socket is not None and _has_input(self._socket):
-            self.close()  # between calls a server has nothing to say but that it closed the connection
+            self.close()  # between calls a server only tells that it closed the connection
         if self._socket is None:
             self._socket = self._connect(deadline, connect_timeout)
             self._parser = codec.ResponseParser()
@@ -152,10 +153,10 @@ class Connection:
         seconds = min(connect_timeout, _remaining(deadline))
         try:
             sock = socket.create_connection(self._address, timeout=seconds)
-        except TimeoutError as e:
-            raise RpcTimeout(self.server, "connecting", seconds) from e
-        except (OSError, UnicodeError, OverflowError) as e:  # the latter two of a name or port that cannot be one
-            raise ConnectionFailed(self.server, f"connecting: {e}") from e
+        except TimeoutError as error:
+            raise RpcTimeout(self.server, "connecting", seconds) from error
+        except (OSError, UnicodeError, OverflowError) as error:  # the latter two come from impossible names and ports
+            raise ConnectionFailed(self.server, f"connecting: {error}") from error
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -169,14 +170,14 @@ class Connection:
         try:
             _send_all(sock, buffers, deadline)
         except (BrokenPipeError, ConnectionResetError):
-            # A server that refuses a request midway says why before it closes.
+            # A server that refuses a request midway says why before it closes the connection.
             sock.settimeout(0)
             with contextlib.suppress(OSError):
                 self._receive(sock, deadline=None)
             raise
 
     def _receive(self, sock: socket.socket, deadline: float | None) -> Result:
-        """The result of the call under way; raises its RemoteError. Without a deadline: from what has arrived already."""
+        """Wait for the result of the call under way, or, without a deadline, take what has arrived. Raises its RemoteError."""
         while True:
             if deadline is not None:
                 sock.settimeout(_remaining(deadline))
@@ -201,7 +202,7 @@ def _remaining(deadline: float) -> float:
 
 
 def _has_input(sock: socket.socket) -> bool:
-    """Whether the other end closed the connection, or sent something, since the last call."""
+    """Tell whether the other end has closed the connection or sent something since the last call."""
     try:
         sock.settimeout(0)
         sock.recv(1, socket.MSG_PEEK)
@@ -213,7 +214,7 @@ def _has_input(sock: socket.socket) -> bool:
 
 
 def _send_all(sock: socket.socket, buffers: Sequence[Buffer], deadline: float) -> None:
-    """Send all buffers in order; big ones are not copied. Raises TimeoutError at the deadline (monotonic)."""
+    """Send all buffers in order, without copying big ones. Raises TimeoutError at the deadline (monotonic)."""
     pending = [memoryview(buffer) for buffer in _gather(buffers)]
     first = 0
     while first < len(pending):
@@ -227,7 +228,7 @@ def _send_all(sock: socket.socket, buffers: Sequence[Buffer], deadline: float) -
 
 
 def _gather(buffers: Sequence[Buffer]) -> Iterator[Buffer]:
-    """The same bytes in fewer buffers: runs of small ones joined, big ones as they are."""
+    """Yield the same bytes in fewer buffers: runs of small ones are joined, big ones stay as they are."""
     start = 0
     for i in [i for i, length in enumerate(map(len, buffers)) if length >= _SMALL_BYTES]:
         if start < i:

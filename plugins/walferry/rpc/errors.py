@@ -5,16 +5,14 @@
     │   └── ProtocolError         the bytes that came back are not HBase RPC
     ├── RpcTimeout                no answer in time: the request may or may not have been executed
     ├── RequestTooLarge           refused here, before a byte was sent
-    ├── UnsupportedAuth           an authentication that Walferry does not speak
+    ├── UnsupportedAuth           an authentication that Walferry does not support
     └── RemoteError               the server's own exception
         ├── TableNotFound, ColumnFamilyNotFound, AccessDenied, PeerNotFound, RequestTooBig, FatalConnection
-        ├── ServerStopped         it stops or aborts: another server may well answer
+        ├── ServerStopped         the server stops or aborts: another server may well answer
         │   └── ServerAborted
-        ├── ServerNotReady        it starts, or is not the active master
+        ├── ServerNotReady        the server starts, or is not the active master
         └── ServerOverloaded
             └── CallQueueTooBig
-
-All arguments are positional, so that the exceptions survive pickling on their way out of a worker process.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from walferry.texts import one_line
 MAX_MESSAGE_CHARS = 1000
 MAX_CLASS_NAME_CHARS = 200
 MAX_TRACE_CHARS = 16_000
-MISSING_ADVICE = "Create it there as it is in the source, or leave it out of the peer; until then its WAL group waits"
+_MISSING_ADVICE = "Create it there as it is in the source, or exclude it from the peer; until then its WAL group waits"
 
 
 class RpcError(WalferryError):
@@ -39,16 +37,21 @@ class ConnectionFailed(RpcError):
     """`server` (host:port) could not be reached, or the connection broke for `reason`."""
 
     def __init__(self, server: str, reason: str) -> None:
-        super().__init__(f"connection to {server} failed: {reason}")
+        super().__init__(self._problem(server, reason))
         self.server = server
         self.reason = reason
 
+    @staticmethod
+    def _problem(server: str, reason: str) -> str:
+        return f"connection to {server} failed: {reason}"
+
 
 class ProtocolError(ConnectionFailed):
-    """`server` sent bytes that are not HBase RPC; nothing on that connection can be trusted any more."""
+    """`server` sent bytes that are not HBase RPC, so nothing on that connection can be trusted any more."""
 
-    def __str__(self) -> str:
-        return f"{self.server} does not speak HBase RPC as expected: {self.reason}"
+    @staticmethod
+    def _problem(server: str, reason: str) -> str:
+        return f"{server} does not speak HBase RPC as expected: {reason}"
 
 
 class RpcTimeout(RpcError):
@@ -62,12 +65,16 @@ class RpcTimeout(RpcError):
 
 
 class RequestTooLarge(RpcError):
-    """A request of `size` bytes, where a server takes `limit`; nothing was sent."""
+    """A request has `size` bytes, but a server takes only `limit`; nothing was sent."""
+
+    retry_helps = False
+    advice = "Ship fewer or smaller entries in one request"
 
     def __init__(self, method: str, size: int, limit: int) -> None:
         super().__init__(
             f"a {method} request of {size:,} bytes is over the {limit:,} that an HBase server takes by default"
-            " (hbase.ipc.max.request.size); nothing was sent. Ship fewer or smaller entries in one request"
+            " (hbase.ipc.max.request.size); nothing was sent",
+            self.advice,
         )
         self.method = method
         self.size = size
@@ -75,83 +82,110 @@ class RequestTooLarge(RpcError):
 
 
 class UnsupportedAuth(RpcError):
-    """Authentication `method` was asked for."""
+    """The caller asked for authentication `method`."""
+
+    retry_helps = False
+    advice = "Walferry supports SIMPLE (hbase.security.authentication=simple)"
 
     def __init__(self, method: str) -> None:
-        super().__init__(method)
+        super().__init__(self.problem(method), self.advice)
         self.method = method
 
-    def __str__(self) -> str:
-        return f"{self.method} authentication is not supported yet: Walferry speaks SIMPLE (hbase.security.authentication=simple)"
+    @staticmethod
+    def problem(method: str) -> str:
+        """The problem in words."""
+        return f"{method} authentication is not supported yet"
 
 
 class RemoteError(RpcError):
-    """The exception that `server` answered with: Java `class_name`, its `message`, and whether a retry makes sense.
+    """The exception that `server` answered with: Java `class_name`, its `message`, and whether the server rules out a retry.
 
-    `stack_trace` is what the server sent of it, cut at MAX_TRACE_CHARS.
+    `stack_trace` is the server's, cut at MAX_TRACE_CHARS.
     """
 
     def __init__(self, server: str, class_name: str, message: str, do_not_retry: bool = False, stack_trace: str = "") -> None:
-        super().__init__(f"{server}: {class_name.rpartition('.')[2]}: {message}")
         self.server = server
         self.class_name = class_name
         self.message = message
         self.do_not_retry = do_not_retry
         self.stack_trace = stack_trace
+        super().__init__(*self._problem_and_advice())
+
+    def _problem_and_advice(self) -> tuple[str, str]:
+        return f"{self.server}: {self.class_name.rpartition('.')[2]}: {self.message}", self.advice
 
 
 class TableNotFound(RemoteError):
-    """The server knows no table `table` (None if the server did not name it)."""
+    """The server does not know table `table` (None if the server did not name it)."""
+
+    retry_helps = False
+    advice = _MISSING_ADVICE
 
     @property
     def table(self) -> str | None:
+        """The table's name, as the server's message has it."""
         return _table_in(self.message)
 
-    def __str__(self) -> str:
-        return f"{self.server}: table {self.table or self.message} does not exist there. {MISSING_ADVICE}"
+    def _problem_and_advice(self) -> tuple[str, str]:
+        return f"{self.server}: table {self.table or self.message} does not exist there", self.advice
 
 
 class ColumnFamilyNotFound(RemoteError):
     """`table` lacks column family `family` (each None if the server did not name it)."""
 
+    retry_helps = False
+    advice = _MISSING_ADVICE
+
     @property
     def family(self) -> str | None:
+        """The family's name, as the server's message has it."""
         match = _FAMILY.search(self.message)
         return match[1] if match else None
 
     @property
     def table(self) -> str | None:
+        """The table's name, as the server's message has it."""
         match = _FAMILY.search(self.message)
         return match[2] if match else None
 
-    def __str__(self) -> str:
+    def _problem_and_advice(self) -> tuple[str, str]:
         if self.family is None:
-            return super().__str__()
-        return f"{self.server}: column family {self.family} of table {self.table} does not exist there. {MISSING_ADVICE}"
+            return super()._problem_and_advice()
+        return f"{self.server}: column family {self.family} of table {self.table} does not exist there", self.advice
 
 
 class AccessDenied(RemoteError):
-    """The server wants another authentication, or the user lacks a right."""
+    """The server requires another authentication, or the user lacks a permission."""
 
-    def __str__(self) -> str:
-        hint = f" ({UnsupportedAuth('KERBEROS')})" if "Authentication is required" in self.message else ""
-        return super().__str__() + hint
+    retry_helps = False
+
+    def _problem_and_advice(self) -> tuple[str, str]:
+        problem, _ = super()._problem_and_advice()
+        if "Authentication is required" in self.message:
+            return f"{problem} ({UnsupportedAuth.problem('KERBEROS')})", UnsupportedAuth.advice
+        return problem, ""
 
 
 class PeerNotFound(RemoteError):
-    """The master knows no such replication peer."""
+    """The master does not know the replication peer."""
+
+    retry_helps = False
 
 
 class RequestTooBig(RemoteError):
     """The server's hbase.ipc.max.request.size is smaller than the request."""
 
+    retry_helps = False
+
 
 class FatalConnection(RemoteError):
-    """The server refused the connection as such: its version, service, codec or authentication."""
+    """The server refused the connection itself: its version, service, codec or authentication."""
+
+    retry_helps = False
 
 
 class ServerStopped(RemoteError):
-    """The server is stopping; it says nothing about the request."""
+    """The server is stopping. This says nothing about the request."""
 
 
 class ServerAborted(ServerStopped):
@@ -159,7 +193,7 @@ class ServerAborted(ServerStopped):
 
 
 class ServerNotReady(RemoteError):
-    """The server is still starting, or is a master that is not active."""
+    """The server is still starting, or it is a master that is not active."""
 
 
 class ServerOverloaded(RemoteError):
@@ -184,7 +218,7 @@ _BY_CLASS: dict[str, type[RemoteError]] = {
     "UnsupportedCellCodecException": FatalConnection,
     "UnsupportedCompressionCodecException": FatalConnection,
     "RegionServerStoppedException": ServerStopped,
-    "StoppedRpcClientException": ServerStopped,  # the server's own client, which a sink writes through, is closed already
+    "StoppedRpcClientException": ServerStopped,  # the client through which a sink writes is already closed
     "LocalConnectionClosedException": ServerStopped,
     "MasterStoppedException": ServerStopped,
     "RegionServerAbortedException": ServerAborted,
@@ -193,9 +227,9 @@ _BY_CLASS: dict[str, type[RemoteError]] = {
     "PleaseHoldException": ServerNotReady,
     "CallDroppedException": ServerOverloaded,
     "CallQueueTooBigException": CallQueueTooBig,
-    "IllegalArgumentException": RemoteError,  # e.g. what cannot be a table's name
+    "IllegalArgumentException": RemoteError,  # e.g. a name that no table can have
 }
-# A sink writes through a client of its own, which wraps these in exceptions that look as if a retry could help.
+# A sink writes through its own client, which wraps these in exceptions that look as if a retry could help.
 _CAUSES_THAT_DECIDE = re.compile(r"\b(TableNotFoundException|NoSuchColumnFamilyException|IllegalArgumentException)\b: ?(.*)")
 _CLIENT_CLOSED = re.compile(r"\b(Client|Connection) (is )?(already )?closed\b", re.IGNORECASE)  # ReadOnlyZKClient and others
 _FAMILY = re.compile(r"Column family (\S+) does not exist in region .*? in table '([^']+)'")
@@ -207,7 +241,7 @@ _TABLE_PATTERNS = (
 
 
 def remote_error(server: str, exception: ExceptionResponse) -> RemoteError:
-    """The typed error for what `server` (host:port) answered."""
+    """The typed error for the exception that `server` (host:port) answered with."""
     trace = exception.stack_trace[:MAX_TRACE_CHARS]
     class_name = one_line(exception.exception_class_name, MAX_CLASS_NAME_CHARS) or "unnamed exception"
     kind = _BY_CLASS.get(re.split(r"[.$]", class_name)[-1])
@@ -217,12 +251,12 @@ def remote_error(server: str, exception: ExceptionResponse) -> RemoteError:
     if kind is None:
         kind = ServerStopped if _CLIENT_CLOSED.search(message) else RemoteError
     if issubclass(kind, ServerStopped):
-        do_not_retry = False  # some of these are DoNotRetryIOExceptions, yet what they say is: not on this server
+        do_not_retry = False  # some are DoNotRetryIOExceptions, but they only rule out this server
     return kind(server, class_name, message, do_not_retry, trace)
 
 
 def _message(class_name: str, trace: str) -> str:
-    """What stands before the first frame of a Java stack trace, without the class name, and the innermost cause."""
+    """The text before the first frame of a Java stack trace, without the class name, and the innermost cause."""
     head, _, frames = trace.partition("\n\tat ")
     head = " ".join(head.removeprefix(class_name).removeprefix(":").split())
     causes = re.findall(r"^Caused by: (.*)$", frames, re.MULTILINE)

@@ -13,7 +13,7 @@ from walferry.filters.window import Kept
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.answers import Outage
 from walferry.sinks.sink import Request
-from walferry.wal.reader import Window
+from walferry.wal.windows import Window
 
 
 class Counters:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from walferry.files.store import WalStore
 from walferry.shipping.plan import Candidate
-from walferry.wal.reader import UnwrapKey, read_windows
+from walferry.wal.reader import read_windows
+from walferry.wal.windows import UnwrapKey
 
 log = logging.getLogger(__name__)
 

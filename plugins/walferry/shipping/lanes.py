@@ -21,7 +21,7 @@ from walferry.shipping.acknowledged import Acknowledged, WalOffset
 from walferry.sinks.errors import Stopped
 from walferry.sinks.sink import Ints, Request, Take
 from walferry.source.knobs import Knobs
-from walferry.wal.reader import Window
+from walferry.wal.windows import Window
 
 LEAST_LANES_OF_A_GROUP = 2
 

@@ -23,7 +23,8 @@ from walferry.sinks.errors import Stopped
 from walferry.sinks.sink import Sink
 from walferry.wal.errors import WalError, WalPositionError, WalTornError, WalTruncatedError, WalUnclosedError
 from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
-from walferry.wal.reader import UnwrapKey, Window, read_windows
+from walferry.wal.reader import read_windows
+from walferry.wal.windows import UnwrapKey, Window
 
 SPLIT_TIMEOUT_SECONDS = 300.0  # until the master, which may have much to do after a crash, has fenced a dead server off its WALs
 RELOCATIONS = 5  # times that a WAL may move, or turn out not to be closed, while it is being opened and read

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from walferry.filters.rules import FilterRules
 from walferry.filters.window import Kept
 from walferry.sinks.answers import Answers
-from walferry.wal.reader import Window
+from walferry.wal.windows import Window
 
 Ints = npt.NDArray[np.int64]
 

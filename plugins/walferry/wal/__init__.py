@@ -1,8 +1,11 @@
 """WAL files: bytes become windows of entries, and entries become Arrow batches. Nothing here opens a file.
 
-    header, scan, reader, torn      the two ends of a file, its entries, windows of them, and how an unfinished file ends
-    keys, columns, arrow            entries as columns
-    codecs                          compressed and encrypted files
+    reader, uncompressed_windows, compressed_windows    a file as a series of windows
+    windows, bounds, unfinished, torn                   windows, and where a file's entries end
+    header                                              the two ends of a file
+    scan, keys, cells, check, uuids, problems           entries, their parts, and what can be wrong with them
+    arrow, columns, decoded_keys                        entries as columns
+    codecs                                              compressed and encrypted files
 
-Stands on `kernels`, `protos` and `names` only.
+This package imports only `kernels`, `protos` and `errors` of the library.
 """

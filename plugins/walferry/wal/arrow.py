@@ -1,23 +1,23 @@
-"""WALs as Arrow record batches: one row a cell, in file order.
+"""Decodes WALs to Arrow record batches: one row for each cell, in file order.
 
     column        type            what
     region        string          encoded region name, as in the region's folder
     table         string          "table" or "namespace:table"
     sequence_id   int64           of the entry: log_sequence_number
     write_time    int64           of the entry: milliseconds since the epoch
-    cluster_ids   list<string>    clusters that the entry has been through by replication: UUIDs
+    cluster_ids   list<string>    UUIDs of the clusters that the entry has been through by replication
     row           binary
     family        binary
     qualifier     binary
     timestamp     int64           of the cell, as the client or the server set it; milliseconds by convention only
     type          string          Put, Delete, DeleteFamilyVersion, DeleteColumn or DeleteFamily; also Minimum and Maximum, which
-                                  HBase searches with and, if a client puts such a cell, keeps as it keeps a Put
+                                  HBase uses for searches and, if a client puts such a cell, keeps like a Put
     value         binary
     tags          binary          empty, or (uint16 length of type and data, int8 type, data)* as HBase has them
     key_offset    int64           file offset of the cell's entry: the position from which reading begins with it
-    next_offset   int64           file offset just after the entry: the position once it has been dealt with
+    next_offset   int64           file offset just after the entry: the position once the entry has been handled
 
-No column has nulls. Entries without cells have no row.
+No column has nulls. Entries without cells have no rows.
 """
 
 from __future__ import annotations
@@ -28,29 +28,15 @@ import numpy as np
 import pyarrow as pa
 
 from walferry.kernels.read import Ints
-from walferry.wal.columns import (
-    ENTRY,
-    FAMILY,
-    QUALIFIER,
-    REGION,
-    ROW,
-    SEQUENCE_ID,
-    TABLE,
-    TAGS,
-    TIMESTAMP,
-    TYPE,
-    VALUE,
-    WRITE_TIME,
-    Columns,
-    cell_columns,
-)
+from walferry.wal.columns import BytesColumn, Columns, IntColumn, cell_columns
+from walferry.wal.decoded_keys import ClusterIds, decode_keys
 from walferry.wal.errors import WalCorruptError
-from walferry.wal.keys import ClusterIds, parse_keys
-from walferry.wal.reader import PartialTail, RandomAccess, UnwrapKey, Window, read_windows
+from walferry.wal.reader import read_windows
+from walferry.wal.windows import PartialTail, RandomAccess, UnwrapKey, Window
 
 BATCH_BYTES = 16 << 20
 DECODING_WINDOW_BYTES = 4 << 20  # half of shipping's, so that a window and its columns stay in the cache and in malloc's arenas
-MAX_BATCH_BYTES = 1 << 30  # with a last row of 256 MiB still within Arrow's 32-bit offsets
+MAX_BATCH_BYTES = 1 << 30  # with a last row of 256 MiB this is still within Arrow's 32-bit offsets
 
 SCHEMA = pa.schema(
     [
@@ -74,6 +60,7 @@ SCHEMA = pa.schema(
     ]
 )
 
+
 def read_batches(
     file: RandomAccess,
     path: str,
@@ -84,9 +71,10 @@ def read_batches(
     partial_tail: PartialTail = "error",
     unwrap_key: UnwrapKey | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The cells of a closed WAL from `position` on, in batches with SCHEMA; arguments and errors as of `read_windows`.
+    """Yield the cells of a closed WAL from `position` on, in batches with SCHEMA.
 
-    A batch has about `batch_bytes` bytes at most (up to MAX_BATCH_BYTES), or one row.
+    Arguments and errors are those of `read_windows`. A batch has at most about `batch_bytes` bytes (up to MAX_BATCH_BYTES), or
+    one row.
     """
     if not 0 < batch_bytes <= MAX_BATCH_BYTES:
         raise ValueError(f"a batch may have 1 to {MAX_BATCH_BYTES} bytes, not {batch_bytes}")
@@ -95,8 +83,11 @@ def read_batches(
 
 
 def decode_window(window: Window, path: str, batch_bytes: int = BATCH_BYTES) -> Iterator[pa.RecordBatch]:
-    """The cells of a window, as `read_batches` gives them. Raises WalCorruptError, after the entries before the broken one."""
-    keys = parse_keys(window.buf, window.index)
+    """Yield the cells of a window as `read_batches` does.
+
+    Raises WalCorruptError once it has yielded the entries before the broken one.
+    """
+    keys = decode_keys(window.buf, window.index)
     for columns in cell_columns(window.buf, window.index, keys.count, batch_bytes):
         yield _batch(columns, keys.cluster_ids, window)
     if keys.wrong:
@@ -104,27 +95,27 @@ def decode_window(window: Window, path: str, batch_bytes: int = BATCH_BYTES) -> 
 
 
 def _batch(columns: Columns, cluster_ids: ClusterIds, window: Window) -> pa.RecordBatch:
-    def column_of_bytes(kind: pa.DataType, column: int) -> pa.Array:
+    def column_of_bytes(kind: pa.DataType, column: BytesColumn) -> pa.Array:
         buffers = [None, pa.py_buffer(columns.offsets[column]), pa.py_buffer(columns.bytes_of(column))]
         return pa.Array.from_buffers(kind, columns.rows, buffers)
 
     def column_of_ints(values: Ints) -> pa.Array:
         return pa.Array.from_buffers(pa.int64(), columns.rows, [None, pa.py_buffer(values)])
 
-    entry = columns.ints[ENTRY]
+    entry = columns.ints[IntColumn.ENTRY]
     arrays = [
-        column_of_bytes(pa.string(), REGION),
-        column_of_bytes(pa.string(), TABLE),
-        column_of_ints(columns.ints[SEQUENCE_ID]),
-        column_of_ints(columns.ints[WRITE_TIME]),
+        column_of_bytes(pa.string(), BytesColumn.REGION),
+        column_of_bytes(pa.string(), BytesColumn.TABLE),
+        column_of_ints(columns.ints[IntColumn.SEQUENCE_ID]),
+        column_of_ints(columns.ints[IntColumn.WRITE_TIME]),
         _cluster_ids_column(cluster_ids, entry),
-        column_of_bytes(pa.binary(), ROW),
-        column_of_bytes(pa.binary(), FAMILY),
-        column_of_bytes(pa.binary(), QUALIFIER),
-        column_of_ints(columns.ints[TIMESTAMP]),
-        column_of_bytes(pa.string(), TYPE),
-        column_of_bytes(pa.binary(), VALUE),
-        column_of_bytes(pa.binary(), TAGS),
+        column_of_bytes(pa.binary(), BytesColumn.ROW),
+        column_of_bytes(pa.binary(), BytesColumn.FAMILY),
+        column_of_bytes(pa.binary(), BytesColumn.QUALIFIER),
+        column_of_ints(columns.ints[IntColumn.TIMESTAMP]),
+        column_of_bytes(pa.string(), BytesColumn.TYPE),
+        column_of_bytes(pa.binary(), BytesColumn.VALUE),
+        column_of_bytes(pa.binary(), BytesColumn.TAGS),
         column_of_ints(window.positions[entry]),
         column_of_ints(window.next_positions[entry]),
     ]

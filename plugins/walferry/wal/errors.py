@@ -6,20 +6,19 @@ from walferry.errors import WalferryError
 
 
 class WalError(WalferryError):
-    """A WAL that cannot be read. `path` as the caller gave it, `offset` in bytes from the start of the file."""
-
-    advice = ""
+    """A WAL cannot be read. `path` is as the caller gave it, `offset` counts bytes from the start of the file."""
 
     def __init__(self, path: str, offset: int, reason: str) -> None:
-        super().__init__(f"{path} at byte {offset}: {reason}", self.advice)
+        super().__init__(f"{path} at byte {offset}: {reason}", type(self).advice)
         self.path = path
         self.offset = offset
         self.reason = reason
 
 
 class WalCorruptError(WalError):
-    """The bytes at `offset` are not what a WAL has there. Whole entries before it have been handed out."""
+    """The bytes at `offset` are not what a WAL has there. The whole entries before it have been handed out."""
 
+    retry_helps = False
     advice = (
         "Compare with `hbase wal <file>` and with other replicas of the file; if the bytes are lost, the entries from here on "
         "are lost, and only an operator may move the position past them"
@@ -33,8 +32,10 @@ class WalOverrunError(WalCorruptError):
 class WalTornError(WalOverrunError):
     """The entry at `offset` goes on beyond the file, which ends like a trailer: it was cut off, or its lengths are damaged.
 
-    `have` bytes of the file are there from `offset` on.
+    The file has `have` bytes from `offset` on.
     """
+
+    retry_helps = True
 
     def __init__(self, path: str, offset: int, reason: str, have: int) -> None:
         super().__init__(path, offset, reason)
@@ -42,13 +43,13 @@ class WalTornError(WalOverrunError):
 
 
 class WalUnclosedError(WalError):
-    """A file whose last bytes, at `offset`, look like a trailer and are none: by them it is not closed."""
+    """The file's last bytes, at `offset`, look like a trailer but are not one, so they do not show that the file is closed."""
 
     advice = "It stays queued: wait until HBase has closed or archived it, or has begun to split its server's WALs"
 
 
 class WalTruncatedError(WalError):
-    """The file ends inside an entry or inside its header: `need` bytes at least from `offset` on, `have` are there."""
+    """The file ends inside an entry or inside its header: at least `need` bytes are needed from `offset` on, `have` are there."""
 
     advice = (
         "Normal for a file still being written and for the last file of a crashed server: wait until it is closed, or, "
@@ -56,24 +57,32 @@ class WalTruncatedError(WalError):
     )
 
     def __init__(self, path: str, offset: int, need: int, have: int) -> None:
-        super().__init__(path, offset, f"the file ends early, {need} bytes or more are needed from here on and {have} are there")
+        super().__init__(path, offset, f"the file ends early: {need} bytes or more are needed from here on, and {have} are there")
         self.need = need
         self.have = have
 
 
 class WalUnsupportedError(WalError):
-    """A sound WAL of a kind that cannot be read (values in a codec that few use, cells in one of someone else's)."""
+    """A sound WAL of a kind that cannot be read: its values or cells are in a codec that Walferry does not know."""
 
+    retry_helps = False
     advice = "HBase's own tools read such files: `hbase wal` prints them, WALPlayer applies them to a cluster"
 
 
 class WalKeyError(WalError):
     """A sound encrypted WAL whose key cannot be had."""
 
+    retry_helps = False
     advice = "Nothing of the file is lost: once the key is there, reading goes on where it stopped"
 
 
 class WalPositionError(WalError):
     """The position to start from is not the start of an entry of this file."""
 
+    retry_helps = False
     advice = "Correct the position in ZooKeeper to an entry's start, or to 0 to ship the file again from its first entry"
+
+    @classmethod
+    def within_entry(cls, path: str, position: int, entry: int) -> WalPositionError:
+        """The error for a position within the entry at `entry`."""
+        return cls(path, position, f"no entry begins here; the one at byte {entry} goes on beyond it")

@@ -1,141 +1,146 @@
-"""What decoding needs of a WALKey beyond its index: cluster ids, and names that are text.
+"""The one reader of WALKeys.
 
-    WALKey = … 5 UUID cluster_id (old), 8 UUID cluster_ids, …
-    UUID   = 1 uint64 least_sig_bits, 2 uint64 most_sig_bits
+    WALKey      = 1 bytes encoded_region_name, 2 bytes table_name, 3 uint64 log_sequence_number, 4 uint64 write_time,
+                  5 UUID cluster_id (old), 6 FamilyScope scopes*, 7 uint32 following_kv_count, 8 UUID cluster_ids*,
+                  12 Attribute extended_attributes*, …          begins with fields 1 to 4, in this order
+    FamilyScope = 1 bytes family, 2 enum scope_type             Attribute = 1 string key, 2 bytes value
 
-Source: HBase's WAL.proto, HBase.proto, and TableName for names being UTF-8.
+Every release of HBase writes the required fields first, in the order of their numbers. Other bytes that happen to be a message
+seldom begin so.
+
+Source: HBase's WAL.proto, WALKeyImpl.getBuilder (branch-2.6).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from uuid import UUID
+import enum
+from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
+from walferry.kernels.compiled import inlined
+from walferry.kernels.read import INCOMPLETE, OVERLONG, Bytes, Ints, WireType, read_field, read_varint
+from walferry.wal.problems import MAX_KEY_BYTES, Problem
 
-from walferry.kernels.compiled import inlined, unmanaged
-from walferry.kernels.read import Bytes, Ints, read_varint, skip_field
-from walferry.wal.scan import EntryIndex
-
-BAD_ID = "a cluster id of the WALKey is malformed"
-BAD_NAME = "the name of the region or of the table is not UTF-8"
-
-
-@dataclass(frozen=True)
-class ClusterIds:
-    """The clusters that entries have been through. Entry i has `ids[j]` for each j in `which[first[i]:first[i + 1]]`."""
-
-    first: Ints
-    which: Ints
-    ids: tuple[UUID, ...]
+FAMILY_IN_SCOPE: Final = 1
+VALUE_IN_ATTRIBUTE: Final = 2
+_SCOPE_TYPE_IN_SCOPE: Final = 2
+GLOBAL: Final = 1  # ScopeType.REPLICATION_SCOPE_GLOBAL
+_ALL_REQUIRED: Final = 15  # one bit for each of the first four fields
 
 
-@dataclass(frozen=True)
-class Keys:
-    """What the keys of the first `count` entries have. If that is not all of them, `wrong` says what the next one's key has."""
+class KeyField(enum.IntEnum):
+    """The fields of a WALKey that Walferry looks at."""
 
-    count: int
-    cluster_ids: ClusterIds
-    wrong: str
-
-
-def parse_keys(buf: Bytes, entries: EntryIndex) -> Keys:
-    """The keys of entries that `scan_entries` found in `buf`, up to a malformed cluster id or a name that is not UTF-8."""
-    first = np.zeros(len(entries) + 1, dtype=np.int64)
-    np.cumsum(entries.cluster_id_count, out=first[1:])
-    halves = np.empty((int(first[-1]), 2), dtype=np.uint64)
-    bad_id = cluster_ids_into(buf, entries.key_start, entries.key_end, first, halves) if len(halves) else len(entries)
-    bad_name = _first_bad_name(buf, entries)
-    count = min(bad_id, bad_name)
-    wrong = "" if count == len(entries) else BAD_ID if count == bad_id else BAD_NAME
-    return Keys(count, _cluster_ids(first[: count + 1], halves[: first[count]]), wrong)
+    REGION = 1
+    TABLE = 2
+    SEQUENCE_ID = 3
+    WRITE_TIME = 4
+    CLUSTER_ID = 5
+    SCOPES = 6
+    CELL_COUNT = 7
+    CLUSTER_IDS = 8
+    ATTRIBUTES = 12
 
 
-def _cluster_ids(first: Ints, halves: NDArray[np.uint64]) -> ClusterIds:
-    if not len(halves):  # as nearly always: only what came by replication has ids
-        return ClusterIds(first, np.empty(0, dtype=np.int64), ())
-    distinct, which = np.unique(halves, axis=0, return_inverse=True)
-    ids = tuple(UUID(int=int(most) << 64 | int(least)) for least, most in distinct)
-    return ClusterIds(first, which.reshape(-1).astype(np.int64), ids)
+class KeyRow(enum.IntEnum):
+    """The rows of the table that `parse_key` and the scan fill. Each entry has a column."""
+
+    ENTRY_START = 0
+    KEY_START = 1
+    CELLS_START = 2
+    CELL_COUNT = 3
+    SEQUENCE_ID = 4
+    WRITE_TIME = 5
+    REGION_START = 6
+    REGION_LEN = 7
+    TABLE_START = 8
+    TABLE_LEN = 9
+    REGION_HASH = 10
+    CLUSTER_IDS = 11
 
 
-def _first_bad_name(buf: Bytes, entries: EntryIndex) -> int:
-    """The first entry whose region or table is not UTF-8, or the number of entries."""
-    first_bad = len(entries)
-    known: set[bytes] = set()
-    for start, length in ((entries.region_start, entries.region_len), (entries.table_start, entries.table_len)):
-        entry = first_not_ascii(buf, 0, start, length)
-        while entry < len(start):
-            name = buf[start[entry] : start[entry] + length[entry]].tobytes()
-            if name not in known:
-                try:
-                    name.decode()
-                except UnicodeDecodeError:
-                    first_bad = min(first_bad, entry)
-                    break
-                known.add(name)
-            entry = first_not_ascii(buf, entry + 1, start, length)
-    return first_bad
+KEY_ROWS: Final = len(KeyRow)
 
 
 @inlined
-def is_ascii(buf: Bytes, start: int, length: int) -> bool:
-    seen = np.uint8(0)
-    for i in range(np.uint64(start), np.uint64(start + length)):
-        seen |= buf[i]
-    return bool(seen < 0x80)
-
-
-@unmanaged
-def first_not_ascii(buf: Bytes, entry: int, start: Ints, length: Ints) -> int:
-    """The first entry, from `entry` on, whose name has a byte above 127, or the number of entries."""
-    while entry < start.size and is_ascii(buf, start[entry], length[entry]):
-        entry += 1
-    return entry
-
-
-@inlined
-def read_uuid(buf: Bytes, pos: int, end: int) -> tuple[int, int, bool]:
-    """(least significant half, most significant half, whether it is one) of the UUID message `buf[pos:end]`."""
-    least, most, seen = 0, 0, 0
+def parse_key(buf: Bytes, start: int, end: int, table: Ints, entry: int) -> int:
+    """Write the fields of the WALKey `buf[start:end]` to column `entry` of `table`. Returns a Problem, or 0."""
+    seen = 0
+    expected = 1
+    pos = start
+    table[KeyRow.CELL_COUNT, entry] = 0
+    table[KeyRow.CLUSTER_IDS, entry] = 0
     while pos < end:
-        tag, pos = read_varint(buf, pos, end)
-        if pos < 0:
-            return least, most, False
-        if tag == 0x08:
-            least, pos = read_varint(buf, pos, end)
-            seen |= 1
-        elif tag == 0x10:
-            most, pos = read_varint(buf, pos, end)
-            seen |= 2
+        tag, value, first, after = read_field(buf, pos, end)
+        if tag == 0:
+            return Problem.BAD_KEY_FIELD
+        field, wire_type = tag >> 3, tag & 7
+        if expected <= KeyField.WRITE_TIME:
+            if field != expected:
+                return Problem.MISSING_KEY_FIELD
+            expected += 1
+        if after < 0:
+            return Problem.BAD_KEY_FIELD
+        if field <= KeyField.TABLE and wire_type == WireType.BYTES:
+            row = KeyRow.REGION_START if field == KeyField.REGION else KeyRow.TABLE_START
+            table[row, entry] = first
+            table[row + 1, entry] = after - first
+            seen |= 1 << (field - 1)
+        elif field in (KeyField.SEQUENCE_ID, KeyField.WRITE_TIME) and wire_type == WireType.VARINT:
+            table[KeyRow.SEQUENCE_ID if field == KeyField.SEQUENCE_ID else KeyRow.WRITE_TIME, entry] = value
+            seen |= 1 << (field - 1)
+        elif field == KeyField.CELL_COUNT and wire_type == WireType.VARINT:
+            table[KeyRow.CELL_COUNT, entry] = value & 0xFFFFFFFF
         else:
-            pos = skip_field(buf, pos, end, tag & 7)
-        if pos < 0:
-            return least, most, False
-    return least, most, seen == 3
+            if field <= KeyField.WRITE_TIME and seen != _ALL_REQUIRED:
+                return Problem.BAD_KEY_FIELD
+            table[KeyRow.CLUSTER_IDS, entry] += field in (KeyField.CLUSTER_ID, KeyField.CLUSTER_IDS)
+        pos = after
+    return Problem.NONE if seen == _ALL_REQUIRED else Problem.MISSING_KEY_FIELD
 
 
-@unmanaged
-def cluster_ids_into(buf: Bytes, key_start: Ints, key_end: Ints, first: Ints, halves: NDArray[np.uint64]) -> int:
-    """Write least and most significant half of entry i's ids to `halves[first[i]:first[i + 1]]`.
+@inlined
+def read_key_length(buf: Bytes, pos: int, end: int) -> tuple[int, int, int]:
+    """Return (start of the WALKey, its end, status) for the entry at `pos`.
 
-    Returns the first entry that has a malformed id, or the number of entries.
+    The status is Problem.NONE, another Problem, or INCOMPLETE. If it is INCOMPLETE, the second number is the least end of the
+    range that is needed.
     """
-    for entry in range(key_start.size):
-        at, pos, end = first[entry], key_start[entry], key_end[entry]
-        while at < first[entry + 1]:
-            tag, value = read_varint(buf, pos, end)
-            pos = skip_field(buf, value, end, tag & 7)
-            if tag >> 3 not in (5, 8):
-                continue
-            if tag & 7 != 2:
-                return entry
-            _, start = read_varint(buf, value, end)
-            least, most, whole = read_uuid(buf, start, pos)
-            if not whole:
-                return entry
-            halves[at, 0] = np.uint64(least)
-            halves[at, 1] = np.uint64(most)
-            at += 1
-    return key_start.size
+    key_len, key = read_varint(buf, pos, end)
+    if key == INCOMPLETE:
+        return pos, end + 1, INCOMPLETE
+    if key == OVERLONG or key_len <= 0 or key_len > MAX_KEY_BYTES:
+        return pos, pos, Problem.BAD_KEY_LENGTH
+    return key, key + key_len, Problem.NONE if key + key_len <= end else INCOMPLETE
+
+
+@inlined
+def read_entry_key(buf: Bytes, pos: int, end: int, table: Ints, row: int) -> tuple[int, int, int]:
+    """Parse the WALKey of the entry at `pos` to `table[:, row]`. Returns (start of the key, start of the cells, status).
+
+    If the status is a Problem, the first number is its offset; if it is INCOMPLETE, the first is the least end of the range
+    needed.
+    """
+    key, cells, status = read_key_length(buf, pos, end)
+    if status == INCOMPLETE:
+        return cells, 0, status
+    if status != Problem.NONE:
+        return key, 0, status
+    return key, cells, parse_key(buf, key, cells, table, row)
+
+
+@inlined
+def read_scope(buf: Bytes, pos: int, end: int) -> tuple[int, int, bool]:
+    """Return (start of the family, its length, whether it is GLOBAL) of the FamilyScope `buf[pos:end]`.
+
+    The start is -1 if the message is malformed, the length is -1 if it has no family.
+    """
+    start, length, scope = pos, -1, 0
+    while pos < end:
+        tag, value, first, pos = read_field(buf, pos, end)
+        if pos < 0:
+            return -1, 0, False
+        if tag == FAMILY_IN_SCOPE << 3 | WireType.BYTES:
+            start, length = first, pos - first
+        elif tag == _SCOPE_TYPE_IN_SCOPE << 3 | WireType.VARINT:
+            scope = value
+    return start, length, scope == GLOBAL

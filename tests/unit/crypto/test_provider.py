@@ -60,7 +60,7 @@ def test_the_name_is_hbase_unless_another_is_given(folder: Path) -> None:
 def test_the_hash_that_hbase_is_configured_with_tells_the_right_key(folder: Path, algorithm: str) -> None:
     provider = with_variable(folder, "PKCS12")
     assert provider(wrap_key(master=KEYS["PKCS12"]["hbase"], hash_algorithm=algorithm)) == WAL_KEY
-    with pytest.raises(KeyProviderError, match="key 'hbase' is not the one that this WAL's key is wrapped with"):
+    with pytest.raises(KeyProviderError, match="this WAL's key is not wrapped with key 'hbase'"):
         provider(wrap_key(master=b"another clusters", hash_algorithm=algorithm))
 
 
@@ -73,13 +73,13 @@ def test_what_is_wrong_with_each_key_is_said_and_what_to_do(folder: Path) -> Non
     assert "there is no secret key 'absent' in it (there are: 'hbase', 'tripledes', 'wal')" in text
     assert f"the password for 'wal' in password file {folder}/passwords does not open it" in text
     assert "key 'tripledes' cannot be read (it is a key of 192 bits for DESede" in text
-    assert "key 'hbase' is not the one" in text
+    assert "not wrapped with key 'hbase'" in text
     assert "hbase.crypto.master.key.name" in text
 
 
 @pytest.mark.parametrize("store", STORES)
 def test_a_wrong_password_of_the_store_is_said(folder: Path, store: str) -> None:
-    with pytest.raises(KeyProviderError, match=r"(JCEKS|PKCS12|LEGACY): environment variable STORE does not hold its password"):
+    with pytest.raises(KeyProviderError, match=r"(JCEKS|PKCS12|LEGACY): environment variable STORE does not have its password"):
         with_variable(folder, store, password="Opensesame")(wrap_key())
 
 
@@ -98,12 +98,12 @@ def test_a_key_without_a_password_in_the_file_is_said(folder: Path) -> None:
 
 
 def test_a_jks_store_holds_no_secret_keys(folder: Path) -> None:
-    with pytest.raises(KeyProviderError, match="there are: none; a JKS store cannot hold any"):
+    with pytest.raises(KeyProviderError, match="there are: none; a JKS store cannot have any"):
         with_file(folder, "JKS")(wrap_key())
 
 
 def test_files_that_are_not_there_are_named(folder: Path) -> None:
-    with pytest.raises(KeyProviderError, match=r"key store .*/nothing: No such file or directory. It has to lie there on each"):
+    with pytest.raises(KeyProviderError, match=r"key store .*/nothing: No such file or directory. It must be there on each"):
         with_file(folder, "nothing")(wrap_key())
     with pytest.raises(KeyProviderError, match=r"password file .*/nothing: No such file"):
         with_file(folder, "JCEKS", passwords="nothing")(wrap_key())
@@ -130,13 +130,13 @@ def test_a_store_cut_or_changed_anywhere_gives_an_error_of_ours_or_the_key(folde
 @pytest.mark.parametrize(
     ("wrapped", "what"),
     [
-        (b"", "no wrapped key"),
-        (b"\x05\x0a\x03AES", "no wrapped key"),
+        (b"", "not a wrapped key"),
+        (b"\x05\x0a\x03AES", "not a wrapped key"),
         (wrap_key(algorithm="Blowfish"), "'Blowfish'"),
         (wrap_key(hash_algorithm="MD2", digest=b"1"), "hashed with 'MD2'"),
-        (wrap_key()[:-1], "no wrapped key"),
-        (wrap_key(hash_algorithm=None), "no wrapped key"),
-        (wrap_key().replace(b"MD5", b"MD\xff"), "no wrapped key"),
+        (wrap_key()[:-1], "not a wrapped key"),
+        (wrap_key(hash_algorithm=None), "not a wrapped key"),
+        (wrap_key().replace(b"MD5", b"MD\xff"), "not a wrapped key"),
         (wrap_key(b"12345"), "5 of 5 bytes"),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_header_s_key_that_is_none_is_told(folder: Path, wrapped: bytes, what:
         ("jceks:///k?passwordFile=/p#hunter2", "must have one of"),
         ("jceks:hunter2", "must be a URL such as"),
         ("hdfs:///k?passwordFile=/p", "of type jceks, jks, pkcs12"),
-        ("jceks://[hunter2/k?passwordFile=/p", "no URL"),
+        ("jceks://[hunter2/k?passwordFile=/p", "not a URL"),
     ],
 )
 def test_a_url_with_a_password_or_without_sense_is_refused_without_repeating_it(url: str, what: str) -> None:

@@ -15,8 +15,8 @@ from walferry.sinks.hbase.bulk_loads import BulkLoadRefused, take_bulk_loads
 from walferry.sinks.hbase.shipment import assemble
 from walferry.source.cluster import VisibilityLabels
 from walferry.wal.errors import WalCorruptError
-from walferry.wal.reader import Window
 from walferry.wal.scan import scan_entries
+from walferry.wal.windows import Window
 
 ENTRIES = [
     entry(put(), put(b"g"), put(b"l", row=b"row2"), ids=(OTHER,), scopes={b"f": GLOBAL, b"g": 0, b"hh": 2}),

@@ -22,7 +22,7 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.sinks.hbase.bulk_loads import take_bulk_loads
 from walferry.sinks.hbase.shipment import assemble
 from walferry.source.cluster import VisibilityLabels
-from walferry.wal.reader import Window
+from walferry.wal.windows import Window
 
 LABELS = {1: b"system", 2: b"secret", 3: b"public", 40_000: 'größe "a\\b"'.encode()}
 FORMAT = (4, b"\x01")

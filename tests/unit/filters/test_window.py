@@ -15,8 +15,8 @@ from walferry.filters.window import FilterRules, PeerTables, Reason, filter_wind
 from walferry.protos import hbase_pb2 as pb
 from walferry.sinks.hbase.shipment import assemble, join
 from walferry.wal.errors import WalCorruptError
-from walferry.wal.reader import Window
 from walferry.wal.scan import scan_entries
+from walferry.wal.windows import Window
 
 SOURCE, SLAVE, OTHER = uuid.UUID(int=1 << 127 | 5), uuid.UUID(int=(1 << 64) - 1), uuid.UUID(int=77)
 RULES = FilterRules(SOURCE, SLAVE)
@@ -27,7 +27,7 @@ MARK = np.frombuffer(uuid_field(SOURCE), np.uint8)
 def window_of(*entries: Entry, base: int = 1000) -> Window:
     data = np.frombuffer(b"".join(map(encode_entry, entries)), np.uint8)
     scan = scan_entries(data, 0, len(data))
-    assert scan.problem is None
+    assert scan.fault is None
     assert len(scan.index) == len(entries)
     return Window(data, base, scan.index)
 

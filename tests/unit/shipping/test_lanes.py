@@ -19,8 +19,8 @@ from walferry.sinks.errors import Stopped
 from walferry.sinks.hbase.shipment import Shipment, assemble, join
 from walferry.sinks.hbase.sink import ShipmentsOf
 from walferry.source.knobs import Knobs
-from walferry.wal.reader import Window
 from walferry.wal.scan import scan_entries
+from walferry.wal.windows import Window
 
 RULES = FilterRules(uuid.UUID(int=1), uuid.UUID(int=2))
 MARK = np.frombuffer(uuid_field(uuid.UUID(int=1)), np.uint8)

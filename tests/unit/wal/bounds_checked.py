@@ -17,8 +17,9 @@ from tests.unit.wal.test_reader import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS
 from walferry.wal.arrow import decode_window
 from walferry.wal.codecs.encrypted import Decryption
 from walferry.wal.errors import WalError
-from walferry.wal.reader import Window, read_windows
+from walferry.wal.reader import read_windows
 from walferry.wal.scan import scan_entries, scan_into
+from walferry.wal.windows import Window
 
 DECRYPTION = Decryption(WAL_KEY)
 KEY_FIELDS = ["name", "scope", *["attribute"] * 4, *["many"] * 4, "bytes", "number", "number"]

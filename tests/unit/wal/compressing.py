@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from tests.unit.wal.encoder import HEADER, TRAILER, Cell, Entry, encode_header, encode_varint
 from walferry.protos.hbase_pb2 import FamilyScope, WALHeader, WALKey
+from walferry.wal.header import ValueCodec
 
-GZ, NONE, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4, 6
+GZ, NONE, SNAPPY, LZ4, ZSTD = ValueCodec
 _ARROW = {SNAPPY: "snappy", LZ4: "lz4_raw", ZSTD: "zstd"}
 
 

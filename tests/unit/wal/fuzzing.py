@@ -34,7 +34,8 @@ from walferry.crypto.provider import KeyProvider
 from walferry.wal.arrow import decode_window
 from walferry.wal.errors import WalError
 from walferry.wal.header import TAIL_BYTES, trailer_start
-from walferry.wal.reader import PartialTail, read_windows
+from walferry.wal.reader import read_windows
+from walferry.wal.windows import PartialTail
 
 CODECS = (None, GZ, NONE, SNAPPY, LZ4, ZSTD)
 WINDOWS = (50, 700, 1 << 20)

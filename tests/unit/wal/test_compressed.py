@@ -31,7 +31,8 @@ from walferry.wal.errors import (
     WalTruncatedError,
     WalUnsupportedError,
 )
-from walferry.wal.reader import PartialTail, read_windows
+from walferry.wal.reader import read_windows
+from walferry.wal.windows import PartialTail
 
 CODECS = {"no codec": None, "GZ": GZ, "NONE": NONE, "SNAPPY": SNAPPY, "LZ4": LZ4, "ZSTD": ZSTD}
 codecs = st.sampled_from(list(CODECS.values()))

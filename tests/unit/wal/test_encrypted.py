@@ -49,8 +49,9 @@ from walferry.wal.errors import (
     WalUnsupportedError,
 )
 from walferry.wal.header import parse_header
-from walferry.wal.reader import PartialTail, read_windows
+from walferry.wal.reader import read_windows
 from walferry.wal.scan import MAX_ENTRY_BYTES
+from walferry.wal.windows import PartialTail
 
 SEALED = encode_sealed(SAMPLE)
 STARTS = sealed_positions(SAMPLE)
@@ -117,7 +118,7 @@ def test_cells_may_begin_and_end_anywhere_in_a_chunk_of_counter_blocks(
     decryption = Decryption(key)
     decryption._blocks = np.empty((blocks, 2), dtype=np.uint64)
     found = decryption.entries(np.frombuffer(data, np.uint8))
-    assert found.problem is None
+    assert found.fault is None
     assert found.consumed == len(data)
     index = found.index
     assert [found.buf[a:b].tobytes() for a, b in zip(index.entry_start, index.cells_end, strict=True)] == [
@@ -157,7 +158,7 @@ def test_reading_goes_on_from_any_entry_s_position_and_from_no_other() -> None:
         error = read(SEALED, position).error
         assert isinstance(error, WalPositionError), position
         before = max(start for start in STARTS if start < position)
-        assert f"one at byte {before} that goes on beyond" in str(error)
+        assert f"one at byte {before} goes on beyond it" in str(error)
 
 
 def test_a_window_up_to_an_offset_has_the_entries_that_end_there_or_before() -> None:
@@ -221,7 +222,8 @@ def test_a_broken_cell_is_named_by_its_own_offset_and_what_was_before_it_is_righ
     bad_type = plaintext(Cell(b"r", b"f", b"q", 1, 3, b""))
     bad_tags = plaintext(Cell(b"r", b"f", b"q", 1, PUT, b"v", b"\0\x09\x01"))
     bad_key_length = bytes([plaintext(first)[0] + 1]) + plaintext(first)[1:]
-    expected = {shortened: "no cell", bad_key_length: "no cell", bad_type: "type is none", bad_tags: "lengths of the cell's tags"}
+    damaged, bad_lengths = "are not a cell", "lengths of the cell's tags"
+    expected = {shortened: damaged, bad_key_length: damaged, bad_type: "type is none", bad_tags: bad_lengths}
     for broken, why in expected.items():
         start = encode_header(sealed_header()) + b"".join(map(sealer.entry, good))
         two = entry(first, first)

@@ -29,7 +29,8 @@ from walferry.wal.errors import (
     WalTruncatedError,
     WalUnsupportedError,
 )
-from walferry.wal.reader import PartialTail, read_windows
+from walferry.wal.reader import read_windows
+from walferry.wal.windows import PartialTail
 
 
 def sample() -> list[Entry]:
@@ -130,7 +131,7 @@ def test_a_position_in_the_middle_of_an_entry_is_refused(partial_tail: PartialTa
                 assert isinstance(found.error, WalPositionError), position
                 assert found.entries == []
                 before = max(start for start in SAMPLE_STARTS if start < position)
-                assert f"one at byte {before} that goes on beyond" in str(found.error)
+                assert f"one at byte {before} goes on beyond it" in str(found.error)
 
 
 def misread_from(data: bytes, position: int) -> bool:
@@ -160,7 +161,7 @@ def test_a_message_that_hbase_does_not_write_is_no_key(message: bytes) -> None:
     inside = encode_wal([entry(Cell(b"row", b"f", b"q", 1, PUT, like_an_entry))])
     error = read(inside, inside.index(like_an_entry)).error
     assert isinstance(error, WalPositionError)
-    assert f"one at byte {len(encode_wal([], b''))} that goes on beyond" in str(error)
+    assert f"one at byte {len(encode_wal([], b''))} goes on beyond it" in str(error)
 
 
 @pytest.mark.parametrize("position", [-1, 1, SAMPLE_STARTS[0] - 1, SAMPLE_STARTS[-1] + 1, len(SAMPLE_BYTES) + 1, 1 << 62])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry, encode_tags, encode_varint, entry
 from tests.unit.wal.strategies import TYPE_NAMES, entries
 from walferry.protos.hbase_pb2 import WALKey
-from walferry.wal import scan as s
-from walferry.wal.scan import PROBLEMS, Scan, scan_entries
+from walferry.wal.problems import MAX_ENTRY_BYTES, MAX_KEY_BYTES, Problem
+from walferry.wal.scan import Scan, scan_entries
 
 PUT_CELL = Cell(b"row", b"f", b"q", 1, PUT, b"value")
 TAGGED = Cell(b"row", b"f", b"q", 1, PUT, b"value", encode_tags([(8, b"12345678")]))
@@ -25,7 +25,7 @@ def scan(data: bytes, start: int = 0, end: int | None = None) -> Scan:
 def test_every_entry_is_found_with_its_key_and_its_cells(written: list[Entry]) -> None:
     data = b"".join(map(encode_entry, written))
     found = scan(data)
-    assert found.problem is None
+    assert found.fault is None
     assert found.consumed == found.need == len(data)
     index = found.index
     assert len(index) == len(written)
@@ -68,7 +68,7 @@ def test_a_range_gives_the_entries_that_lie_wholly_in_it(written: list[Entry], d
     end = data.draw(st.integers(starts[first], starts[-1]))
     found = scan(b"".join(map(encode_entry, written)), starts[first], end)
     expected = [start for start in starts[first:-1] if start + sizes[starts.index(start)] <= end]
-    assert found.problem is None
+    assert found.fault is None
     assert found.index.entry_start.tolist() == expected
     assert found.consumed == max(b for b in starts if b <= end and b >= starts[first])
     assert found.need == found.consumed if found.consumed == end else end < found.need <= min(b for b in starts if b > end)
@@ -104,41 +104,41 @@ def with_cell(offset: int, replacement: bytes, cell: Cell = PUT_CELL) -> bytes:
 @pytest.mark.parametrize(
     ("data", "code"),
     [
-        (b"\0", s.BAD_KEY_LENGTH),
-        (b"\xff" * 11, s.BAD_KEY_LENGTH),
-        (encode_varint(s.MAX_KEY_BYTES + 1), s.BAD_KEY_LENGTH),
-        (with_key(key_bytes() + b"\x0a\x05abcd"), s.BAD_KEY_FIELD),
-        (with_key(key_bytes() + b"\x0a" + b"\xff" * 9 + b"\x01"), s.BAD_KEY_FIELD),
-        (with_key(key_bytes() + b"\x6b"), s.BAD_KEY_FIELD),  # a group
-        (with_key(key_bytes() + b"\x05"), s.BAD_KEY_FIELD),  # field 0
-        (with_key(key_bytes() + b"\x69\x01\x02\x03\x04\x05\x06\x07"), s.BAD_KEY_FIELD),
-        (with_key(key_bytes() + b"\x6d\x01\x02\x03"), s.BAD_KEY_FIELD),
-        (with_key(key_bytes() + b"\x18\xff"), s.BAD_KEY_FIELD),
-        (with_key(key_bytes(encoded_region_name=None)), s.MISSING_KEY_FIELD),
-        (with_key(key_bytes(table_name=None)), s.MISSING_KEY_FIELD),
-        (with_key(key_bytes(log_sequence_number=None)), s.MISSING_KEY_FIELD),
-        (with_key(key_bytes(write_time=None)), s.MISSING_KEY_FIELD),
-        (with_key(key_bytes(following_kv_count=0xFFFFFFFF)), s.BAD_CELL_COUNT),
-        (with_cell(0, struct.pack(">i", 20)), s.BAD_CELL_LENGTHS),
-        (with_cell(0, struct.pack(">i", -1)), s.BAD_CELL_LENGTHS),
-        (with_cell(0, struct.pack(">i", 0x7FFFFFFF)), s.BAD_CELL_LENGTHS),
-        (with_cell(4, struct.pack(">i", 11)), s.BAD_CELL_LENGTHS),
-        (with_cell(4, struct.pack(">i", -5)), s.BAD_CELL_LENGTHS),
-        (with_cell(8, struct.pack(">i", 6)), s.BAD_CELL_LENGTHS),
-        (with_cell(8, struct.pack(">i", -1)), s.BAD_CELL_LENGTHS),
-        (with_cell(8, struct.pack(">i", 4)), s.BAD_TAGS),
-        (with_cell(12, b"\0\6"), s.BAD_CELL_KEY),
-        (with_cell(12, b"\xff\xff"), s.BAD_CELL_KEY),
-        (with_cell(17, b"\5"), s.BAD_CELL_KEY),
-        (with_cell(17, b"\x80"), s.BAD_CELL_KEY),
-        *((with_cell(28, bytes([code])), s.BAD_CELL_TYPE) for code in range(256) if code not in TYPE_NAMES),
-        (with_cell(34, b"\0\x0a", TAGGED), s.BAD_TAGS),
-        (with_cell(36, b"\0\0", TAGGED), s.BAD_TAGS),
-        (with_cell(36, b"\0\x08", TAGGED), s.BAD_TAGS),
-        (with_cell(36, b"\0\x0a", TAGGED), s.BAD_TAGS),
-        (with_cell(20, b"\x80"), s.BAD_TIMESTAMP),
-        (encode_entry(entry(Cell(b"r" * 0x8000, b"f", b"q", 1, PUT, b""))), s.BAD_CELL_KEY),
-        (encode_entry(entry(Cell(b"r", b"f", b"q", 1, PUT, b"", encode_tags([(8, b"v" * 0x7FFD)])))), s.BAD_CELL_LENGTHS),
+        (b"\0", Problem.BAD_KEY_LENGTH),
+        (b"\xff" * 11, Problem.BAD_KEY_LENGTH),
+        (encode_varint(MAX_KEY_BYTES + 1), Problem.BAD_KEY_LENGTH),
+        (with_key(key_bytes() + b"\x0a\x05abcd"), Problem.BAD_KEY_FIELD),
+        (with_key(key_bytes() + b"\x0a" + b"\xff" * 9 + b"\x01"), Problem.BAD_KEY_FIELD),
+        (with_key(key_bytes() + b"\x6b"), Problem.BAD_KEY_FIELD),  # a group
+        (with_key(key_bytes() + b"\x05"), Problem.BAD_KEY_FIELD),  # field 0
+        (with_key(key_bytes() + b"\x69\x01\x02\x03\x04\x05\x06\x07"), Problem.BAD_KEY_FIELD),
+        (with_key(key_bytes() + b"\x6d\x01\x02\x03"), Problem.BAD_KEY_FIELD),
+        (with_key(key_bytes() + b"\x18\xff"), Problem.BAD_KEY_FIELD),
+        (with_key(key_bytes(encoded_region_name=None)), Problem.MISSING_KEY_FIELD),
+        (with_key(key_bytes(table_name=None)), Problem.MISSING_KEY_FIELD),
+        (with_key(key_bytes(log_sequence_number=None)), Problem.MISSING_KEY_FIELD),
+        (with_key(key_bytes(write_time=None)), Problem.MISSING_KEY_FIELD),
+        (with_key(key_bytes(following_kv_count=0xFFFFFFFF)), Problem.BAD_CELL_COUNT),
+        (with_cell(0, struct.pack(">i", 20)), Problem.BAD_CELL_LENGTHS),
+        (with_cell(0, struct.pack(">i", -1)), Problem.BAD_CELL_LENGTHS),
+        (with_cell(0, struct.pack(">i", 0x7FFFFFFF)), Problem.BAD_CELL_LENGTHS),
+        (with_cell(4, struct.pack(">i", 11)), Problem.BAD_CELL_LENGTHS),
+        (with_cell(4, struct.pack(">i", -5)), Problem.BAD_CELL_LENGTHS),
+        (with_cell(8, struct.pack(">i", 6)), Problem.BAD_CELL_LENGTHS),
+        (with_cell(8, struct.pack(">i", -1)), Problem.BAD_CELL_LENGTHS),
+        (with_cell(8, struct.pack(">i", 4)), Problem.BAD_TAGS),
+        (with_cell(12, b"\0\6"), Problem.BAD_CELL_KEY),
+        (with_cell(12, b"\xff\xff"), Problem.BAD_CELL_KEY),
+        (with_cell(17, b"\5"), Problem.BAD_CELL_KEY),
+        (with_cell(17, b"\x80"), Problem.BAD_CELL_KEY),
+        *((with_cell(28, bytes([code])), Problem.BAD_CELL_TYPE) for code in range(256) if code not in TYPE_NAMES),
+        (with_cell(34, b"\0\x0a", TAGGED), Problem.BAD_TAGS),
+        (with_cell(36, b"\0\0", TAGGED), Problem.BAD_TAGS),
+        (with_cell(36, b"\0\x08", TAGGED), Problem.BAD_TAGS),
+        (with_cell(36, b"\0\x0a", TAGGED), Problem.BAD_TAGS),
+        (with_cell(20, b"\x80"), Problem.BAD_TIMESTAMP),
+        (encode_entry(entry(Cell(b"r" * 0x8000, b"f", b"q", 1, PUT, b""))), Problem.BAD_CELL_KEY),
+        (encode_entry(entry(Cell(b"r", b"f", b"q", 1, PUT, b"", encode_tags([(8, b"v" * 0x7FFD)])))), Problem.BAD_CELL_LENGTHS),
     ],
 )
 def test_what_cannot_be_a_wal_s_is_a_problem_and_what_comes_before_is_found(data: bytes, code: int) -> None:
@@ -146,34 +146,34 @@ def test_what_cannot_be_a_wal_s_is_a_problem_and_what_comes_before_is_found(data
     found = scan(before + data)
     assert len(found.index) == 1
     assert found.consumed == len(before)
-    assert found.problem is not None
-    assert found.problem.code == code, found.problem.reason
-    assert len(before) <= found.problem.offset < len(before + data)
-    assert found.problem.reason == PROBLEMS[code]
+    assert found.fault is not None
+    assert found.fault.problem == code, found.fault.reason
+    assert len(before) <= found.fault.offset < len(before + data)
+    assert found.fault.reason == code.reason
 
 
 def test_fields_of_later_releases_are_skipped() -> None:
     extra = b"\x68\x01" + b"\x6a\x03abc" + b"\x6d\x01\x02\x03\x04" + b"\x69" + b"\x01" * 8
     found = scan(with_key(key_bytes() + extra))
-    assert found.problem is None
+    assert found.fault is None
     assert len(found.index) == 1
 
 
 def test_an_entry_that_could_never_be_whole_is_not_waited_for() -> None:
     announced = with_key(key_bytes(following_kv_count=20_000_000))  # of 24 bytes at least
     found = scan(announced)
-    assert found.problem is not None
-    assert found.problem.code == s.BAD_CELL_COUNT
-    sized = s.MAX_ENTRY_BYTES - 20
+    assert found.fault is not None
+    assert found.fault.problem == Problem.BAD_CELL_COUNT
+    sized = MAX_ENTRY_BYTES - 20
     huge = struct.pack(">iii", sized, 12, sized - 20)
     found = scan(encode_varint(len(key_bytes())) + key_bytes(following_kv_count=2) + PUT_CELL.encode() + huge)
-    assert found.problem is not None
-    assert found.problem.code == s.ENTRY_TOO_LONG
+    assert found.fault is not None
+    assert found.fault.problem == Problem.ENTRY_TOO_LONG
 
 
 @given(st.binary(max_size=400))
 def test_any_bytes_end_the_scan_within_their_range(data: bytes) -> None:
     found = scan(data)
     assert 0 <= found.consumed <= len(data)
-    assert found.problem is None or found.consumed <= found.problem.offset <= len(data)
+    assert found.fault is None or found.consumed <= found.fault.offset <= len(data)
     assert found.index.cells_end.tolist() == [*found.index.entry_start[1:], found.consumed][: len(found.index)]

@@ -17,7 +17,7 @@ from tests.unit.wal.sealed import encode_sealed
 from walferry.wal.errors import WalCorruptError, WalError, WalPositionError, WalTornError, WalTruncatedError
 from walferry.wal.reader import read_windows
 from walferry.wal.torn import NONE as NOWHERE
-from walferry.wal.torn import Keys, find_entry
+from walferry.wal.torn import KeyHints, find_entry
 
 COUNT = 60
 FLIPS = 100
@@ -86,7 +86,7 @@ def test_the_error_names_the_damaged_entry_and_the_one_that_shows_it() -> None:
 
 
 def test_an_entry_is_found_across_two_reads_of_a_long_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walferry.wal.reader.WINDOW_BYTES", 64)
+    monkeypatch.setattr("walferry.wal.unfinished.WINDOW_BYTES", 64)
     torn = encode_entry(entry(Cell(b"row", b"f", b"q", 1, PUT, bytes(3000))))
     for padding in range(64):
         data = encode_header() + torn[: 1000 + padding]
@@ -99,7 +99,7 @@ def test_an_entry_is_found_across_two_reads_of_a_long_rest(monkeypatch: pytest.M
 def test_values_full_of_bytes_that_begin_a_key_are_no_entries() -> None:
     for noise in (b"\x0a" * 5000, b"\x0a\x02ab\x12\x01t\x18\x01" * 500, random.Random(1).randbytes(1 << 20)):
         torn = encode_entry(entry(Cell(b"row", b"f", b"q", 1, PUT, noise)))
-        for keys in (Keys(), Keys(plain_cells=True), Keys(compressed=True, regions=5, tables=5)):
+        for keys in (KeyHints(), KeyHints(plain_cells=True), KeyHints(compressed=True, regions=5, tables=5)):
             assert find_entry(np.frombuffer(torn, np.uint8), 16, keys) == NOWHERE
 
 

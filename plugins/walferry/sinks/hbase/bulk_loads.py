@@ -24,11 +24,9 @@ A load goes alone: a sink applies the bulk loads of a request after all other ed
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
-from uuid import UUID
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
@@ -40,13 +38,12 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.protos.parsing import parse_message
 from walferry.sinks.hbase.shipment import BulkLoad, Shipment
 from walferry.source.cluster import SourceCluster
+from walferry.wal.cells import BULK_LOAD, META_FAMILY, Cell, split_cells
 from walferry.wal.errors import WalCorruptError, WalError
-from walferry.wal.reader import Window
+from walferry.wal.uuids import from_message
+from walferry.wal.windows import Window
 
 M = TypeVar("M", bound=Message)
-
-_META_FAMILY, _BULK_LOAD = b"METAFAMILY", b"HBASE::BULK_LOAD"
-_LENGTHS = struct.Struct(">iii")  # of a cell, its key, its value
 
 
 class BulkLoadRefused(WalError):
@@ -108,8 +105,8 @@ class _BulkLoads:
             return None
         cells, files, released = b"".join(_spans(window, kept, i)), list[str](), list[str]()
         count, reasons = int(kept.cells[i]), set[Reason]()
-        for cell, value in _descriptor_cells(window, i):
-            descriptor = _parsed(pb.BulkLoadDescriptor, value, "the descriptor of a bulk load", path, offset)
+        for cell in _descriptor_cells(window, i):
+            descriptor = _parsed(pb.BulkLoadDescriptor, cell.value, "the descriptor of a bulk load", path, offset)
             released += _paths(key, descriptor, path, offset)
             reason = self._filter(key, descriptor)
             wanted = [] if reason is not None else _paths(key, descriptor, path, offset)
@@ -117,7 +114,7 @@ class _BulkLoads:
                 reasons.add(Reason.BULK_LOAD if reason is None else reason)
                 continue
             files += wanted
-            cells += _with_value(cell, descriptor.SerializeToString())
+            cells += cell.with_value(descriptor.SerializeToString()).data
             count += 1
         table, region = (name.decode(errors="replace") for name in (key.table_name, key.encoded_region_name))
         load = BulkLoad(table, region, tuple(files), tuple(file for file in released if file not in set(files)))
@@ -145,7 +142,7 @@ class _BulkLoads:
             wanted = [type(store).FromString(store.SerializeToString()) for store in stores]
             del descriptor.stores[:]
             descriptor.stores.extend(wanted)
-        ids = {_uuid(i) for i in key.cluster_ids} | ({_uuid(key.cluster_id)} if key.HasField("cluster_id") else set())
+        ids = {from_message(i) for i in (*key.cluster_ids, *([key.cluster_id] if key.HasField("cluster_id") else []))}
         if self._rules.slave_id in ids or str(self._rules.slave_id) in map(str.lower, descriptor.cluster_ids):
             return Reason.FROM_SLAVE
         return None if descriptor.replicate else Reason.BULK_LOAD
@@ -179,27 +176,10 @@ def _spans(window: Window, kept: Kept, i: int) -> Iterator[bytes]:
         yield window.buf[int(kept.span_start[j]) : int(kept.span_end[j])].tobytes()
 
 
-def _descriptor_cells(window: Window, i: int) -> Iterator[tuple[bytes, bytes]]:
-    """An entry's cells that are bulk loads, each with its value. The scan has checked all lengths in the entry."""
+def _descriptor_cells(window: Window, i: int) -> Iterator[Cell]:
+    """An entry's cells that describe bulk loads."""
     data = window.buf[int(window.index.cells_start[i]) : int(window.index.cells_end[i])].tobytes()
-    at = 0
-    while at < len(data):
-        cell_len, key_len, value_len = _LENGTHS.unpack_from(data, at)
-        key = at + _LENGTHS.size
-        family = key + 3 + int.from_bytes(data[key : key + 2])
-        qualifier = family + data[family - 1]
-        names = data[family:qualifier], data[qualifier : key + key_len - 9]
-        if names == (_META_FAMILY, _BULK_LOAD):
-            yield data[at : at + 4 + cell_len], data[key + key_len : key + key_len + value_len]
-        at += 4 + cell_len
-
-
-def _with_value(cell: bytes, value: bytes) -> bytes:
-    """The cell with another value; the bytes after the value stay."""
-    cell_len, key_len, value_len = _LENGTHS.unpack_from(cell)
-    head = _LENGTHS.size + key_len
-    lengths = _LENGTHS.pack(cell_len - value_len + len(value), key_len, len(value))
-    return lengths + cell[_LENGTHS.size : head] + value + cell[head + value_len :]
+    return (cell for cell in split_cells(data) if cell.column == (META_FAMILY, BULK_LOAD))
 
 
 def _parsed(kind: type[M], data: bytes, what: str, path: str, offset: int) -> M:
@@ -221,7 +201,3 @@ def _paths(key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset:
                 raise WalCorruptError(path, offset, f"a bulk load names {'/'.join(names)!r} as a file")
             found.append("/".join(names))
     return found
-
-
-def _uuid(message: pb.UUID) -> UUID:
-    return UUID(int=message.most_sig_bits << 64 | message.least_sig_bits)

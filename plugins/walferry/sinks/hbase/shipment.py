@@ -19,7 +19,7 @@ import numpy.typing as npt
 from walferry.filters.window import Kept
 from walferry.kernels.compiled import unmanaged
 from walferry.kernels.write import copy_bytes, put_varint, varint_len
-from walferry.wal.reader import Window
+from walferry.wal.windows import Window
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

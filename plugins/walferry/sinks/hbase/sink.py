@@ -20,7 +20,7 @@ from walferry.sinks.hbase.shipment import Bytes, Ints, Shipment, assemble, join
 from walferry.sinks.hbase.slave import Slave
 from walferry.sinks.sink import Request
 from walferry.source.cluster import SourceCluster
-from walferry.wal.reader import Window
+from walferry.wal.windows import Window
 
 
 class HBaseSink:

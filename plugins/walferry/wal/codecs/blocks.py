@@ -1,4 +1,4 @@
-"""Blocks of SNAPPY and LZ4 as Hadoop frames them, decompressed in compiled code: many values of a WAL are but some bytes long.
+"""Decompresses blocks of SNAPPY and LZ4, as Hadoop frames them, in compiled code: many values of a WAL have only a few bytes.
 
     blocks  = { int32 rawLen, { int32 length, block }* }* [ int32 0 ]
 
@@ -15,6 +15,7 @@ Source: format_description.txt of google/snappy, lz4_Block_format.md of lz4/lz4.
 
 from __future__ import annotations
 
+import enum
 from typing import Final
 
 import numpy as np
@@ -22,15 +23,27 @@ import numpy as np
 from walferry.kernels.compiled import inlined, unmanaged
 from walferry.kernels.read import Bytes, Ints, read_int32, read_little_endian, read_uint8, read_varint
 from walferry.kernels.write import copy_bytes
-from walferry.wal.codecs.expand import SOURCE, SOURCE_LEN, TARGET, TARGET_LEN
+from walferry.wal.codecs.passes import ValueRow
+from walferry.wal.header import ValueCodec
 
-SNAPPY: Final = 3  # ordinal of HBase's Compression.Algorithm
 BROKEN: Final = -1
+MANY_LITERALS: Final = 60  # from here on, the length of a snappy literal stands in bytes of its own
+LZ4_LONG: Final = 15  # such a length goes on in bytes of its own
+
+
+class Element(enum.IntEnum):
+    """The kinds of snappy's elements: the low two bits of a tag."""
+
+    LITERAL = 0
+    NEAR_COPY = 1
+    COPY = 2
+    FAR_COPY = 3
+
 
 
 @inlined
 def _copy_back(out: Bytes, at: int, distance: int, length: int, begin: int, limit: int) -> int:
-    """Append `length` bytes that lie `distance` back, and may overlap what they append; BROKEN if that is not possible."""
+    """Append `length` bytes that lie `distance` back and may overlap the copy. Returns the position after them, or BROKEN."""
     if distance < 1 or distance > at - begin or length > limit - at:
         return BROKEN
     to, source = np.uint64(at), np.uint64(at - distance)
@@ -41,7 +54,7 @@ def _copy_back(out: Bytes, at: int, distance: int, length: int, begin: int, limi
 
 @inlined
 def _unsnappy(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -> int:
-    """Decompress `buf[pos:end]` to `out[at:limit]`; returns the end of it, or BROKEN."""
+    """Decompress a snappy block `buf[pos:end]` to `out[at:limit]`. Returns the position after the result, or BROKEN."""
     raw, pos = read_varint(buf, pos, end)
     if pos < 0 or raw < 0 or raw > limit - at:
         return BROKEN
@@ -50,10 +63,10 @@ def _unsnappy(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -
         tag = read_uint8(buf, pos)
         pos += 1
         kind = tag & 3
-        if kind == 0:
+        if kind == Element.LITERAL:
             length = tag >> 2
-            if length >= 60:
-                width = length - 59
+            if length >= MANY_LITERALS:
+                width = length - MANY_LITERALS + 1
                 if width > end - pos:
                     return BROKEN
                 length = read_little_endian(buf, pos, width)
@@ -64,13 +77,13 @@ def _unsnappy(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -
             at = copy_bytes(out, at, buf, pos, length)
             pos += length
             continue
-        width = 1 if kind == 1 else 2 if kind == 2 else 4
+        width = 1 if kind == Element.NEAR_COPY else 2 if kind == Element.COPY else 4
         if width > end - pos:
             return BROKEN
         distance = read_little_endian(buf, pos, width)
         pos += width
-        length = (tag >> 2 & 7) + 4 if kind == 1 else (tag >> 2) + 1
-        at = _copy_back(out, at, distance | (tag >> 5 << 8 if kind == 1 else 0), length, begin, stop)
+        length = (tag >> 2 & 7) + 4 if kind == Element.NEAR_COPY else (tag >> 2) + 1
+        at = _copy_back(out, at, distance | (tag >> 5 << 8 if kind == Element.NEAR_COPY else 0), length, begin, stop)
         if at == BROKEN:
             return BROKEN
     return at if at == stop else BROKEN
@@ -78,8 +91,8 @@ def _unsnappy(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -
 
 @inlined
 def _lz4_length(buf: Bytes, pos: int, end: int, length: int) -> tuple[int, int]:
-    """(length, position after it); position BROKEN if its bytes leave the block."""
-    if length < 15:
+    """Return (length, position after it). The position is BROKEN if the length leaves the block."""
+    if length < LZ4_LONG:
         return length, pos
     while pos < end:
         more = read_uint8(buf, pos)
@@ -92,7 +105,7 @@ def _lz4_length(buf: Bytes, pos: int, end: int, length: int) -> tuple[int, int]:
 
 @inlined
 def _unlz4(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -> int:
-    """As `_unsnappy`."""
+    """Decompress an LZ4 block, as `_unsnappy` does a snappy one."""
     begin = at
     while pos < end:
         token = read_uint8(buf, pos)
@@ -106,7 +119,7 @@ def _unlz4(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -> i
         if end - pos < 2:
             return BROKEN
         distance = read_little_endian(buf, pos, 2)
-        length, pos = _lz4_length(buf, pos + 2, end, token & 15)
+        length, pos = _lz4_length(buf, pos + 2, end, token & LZ4_LONG)
         if pos < 0:
             return BROKEN
         at = _copy_back(out, at, distance, length + 4, begin, limit)
@@ -117,7 +130,7 @@ def _unlz4(buf: Bytes, pos: int, end: int, out: Bytes, at: int, limit: int) -> i
 
 @inlined
 def _unblock(codec: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int, size: int) -> bool:
-    """Whether `buf[pos:end]` are blocks that make `size` bytes, which were put to `out[at:]`."""
+    """Decompress the blocks `buf[pos:end]` to `out[at:]`. Returns whether they are sound and make `size` bytes."""
     limit = at + size
     while end - pos >= 4:
         raw = read_int32(buf, pos)
@@ -134,7 +147,7 @@ def _unblock(codec: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int, si
                 return False
             before = at
             end_of_block = pos + length
-            if codec == SNAPPY:
+            if codec == ValueCodec.SNAPPY:
                 at = _unsnappy(buf, pos, end_of_block, out, at, stop)
             else:
                 at = _unlz4(buf, pos, end_of_block, out, at, stop)
@@ -146,12 +159,13 @@ def _unblock(codec: int, buf: Bytes, pos: int, end: int, out: Bytes, at: int, si
 
 @unmanaged
 def unblock_into(codec: int, buf: Bytes, out: Bytes, values: Ints) -> int:
-    """Decompress each column of `values` (SOURCE, SOURCE_LEN, TARGET, TARGET_LEN) of `buf` to `out`.
+    """Decompress the values in `buf` that the columns of `values` (rows: ValueRow) describe to `out`.
 
-    The caller has checked that all of them lie within. Returns the first that is broken, or the number of values.
+    The caller has checked that all of them lie within the buffers. Returns the first broken value, or the number of values.
     """
     for v in range(values.shape[1]):
-        start = values[SOURCE, v]
-        if not _unblock(codec, buf, start, start + values[SOURCE_LEN, v], out, values[TARGET, v], values[TARGET_LEN, v]):
+        start, target = values[ValueRow.SOURCE, v], values[ValueRow.TARGET, v]
+        end = start + values[ValueRow.SOURCE_LEN, v]
+        if not _unblock(codec, buf, start, end, out, target, values[ValueRow.TARGET_LEN, v]):
             return v
     return int(values.shape[1])

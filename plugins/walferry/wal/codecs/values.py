@@ -1,12 +1,12 @@
-"""Compressed values of a WAL's cells, each compressed by itself.
+"""Decompresses the values of a WAL's cells, each of which is compressed by itself.
 
     GZ            a gzip member
     NONE          the value
     SNAPPY, LZ4   blocks
     ZSTD          blocks | a zstd frame                                        by HBase's own codecs | by Hadoop's
 
-An empty value is stored as one, too: GZ has a member of 20 bytes, blocks are an int32 0. Whatever else the stored length takes in
-is an error: these bytes may be the entry behind it.
+Empty values are stored too: GZ has a member of 20 bytes, blocks are an int32 0. Any other bytes within the stored length are an
+error, because they may belong to the next entry.
 
     blocks = { int32 rawLen, { int32 length, block }* }* [ int32 0 ]           the blocks of a series make rawLen bytes
 
@@ -27,13 +27,15 @@ from walferry.kernels.compiled import inlined, unmanaged
 from walferry.kernels.read import Bytes, Ints, read_int32, read_uint16
 from walferry.kernels.write import copy_bytes
 from walferry.wal.codecs.blocks import unblock_into
-from walferry.wal.codecs.expand import SOURCE, SOURCE_LEN, TARGET, TARGET_LEN
 from walferry.wal.codecs.joined_values import GZIP_MAGIC, ZSTD_MAGIC, gunzip_all, is_frame, scatter, unzstd_all
+from walferry.wal.codecs.passes import ValueRow
+from walferry.wal.header import ValueCodec
 
-GZ, NONE, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4, 6  # ordinals of HBase's Compression.Algorithm
-# How many bytes a stored one becomes at most: of SNAPPY a copy of 64 in 3, of LZ4 255 more, of GZ one of 258 in two bits, and of
-# ZSTD a block of 128 KB in 4. By None: not compressed.
-MOST_FROM_A_BYTE: Final[dict[int | None, int]] = {GZ: 1032, NONE: 1, SNAPPY: 22, LZ4: 256, ZSTD: 1 << 15}
+# How many bytes one stored byte can become: SNAPPY copies 64 bytes by 3, LZ4 255 by one more, GZ 258 by two bits, and ZSTD
+# repeats a byte 128 K times by 4. Values without a codec (None) are not compressed.
+MOST_FROM_A_BYTE: Final[dict[ValueCodec | None, int]] = {
+    ValueCodec.GZ: 1032, ValueCodec.NONE: 1, ValueCodec.SNAPPY: 22, ValueCodec.LZ4: 256, ValueCodec.ZSTD: 1 << 15,
+}  # fmt: skip
 GZIP_WBITS: Final = 31
 EMPTY_MEMBER_BYTES: Final = 20
 
@@ -47,52 +49,52 @@ class BadValue(Exception):
 
 
 class UnknownDictionary(BadValue):
-    """What the value was compressed with is not in the file: if it is not damaged, all that follows is like it."""
+    """The value was compressed with a dictionary that is not in the file. If it is undamaged, all further values are like it."""
 
 
 class _NeedsDictionary(Exception):
-    """A zstd frame that only a dictionary decompresses."""
+    """A zstd frame cannot be decompressed without its dictionary."""
 
 
-def decompress_values(codec: int, buf: Bytes, out: Bytes, values: Ints) -> None:
-    """Decompress each column of `values` (SOURCE, SOURCE_LEN, TARGET, TARGET_LEN) of `buf` to `out`.
+def decompress_values(codec: ValueCodec, buf: Bytes, out: Bytes, values: Ints) -> None:
+    """Decompress the values in `buf` that the columns of `values` (rows: ValueRow) describe to `out`.
 
-    Raises BadValue, maybe UnknownDictionary, for the first that cannot be, or has another length.
+    Raises BadValue, or its subclass UnknownDictionary, for the first value that cannot be decompressed or has another length.
     """
-    if codec in (SNAPPY, LZ4, NONE):
-        bad = unblock_into(codec, buf, out, values) if codec != NONE else _copy_values(buf, out, values)
+    if codec in (ValueCodec.SNAPPY, ValueCodec.LZ4, ValueCodec.NONE):
+        bad = _copy_values(buf, out, values) if codec is ValueCodec.NONE else unblock_into(int(codec), buf, out, values)
         if bad < values.shape[1]:
             raise BadValue(bad, "a value cannot be decompressed to the length that its cell says")
         return
     full = np.empty(values.shape[1], np.int64)
-    full = full[: _list_full(codec == GZ, buf, values, full)]
+    full = full[: _list_full(codec is ValueCodec.GZ, buf, values, full)]
     if len(full) < values.shape[1]:
         values = values[:, full]
     try:
-        if codec == GZ:
+        if codec is ValueCodec.GZ:
             _each(_gunzip, buf, out, values, gunzip_all(buf, out, values))
         else:
             _each(_unzstd, buf, out, values, unzstd_all(buf, out, values))
-    except BadValue as e:
-        e.value = int(full[e.value])
+    except BadValue as error:
+        error.value = int(full[error.value])
         raise
 
 
 def _each(decompress: Callable[[memoryview, int], bytes], buf: Bytes, out: Bytes, values: Ints, columns: Ints) -> None:
-    """By a library, value by value; what it makes goes to `out` at once."""
+    """Decompress value by value with a library, and copy the results to `out` at once."""
     data = buf.data
     values = values[:, columns]
-    source, length, expected = values[[SOURCE, SOURCE_LEN, TARGET_LEN]].tolist()
+    source, length, expected = values[[ValueRow.SOURCE, ValueRow.SOURCE_LEN, ValueRow.TARGET_LEN]].tolist()
     parts: list[bytes] = []
     bad: BadValue | None = None
     try:
         for start, count, size in zip(source, length, expected, strict=True):
             parts.append(decompress(data[start : start + count], size))
-    except (zlib.error, zstandard.ZstdError, ValueError) as e:
-        bad = BadValue(int(columns[len(parts)]), f"a value cannot be decompressed ({e})")
-    except _NeedsDictionary as e:
-        bad = UnknownDictionary(int(columns[len(parts)]), str(e))
-    wrong = np.flatnonzero(np.fromiter(map(len, parts), np.int64, len(parts)) != values[TARGET_LEN, : len(parts)])
+    except (zlib.error, zstandard.ZstdError, ValueError) as error:
+        bad = BadValue(int(columns[len(parts)]), f"a value cannot be decompressed ({error})")
+    except _NeedsDictionary as error:
+        bad = UnknownDictionary(int(columns[len(parts)]), str(error))
+    wrong = np.flatnonzero(np.fromiter(map(len, parts), np.int64, len(parts)) != values[ValueRow.TARGET_LEN, : len(parts)])
     if len(wrong):
         bad = BadValue(int(columns[wrong[0]]), "a value's length is not the one that its cell says")
         del parts[wrong[0] :]
@@ -102,7 +104,7 @@ def _each(decompress: Callable[[memoryview, int], bytes], buf: Bytes, out: Bytes
 
 
 def _gunzip(value: memoryview, size: int) -> bytes:
-    """A gzip member of `size` bytes at most; one more shows that there are more, and the rest is not made."""
+    """Decompress a gzip member of at most `size` bytes. One byte more shows that it is longer; the rest is not decompressed."""
     stream = zlib.decompressobj(GZIP_WBITS)
     made = stream.decompress(value, size + 1)
     if len(made) <= size and not stream.eof:
@@ -113,6 +115,7 @@ def _gunzip(value: memoryview, size: int) -> bytes:
 
 
 def _unzstd(value: memoryview, size: int) -> bytes:
+    """Decompress a zstd frame, or Hadoop's blocks of them, of at most `size` bytes."""
     if value[:4] == ZSTD_MAGIC:
         return _frame(value, size)
     parts, pos, made = [], 0, 0
@@ -135,13 +138,13 @@ def _unzstd(value: memoryview, size: int) -> bytes:
 
 
 def _frame(frame: memoryview, most: int) -> bytes:
-    """A zstd frame of `most` bytes at most; what it says of its length is not believed before."""
+    """Decompress a zstd frame of at most `most` bytes, whatever length it claims."""
     if zstandard.frame_content_size(frame) > most:
         raise ValueError("its frame is longer than its cell says")
-    if not is_frame(np.frombuffer(frame.toreadonly(), np.uint8)):  # the library does not look behind its end
+    if not is_frame(np.frombuffer(frame.toreadonly(), np.uint8)):  # the library does not look beyond the frame's end
         raise ValueError("it is not one zstd frame and nothing else")
     try:
-        return _zstd.decompress(frame, max(most, 1))  # 0 would be no limit
+        return _zstd.decompress(frame, max(most, 1))  # 0 would mean no limit
     except zstandard.ZstdError:
         dictionary = zstandard.get_frame_parameters(frame).dict_id
         if not dictionary:
@@ -156,7 +159,7 @@ _zstd = zstandard.ZstdDecompressor()
 
 @inlined
 def _is_empty_member(buf: Bytes, start: int) -> bool:
-    """Whether the 20 bytes at `start` are a gzip member of nothing, as Java and zlib write it."""
+    """Tell whether the 20 bytes at `start` are a gzip member of nothing, as Java and zlib write it."""
     if read_int32(buf, start) != GZIP_MAGIC or read_uint16(buf, start + 10) != 0x0300:
         return False
     return read_int32(buf, start + 12) == 0 and read_int32(buf, start + 16) == 0
@@ -164,11 +167,11 @@ def _is_empty_member(buf: Bytes, start: int) -> bool:
 
 @unmanaged
 def _list_full(members: bool, buf: Bytes, values: Ints, full: Ints) -> int:
-    """Put to `full` which values are not empty ones as nearly all are stored; returns how many. `members`: by gzip, not zstd."""
+    """Write to `full` which values are not stored as empty ones usually are. Returns how many. `members` means gzip, not zstd."""
     count = 0
     for v in range(values.shape[1]):
-        start, length = values[SOURCE, v], values[SOURCE_LEN, v]
-        if values[TARGET_LEN, v] == 0:
+        start, length = values[ValueRow.SOURCE, v], values[ValueRow.SOURCE_LEN, v]
+        if values[ValueRow.TARGET_LEN, v] == 0:
             if members and length == EMPTY_MEMBER_BYTES and _is_empty_member(buf, start):
                 continue
             if not members and length == 4 and read_int32(buf, start) == 0:
@@ -180,9 +183,9 @@ def _list_full(members: bool, buf: Bytes, values: Ints, full: Ints) -> int:
 
 @unmanaged
 def _copy_values(buf: Bytes, out: Bytes, values: Ints) -> int:
-    """The first value that has another length than its cell says, or the number of values."""
+    """Copy the values. Returns the first that has another length than its cell says, or the number of values."""
     for v in range(values.shape[1]):
-        if values[SOURCE_LEN, v] != values[TARGET_LEN, v]:
+        if values[ValueRow.SOURCE_LEN, v] != values[ValueRow.TARGET_LEN, v]:
             return v
-        copy_bytes(out, values[TARGET, v], buf, values[SOURCE, v], values[TARGET_LEN, v])
+        copy_bytes(out, values[ValueRow.TARGET, v], buf, values[ValueRow.SOURCE, v], values[ValueRow.TARGET_LEN, v])
     return int(values.shape[1])

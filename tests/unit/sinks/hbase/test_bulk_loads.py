@@ -17,7 +17,7 @@ from walferry.sinks.hbase.bulk_loads import BulkLoadRefused, take_bulk_loads
 from walferry.sinks.hbase.shipment import Shipment, assemble
 from walferry.source.cluster import SourceCluster
 from walferry.wal.errors import WalCorruptError
-from walferry.wal.reader import Window
+from walferry.wal.windows import Window
 
 OFF = SourceCluster(quorum="zk:2181", wal_root="hdfs://nn/wals")
 SKIP = replace(OFF, skip_bulk_loads=True)
