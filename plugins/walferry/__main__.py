@@ -11,7 +11,7 @@ from walferry.admin.peers import PeerAdmin, Refused, peer_admin
 from walferry.admin.report import Told, describe, table
 from walferry.admin.tables import Asked, parse_tables
 from walferry.errors import WalferryError
-from walferry.files.store import StoreError
+from walferry.files.systems import StoreError
 from walferry.rpc.errors import RpcError
 from walferry.source.cluster import SourceCluster, SourceError
 

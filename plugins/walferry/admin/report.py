@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from walferry.admin.peers import HANDED_BACK_KEY, PeerAdmin
-from walferry.files.store import StoreError
+from walferry.files.systems import StoreError
 from walferry.hbase.errors import MasterSilent, PeerError, StalePeer
 from walferry.hbase.peers import Peer, check_shippable, read_peer, read_peers
 from walferry.queues.reading import Queue, read_queues

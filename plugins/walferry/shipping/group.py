@@ -38,13 +38,13 @@ from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import Peer, check_shippable, read_peer
 from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost
+from walferry.queues.finding import Place
 from walferry.queues.lease import Lease, acquire
-from walferry.queues.reading import read_queues
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
+from walferry.shipping.candidates import Candidate, GroupCandidates, candidates
 from walferry.shipping.counters import Counters
 from walferry.shipping.lag import first_written
 from walferry.shipping.lanes import LANES_OF_A_GROUP, LaneLimits, Lanes, Stopped
-from walferry.shipping.plan import Candidate, GroupCandidates, candidates
 from walferry.shipping.summary import GroupSummary, Status, read_group, write_group
 from walferry.sinks.hbase.answers import Repeats
 from walferry.sinks.hbase.bulk_loads import BulkLoadRefused, HFileSource, take_bulk_loads
@@ -89,6 +89,7 @@ class GroupJob:
     peer_id: str
     group: str
     run_id: str
+    place: Place | None = None  # where the plan has seen the group
     holder: str  # who holds the lease, for people: run, host, process
     deadline: float  # seconds since the epoch; then reading stops, retries end, and calls of a silent slave do
     lanes: int = LANES_OF_A_GROUP
@@ -202,7 +203,7 @@ class _GroupShipping:
     def _run(self) -> None:
         peer = read_peer(self._session.zk, self._session.nodes, self._job.peer_id)
         check_shippable(peer)
-        found = [g for g in candidates(read_queues(self._session, peer.id)) if g.group == self._job.group]
+        found = candidates(self._lease.read(self._job.place))
         if not found or not found[0].wals:
             self._counters.end(Status.DONE)
             return

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from walferry.files.store import WalStore
-from walferry.shipping.plan import Candidate
+from walferry.shipping.candidates import Candidate
 from walferry.wal.reader import UnwrapKey, read_windows
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from walferry.files.store import HDFS_SCHEMES
+from walferry.files.systems import HDFS_SCHEMES
 from walferry.hbase.layout import QueueLayout, ZNodes
 from walferry.source.cluster import WAL_SCHEMES, SourceCluster, SourceError
 

@@ -13,18 +13,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from walferry.files.store import StoreError, WalStore
+from walferry.files.store import WalStore
+from walferry.files.systems import StoreError
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.errors import PeerError, ZNodeValueError
 from walferry.hbase.peers import read_peers
 from walferry.names import ServerName
-from walferry.queues.dead_servers import recovered_queues
-from walferry.queues.reading import groups, read_queues
+from walferry.queues.reading import groups, list_queues
 from walferry.rpc.admin import roll_wal_writer
 from walferry.rpc.errors import RpcError
 from walferry.shipping import leftovers
-from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer, sweep
+from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
 from walferry.shipping.summary import GroupSummary, read_run
+from walferry.shipping.sweeping import sweep
 from walferry.source.agreement import check_peer, master_peers
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
@@ -111,8 +112,7 @@ def plan(source: SourceCluster, peer_id: str, run_id: str) -> dict[str, Any]:
     with open_session(source) as session:
         check_peer(session, peer_id)
         found = plan_peer(session, peer_id)
-        dead = {group for queue in recovered_queues(session, peer_id) for group in queue.groups}
-        held = holders(session, peer_id, dead & {group.group for group in found.groups})
+        held = holders(session, peer_id, found.dead & {group.group for group in found.groups})
         ours = PeerPlan(peer_id, tuple(group for group in found.groups if group.group not in held))
         swept = sweep(session, ours, f"plan of run {run_id} on {socket.gethostname()}")
         leftovers.sweep_peer(session, peer_id)
@@ -173,7 +173,7 @@ def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], tim
 def _newest_wals(session: Session, peer_id: str) -> dict[tuple[str, str], int]:
     """The newest WAL's timestamp for each live server and WAL group."""
     newest: dict[tuple[str, str], int] = {}
-    for queue in read_queues(session, peer_id):
+    for queue in list_queues(session, peer_id):
         if queue.live:
             newest |= {(queue.server, group): wals[-1].name.timestamp for group, wals in groups(queue).items()}
     return newest

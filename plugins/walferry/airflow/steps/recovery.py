@@ -27,7 +27,8 @@ from walferry.queues.errors import LeaseHeld, LiveServer, NoTarget
 from walferry.queues.lease import acquire
 from walferry.queues.orphans import delete_queue
 from walferry.shipping import leftovers
-from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer, sweep
+from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
+from walferry.shipping.sweeping import sweep
 from walferry.source.agreement import disagreements
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session

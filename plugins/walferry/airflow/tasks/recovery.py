@@ -179,7 +179,7 @@ def report(first: str, also: Sequence[str] | None) -> None:
 @contextmanager
 def telling(what: str) -> Iterator[None]:
     """Leave what goes wrong in the block to the report, as the task's XCom `problem`."""
-    from walferry.files.store import StoreError
+    from walferry.files.systems import StoreError
 
     try:
         yield

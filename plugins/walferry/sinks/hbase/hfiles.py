@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from kazoo.client import KazooClient
 
 from walferry.errors import WalferryError
-from walferry.files.store import StoreError, file_size
+from walferry.files.systems import StoreError, file_size
 from walferry.rpc.connection import CALL_TIMEOUT_S
 from walferry.rpc.errors import RpcError
 from walferry.sinks.hbase.bulk_loads import HFileSource
