@@ -156,19 +156,18 @@ def preview(source: SourceCluster, selected: Selected, delete_orphan: bool) -> l
 
 def deal_with_orphans(source: SourceCluster, orphans: Iterable[Queue], delete: bool, run_id: str) -> list[str]:
     """Delete queues of peers that are gone, or only tell of them; a line each. Raises PeerError if a peer is back."""
-    lines, orphans = [], list(orphans)
+    orphans = list(orphans)
+    files = _files(source, orphans)
     if delete:
         with open_session(source) as session:
             for problem in disagreements(session, {queue["peer"] for queue in orphans}).values():
                 raise problem
-    for queue, groups in _files(source, orphans):
-        if delete:
-            with open_session(source) as session:
-                for lies in recovered_queues(session, queue["peer"]):  # it may have been moved since it was chosen
-                    if _is_one_of(lies, [queue]):
-                        delete_queue(session, lies.ref, f"run {run_id} on {socket.gethostname()}")
-        lines.append(recovery_report.orphan(queue, groups, "deleted" if delete else "left; delete_orphan would delete it"))
-    return lines
+            chosen = _Chosen(orphans)
+            for lies in recovered_queues(session) if orphans else ():  # they may have been moved since they were chosen
+                if lies in chosen:
+                    delete_queue(session, lies, f"run {run_id} on {socket.gethostname()}")
+    done = "deleted" if delete else "left; delete_orphan would delete it"
+    return [recovery_report.orphan(queue, groups, done) for queue, groups in files]
 
 
 def servers_to_claim(queues: Iterable[Queue]) -> list[str]:
@@ -185,8 +184,10 @@ def plan(source: SourceCluster, queues: Iterable[Queue], unclaimed: Collection[s
     with open_session(source) as session:
         by_peer = _by_peer(queues)
         refused = disagreements(session, by_peer)
+        there = recovered_queues(session) if by_peer else ()
         for peer_id, wanted in by_peer.items():
-            here = [queue for queue in recovered_queues(session, peer_id) if _is_one_of(queue, wanted)]
+            chosen = _Chosen(wanted)
+            here = [queue for queue in there if queue in chosen]
             if peer_id in refused:
                 drains += [{**as_dict(session.source, queue), "plan": None, "problem": str(refused[peer_id])} for queue in here]
             else:
@@ -216,8 +217,12 @@ def left(source: SourceCluster, queues: Iterable[Queue]) -> list[int]:
     queues = list(queues)
     with open_session(source) as session:
         there = recovered_queues(session)
-    found = [[len(lies.wals) for lies in there if _is_one_of(lies, [queue])] for queue in queues]
-    return [sum(of_queue) if of_queue else -1 for of_queue in found]
+    wals: dict[int, int] = {}
+    chosen = _Chosen(queues)
+    for lies in there:
+        for number in chosen.numbers(lies):
+            wals[number] = wals.get(number, 0) + len(lies.wals)
+    return [wals.get(number, -1) for number in range(len(queues))]
 
 
 def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> list[str]:
@@ -278,8 +283,16 @@ def _claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
 
 def _files(source: SourceCluster, queues: Iterable[Queue]) -> list[tuple[Queue, tuple[GroupPlan, ...]]]:
     """The queues with what of their files is not shipped."""
+    queues = list(queues)
+    planned: dict[tuple[str, str], GroupPlan] = {}
     with open_session(source, look_only=True) as session:
-        return [(queue, plan_peer(session, queue["peer"], queue["groups"]).groups) for queue in queues]
+        for peer_id, of_peer in _by_peer(queues).items():
+            names = {group for queue in of_peer for group in queue["groups"]}
+            planned |= {(peer_id, group.group): group for group in plan_peer(session, peer_id, names).groups}
+    return [
+        (queue, tuple(planned[queue["peer"], group] for group in queue["groups"] if (queue["peer"], group) in planned))
+        for queue in queues
+    ]
 
 
 def _by_peer(queues: Iterable[Queue]) -> dict[str, list[Queue]]:
@@ -289,13 +302,29 @@ def _by_peer(queues: Iterable[Queue]) -> dict[str, list[Queue]]:
     return dict(sorted(by_peer.items()))
 
 
-def _is_one_of(queue: RecoveredQueue, wanted: Iterable[Queue]) -> bool:
-    """Whether it is one of those handed on, where it lies now. A WAL group is in one queue of its peer only."""
-    groups = set(queue.groups)
-    return any(
-        queue.peer_id == w["peer"] and (groups & set(w["groups"]) or (queue.server, queue.queue_id) == (w["server"], w["queue"]))
-        for w in wanted
-    )
+class _Chosen:
+    """Queues that were handed on, to tell whether one that lies somewhere now is among them.
+
+    A WAL group is in one queue of its peer only, whatever the queue is called. A queue without WALs is known by its name.
+    """
+
+    def __init__(self, queues: Iterable[Queue]) -> None:
+        self._numbers: dict[tuple[str, ...], list[int]] = {}
+        for number, queue in enumerate(queues):
+            for key in self._keys(queue["peer"], queue["groups"], queue["server"], queue["queue"]):
+                self._numbers.setdefault(key, []).append(number)
+
+    def numbers(self, queue: RecoveredQueue) -> list[int]:
+        """Which of those handed on it is, counted from 0."""
+        keys = self._keys(queue.peer_id, queue.groups, queue.server, queue.queue_id)
+        return sorted({number for key in keys for number in self._numbers.get(key, ())})
+
+    def __contains__(self, queue: RecoveredQueue) -> bool:
+        return bool(self.numbers(queue))
+
+    @staticmethod
+    def _keys(peer_id: str, groups: Iterable[str], server: str, queue_id: str) -> list[tuple[str, ...]]:
+        return [*((peer_id, group) for group in groups), (peer_id, server, queue_id)]
 
 
 def _plan_of_peer(
@@ -313,7 +342,7 @@ def _plan_of_peer(
     except PeerError as error:
         return [stuck(queue, str(error)) for queue in queues]
     names = sorted({group for queue in queues for group in queue.groups})
-    planned = plan_peer(session, peer_id, names).groups if names else ()
+    planned = {group.group: group for group in plan_peer(session, peer_id, names).groups} if names else {}
     drains = []
     for queue in queues:
         if queue.server in unclaimed:
@@ -321,7 +350,7 @@ def _plan_of_peer(
             continue
         if not queue.wals:
             _remove_empty(session, queue, run_id)
-        mine = PeerPlan(peer_id, tuple(group for group in planned if group.group in queue.groups))
+        mine = PeerPlan(peer_id, tuple(planned[group] for group in queue.groups if group in planned))
         swept = sweep(session, mine, f"plan of run {run_id} on {socket.gethostname()}")
         # Nobody comes back for what is held and could not be swept: a drain waits for it.
         to_drain = (*mine.to_ship, *swept.held)
