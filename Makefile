@@ -31,15 +31,16 @@ $(INSTALLED): requirements.lock | python
 
 jars: java venv
 	@$(PYTHON) -m embedded
+	@$(PYTHON) -m embedded.shared_classes
 
 lint: venv
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy embedded demo
 
-# Most tests wait for servers: two processes at once, each with clusters of its own, take little more than half the time.
+# Each process has clusters of its own; tests/conftest.py says how many processes there are.
 test: jars
-	$(PYTHON) -m pytest -m 'not soak' --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(PYTHON) -m pytest -m 'not soak' --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test-unit: venv
 	$(PYTHON) -m pytest -m 'not slow and not soak' --numprocesses 2 tests/unit

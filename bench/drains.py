@@ -172,7 +172,9 @@ def bench(conf: Mapping[str, str] | None = None) -> Iterator[Bench]:
     """Both clusters with table and peers; `conf` adds to the source's settings. Their files are kept only if something fails."""
     folder = Path(tempfile.mkdtemp(prefix="walferry-bench-"))
     # With 1 GB the slave's servers run out of memory under HBase's own replication.
-    options = {"source": ClusterOptions(conf or {}, regionserver_heap="1g"), "slave": ClusterOptions(regionserver_heap="3g")}
+    # Of the embedded clusters' settings this one would change HBase's own shipping: it is set back to HBase's default.
+    conf = {"replication.source.sleepforretries": "1000", **(conf or {})}
+    options = {"source": ClusterOptions(conf, regionserver_heap="1g"), "slave": ClusterOptions(regionserver_heap="3g")}
     with DistributedClusters(folder, options) as clusters, ClientJvm(folder / "client") as jvm:
         yield Bench(clusters, jvm, folder)
     shutil.rmtree(folder)

@@ -197,13 +197,14 @@ def measure(step: str, source: SourceCluster, servers: int) -> Measured:
     """Run a step in this process."""
     counts = _counted()
     from walferry.airflow.steps import batch
-    from walferry.shipping.group import GroupJob, ship_group  # compiles what it needs: not a part of what is measured
+    from walferry.shipping.attempt import GroupJob
+    from walferry.shipping.group import ship_group  # compiles what it needs: not a part of what is measured
     from walferry.shipping.plan import groups_to_ship
     from walferry.source.session import open_session
 
     def plan() -> None:
         planned = batch.plan(source, PEERS[0], "bench")
-        assert planned["wals"] == servers * (WALS - 1), planned
+        assert planned.wals == servers * (WALS - 1), planned
 
     def driver() -> None:
         with open_session(source) as session:

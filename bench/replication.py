@@ -9,6 +9,8 @@ import os
 
 from bench.drains import TABLE, Backlog, Bench, bench, measure
 from walferry.airflow.steps import batch
+from walferry.queues.rolling import roll
+from walferry.source.session import open_session
 
 ROWS = int(os.environ.get("WALFERRY_BENCH_ROWS", "1000000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_ROUNDS", "3"))
@@ -19,10 +21,11 @@ def write_backlog(on: Bench, rows: int) -> Backlog:
     on.client.empty_table(TABLE)
     on.slave.empty_table(TABLE)
     on.write(rows)
-    rolled = batch.roll(on.source, "walferry")
+    with open_session(on.source) as session:
+        rolled = roll(session, ["walferry"])
     if rolled.failures:
         raise RuntimeError(f"not rolled: {rolled.failures}")
-    return Backlog(rows, int(batch.plan(on.source, "walferry", "bench")["bytes"]))
+    return Backlog(rows, batch.plan(on.source, "walferry", "bench").bytes)
 
 
 def main() -> None:

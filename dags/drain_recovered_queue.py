@@ -16,7 +16,8 @@ from walferry.airflow.forms.choices import proposed, proposed_peers
 from walferry.airflow.forms.run_checks import RUN_TYPES, check_run
 from walferry.airflow.literal import task
 from walferry.airflow.operators.ship_wals import BROKEN_WALS
-from walferry.airflow.tasks.recovery import DEADLINE, DEFAULT_ARGS, SOURCE, recover, source, telling
+from walferry.airflow.tasks.common import SOURCE, default_args, source, telling
+from walferry.airflow.tasks.recovery import DEADLINE, recover
 
 MAX_NOTES = 200  # lines of select that the report tells too
 
@@ -62,7 +63,7 @@ MAX_NOTES = 200  # lines of select that the report tells too
         "deadline": DEADLINE,
         "broken_wals": BROKEN_WALS,
     },
-    default_args=DEFAULT_ARGS,
+    default_args=default_args(minutes=30),
     doc_md=__doc__,
     tags=["hbase", "replication"],
 )

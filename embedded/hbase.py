@@ -32,8 +32,11 @@ SMALL = {
     "hbase.master.executor.openregion.threads": "2",
     "hbase.regionserver.executor.openregion.threads": "2",
     "hbase.regions.slop": "0.2",
-    "hbase.client.retries.number": "10",
-    "hbase.client.pause": "50",
+    # A client asks after a procedure of the Master at pauses that grow up to a hundred of these.
+    "hbase.client.pause": "10",
+    "hbase.client.retries.number": "40",
+    "hbase.procedure.remote.dispatcher.delay.msec": "10",
+    "replication.source.sleepforretries": "100",  # ms; a source that is removed ends after twice as long
     "hbase.regionserver.msginterval": "500",
     "hbase.server.thread.wakefrequency": "1000",
     "hbase.master.wait.on.regionservers.interval": "200",

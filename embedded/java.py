@@ -39,14 +39,18 @@ def find_java() -> Path:
     java = _find_tool("java")
     if java is None:
         raise JavaMissingError(f"Java is missing: install a JDK {OLDEST_JAVA} or newer, or point JAVA_HOME at one")
-    shown = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
-    found = re.search(r'version "(\d+)', shown.stderr + shown.stdout)
+    found = re.search(r'version "(\d+)', _version_text(java))
     if found is None or int(found.group(1)) < OLDEST_JAVA:
         version = found.group(1) if found else "unknown"
         raise JavaMissingError(
             f"Java {OLDEST_JAVA} or newer is needed, but {java} is version {version}: set JAVA_HOME to a newer one"
         )
     return java
+
+
+def java_version() -> str:
+    """All that `find_java()` says of its version: two builds of the same release differ in it."""
+    return _version_text(find_java())
 
 
 def find_javac() -> Path:
@@ -91,6 +95,11 @@ def _compiled(sources: list[Path], classpath: list[Path]) -> Path:
             raise JavaMissingError(f"javac failed on {SOURCES}:\n{done.stdout}{done.stderr}")
 
     return filled_once(cache_home() / f"classes-{digest.hexdigest()[:16]}", compile_into)
+
+
+def _version_text(java: Path) -> str:
+    shown = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    return shown.stderr + shown.stdout
 
 
 def _find_tool(name: str) -> Path | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from embedded.jars import HBASE_2, JarSet, hbase_classpath, py4j_jar
 from embedded.java import find_java, helper_classes, jvm_options, launcher_classes
+from embedded.shared_classes import jars_on_class_path, shared_classes
 
 LOG_TAIL_LINES = 40
 # For processes that do little: less memory, and less time spent compiling.
@@ -82,12 +83,11 @@ def start_java(
     environment: Mapping[str, str] | None = None,
     jars: JarSet = HBASE_2,
 ) -> JavaProcess:
-    """Start `main_class` with HBase's `jars` behind `classpath`; everything it prints goes to `<folder>/<name>.log`.
+    """Start `main_class` with HBase's `jars` and `classpath` behind them; everything it prints goes to `<folder>/<name>.log`.
 
     `heap` is -Xmx ("512m", "3g"), `options` go to the JVM, `environment` is added to ours. The working directory is `folder`.
     """
-    hbase = hbase_classpath(jars)
-    helpers = helper_classes([*hbase, py4j_jar()]) if jars is HBASE_2 else launcher_classes()
+    helpers = helper_classes([*hbase_classpath(jars), py4j_jar()]) if jars is HBASE_2 else launcher_classes()
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
     command = [
@@ -95,14 +95,14 @@ def start_java(
         f"-Xmx{heap}",
         "-XX:+ExitOnOutOfMemoryError",
         *jvm_options(),
+        *shared_classes(jars),
         "-Djava.net.preferIPv4Stack=true",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper=warn",
         *options,
         "-cp",
-        # The folder instead of each jar: the command line stays readable in `ps`.
-        os.pathsep.join([*map(str, classpath), str(helpers), f"{hbase[0].parent}/*"]),
+        os.pathsep.join([jars_on_class_path(jars), str(helpers), *map(str, classpath)]),
         "walferry.embedded.Launcher",
         main_class,
         *args,

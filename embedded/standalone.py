@@ -14,7 +14,7 @@ START_TIMEOUT_S = 300
 
 class StandaloneCluster:
     """One cluster under `folder` (created; not removed at the end). `conf` adds to or overrides hbase-site.xml, `classpath` is
-    put before HBase's jars.
+    put behind HBase's jars.
 
     `start()` waits until the cluster serves. To start two at once: `launch()` both, then `await_ready()` both.
     """
@@ -110,5 +110,7 @@ class StandaloneCluster:
             "hbase.rootdir": self._root,
             "hbase.tmp.dir": str(self.folder / "tmp"),
             "hbase.zookeeper.property.dataDir": str(self.folder / "zookeeper"),
+            # A cluster that was killed and started again waits until the sessions of its former self have ended.
+            "zookeeper.session.timeout": "10000",
             **self._conf,
         }

@@ -1,9 +1,10 @@
-"""Ship what a managed peer has queued: one Spark task a WAL group, an outcome line a group, exit code 1 if any group failed.
+"""Ships what a managed peer has queued: one Spark task and one outcome line for each WAL group; exit code 1 if any group failed.
 
     spark-submit --py-files walferry-….zip spark_jobs/ship_wals.py --source '{"quorum": …}' --peer 2 --run-id … --deadline 3600
 
-While the job runs, the summaries of all groups are kept in ZooKeeper (walferry.shipping.summary). The last line printed is their
-JSON.
+While the job runs, the summaries of all groups are kept in ZooKeeper (walferry.shipping.summary). The last line printed is the
+summaries as JSON. How hard the slave is tried, and with how many connections, is a matter of the peer and the source's connection
+(walferry.source.knobs).
 """
 
 from __future__ import annotations
@@ -26,32 +27,26 @@ if TYPE_CHECKING:  # the library is on the path only once Spark has put its arch
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    """The job's arguments; exits with a usage line if they do not fit."""
+    """Parse the job's arguments; exit with a usage line if they are wrong."""
     parser = argparse.ArgumentParser(description="Ship what a managed HBase replication peer has queued.")
     parser.add_argument("--source", required=True, help="the source cluster, as SourceCluster.to_json writes it")
     parser.add_argument("--peer", required=True, help="id of the managed peer")
     parser.add_argument("--group", action="append", dest="groups", help="a WAL group to ship; repeat it for more (default all)")
-    parser.add_argument("--run-id", required=True, help="under which name the summary is kept; a retry has the same")
+    parser.add_argument("--run-id", required=True, help="the name under which the summary is kept; a retry has the same")
     parser.add_argument("--keep", type=float, help="seconds for which the summary is kept at least (default: deadline + an hour)")
     parser.add_argument("--deadline", type=float, default=3600.0, help="seconds after which nothing more is read (default 3600)")
     parser.add_argument(
         "--broken-wals", choices=["stop", "whole-entries", "quarantine"], default="stop",
-        help="what becomes of a WAL that is broken: see walferry.files.quarantine (default stop)",
+        help="what becomes of a broken WAL: see walferry.files.quarantine (default stop)",
     )  # fmt: skip
-    parser.add_argument("--lanes", type=int, help="connections a WAL group sends on (default 2, of few groups more: 8 in all)")
-    parser.add_argument("--sink-ratio", type=float, default=0.1, help="share of the slave's RegionServers to use (default 0.1)")
     args = parser.parse_args(argv)
     if not args.deadline > 0:
         parser.error(f"--deadline is {args.deadline:g}; it must be more than 0 seconds")
-    if args.lanes is not None and not 1 <= args.lanes <= 64:
-        parser.error(f"--lanes is {args.lanes}; it must be 1 to 64")
-    if not 0 < args.sink_ratio <= 1:
-        parser.error(f"--sink-ratio is {args.sink_ratio:g}; it must be over 0 and at most 1")
     return args
 
 
 def main() -> int:
-    """Ship; what the job refuses to begin with, or cannot, is said in a line."""
+    """Ship; print one line if the job cannot begin."""
     args = parse_args()
     from walferry.errors import WalferryError
     from walferry.files.systems import StoreError
@@ -67,12 +62,15 @@ def main() -> int:
 def _run(args: argparse.Namespace) -> int:
     """Plan, ship each group in a task of its own, print the outcome."""
     from walferry.files.quarantine import BrokenWals
-    from walferry.shipping.group import GroupJob, ship_group
+    from walferry.shipping.attempt import GroupJob
+    from walferry.shipping.group import ship_group
     from walferry.shipping.lanes import lanes_of_each
     from walferry.shipping.plan import groups_to_ship
-    from walferry.shipping.summary import Status, begin_run
+    from walferry.shipping.slave_down import forget_down
+    from walferry.shipping.summary import begin_run
     from walferry.source.agreement import check_peer
     from walferry.source.cluster import SourceCluster, SourceError
+    from walferry.source.knobs import Knobs
     from walferry.source.session import open_session
 
     deadline = time.time() + args.deadline
@@ -82,21 +80,22 @@ def _run(args: argparse.Namespace) -> int:
             "broken WALs can be put into quarantine only if the source connection's extra has `quarantine`, the URL of a folder"
         )
     with open_session(source) as session:
-        check_peer(session, args.peer)
+        knobs = Knobs.of(source.replication, check_peer(session, args.peer))
         groups = groups_to_ship(session, args.peer, args.groups)
         begin_run(session, args.peer, args.run_id, args.deadline + 3600 if args.keep is None else args.keep)
+        forget_down(session, args.peer)
     if not groups:
         print(f"peer {args.peer}: no closed WALs are queued" + (f" in {', '.join(args.groups)}" if args.groups else ""))
         return 0
 
-    lanes = args.lanes or lanes_of_each(len(groups))
+    lanes = lanes_of_each(len(groups), knobs.lanes)
 
     def ship(found: tuple[str, Place | None]) -> GroupSummary:
         group, place = found
         holder = f"run {args.run_id} on {socket.gethostname()}, process {os.getpid()}"
         job = GroupJob(
             source=source, peer_id=args.peer, group=group, place=place, run_id=args.run_id, holder=holder,
-            deadline=deadline, lanes=lanes, sink_ratio=args.sink_ratio, broken_wals=BrokenWals(args.broken_wals),
+            deadline=deadline, lanes=lanes, broken_wals=BrokenWals(args.broken_wals), knobs=knobs,
         )  # fmt: skip
         return ship_group(job)
 
@@ -109,12 +108,19 @@ def _run(args: argparse.Namespace) -> int:
     finally:
         context.stop()
     _keep(source, args, summaries)
+    _print(summaries)
+    return 1 if any(s.failed for s in summaries) else 0
+
+
+def _print(summaries: list[GroupSummary]) -> None:
+    """A line for each group, and all summaries as JSON."""
+    from walferry.shipping.summary import Status
+
     for s in summaries:
         print(f"{s.group}: {s.status}, shipped {s.completedLogs} WALs, {s.shippedOps} operations, {s.shippedBytes} bytes")
         if s.status is not Status.DONE and s.error:
             print(f"{s.group}: {s.error}", file=sys.stderr)
     print(json.dumps([asdict(s) for s in summaries]))
-    return 1 if any(s.failed for s in summaries) else 0
 
 
 def _keep(source: SourceCluster, args: argparse.Namespace, summaries: list[GroupSummary]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import tempfile
@@ -15,6 +16,17 @@ from embedded.client import ClientJvm, JavaClient
 from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters
 from embedded.hbase import ClusterAddress
 from embedded.standalone import StandaloneCluster
+
+GIGABYTES_A_PROCESS = 6  # what its clusters take at most
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """What `--numprocesses auto` means: a process a core, if they have memory for their clusters; at least 2, at most 4.
+
+    Most tests wait for servers, so two processes take little more than half the time even on one core.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    return max(2, min(4, len(os.sched_getaffinity(0)), memory // GIGABYTES_A_PROCESS))
 
 
 class StandalonePair(NamedTuple):
@@ -79,7 +91,9 @@ def aborts(pair: StandalonePair) -> list[str]:
 @pytest.fixture(scope="session")
 def distributed_pair(cluster_folder: Path) -> Iterator[DistributedPair]:
     """Two clusters of two RegionServers each on one HDFS. A test that kills RegionServers starts others in their place."""
-    clusters = DistributedClusters(cluster_folder / "distributed", {"source": ClusterOptions(), "slave": ClusterOptions()})
+    # A RegionServer waits once or twice this long before it claims a dead one's queues; HBase's own default is 30 s.
+    source = ClusterOptions({"replication.sleep.before.failover": "2000"})
+    clusters = DistributedClusters(cluster_folder / "distributed", {"source": source, "slave": ClusterOptions()})
     with clusters:
         yield DistributedPair(clusters["source"], clusters["slave"])
 

@@ -1,4 +1,4 @@
-"""`python -m walferry`: what operators do to replication peers. It needs no HBase shell and no Airflow."""
+"""`python -m walferry`: an operator's commands for replication peers. They need neither an HBase shell nor Airflow."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from walferry.admin.peers import PeerAdmin, Refused, peer_admin
-from walferry.admin.report import Told, describe, table
+from walferry.admin.creating import create, meant
+from walferry.admin.handing_back import begin_hand_back, finish_hand_back
+from walferry.admin.peers import PeerAdmin, peer_admin
+from walferry.admin.removing import remove
+from walferry.admin.showing import Told, describe, table
 from walferry.admin.tables import Asked, parse_tables
+from walferry.admin.taking_over import take_over
 from walferry.errors import WalferryError
-from walferry.files.systems import StoreError
-from walferry.rpc.errors import RpcError
-from walferry.source.cluster import SourceCluster, SourceError
-
-ERRORS = (Refused, SourceError, WalferryError, RpcError, StoreError)
+from walferry.source.cluster import SourceCluster
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit status: 0 done, 1 refused or failed (the reason is on stderr)."""
+    """Run one command. Returns the exit status: 0 for done, 1 for refused, failed or a problem (stderr says which)."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     parsed = _parser().parse_args(arguments)
@@ -27,8 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         source = SourceCluster.from_text(parsed.source) if parsed.source else SourceCluster.from_env()
         with peer_admin(source) as peers:
             told = parsed.run(peers, parsed)
-    except ERRORS as e:
-        print(f"walferry: {e}", file=sys.stderr)
+    except WalferryError as error:
+        print(f"walferry: {error}", file=sys.stderr)
         return 1
     told = told if isinstance(told, Told) else Told(told)
     print(told.text)
@@ -46,23 +46,28 @@ def _show(peers: PeerAdmin, parsed: argparse.Namespace) -> Told:
 
 
 def _create(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
-    tables = peers.meant([asked for argument in parsed.table_cfs for asked in argument])
-    peer = peers.create(
-        parsed.id, parsed.cluster_key, namespaces=parsed.namespaces, table_cfs=tables, allow_missing=parsed.allow_missing
+    tables = meant(peers, [asked for argument in parsed.table_cfs for asked in argument])
+    peer = create(
+        peers,
+        parsed.id,
+        parsed.cluster_key,
+        namespaces=parsed.namespaces,
+        table_cfs=tables,
+        allow_missing=parsed.allow_missing,
     )
     return f"peer {peer.id} to {peer.cluster_key} is managed by Walferry: what is written from now on is queued for it"
 
 
 def _take_over(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
-    peer = peers.take_over(parsed.id)
+    peer = take_over(peers, parsed.id)
     return f"peer {peer.id} to {peer.cluster_key} is managed by Walferry; never enable it again, hand it back instead"
 
 
 def _hand_back(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
     if parsed.finish:
-        peers.finish_hand_back(parsed.id, parsed.to)
+        finish_hand_back(peers, parsed.id, parsed.to)
         return f"peer {parsed.id} is removed; HBase ships by {parsed.to}"
-    peers.begin_hand_back(parsed.id, parsed.to)
+    begin_hand_back(peers, parsed.id, parsed.to)
     return (
         f"peer {parsed.to} is ENABLED: HBase ships what is written from now on. Next, let batches (with roll) of {parsed.id} "
         f"drain what was queued before, then: peers hand-back {parsed.id} --to {parsed.to} --finish"
@@ -70,7 +75,7 @@ def _hand_back(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
 
 
 def _remove(peers: PeerAdmin, parsed: argparse.Namespace) -> str:
-    peers.remove(parsed.id, drop_backlog=parsed.drop_backlog)
+    remove(peers, parsed.id, drop_backlog=parsed.drop_backlog)
     return f"peer {parsed.id} and its queues are removed"
 
 
@@ -121,8 +126,8 @@ def _parser() -> argparse.ArgumentParser:
 def _tables(text: str) -> list[Asked]:
     try:
         return parse_tables(text)
-    except ValueError as e:
-        raise argparse.ArgumentTypeError(str(e)) from e
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _with_id(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str) -> argparse.ArgumentParser:

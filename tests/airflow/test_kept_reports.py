@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.airflow.reports.batch import TOTALS, TOTALS_OF_QUEUES, as_dict
+from walferry.airflow.reports.batch import TOTALS, TOTALS_OF_QUEUES, BatchReport
 from walferry.airflow.reports.kept import MAX_KEPT, NOT_ADDED, added, as_lines, with_earlier
 from walferry.shipping.summary import GroupSummary, Status
 
@@ -73,11 +73,11 @@ def test_a_run_whose_peers_cannot_be_told_when_it_is_cleared_keeps_its_reports(
 ):
     first = run()
 
-    def unreachable(source: Any) -> list[str]:
+    def unreachable(*_: Any) -> Any:
         raise ConnectionError("no ZooKeeper server answered")
 
     with monkeypatch.context() as patch:
-        patch.setattr("walferry.airflow.steps.batch.managed_peers", unreachable)
+        patch.setattr("walferry.airflow.steps.batch.choose", unreachable)
         assert clear("replicate_peer", first).state == "failed"
     cluster.idle = ["p"]
     report = clear("replicate_peer", first).reports["p"]
@@ -113,7 +113,7 @@ class Store(dict[str, Any]):
 def reported(store: Store, attempt: int, peer: str = "p", **summary: Any) -> dict[str, Any]:
     done = GroupSummary(group="g1", server="s1", status=Status.DONE, shippedOps=1, **summary)
     context: Any = {"task_state_store": store}
-    return with_earlier(context, f"run.{attempt}", as_dict(peer, None, [], [done]))
+    return with_earlier(context, f"run.{attempt}", BatchReport(peer, None, summaries=[done]).to_xcom())
 
 
 def test_no_age_and_no_time_of_an_earlier_attempt_is_added() -> None:

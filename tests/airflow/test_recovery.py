@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, wal
-from walferry.airflow.operators.ship_wals import KEPT_S
+from walferry.airflow.operators.ship_wals import KEPT_SECONDS
 from walferry.airflow.steps import batch, recovery
 from walferry.airflow.tasks import recovery as recovery_tasks
 from walferry.files.store import WrongRoot
@@ -50,7 +50,7 @@ def test_all_dead_servers_queues_are_claimed_drained_and_tidied_up(failover, dea
     ended = failover()
     assert ended.state == "success", ended.report
     assert spark.shipped == [("p", [group(DEAD)]), ("p", [group(OTHER)]), ("q", [group(DEAD)])]
-    assert [command[command.index("--keep") + 1] for command in spark.commands] == [str(KEPT_S)] * 3
+    assert [command[command.index("--keep") + 1] for command in spark.commands] == [str(KEPT_SECONDS)] * 3
     assert states(ended, "claim") == {DEAD: "success", OTHER: "success"}
     assert set(states(ended, "drain")) == {
         f"{WALFERRY_SERVER}/p-{DEAD}", f"{WALFERRY_SERVER}/q-{DEAD}", f"{SERVER}/p-{OTHER}"
@@ -152,10 +152,8 @@ def test_a_drain_waits_for_another_run_that_has_the_queue_in_hand(
 
 def test_a_batch_of_a_wrong_wal_root_is_not_begun_and_its_report_tells_why(dead: HBaseZNodes, at: SourceCluster):
     wrong = replace(at, wal_root="file:///nowhere")
-    with pytest.raises(WrongRoot):
+    with pytest.raises(WrongRoot, match="wal_root file:///nowhere: there is no such folder"):
         batch.plan(wrong, "p", "r.1")
-    assert str(batch.refusal(wrong, "p")).startswith("wal_root file:///nowhere: there is no such folder")
-    assert batch.refusal(at, "p") is None
 
 
 @pytest.fixture
@@ -190,8 +188,9 @@ def test_a_batch_starts_no_job_for_a_group_with_nothing_to_ship_that_somebody_ho
         acquire(session_of(other, at), "p", group(SERVER), "plan of a batch that was killed"),
     ):
         planned = batch.plan(at, "p", "r.1")
-    assert (planned["groups"], planned["only"], planned["swept"]) == (1, [group(DEAD)], 0)
-    assert batch.plan(at, "p", "r.2")["swept"] == 2
+        assert batch.not_held(at, "p") == [group(SERVER), group(DEAD)]
+    assert (planned.groups, planned.held, planned.swept) == (1, 1, 0)
+    assert batch.plan(at, "p", "r.2").swept == 2
 
 
 def test_a_queue_that_somebody_holds_until_the_deadline_fails(
@@ -208,14 +207,14 @@ def test_a_queue_that_somebody_holds_until_the_deadline_fails(
 def test_a_batch_leaves_to_a_recovery_what_it_has_in_hand(dead: HBaseZNodes, at: SourceCluster, other: KazooClient):
     dead.add_wal(SERVER, "p", wal(10))
     everything = batch.plan(at, "p", "r.1")
-    assert everything["groups"] == 3
-    assert "only" not in everything
+    assert (everything.groups, everything.held) == (3, 0)
     with (
         acquire(session_of(other, at), "p", group(OTHER), "run x"),
         acquire(session_of(other, at), "p", group(SERVER), "another batch"),
     ):
         rest = batch.plan(at, "p", "r.2")
-    assert (rest["groups"], rest["only"]) == (2, [group(SERVER), group(DEAD)])
+        assert batch.not_held(at, "p") == [group(SERVER), group(DEAD)]
+    assert (rest.groups, rest.held) == (2, 1)
 
 
 def test_a_drain_before_which_somebody_else_was_faster_is_tried_again(failover, dead: HBaseZNodes, spark: Spark):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, ParamValidationError
 
 from walferry.airflow.hooks.spark import WalferrySubmitHook
-from walferry.airflow.operators.ship_wals import STARTUP_S, ShipWalsOperator
+from walferry.airflow.operators.ship_wals import STARTUP_SECONDS, ShipWalsOperator
 from walferry.airflow.steps import batch
+from walferry.airflow.values import Chosen, Planned, RollReport
 from walferry.hbase.errors import EnabledPeer
 from walferry.queues.errors import LeaseHeld
+from walferry.shipping.in_hand import InOtherHands
 from walferry.shipping.summary import GroupSummary, Status
 
 from .conftest import Run
@@ -29,35 +32,45 @@ class Cluster:
     managed: list[str] = field(default_factory=lambda: ["p"])
     refused: list[str] = field(default_factory=list)
     idle: list[str] = field(default_factory=list)
+    down: dict[str, str] = field(default_factory=dict)  # slaves
+    elsewhere: list[str] = field(default_factory=list)  # peers that another run has in hand when they are to be shipped
     unrolled: dict[str, str] = field(default_factory=dict)
     left: list[GroupSummary] = field(default_factory=lambda: [DONE])  # by a job
     job_fails: int = 0  # times
-    rolls: list[str] = field(default_factory=list)
+    rolls: list[list[str]] = field(default_factory=list)
     commands: list[list[str]] = field(default_factory=list)
     timeouts: list[float] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)  # rights to ship, as they are taken and given up
 
-    def check(self, peer: str) -> None:
+    def choose(self, source: object, asked: str | None) -> Chosen:
+        return Chosen([asked] if asked else self.managed, [], 0.0)
+
+    def roll(self, source: object, peers: list[str], run: str) -> RollReport | None:
+        mine = [peer for peer in peers if peer not in self.refused]
+        self.rolls.append(mine)
+        return RollReport.of(2, self.unrolled) if mine else None
+
+    def plan(self, source: object, peer: str, attempt: str, run: str, chosen: Chosen | None) -> Planned:
         if peer in self.refused:
             raise ENABLED
-
-    def roll(self, source: object, peer: str) -> batch.Rolled:
-        self.check(peer)
-        self.rolls.append(peer)
-        return batch.Rolled(2, self.unrolled)
-
-    def plan(self, source: object, peer: str, run_id: str) -> dict[str, Any]:
-        self.check(peer)
         groups = 0 if peer in self.idle else 1
-        return {
-            "run_id": run_id, "peer": peer, "groups": groups, "wals": groups, "bytes": 100 * groups,
-            "problems": [], "problems_left_out": 0, "swept": 0,
-        }  # fmt: skip
+        return Planned(attempt, peer, groups=groups, wals=groups, bytes=100 * groups, oldest=1)
+
+    @contextmanager
+    def in_hand(self, source: object, planned: Planned, run: str) -> Iterator[None]:
+        if planned.peer in self.elsewhere:
+            raise InOtherHands(planned.peer, "run scheduled__1 on host h", "12:00")
+        self.held.append(f"{run} takes {planned.peer}")
+        try:
+            yield
+        finally:
+            self.held.append(f"{run} gives up {planned.peer}")
+
+    def why_down(self, source: object, peer: str) -> str | None:
+        return self.down.get(peer)
 
     def summaries(self, source: object, peer: str, *_: object) -> list[GroupSummary]:
-        return self.left if self.commands and peer not in self.idle else []
-
-    def refusal(self, source: object, peer: str) -> str | None:
-        return str(ENABLED) if peer in self.refused else None
+        return self.left if self.commands and peer not in (*self.idle, *self.down) else []
 
     def submit(self, hook: WalferrySubmitHook, application: str) -> None:
         self.commands.append(hook._build_spark_submit_command(application))
@@ -69,8 +82,7 @@ class Cluster:
 def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     cluster = Cluster()
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
-    monkeypatch.setattr(batch, "managed_peers", lambda source: cluster.managed)
-    for name in ("roll", "plan", "refusal", "summaries"):
+    for name in ("choose", "roll", "plan", "in_hand", "why_down", "summaries"):
         monkeypatch.setattr(batch, name, getattr(cluster, name))
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
     execute = ShipWalsOperator.execute
@@ -92,15 +104,44 @@ def test_each_managed_peer_has_a_branch_and_a_peer_in_a_wrong_state_stops_only_i
     cluster.managed, cluster.refused, cluster.idle = ["busy", "enabled", "idle"], ["enabled"], ["idle"]
     ended = run()
     assert ended.state == "failed"
-    steps = ("roll", "plan", "ship", "report")
+    steps = ("plan", "ship", "report")
     states = {label: [ended.tasks.get((f"peer.{step}", label)) for step in steps] for label in ("busy", "idle", "enabled")}
-    assert states["busy"] == ["success", "success", "success", "success"]
-    assert states["idle"] == ["success", "success", "skipped", "success"]
-    assert states["enabled"] == ["failed", "failed", None, "failed"]
+    assert states["busy"] == ["success", "success", "success"]
+    assert states["idle"] == ["success", "skipped", "success"]
+    assert states["enabled"] == ["failed", None, "failed"]
+    assert ended.tries["peer.plan", "enabled"] == 1
     assert ended.tasks["peer.ship", "1"] == "upstream_failed"
     assert ended.reports["enabled"]["failures"] == [str(ENABLED)]
     assert ended.reports["busy"]["totals"]["shippedOps"] == 7
     assert ended.reports["idle"]["ok"]
+    assert len(cluster.commands) == 1
+    assert cluster.rolls == [["busy", "idle"]]  # once for all
+    run_id = f"replicate_peer/{ended.run_id}"
+    assert cluster.held == [f"{run_id} takes busy", f"{run_id} gives up busy"]
+
+
+def test_a_slave_that_is_down_fails_its_batch_at_once_without_a_job(run, cluster):
+    cluster.managed, cluster.down = ["down", "well"], {"down": "connection refused"}
+    ended = run()
+    assert ended.state == "failed"
+    assert (ended.tasks["peer.ship", "down"], ended.tries["peer.ship", "down"]) == ("failed", 1)
+    assert (ended.tasks["peer.ship", "well"], ended.tasks["peer.report", "well"]) == ("success", "success")
+    (command,) = cluster.commands
+    assert command[command.index("--peer") + 1] == "well"
+    (reason,) = ended.reports["down"]["failures"]
+    assert reason.startswith("peer down: no job is started, as its slave is down: connection refused; 1 WALs")
+    assert ended.reports["down"]["totals"]["replicationLag"] > 10**12
+    assert len(cluster.held) == 4  # the right to ship the peer is given up again
+
+
+def test_a_peer_that_another_run_has_in_hand_is_left_to_it_and_the_run_is_a_success(run, cluster):
+    cluster.managed, cluster.elsewhere = ["slow", "well"], ["slow"]
+    ended = run()
+    assert ended.state == "success"
+    assert (ended.tasks["peer.ship", "slow"], ended.tasks["peer.ship", "well"]) == ("skipped", "success")
+    left = "peer slow is left to run scheduled__1 on host h, which has had it in hand since 12:00"
+    assert ended.reports["slow"]["left_to"] == left
+    assert ended.reports["slow"]["ok"]
     assert len(cluster.commands) == 1
 
 
@@ -108,7 +149,7 @@ def test_without_managed_peers_a_run_does_nothing_and_is_a_success(run, cluster)
     cluster.managed = []
     ended = run()
     assert ended.state == "success"
-    assert cluster.rolls == cluster.commands == []
+    assert cluster.commands == []
 
 
 def test_a_named_peer_is_the_only_one_and_the_deadline_bounds_job_and_task(run, cluster):
@@ -121,7 +162,7 @@ def test_a_named_peer_is_the_only_one_and_the_deadline_bounds_job_and_task(run, 
     assert command[command.index("--peer") + 1] == "c"
     assert command[command.index("--deadline") + 1] == "60"
     assert command[command.index("--run-id") + 1] == f"replicate_peer/{ended.run_id}.1"  # other DAGs may have runs of this id
-    assert cluster.timeouts == [60 + STARTUP_S]
+    assert cluster.timeouts == [60 + STARTUP_SECONDS]
 
 
 def test_what_lies_in_closed_wals_is_shipped_although_a_server_was_not_rolled(run, cluster):
@@ -129,6 +170,7 @@ def test_what_lies_in_closed_wals_is_shipped_although_a_server_was_not_rolled(ru
     ended = run()
     assert ended.state == "failed"
     assert ended.tasks["peer.ship", "p"] == "success"
+    assert (ended.tasks["roll", None], ended.tries["roll", None]) == ("failed", 1)
     assert ended.reports["p"]["failures"] == ["roll of s2: no answer"]
 
 

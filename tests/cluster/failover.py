@@ -25,16 +25,16 @@ from walferry.hbase.cluster import live_servers
 from walferry.names import parse_wal_name
 from walferry.queues.claims.claim import Claim, claim, clean_up
 from walferry.queues.dead_servers import RecoveredQueue, find_dead, recovered_queues
-from walferry.shipping.lanes import LaneLimits
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs
 from walferry.zk.client import connected
 
 LOAD, BULK = "load", "bulk"  # tables
 BULK_ROWS = 20_000  # of 1 kB, written before a kill so that the drain takes a while
 WAIT_S = 240
 REGIONS = 6
-SLOW = LaneLimits(shipment_bytes=64 << 10, buffer_bytes=256 << 10)  # so that a kill finds a drain under way
+SLOW = Knobs(shipment_bytes=64 << 10, buffer_bytes=256 << 10)  # so that a kill finds a drain under way
 # A session that outlives the pauses of a machine that is busy with other tests.
 SESSION = {"zookeeper.session.timeout": "10000"}
 
@@ -133,7 +133,7 @@ class Failover:
     def drain(self, queues: Iterable[RecoveredQueue], *, slow: bool = False) -> None:
         """Ship all groups of these queues; nothing of them is left then."""
         groups = sorted({group for queue in queues for group in queue.groups})
-        self.ship(groups, limits=SLOW if slow else None, lanes=1 if slow else 2)
+        self.ship(groups, knobs=SLOW if slow else None, lanes=1 if slow else 2)
         left = [q for q in self.recovered() if set(q.groups) & set(groups)]
         assert left == []
 
@@ -154,11 +154,11 @@ class Failover:
         roll(self.at, self.peer)
         self.ship([group.group for group in plan(self.at, self.peer).groups])
 
-    def ship(self, groups: list[str], limits: LaneLimits | None = None, lanes: int = 2) -> list[GroupSummary]:
+    def ship(self, groups: list[str], knobs: Knobs | None = None, lanes: int = 2) -> list[GroupSummary]:
         self.watch.shipping(groups)
         run_id = f"run-{time.monotonic_ns()}"
         summaries = ship(
-            self.at, self.peer, run_id=run_id, groups=groups, roll_first=False, limits=limits, lanes=lanes, deadline=WAIT_S
+            self.at, self.peer, run_id=run_id, groups=groups, roll_first=False, knobs=knobs, lanes=lanes, deadline=WAIT_S
         )
         assert [s.error for s in summaries if s.status is not Status.DONE] == []
         self.completed += sum(s.completedLogs for s in summaries)

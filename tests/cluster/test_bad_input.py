@@ -18,9 +18,9 @@ from walferry.files.closedness import await_closed
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import encode_position
 from walferry.protos import hbase_pb2 as pb
-from walferry.shipping import group as shipping
-from walferry.shipping.lanes import LaneLimits
+from walferry.shipping import reader
 from walferry.shipping.summary import GroupSummary, Status
+from walferry.source.knobs import Knobs
 from walferry.wal.scan import scan_entries
 from walferry.zk.client import connected
 
@@ -188,7 +188,7 @@ def test_a_wal_without_a_trailer_that_is_not_archived_is_waited_for_and_then_nam
     wal = Path(group.wals[0].url.removeprefix("file://"))
     content = wal.read_bytes()
     wal.write_bytes(content[:-8])
-    monkeypatch.setattr(shipping, "await_closed", lambda *wal, timeout_s: await_closed(*wal, timeout_s=0.5))
+    monkeypatch.setattr(reader, "await_closed", lambda *wal, timeout_seconds: await_closed(*wal, timeout_seconds=0.5))
     summary = ship_one(sides.at, peer, roll_first=False)
     assert summary.status is Status.FAILED
     assert f"file://{wal} is not closed" in show("WAL not closed", summary.error)
@@ -323,10 +323,10 @@ def test_a_peer_that_is_enabled_in_mid_run_is_let_go(sides, both, proxied, proxi
     roll(sides.at, proxied_peer)
     state = ZNodes(sides.at.znode_parent).peer_state(proxied_peer)
     proxied.sink.answers.hold()
-    small = LaneLimits(shipment_bytes=64 << 10)
+    small = Knobs(shipment_bytes=64 << 10)
     with (
         connected(sides.at.quorum) as zk,
-        Shipping(sides.at, proxied_peer, roll_first=False, limits=small) as run,
+        Shipping(sides.at, proxied_peer, roll_first=False, knobs=small) as run,
     ):
         eventually(lambda: proxied.sink.requests.passed > 0, "a first shipment is on its way")
         before = positions(sides.at, proxied_peer)

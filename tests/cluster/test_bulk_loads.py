@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -19,12 +20,15 @@ from embedded.distributed import ClusterOptions, DistributedClusters
 from embedded.hbase import write_site
 from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
+from tests.cluster.proxy import Flow, TcpProxy
 from tests.cluster.walferry_runs import positions, ship, ship_one, source_of
 from walferry.queues.lease import Lease
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs
 from walferry.zk.client import children, connected
 
+SLOW_SECONDS = 6.0
 SCOPES = {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}
 
 
@@ -154,6 +158,35 @@ def test_files_that_were_archived_are_copied_from_there(sides, table, peer):
     done(ship_one(sides.at, peer))
     assert cells(sides.slave, table, "fg") == loaded != []
     assert references(sides, peer) == []
+
+
+def test_a_load_that_takes_longer_than_a_call_may_is_loaded_once(sides, table, proxied, proxied_peer, monkeypatch):
+    """HBASE-30238: HBase sends such a load again while the sink is at work on it, which then loads the same files twice."""
+    load(sides, table, puts("f", rows=range(5)))  # of one region
+    slow_answers(proxied.sink, monkeypatch)
+    knobs = Knobs(call_timeout_seconds=1.0, patience_seconds=4.0)
+    summary = done(ship_one(sides.at, proxied_peer, knobs=knobs, lanes=1))
+    assert (summary.shippedHFiles, summary.failedBatches) == (1, 0)
+    assert cells(sides.slave, table, "f") == cells(sides.source, table, "f") != []
+    loaded = [path for path in Path(sides.slave_cluster.folder, "root", "data", "default", table).glob("*/f/*") if path.is_file()]
+    assert len(loaded) == 1
+
+
+def slow_answers(sink: TcpProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first connection through the proxy, which is the lane's, gets its answers late; the server's pings are not delayed."""
+    first: list[socket.socket] = []
+    pump = sink._pump
+
+    def pumped(here: socket.socket, there: socket.socket, flow: Flow) -> None:
+        if flow is sink.answers:
+            first.append(there)
+            if there is first[0]:
+                late = Flow()
+                late.speed = 10 / SLOW_SECONDS  # an answer has some ten bytes
+                flow = late
+        pump(here, there, flow)
+
+    monkeypatch.setattr(sink, "_pump", pumped)
 
 
 def killed_at_a_load(at: SourceCluster, peer: str, let_go: bool) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from kazoo.client import KazooClient
@@ -15,14 +17,15 @@ from tests.cluster.test_shipping import eventually
 from tests.cluster.walferry_runs import Shipping, WalTruth, await_progress, plan, positions, roll, ship_one
 from tests.sessions import session_of
 from walferry.hbase.layout import OwnZNodes
-from walferry.shipping.lanes import LaneLimits
 from walferry.shipping.summary import GroupSummary, Status, read_run
 from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs
 from walferry.zk.client import children, connect, connected, disconnect
 
 ROWS = 30_000  # of 1 kB: seconds of shipping
 BRIEF_SESSION_S = 4.0
-SMALL = LaneLimits(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
+PATIENCE_SECONDS = 8.0
+SMALL = Knobs(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
 
 
 @pytest.fixture
@@ -60,7 +63,7 @@ def kept(sides, peer: str) -> list[GroupSummary]:
 def test_a_run_outlives_a_slave_that_is_stopped_and_started_again(sides, peer, backlog, how):
     table, truth = backlog(peer)
     before = positions(sides.at, peer)
-    with Shipping(sides.at, peer, roll_first=False, limits=SMALL, deadline=400) as shipping:
+    with Shipping(sides.at, peer, roll_first=False, knobs=SMALL, deadline=400) as shipping:
         await_progress(sides.at, peer, before)
         sides.slave_cluster.kill() if how == "kill -9" else sides.slave_cluster.stop()
         was_running = shipping.running
@@ -82,10 +85,12 @@ def test_while_the_slave_is_away_nothing_moves_and_the_run_after_ships_it(sides,
     if what == "zookeeper and server":
         proxied.zookeeper.cut()
     summary = ship_one(sides.at, proxied_peer, roll_first=False, deadline=4)
-    assert summary.status is Status.FAILED
+    assert summary.status is Status.SLAVE_DOWN
+    assert summary.failed
     print(f"unreachable slave ({what}): {summary.error}")
     assert f"slave localhost:{proxied.zookeeper.port}:/proxied" in (summary.error or "")
-    assert "acknowledged nothing until the deadline" in (summary.error or "")
+    assert "has acknowledged nothing since" in (summary.error or "")
+    assert "until the deadline" in (summary.error or "")
     assert positions(sides.at, proxied_peer).keys() == queued
     assert truth.check() == 0
     assert summary.shippedBatches == 0
@@ -103,12 +108,12 @@ def test_a_slave_that_goes_silent_while_a_window_is_handed_out_has_all_before_th
     """Some lanes have entries of the window then, others none yet, and those may lie before."""
     table, truth = backlog(proxied_peer, 8000)
     proxied.sink.requests.hold_after(1 << 20)
-    with Shipping(sides.at, proxied_peer, roll_first=False, limits=SMALL, lanes=8, deadline=8) as shipping:
+    with Shipping(sides.at, proxied_peer, roll_first=False, knobs=SMALL, lanes=8, deadline=8) as shipping:
         proxied.sink.requests.await_held()
         time.sleep(3)  # for some registrations
         proxied.sink.cut()
         summary = shipping.summary()
-    assert summary.status is Status.FAILED, summary.error
+    assert summary.status is Status.SLAVE_DOWN, summary.error
     truth.check()
     assert truth.unfinished
 
@@ -122,7 +127,7 @@ def test_what_was_applied_but_not_acknowledged_is_shipped_again(sides, proxied, 
     """The answers are lost on their way: the slave has the cells, and only a second acknowledgement counts."""
     table, truth = backlog(proxied_peer, 2000)
     proxied.sink.answers.hold()
-    with Shipping(sides.at, proxied_peer, roll_first=False, limits=SMALL) as shipping:
+    with Shipping(sides.at, proxied_peer, roll_first=False, knobs=SMALL) as shipping:
         eventually(lambda: sides.slave.count_rows(table) > 0, "a shipment is applied")
         assert truth.check() == 0
         proxied.sink.cut()
@@ -141,7 +146,7 @@ def test_a_run_outlives_a_short_loss_of_the_sources_zookeeper(sides, proxied, pr
     with proxied_zookeeper(sides.at.quorum) as zookeeper:
         source = through_proxy(sides, zookeeper.port)
         before = positions(sides.at, proxied_peer)
-        with Shipping(source, proxied_peer, roll_first=False, limits=SMALL) as shipping:
+        with Shipping(source, proxied_peer, roll_first=False, knobs=SMALL) as shipping:
             await_progress(sides.at, proxied_peer, before)
             zookeeper.cut()
             time.sleep(3)
@@ -161,7 +166,7 @@ def test_a_run_that_lost_its_session_writes_nothing_more_and_the_next_goes_on(si
     with proxied_zookeeper(sides.at.quorum) as zookeeper:
         source = through_proxy(sides, zookeeper.port)
         before = positions(sides.at, proxied_peer)
-        with Shipping(source, proxied_peer, roll_first=False, limits=SMALL) as shipping:
+        with Shipping(source, proxied_peer, roll_first=False, knobs=SMALL) as shipping:
             await_progress(sides.at, proxied_peer, before)
             zookeeper.cut()
             left = positions(sides.at, proxied_peer)
@@ -201,7 +206,7 @@ def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(
     with proxied_zookeeper(sides.at.quorum) as zookeeper:
         source = through_proxy(sides, zookeeper.port)
         before = positions(sides.at, proxied_peer)
-        with Shipping(source, proxied_peer, roll_first=False, limits=SMALL) as shipping:
+        with Shipping(source, proxied_peer, roll_first=False, knobs=SMALL) as shipping:
             await_progress(sides.at, proxied_peer, before)
             assert leases(sides.at, proxied_peer)
             zookeeper.cut()
@@ -218,6 +223,49 @@ def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(
     assert not truth.unfinished
     assert sides.source.compare(table, sides.slave).same
     assert leases(sides.at, proxied_peer) == []
+
+
+@pytest.mark.parametrize("what", ["silent", "refusing", "servers silent", "servers refusing"])
+def test_a_run_gives_up_a_slave_that_is_down_when_its_patience_is_over_and_the_next_one_ships_on(
+    sides, proxied, proxied_peer, backlog, what
+):
+    """Long before its deadline, in mid-shipment; groups that begin later end at once."""
+    table, truth = backlog(proxied_peer, 8000)
+    before = positions(sides.at, proxied_peer)
+    impatient = replace(SMALL, patience_seconds=PATIENCE_SECONDS)
+    proxied.sink.requests.speed = 400 << 10
+    with Shipping(sides.at, proxied_peer, roll_first=False, knobs=impatient, deadline=600) as shipping:
+        await_progress(sides.at, proxied_peer, before)
+        for flow in (proxied.sink,) if what.startswith("servers") else (proxied.sink, proxied.zookeeper):
+            if what.endswith("silent"):
+                flow.requests.hold()
+                flow.answers.hold()
+            else:
+                flow.cut()
+        started = time.monotonic()
+        summary = shipping.summary(120)
+        took = time.monotonic() - started
+    print(f"{what}: ended after {took:.1f} s: {summary.error}")
+    assert (summary.status, summary.failed) == (Status.SLAVE_DOWN, True)
+    assert took < PATIENCE_SECONDS + 12
+    assert f"for more than {PATIENCE_SECONDS:g} s" in summary.error
+    assert f"slave {proxied.cluster_key} has acknowledged nothing since" in summary.error
+    assert truth.check() > 0
+    assert truth.unfinished
+
+    started = time.monotonic()
+    later = ship_one(sides.at, proxied_peer, roll_first=False, knobs=impatient, deadline=600)  # of the same run
+    assert later.status is Status.SLAVE_DOWN
+    assert time.monotonic() - started < 5
+
+    proxied.sink.requests.speed = math.inf
+    for flow in (proxied.sink, proxied.zookeeper):
+        flow.requests.let_go()
+        flow.answers.let_go()
+        if what.endswith("refusing") and (flow is proxied.sink or not what.startswith("servers")):
+            flow.mend()
+    assert ship_one(sides.at, proxied_peer, roll_first=False, run_id="again").status is Status.DONE
+    assert sides.source.compare(table, sides.slave).same
 
 
 @pytest.mark.parametrize("what", ["silent", "refusing"])
@@ -259,7 +307,7 @@ def test_after_the_source_cluster_died_in_mid_shipment_a_run_ships_the_dead_serv
     """HBase and its ZooKeeper at once; the queue stays under the dead server's name, or is claimed meanwhile."""
     table, truth = backlog(peer)
     before = positions(sides.at, peer)
-    with Shipping(sides.at, peer, roll_first=False, limits=SMALL, deadline=60) as shipping:
+    with Shipping(sides.at, peer, roll_first=False, knobs=SMALL, deadline=60) as shipping:
         await_progress(sides.at, peer, before)
         sides.source_cluster.kill()
         sides.source_cluster.start()

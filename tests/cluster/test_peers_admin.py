@@ -15,7 +15,12 @@ from embedded.standalone import StandaloneCluster
 from embedded.wire import put
 from tests.cluster.walferry_runs import ship, source_of
 from walferry.__main__ import main
-from walferry.admin.peers import PeerAdmin, Refused, peer_admin
+from walferry.admin.creating import create
+from walferry.admin.errors import Refused
+from walferry.admin.handing_back import begin_hand_back, finish_hand_back
+from walferry.admin.peers import PeerAdmin, peer_admin
+from walferry.admin.removing import remove
+from walferry.admin.taking_over import take_over
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import CustomEndpointPeer, MissingPeer, SerialPeer, StorageError, UnmanagedPeer
 from walferry.hbase.peers import DISABLED, ENABLED, read_peer
@@ -85,7 +90,7 @@ def peer_id(clusters, unique) -> Iterator[Callable[[], str]]:
 
 def test_a_created_peer_is_disabled_marked_and_queued_for(clusters, admin, peer_id):
     name = peer_id()
-    admin.create(name, clusters.key)
+    create(admin, name, clusters.key)
     assert clusters.peer(name) == PeerDescription(name, False, clusters.key, {"walferry.managed": "true"}, True, False)
     (queue,) = read_queues(admin.session, name)
     assert queue.server in clusters.source.region_servers()
@@ -94,7 +99,7 @@ def test_a_created_peer_is_disabled_marked_and_queued_for(clusters, admin, peer_
 
 def test_what_is_written_after_the_creation_is_shipped_by_a_batch(clusters, admin, peer_id, unique):
     name, table = peer_id(), clusters.table(unique("t"))
-    admin.create(name, clusters.key)
+    create(admin, name, clusters.key)
     clusters.write(table, "a")
     clusters.batch(name)
     assert clusters.source.compare(table, clusters.slave).same
@@ -109,7 +114,7 @@ def test_a_peer_can_be_created_for_some_namespaces_and_tables(clusters, admin, p
             client.create_namespace(namespace)
         client.create_table(table, {"f1": GLOBAL, "f2": GLOBAL, "f3": LOCAL})
         client.create_table(f"{two}:t", {"f": GLOBAL})
-    peer = admin.create(name, clusters.key, namespaces=[one], table_cfs={table: ["f1", "f2"], f"{two}:t": []})
+    peer = create(admin, name, clusters.key, namespaces=[one], table_cfs={table: ["f1", "f2"], f"{two}:t": []})
     assert not peer.replicate_all
     assert peer.namespaces == {one}
     assert peer.table_cfs == {table: ("f1", "f2"), f"{two}:t": ()}
@@ -122,7 +127,7 @@ def test_what_is_not_there_is_refused_side_by_side_and_added_only_if_that_is_sai
     clusters.slave.create_table(table, {"f": GLOBAL})
     wanted = {table: ["f", "g", "l", "x"], "nowhere:t": []}
     with pytest.raises(Refused) as refused:
-        admin.create(name, clusters.key, namespaces=["none"], table_cfs=wanted)
+        create(admin, name, clusters.key, namespaces=["none"], table_cfs=wanted)
     said = str(refused.value)
     for problem in (
         "there is no namespace none at the source; there is no namespace none at the slave;",
@@ -134,13 +139,13 @@ def test_what_is_not_there_is_refused_side_by_side_and_added_only_if_that_is_sai
     ):
         assert problem in said
     assert clusters.peer(name) is None
-    assert admin.create(name, clusters.key, table_cfs={table: ["g"]}, allow_missing=True).table_cfs == {table: ("g",)}
+    assert create(admin, name, clusters.key, table_cfs={table: ["g"]}, allow_missing=True).table_cfs == {table: ("g",)}
 
 
 def test_a_slave_that_is_not_there_is_told_of_in_seconds(admin, peer_id):
     began = time.monotonic()
     with pytest.raises(Refused, match=r"the name no-such-host\.invalid does not resolve .*--allow-missing") as refused:
-        admin.create(peer_id(), "no-such-host.invalid:2181:/hbase")
+        create(admin, peer_id(), "no-such-host.invalid:2181:/hbase")
     assert time.monotonic() - began < 20
     assert "the slave of peer" in str(refused.value)
     assert "source" not in str(refused.value)
@@ -149,45 +154,45 @@ def test_a_slave_that_is_not_there_is_told_of_in_seconds(admin, peer_id):
 def test_a_slave_under_another_znode_is_told_of_by_its_cluster_key(clusters, admin, peer_id):
     name, key = peer_id(), clusters.key + "-none"
     with pytest.raises(Refused, match=rf"no HBase cluster has started .* Check the cluster key of peer {name}, {key}\."):
-        admin.create(name, key)
+        create(admin, name, key)
 
 
 def test_creating_a_peer_again_changes_nothing(clusters, admin, peer_id):
     name = peer_id()
-    first = admin.create(name, clusters.key)
-    assert admin.create(name, clusters.key) == first
+    first = create(admin, name, clusters.key)
+    assert create(admin, name, clusters.key) == first
 
 
 def test_creating_a_peer_again_for_other_tables_is_refused(clusters, admin, peer_id, unique):
     name, table = peer_id(), clusters.table(unique("t"))
-    first = admin.create(name, clusters.key, table_cfs={table: ["f"]})
-    assert admin.create(name, clusters.key, table_cfs={table: ["f"]}) == first
+    first = create(admin, name, clusters.key, table_cfs={table: ["f"]})
+    assert create(admin, name, clusters.key, table_cfs={table: ["f"]}) == first
     for other in ({}, {"table_cfs": {table: []}}, {"namespaces": ["default"]}):
         with pytest.raises(Refused, match=f"peer {name} exists already, for other tables or namespaces"):
-            admin.create(name, clusters.key, **other)
+            create(admin, name, clusters.key, **other)
 
 
 def test_an_id_that_somebody_elses_peer_has_is_refused(clusters, admin, peer_id):
     name = peer_id()
     clusters.source.add_peer(name, clusters.key, enabled=False)
     with pytest.raises(Refused, match=rf"peer {name} exists already \(not managed"):
-        admin.create(name, clusters.key)
+        create(admin, name, clusters.key)
     assert clusters.peer(name).configuration == {}
 
 
 def test_a_peer_id_with_a_dash_is_refused(clusters, admin):
-    with pytest.raises(Refused, match="'a-b' is no peer id"):
-        admin.create("a-b", clusters.key)
+    with pytest.raises(Refused, match="'a-b' is not a peer id"):
+        create(admin, "a-b", clusters.key)
 
 
 def test_a_cluster_key_that_is_none_is_refused(admin, peer_id):
     with pytest.raises(Refused, match="cluster key 'slave'"):
-        admin.create(peer_id(), "slave")
+        create(admin, peer_id(), "slave")
 
 
 def test_a_peer_to_the_source_itself_is_refused_by_the_master(clusters, admin, peer_id):
     with pytest.raises(RemoteError, match="should not replicate to itself"):
-        admin.create(peer_id(), clusters.source.address.cluster_key)
+        create(admin, peer_id(), clusters.source.address.cluster_key)
 
 
 def test_a_disabled_peer_is_taken_over_with_its_backlog(clusters, admin, peer_id, unique):
@@ -200,10 +205,10 @@ def test_a_disabled_peer_is_taken_over_with_its_backlog(clusters, admin, peer_id
         clusters.write(table, f"backlog{i}-")
         clusters.source.roll_wals()
 
-    peer = admin.take_over(name)
+    peer = take_over(admin, name)
     assert (peer.managed, peer.state) == (True, DISABLED)
     assert clusters.peer(name).configuration == {"walferry.managed": "true"}
-    assert admin.take_over(name) == peer
+    assert take_over(admin, name) == peer
 
     servers = clusters.source.region_servers()
     for i in range(3):
@@ -218,7 +223,7 @@ def test_an_enabled_peer_is_not_taken_over(clusters, admin, peer_id):
     name = peer_id()
     clusters.source.add_peer(name, clusters.key)
     with pytest.raises(Refused, match=rf"peer {name} is ENABLED.*disable_peer '{name}'"):
-        admin.take_over(name)
+        take_over(admin, name)
     assert clusters.peer(name) == PeerDescription(name, True, clusters.key, {}, True, False)
 
 
@@ -226,7 +231,7 @@ def test_a_serial_peer_is_not_taken_over(clusters, admin, peer_id):
     name = peer_id()
     clusters.source.add_peer(name, clusters.key, enabled=False, serial=True)
     with pytest.raises(SerialPeer):
-        admin.take_over(name)
+        take_over(admin, name)
     assert clusters.peer(name).configuration == {}
 
 
@@ -237,18 +242,18 @@ def test_a_peer_with_an_endpoint_of_its_own_is_not_taken_over(clusters, admin, p
     with master.connect(active_master(admin.session.zk, admin.session.nodes)) as connection:
         master.add_peer(connection, name, config, enabled=False)
     with pytest.raises(CustomEndpointPeer, match="RegionReplicaReplicationEndpoint"):
-        admin.take_over(name)
+        take_over(admin, name)
     assert clusters.peer(name).configuration == {}
 
 
 def test_a_peer_that_is_not_there_is_not_taken_over(admin):
     with pytest.raises(MissingPeer):
-        admin.take_over("nobody")
+        take_over(admin, "nobody")
 
 
 def test_a_handed_back_peer_loses_nothing(clusters, admin, peer_id, unique):
     ours, new, table = peer_id(), peer_id(), clusters.table(unique("t"))
-    admin.create(ours, clusters.key)
+    create(admin, ours, clusters.key)
     clusters.write(table, "shipped")
     clusters.batch(ours)
     clusters.write(table, "backlog")
@@ -256,17 +261,17 @@ def test_a_handed_back_peer_loses_nothing(clusters, admin, peer_id, unique):
     clusters.write(table, "in-the-open-wal")
     wait_until(lambda: wal_count(admin, ours) > 1, "the WAL is rolled", processes=[], timeout=30)
 
-    successor = admin.begin_hand_back(ours, new)
+    successor = begin_hand_back(admin, ours, new)
     assert (successor.state, successor.managed) == (ENABLED, False)
     assert clusters.peer(new) == PeerDescription(new, True, clusters.key, {}, True, False)
     assert not clusters.peer(ours).enabled
     clusters.write(table, "after")
     with pytest.raises(Refused, match=rf"1 WAL \(.*\) is queued for {ours} alone. Let a batch ship it"):
-        admin.finish_hand_back(ours, new)
-    assert admin.begin_hand_back(ours, new) == successor  # may be repeated
+        finish_hand_back(admin, ours, new)
+    assert begin_hand_back(admin, ours, new) == successor  # may be repeated
 
     clusters.batch(ours)
-    admin.finish_hand_back(ours, new)
+    finish_hand_back(admin, ours, new)
     assert clusters.peer(ours) is None
     assert read_queues(admin.session, ours) == []
     clusters.write(table, "by-hbase-alone")
@@ -280,81 +285,81 @@ def wal_count(admin: PeerAdmin, peer: str) -> int:
 
 def test_a_handed_back_peers_successor_has_its_filters(clusters, admin, peer_id):
     ours, new = peer_id(), peer_id()
-    admin.create(ours, clusters.key, table_cfs={"t1": ["f"]}, allow_missing=True)
-    assert admin.begin_hand_back(ours, new).table_cfs == {"t1": ("f",)}
+    create(admin, ours, clusters.key, table_cfs={"t1": ["f"]}, allow_missing=True)
+    assert begin_hand_back(admin, ours, new).table_cfs == {"t1": ("f",)}
 
 
 def test_a_hand_back_that_has_begun_goes_on_to_the_same_peer_only(clusters, admin, peer_id):
     ours, new = peer_id(), peer_id()
-    admin.create(ours, clusters.key)
-    admin.begin_hand_back(ours, new)
+    create(admin, ours, clusters.key)
+    begin_hand_back(admin, ours, new)
     with pytest.raises(Refused, match=f"is being handed back to {new} already"):
-        admin.begin_hand_back(ours, peer_id())
+        begin_hand_back(admin, ours, peer_id())
 
 
 def test_a_hand_back_that_was_killed_before_the_new_peer_was_there_goes_on(clusters, admin, peer_id):
     ours, new = peer_id(), peer_id()
-    admin.create(ours, clusters.key)
+    create(admin, ours, clusters.key)
     clusters.source.put_peer_configuration(ours, {"walferry.handed-back-to": new})
-    assert admin.begin_hand_back(ours, new).state == ENABLED
+    assert begin_hand_back(admin, ours, new).state == ENABLED
     assert clusters.peer(new).configuration == {}
 
 
 def test_a_peer_is_not_handed_back_to_one_that_exists(clusters, admin, peer_id):
     ours, other = peer_id(), peer_id()
-    admin.create(ours, clusters.key)
+    create(admin, ours, clusters.key)
     clusters.source.add_peer(other, clusters.key)
     with pytest.raises(Refused, match=f"peer {other} exists already"):
-        admin.begin_hand_back(ours, other)
+        begin_hand_back(admin, ours, other)
 
 
 def test_a_hand_back_cannot_be_finished_before_it_has_begun(clusters, admin, peer_id):
     ours = peer_id()
-    admin.create(ours, clusters.key)
-    with pytest.raises(Refused, match="do that first, without --finish"):
-        admin.finish_hand_back(ours, "p2")
+    create(admin, ours, clusters.key)
+    with pytest.raises(Refused, match="Do that first, without --finish"):
+        finish_hand_back(admin, ours, "p2")
 
 
 def test_a_hand_back_is_not_finished_while_its_successor_does_not_ship(clusters, admin, peer_id):
     ours, new = peer_id(), peer_id()
-    admin.create(ours, clusters.key)
-    admin.begin_hand_back(ours, new)
+    create(admin, ours, clusters.key)
+    begin_hand_back(admin, ours, new)
     clusters.source.disable_peer(new)
     with pytest.raises(Refused, match=f"peer {new} is DISABLED"):
-        admin.finish_hand_back(ours, new)
+        finish_hand_back(admin, ours, new)
     assert clusters.peer(ours) is not None
 
 
 def test_a_peer_with_a_backlog_is_removed_only_if_that_is_said(clusters, admin, peer_id, unique):
     name, table = peer_id(), clusters.table(unique("t"))
-    admin.create(name, clusters.key)
+    create(admin, name, clusters.key)
     clusters.write(table, "a")
     with pytest.raises(Refused, match=r"not shipped whole\. Let a batch ship it and try again, or give it up"):
-        admin.remove(name)
+        remove(admin, name)
     assert clusters.peer(name) is not None
-    admin.remove(name, drop_backlog=True)
+    remove(admin, name, drop_backlog=True)
     assert clusters.peer(name) is None
     assert read_queues(admin.session, name) == []
 
 
 def test_a_peer_whose_backlog_is_shipped_is_removed(clusters, admin, peer_id, unique):
     name, table = peer_id(), clusters.table(unique("t"))
-    admin.create(name, clusters.key)
+    create(admin, name, clusters.key)
     clusters.write(table, "a")
     clusters.batch(name)
     servers = clusters.source.region_servers()
-    admin.remove(name)
+    remove(admin, name)
     assert clusters.peer(name) is None
     clusters.source.roll_wals()
     assert clusters.source.region_servers() == servers
 
 
-@pytest.mark.parametrize("act", ["remove", "begin_hand_back", "finish_hand_back"])
-def test_somebody_elses_peer_is_not_touched(clusters, admin, peer_id, act):
+@pytest.mark.parametrize("act", [remove, begin_hand_back, finish_hand_back], ids=lambda act: act.__name__)
+def test_a_peer_that_is_not_managed_is_not_touched(clusters, admin, peer_id, act):
     name = peer_id()
     clusters.source.add_peer(name, clusters.key, enabled=False)
     with pytest.raises(UnmanagedPeer):
-        getattr(admin, act)(name, *(["p2"] if act != "remove" else []))
+        act(admin, name, *(["p2"] if act is not remove else []))
     assert clusters.peer(name) == PeerDescription(name, False, clusters.key, {}, True, False)
 
 
@@ -362,9 +367,9 @@ def test_the_first_peer_of_a_cluster_can_be_created_and_removed(standalone_pair,
     """The other way round: this slave has no replication znodes before."""
     name = unique("peer")
     with peer_admin(source_of(standalone_pair.slave.address)) as admin:
-        peer = admin.create(name, standalone_pair.source.address.cluster_key)
+        peer = create(admin, name, standalone_pair.source.address.cluster_key)
         assert read_peer(admin.session.zk, admin.session.nodes, name) == peer
-        admin.remove(name, drop_backlog=True)
+        remove(admin, name, drop_backlog=True)
 
 
 def test_a_cluster_that_keeps_its_peers_in_the_file_system_is_refused_and_left_as_it_was(
@@ -373,7 +378,7 @@ def test_a_cluster_that_keeps_its_peers_in_the_file_system_is_refused_and_left_a
     in_files = {"hbase.replication.peer.storage.impl": "filesystem"}
     with StandaloneCluster(cluster_folder / unique("files"), in_files, name="files") as cluster:
         with peer_admin(source_of(cluster.address)) as admin, pytest.raises(StorageError, match="are kept elsewhere"):
-            admin.create("p1", clusters.key)
+            create(admin, "p1", clusters.key)
         assert java_client(cluster.address).list_peers() == []
 
 

@@ -9,11 +9,15 @@ import pytest
 from embedded.client import GLOBAL, even_splits
 from embedded.processes import wait_until
 from tests.cluster.walferry_runs import ship, source_of
-from walferry.admin.peers import PeerAdmin, Refused, peer_admin
+from walferry.admin.creating import create
+from walferry.admin.errors import Refused
+from walferry.admin.handing_back import begin_hand_back, finish_hand_back
+from walferry.admin.peers import PeerAdmin, peer_admin
+from walferry.admin.removing import remove
 from walferry.queues.reading import Queue, read_queues
 
 ROWS = 2000
-CLAIM_TIMEOUT_S = 240  # HBase waits 30 to 60 s before it claims
+CLAIM_TIMEOUT_S = 240
 
 
 @pytest.fixture
@@ -32,23 +36,23 @@ def test_a_peer_with_a_claimed_queue_is_handed_back_when_it_is_drained(admin, di
     for client in (source, slave):
         client.create_table(table, {"f": GLOBAL}, even_splits(4))
     source.roll_wals()  # what other tests have written the slave may lack
-    admin.create(ours, slave.address.cluster_key)
+    create(admin, ours, slave.address.cluster_key)
     source.put_many(table, ROWS, ["f:q"])
     distributed_pair.source.start_regionserver()
     distributed_pair.source.kill_regionserver(0)
     wait_until(lambda: recovered(admin, ours) != [], "HBase claims the queue", processes=[], timeout=CLAIM_TIMEOUT_S)
 
     with pytest.raises(Refused, match="not shipped whole"):
-        admin.remove(ours)
-    admin.begin_hand_back(ours, new)
+        remove(admin, ours)
+    begin_hand_back(admin, ours, new)
     source.put_many(table, ROWS, ["f:q"], first=ROWS)
     with pytest.raises(Refused, match=f"queued for {ours} alone"):
-        admin.finish_hand_back(ours, new)
+        finish_hand_back(admin, ours, new)
     assert [summary.error for summary in ship(admin.session.source, ours) if summary.error] == []
     assert recovered(admin, ours) == []
 
     servers = source.region_servers()
-    admin.finish_hand_back(ours, new)
+    finish_hand_back(admin, ours, new)
     assert read_queues(admin.session, ours) == []
     source.roll_wals()
     source.put_many(table, ROWS, ["f:q"], first=2 * ROWS)

@@ -13,8 +13,8 @@ from embedded.wire import put
 from tests.cluster.walferry_runs import Shipping, plan, positions, roll, ship, ship_one
 from walferry.files.store import WalLocation, WalStore
 from walferry.names import parse_wal_name
-from walferry.shipping.lanes import LaneLimits
 from walferry.shipping.summary import Status
+from walferry.source.knobs import Knobs
 
 WAIT_S = 60
 
@@ -116,8 +116,8 @@ def test_a_wal_that_is_archived_while_it_is_read_is_read_to_its_end(sides, both,
     roll(sides.at, proxied_peer)
     names = [wal.name for group in plan(sides.at, proxied_peer).groups for wal in group.wals]
     proxied.sink.answers.hold()
-    small = LaneLimits(shipment_bytes=64 << 10, buffer_bytes=256 << 10)
-    with Shipping(sides.at, proxied_peer, roll_first=False, limits=small) as shipping:
+    small = Knobs(shipment_bytes=64 << 10, buffer_bytes=256 << 10)
+    with Shipping(sides.at, proxied_peer, roll_first=False, knobs=small) as shipping:
         eventually(lambda: proxied.sink.requests.passed > 64 << 10, "a first shipment is on its way")
         archive(sides, names)
         proxied.sink.answers.let_go()
@@ -134,8 +134,8 @@ def test_a_run_whose_time_is_over_leaves_the_rest_queued(sides, both, proxied, p
     roll(sides.at, proxied_peer)
     (wal,) = [wal for group in plan(sides.at, proxied_peer).groups for wal in group.wals if wal.bytes_left]
     proxied.sink.requests.speed = (1 << 20) / lanes
-    small = LaneLimits(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
-    summary = ship_one(sides.at, proxied_peer, roll_first=False, limits=small, lanes=lanes, deadline=3)
+    small = Knobs(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
+    summary = ship_one(sides.at, proxied_peer, roll_first=False, knobs=small, lanes=lanes, deadline=3)
     proxied.sink.requests.speed = math.inf
     assert summary.status is Status.DEADLINE, summary.error
     assert 0 < positions(sides.at, proxied_peer)[wal.name] < wal.bytes_left

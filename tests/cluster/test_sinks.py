@@ -1,4 +1,4 @@
-"""Shippers against a real slave that is there, is not there, and comes back."""
+"""Shippers against a real slave that is up, goes away, and comes back."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from walferry.hbase.layout import ZNodes
 from walferry.names import ServerName
 from walferry.protos.hbase_pb2 import ReplicateWALEntryRequest
 from walferry.rpc.errors import TableNotFound
+from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.hbase.manager import SinkManager
-from walferry.sinks.hbase.replicate import Shipper, SlaveUnreachable
+from walferry.sinks.hbase.replicate import Shipper
 from walferry.zk.client import connect, disconnect
 
 ROWS_A_SHIPMENT = 50
@@ -46,7 +47,7 @@ def slave(standalone_pair) -> StandaloneCluster:
 def shippers(slave) -> Iterator[list[Shipper]]:
     """Two lanes to the slave, which share its subset of sinks."""
     zk = connect(slave.address.quorum)
-    sinks = SinkManager(lambda: live_servers(zk, ZNodes()), rng=random.Random(7))
+    sinks = SinkManager(lambda: live_servers(zk, ZNodes()), 0.5, rng=random.Random(7))
     lanes = [Shipper(slave.address.cluster_key, sinks, stop=threading.Event()) for _ in range(2)]
     yield lanes
     for lane in lanes:

@@ -15,8 +15,12 @@ from embedded.standalone import StandaloneCluster
 from embedded.wire import put
 from tests.cluster.spark_runs import run
 from tests.cluster.walferry_runs import positions, source_of
+from walferry.admin.creating import create
+from walferry.admin.handing_back import begin_hand_back
 from walferry.admin.peers import peer_admin
-from walferry.admin.report import describe
+from walferry.admin.removing import remove
+from walferry.admin.showing import describe
+from walferry.admin.taking_over import take_over
 from walferry.airflow.steps import batch, recovery
 from walferry.hbase.errors import PeerError
 from walferry.hbase.values import PBUF
@@ -82,13 +86,15 @@ def test_peers_that_were_moved_to_the_file_system_are_shipped_by_no_batch(moved:
         "enabled": r"the Master knows it with another state \(ENABLED, in ZooKeeper DISABLED\)",
         "removed": "the Master does not know such a peer",
     }
-    assert {"enabled", "removed", "added"} == set(batch.managed_peers(moved.at))
+    chosen = batch.choose(moved.at, None)
+    assert set(chosen.peers) == set(chosen.refused) == {"enabled", "removed", "added"}
     for peer, why in expected.items():
         with unchanged(moved.at, "removed"):
-            for step in (lambda peer=peer: batch.roll(moved.at, peer), lambda peer=peer: batch.plan(moved.at, peer, "run")):
+            for master_was_asked in (None, chosen):
                 with pytest.raises(PeerError, match=why):
-                    step()
-    assert "no /hbase/replication/peers/added" in str(batch.refusal(moved.at, "added"))
+                    batch.plan(moved.at, peer, "run", chosen=master_was_asked)
+    with pytest.raises(PeerError, match="no /hbase/replication/peers/added"):
+        batch.plan(moved.at, "added", "run", chosen=chosen)
     done = run(moved.at, "enabled", "run", tmp_path)
     assert done.code == 1
     assert "nothing is shipped: peer enabled: the Master knows it with another state" in done.output
@@ -97,13 +103,15 @@ def test_peers_that_were_moved_to_the_file_system_are_shipped_by_no_batch(moved:
 def test_nor_are_they_taken_over_handed_back_or_removed(moved: Moved) -> None:
     before = moved.client.list_peers()
     with peer_admin(moved.at) as peers:
-        shown = describe(peers, "enabled").text
-        assert "cannot be shipped by Walferry: peer enabled: the Master knows it with another state" in shown
+        shown = describe(peers, "enabled")
+        assert "cannot be shipped by Walferry: peer enabled: the Master knows it with another state" in shown.text
+        assert shown.problem
+        assert "the Master knows it with another state" in shown.problem
         calls: list[Callable[[], object]] = [
-            lambda: peers.take_over("enabled"),
-            lambda: peers.begin_hand_back("enabled", "new"),
-            lambda: peers.remove("enabled", drop_backlog=True),
-            lambda: peers.create("removed", before[0].cluster_key),
+            lambda: take_over(peers, "enabled"),
+            lambda: begin_hand_back(peers, "enabled", "new"),
+            lambda: remove(peers, "enabled", drop_backlog=True),
+            lambda: create(peers, "removed", before[0].cluster_key),
         ]
         for call in calls:
             with pytest.raises(PeerError, match=r"copyreppeers zookeeper filesystem"):
@@ -140,7 +148,7 @@ def test_what_the_master_alone_has_been_told_is_found_out(sides, peer, change, d
     paths = (nodes.peer(peer), nodes.peer_state(peer))
     with connected(sides.at.quorum) as zk:
         before = [zk.get(path)[0] for path in paths]
-        assert batch.refusal(sides.at, peer) is None
+        assert batch.choose(sides.at, peer).refused == []
         change(sides.source, peer)
         for path, value in zip(paths, before, strict=True):
             zk.set(path, value)

@@ -8,12 +8,12 @@ from tests.cluster.spark_runs import Job, run
 from tests.cluster.test_shipping import eventually
 from tests.cluster.walferry_runs import Shipping, positions, roll, ship_one
 from tests.sessions import session_of
-from walferry.shipping.lanes import LaneLimits
 from walferry.shipping.summary import Status, read_run
+from walferry.source.knobs import Knobs
 from walferry.zk.client import connected
 
 ROWS = 4000
-SMALL = LaneLimits(shipment_bytes=64 << 10)
+SMALL = Knobs(shipment_bytes=64 << 10)
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def table(sides, both, proxied_peer) -> str:
 
 def test_one_ships_and_the_other_names_the_holder(sides, table, proxied, proxied_peer):
     proxied.sink.answers.hold()
-    with Shipping(sides.at, proxied_peer, roll_first=False, run_id="first", limits=SMALL) as first:
+    with Shipping(sides.at, proxied_peer, roll_first=False, run_id="first", knobs=SMALL) as first:
         eventually(lambda: proxied.sink.requests.passed > 0, "the first run's shipment is on its way")
         second = ship_one(sides.at, proxied_peer, roll_first=False, run_id="second", deadline=1)
         assert second.status is Status.HELD
@@ -44,7 +44,7 @@ def test_one_ships_and_the_other_names_the_holder(sides, table, proxied, proxied
 
 def test_a_run_that_comes_while_another_ends_ships_what_is_left(sides, table, proxied, proxied_peer):
     proxied.sink.answers.hold()
-    with Shipping(sides.at, proxied_peer, roll_first=False, run_id="first", limits=SMALL) as first:
+    with Shipping(sides.at, proxied_peer, roll_first=False, run_id="first", knobs=SMALL) as first:
         eventually(lambda: proxied.sink.requests.passed > 0, "the first run's shipment is on its way")
         groups = [first_group(sides, proxied_peer)]
         with Shipping(sides.at, proxied_peer, roll_first=False, run_id="second", groups=groups) as second:

@@ -12,16 +12,18 @@ from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
 from embedded.wire import Cell
 from tests.sessions import session_of
-from walferry.airflow.steps import batch
 from walferry.files.quarantine import BrokenWals
 from walferry.files.store import WalStore
 from walferry.names import parse_wal_name
+from walferry.queues import rolling
 from walferry.queues.reading import Queue, read_queues
-from walferry.shipping.group import GroupJob, ship_group
-from walferry.shipping.lanes import LaneLimits
+from walferry.shipping.attempt import GroupJob
+from walferry.shipping.group import ship_group
 from walferry.shipping.plan import PeerPlan, plan_peer
 from walferry.shipping.summary import GroupSummary
 from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs
+from walferry.source.session import open_session
 from walferry.zk.client import connected
 
 
@@ -35,12 +37,13 @@ def plan(source: SourceCluster, peer_id: str) -> PeerPlan:
 
 
 def roll(source: SourceCluster, peer_id: str) -> None:
-    rolled = batch.roll(source, peer_id)
+    with open_session(source) as session:
+        rolled = rolling.roll(session, [peer_id])
     assert not rolled.failures
 
 
 def ship(
-    source: SourceCluster, peer_id: str, *, deadline: float = 120.0, run_id: str = "test", limits: LaneLimits | None = None,
+    source: SourceCluster, peer_id: str, *, deadline: float = 120.0, run_id: str = "test", knobs: Knobs | None = None,
     lanes: int = 2, groups: list[str] | None = None, roll_first: bool = True, broken_wals: BrokenWals = BrokenWals.STOP,
 ) -> list[GroupSummary]:  # fmt: skip
     """One batch of a peer: the summaries of its groups, or of those named."""
@@ -50,7 +53,7 @@ def ship(
     jobs = [
         GroupJob(
             source=source, peer_id=peer_id, group=name, run_id=run_id, holder=f"run {run_id}", deadline=time.time() + deadline,
-            lanes=lanes, limits=limits or LaneLimits(), broken_wals=broken_wals,
+            lanes=lanes, knobs=knobs or Knobs(), broken_wals=broken_wals,
         )
         for name in names
     ]  # fmt: skip

@@ -12,16 +12,16 @@ import walferry
 from walferry.errors import WalferryError
 from walferry.hbase.errors import StalePeer
 from walferry.rpc.errors import RpcTimeout
-from walferry.sinks.hbase.replicate import SlaveUnreachable
+from walferry.sinks.errors import SlaveUnreachable
 from walferry.wal.errors import WalTornError
 
 # Signals between two of our own functions: no caller outside their module's package sees them.
-SIGNALS = {"Stopped", "ShippingStopped", "BadValue", "NotJava", "WrongPassword", "Untranslatable", "UnknownDictionary"}
+SIGNALS = {"Stopped", "BadValue", "NotJava", "WrongPassword", "Untranslatable", "UnknownDictionary"}
 
 
 @pytest.mark.parametrize(
     "error",
-    [StalePeer("2", "gone"), RpcTimeout("rs:1", "ReplicateWALEntry", 60.0), SlaveUnreachable("zk:1:/h", 3, "no route"),
+    [StalePeer("2", "gone"), RpcTimeout("rs:1", "ReplicateWALEntry", 60.0), SlaveUnreachable("zk:1:/h", 1000.0, 3, "no route"),
      WalTornError("hdfs://w", 7, "cut off", 12)],
     ids=lambda error: type(error).__name__,
 )  # fmt: skip

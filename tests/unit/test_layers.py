@@ -51,6 +51,29 @@ def test_a_module_imports_nothing_from_above(path: Path) -> None:
         assert imported(path) <= ALONE[mine]
 
 
+def modules_imported(path: Path) -> set[str]:
+    """The full names of the library's modules that a module imports, and of what it imports from packages."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def test_only_one_module_knows_which_kinds_of_sinks_there_are() -> None:
+    kinds = {f"walferry.sinks.{path.name}" for path in (PACKAGE / "sinks").iterdir() if (path / "__init__.py").exists()}
+    assert kinds
+    knowing = {
+        str(path.relative_to(PACKAGE))
+        for path in MODULES
+        if not any(path.is_relative_to(PACKAGE / "sinks" / kind.rpartition(".")[2]) for kind in kinds)
+        and any(name == kind or name.startswith(kind + ".") for name in modules_imported(path) for kind in kinds)
+    }
+    assert knowing == {"sinks/of_peer.py"}
+
+
 def test_every_package_says_what_lives_there() -> None:
     silent = [
         str(init.relative_to(PACKAGE))

@@ -176,7 +176,7 @@ def test_a_peer_that_cannot_be_read_delays_no_other(zk: KazooClient, hbase: HBas
     hbase.add_peer("odd", exclude_table_cfs=odd)
     with master(hbase, knows(peer(), peer("odd", exclude_table_cfs=odd))):
         assert check_peer(session_of(zk, source), "p").id == "p"
-        assert batch.managed_peers(source) == ["p"]
+        assert batch.choose(source, None).peers == ["p"]
         assert disagreements(session_of(zk, source), ["p", "odd"]) == {}
         hbase.zk.delete(hbase.nodes.peer("odd"), recursive=True)
         assert list(disagreements(session_of(zk, source), ["p", "odd"])) == ["odd"]  # its queues are not orphans

@@ -20,10 +20,11 @@ from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, LastingZNodes, wal
 from walferry.names import parse_wal_name
 from walferry.protos import hbase_pb2 as pb
-from walferry.shipping.group import GroupJob, ship_group
-from walferry.shipping.lanes import LaneLimits
+from walferry.shipping.attempt import GroupJob
+from walferry.shipping.group import ship_group
 from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs
 from walferry.zk.client import connect, disconnect
 
 SESSION_S = 3.0
@@ -81,7 +82,7 @@ def test_a_group_goes_on_in_a_new_session_with_a_new_lease(
         )
         job = GroupJob(
             source=at, peer_id="p", group=parse_wal_name(NAME).group, run_id="r", holder="h", deadline=time.time() + 120,
-            limits=LaneLimits(shipment_bytes=400),
+            knobs=Knobs(shipment_bytes=400),
         )  # fmt: skip
         with ThreadPoolExecutor(1) as pool:
             shipped = pool.submit(ship_group, job)

@@ -62,13 +62,6 @@ def test_an_id_that_leads_elsewhere_is_of_no_peer(zk: KazooClient, hbase: HBaseZ
         read_peer(zk, hbase.nodes, peer_id)
 
 
-def test_queues_of_a_peer_that_zookeeper_does_not_know_mean_peers_are_kept_elsewhere(zk: KazooClient, hbase: HBaseZNodes) -> None:
-    hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
-    hbase.add_wal(SERVER, "p", wal(1))
-    with pytest.raises(StorageError, match=r"peer\.storage\.impl=filesystem"):
-        read_peer(zk, hbase.nodes, "p")
-
-
 def test_queues_without_a_znode_for_peers_are_nobody_s_orphans(zk: KazooClient, hbase: HBaseZNodes) -> None:
     """HBase with peers in the file system: none of them is gone, so none of their queues may be taken for an orphan."""
     hbase.zk.delete(hbase.nodes.peers, recursive=True)

@@ -1,14 +1,15 @@
-"""Whether a WAL's file is complete: only then its end is the end of its edits.
+"""Tells whether a WAL's file is complete. Only then the end of the file is the end of its edits.
 
-A WAL is closed when it has a trailer, or when HBase has fenced its writer off and its length is final: it has archived the file,
-or renamed the dead server's folder to split its WALs. A live server closes a WAL a moment after it has queued the next one, and a
-dead server's folder is renamed once the master has seen its death, so waiting a little helps.
-The newest WAL of a live server's group is still written to: do not ask about it.
+A WAL is closed when it has a trailer, or when HBase has fenced off its writer and its length is final: HBase has archived the
+file, or has renamed the dead server's folder to split its WALs. A live server closes a WAL a moment after it has queued the next
+one, and the master renames a dead server's folder once it has noticed the death, so waiting a little helps.
+The newest WAL of a live server's group is still being written: do not ask about it.
 
-The last bytes of a file only look like a trailer: a client's value may end like one. Reading the entries shows whether they are
-one (`trailer_required` of `read_windows`). If they are not, ask again, with the length at which they were not (`not_trailers`).
+The last bytes of a file may only look like a trailer, because a client's value can end like one. Reading the entries shows
+whether they are one (`trailer_required` of `read_windows`). If they are not, ask again with the length at which they were not
+(`not_trailers`).
 
-Never is the length of an open file taken for its end: what HDFS tells outsiders of a file that is being written is stale.
+The length of an open file is never taken for its end: HDFS tells outsiders a stale length of a file that is being written.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from walferry.files.systems import OpenWal
 from walferry.names import WalName
 from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
 
-CLOSE_TIMEOUT_S = 30.0
-POLL_S = 0.25
+CLOSE_TIMEOUT_SECONDS = 30.0
+POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
 class Closed:
-    """`end` is the offset of what looks like the trailer, None for a file that was not closed cleanly and ends where it ends."""
+    """`end` is the offset of what looks like the trailer; None for a file that was not closed cleanly: its size is its end."""
 
     end: int | None
 
 
 @dataclass(frozen=True)
 class Open:
-    """Not closed yet, and why that is thought."""
+    """Not closed yet, and the reason to think so."""
 
     reason: str
 
@@ -44,14 +45,14 @@ class Open:
 class WalNotClosed(WalferryError):
     """The WAL did not close in time; the message says what it waits for."""
 
-    def __init__(self, url: str, reason: str, waited_s: float) -> None:
-        super().__init__(f"{url} is not closed after {waited_s:g} s: {reason}", "It stays queued; the next run takes it up")
+    def __init__(self, url: str, reason: str, waited_seconds: float) -> None:
+        super().__init__(f"{url} is not closed after {waited_seconds:g} s: {reason}", "It stays queued; the next run takes it up")
         self.url = url
         self.reason = reason
 
 
 class WalMissing(WalferryError):
-    """The WAL is queued, but its file is nowhere."""
+    """The WAL is queued, but its file cannot be found."""
 
     def __init__(self, wal: str, places: Sequence[str]) -> None:
         super().__init__(
@@ -64,7 +65,7 @@ class WalMissing(WalferryError):
 
 
 def closedness(store: WalStore, location: WalLocation, not_trailers: Collection[int] = ()) -> Closed | Open:
-    """Whether the file at `location` is complete. With a length among `not_trailers`, its last bytes are known to be no trailer.
+    """Whether the file at `location` is complete. If its length is among `not_trailers`, its last bytes are not a trailer.
 
     Raises FileNotFoundError if it has moved on, StoreError.
     """
@@ -77,7 +78,7 @@ def closedness(store: WalStore, location: WalLocation, not_trailers: Collection[
         return Open(f"{what}, and HBase has neither archived it nor begun to split it")
     if store.has_no_writer(location):
         return Closed(None)
-    return Open(f"HBase has fenced its writer off, but {what} and HDFS is still recovering its length")
+    return Open(f"HBase has fenced off its writer, but {what} and HDFS is still recovering its length")
 
 
 def await_closed(
@@ -86,13 +87,13 @@ def await_closed(
     dead_servers: Sequence[str] = (),
     not_trailers: Collection[int] = (),
     *,
-    timeout_s: float = CLOSE_TIMEOUT_S,
+    timeout_seconds: float = CLOSE_TIMEOUT_SECONDS,
 ) -> WalLocation:
     """Where the closed WAL lies, with its final size; `dead_servers` are those its queue came from.
 
-    Raises WalNotClosed after `timeout_s` seconds, WalMissing, StoreError.
+    Raises WalNotClosed after `timeout_seconds` seconds, WalMissing, StoreError.
     """
-    give_up = time.monotonic() + timeout_s
+    give_up = time.monotonic() + timeout_seconds
     while True:
         location = store.locate(wal, dead_servers)
         if location is None:
@@ -105,8 +106,8 @@ def await_closed(
             # Recovering its length may have added to it.
             return store.locate(wal, dead_servers) or location
         if time.monotonic() >= give_up:
-            raise WalNotClosed(location.url, state.reason, timeout_s)
-        time.sleep(POLL_S)
+            raise WalNotClosed(location.url, state.reason, timeout_seconds)
+        time.sleep(POLL_SECONDS)
 
 
 def _tail(file: OpenWal) -> bytes:

@@ -1,16 +1,16 @@
-"""What becomes of a WAL that is broken: whose end is missing, or that has in it what no WAL has.
+"""Decides what becomes of a broken WAL: one whose end is missing, or that contains bytes that do not belong into a WAL.
 
-    stop             its WAL group stops at the exact offset, and keeps the WAL queued; the other groups go on
-    whole-entries    a file that was cut off, so that its last entry is not whole, ends before that; anything else stops
+    stop             its WAL group stops at the exact offset and keeps the WAL queued; the other groups go on
+    whole-entries    a file that was cut off inside its last entry ends before that entry; any other damage stops the group
     quarantine       what lies before the damage is shipped, the file is copied to the quarantine folder with a note of what was
-                     skipped, and the group goes on with its next WAL: edits are lost for the slave, and somebody has asked for it
+                     skipped, and the group goes on with its next WAL: the slave loses edits, as the run's parameter asks for
 
     <quarantine>/<wal>              the file
     <quarantine>/<wal>.<peer>.json  the note: Skipped
 
-A dead server's WALs end with their last whole entry under every policy: its last writes were never acknowledged to a client. What
-was cut off is told from damage as wal/torn.py says. What there is of an entry may end like a trailer; in the WAL that was written
-last, the only one that can be so, it counts as cut off, as it does when HBase recovers the server's edits.
+A dead server's WALs end with their last whole entry under every policy: its last writes were never acknowledged to a client.
+wal/torn.py says how an entry that was cut off is told from damage. A part of an entry may end like a trailer. That is possible
+only in the WAL that was written last, where it counts as cut off, as it does when HBase recovers the server's edits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from walferry.wal.errors import WalCorruptError, WalError, WalTruncatedError
 
 
 class BrokenWals(StrEnum):
-    """What a run does with broken WALs."""
+    """How a run deals with broken WALs."""
 
     STOP = "stop"
     WHOLE_ENTRIES = "whole-entries"
@@ -41,14 +41,14 @@ WAYS_OUT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Skipped:
-    """What of a WAL was given up. Offsets and sizes in bytes of the file."""
+    """The part of a WAL that was given up. Offsets and sizes are in bytes of the file."""
 
     wal: str
     peer: str
     run_id: str
     found_at: str  # its URL then
     size: int
-    shipped_to: int  # all that lies before this offset was shipped, or filtered
+    shipped_to: int  # everything before this offset was shipped or filtered out
     error: str
     time: str
 
@@ -58,17 +58,17 @@ class Skipped:
 
 
 def ends_with_its_whole_entries(policy: BrokenWals, *, live: bool) -> bool:
-    """Whether what is missing of a file's end, one of a live server's or of a dead one's, is to be done without."""
+    """Whether a file that was cut off, of a live server or of a dead one, ends with its last whole entry."""
     return not live or policy is BrokenWals.WHOLE_ENTRIES
 
 
 def to_be_quarantined(policy: BrokenWals, error: WalError) -> bool:
-    """Whether this file is to be put aside; one of a kind that cannot be read, or with a wrong position, never is."""
+    """Whether to put this file aside. A file of an unsupported kind, or with a wrong position, never is."""
     return policy is BrokenWals.QUARANTINE and isinstance(error, (WalCorruptError, WalTruncatedError))
 
 
 def quarantine(folder: str, location: WalLocation, wal: str, peer: str, run_id: str, shipped_to: int, error: WalError) -> Skipped:
-    """Copy the file to `folder` (a URL), with a note; done before, it is done again. Raises StoreError, FileNotFoundError."""
+    """Copy the file and a note to `folder` (a URL), replacing earlier ones. Raises StoreError, FileNotFoundError."""
     skipped = Skipped(
         wal=wal,
         peer=peer,

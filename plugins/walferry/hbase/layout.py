@@ -118,5 +118,9 @@ class OwnZNodes:
         """Who claims a dead server's queues."""
         return f"{self.root}/claims/{quoted(self.cluster.base)}/{quoted(server)}"
 
+    def in_hand(self, peer_id: str) -> str:
+        """Which run has the peer in hand, to ship all of its queues."""
+        return f"{self.root}/in-hand/{quoted(self.cluster.base)}/{quoted(peer_id)}"
+
     def mark(self, peer_id: str, key: str) -> str:
         return f"{self.root}/marks/{quoted(self.cluster.base)}/{quoted(peer_id)}/{quoted(key)}"

@@ -15,13 +15,11 @@ from walferry.hbase.errors import (
     MissingPeer,
     PeerError,
     SerialPeer,
-    StorageError,
     UnmanagedPeer,
     ZNodeValueError,
 )
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import decode_peer, decode_state
-from walferry.names import parse_queue_id
 from walferry.protos import hbase_pb2 as pb
 from walferry.zk.client import Whose, children, read
 from walferry.zk.hold import Guard
@@ -121,7 +119,6 @@ def read_peer(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Peer:
     state = read(zk, nodes.peer_state(peer_id))
     if config is None or state is None:
         check_storage(zk, nodes)
-        _check_peers_are_here(zk, nodes, peer_id)
         raise MissingPeer(peer_id, f"there is no {nodes.peer_state(peer_id)}", f"Peers here: {_names(zk, nodes)}")
     return as_peer(
         peer_id,
@@ -251,17 +248,3 @@ def _table(name: pb.TableName) -> str:
 def _names(zk: KazooClient, nodes: ZNodes) -> str:
     return ", ".join(children(zk, nodes.peers) or ()) or "none"
 
-
-def _check_peers_are_here(zk: KazooClient, nodes: ZNodes, peer_id: str) -> None:
-    """A queue of a peer that ZooKeeper does not know: removed, or peers are kept in the file system."""
-    for server in children(zk, nodes.queues) or ():
-        for name in children(zk, nodes.server_queues(server)) or ():
-            try:
-                queued_for = parse_queue_id(name).peer_id
-            except ValueError:
-                continue
-            if queued_for == peer_id and not children(zk, nodes.peers):
-                raise StorageError(
-                    f"{nodes.queue(server, name)} is a queue of peer {peer_id}, but {nodes.peers} has no peers: they are kept "
-                    "elsewhere (hbase.replication.peer.storage.impl=filesystem). Walferry reads peers from ZooKeeper only"
-                )

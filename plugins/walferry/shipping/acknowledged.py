@@ -1,8 +1,8 @@
 """How far a group's WALs are shipped: the largest offset below which every lane has been acknowledged.
 
-Lanes are acknowledged out of order. Each shipment takes a ticket with the offset of its first entry when that entry is handed
-to a lane; as long as a ticket is open, no position may pass its offset. Nor may it pass the window that the reader is handing
-out: lanes are served one after the other, so entries before a ticket's offset may have none yet.
+Lanes are acknowledged out of order. Each request takes a ticket with the offset of its first entry when that entry is handed to a
+lane. While a ticket is open, no position may pass its offset. No position may pass the window either that the reader is handing
+out: lanes are served one after the other, so entries before a ticket's offset may not have theirs yet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class WalOffset:
 
 
 class Acknowledged:
-    """Open tickets and the reader's progress. One reader takes tickets, any thread closes them."""
+    """Open tickets and the reader's progress. One reader takes tickets; any thread closes them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,7 +30,7 @@ class Acknowledged:
         self._read = WalOffset(0, 0)
 
     def take(self, first: WalOffset, written: int = 0) -> int:
-        """A ticket for a shipment whose first entry begins at `first`, and was written at `written` (ms since the epoch)."""
+        """A ticket for a request whose first entry begins at `first` and was written at `written` (ms since the epoch)."""
         with self._lock:
             self._next_ticket += 1
             self._open[self._next_ticket] = first
@@ -38,22 +38,22 @@ class Acknowledged:
             return self._next_ticket
 
     def close(self, ticket: int) -> None:
-        """The shipment with this ticket has been acknowledged."""
+        """The request with this ticket has been acknowledged."""
         with self._lock:
             del self._open[ticket], self._written[ticket]
 
     def read_to(self, offset: WalOffset) -> None:
-        """All entries before `offset` have been filtered away or have tickets."""
+        """All entries before `offset` have tickets or were filtered out."""
         with self._lock:
             self._read = offset
 
     def safe(self) -> WalOffset:
-        """Everything before this offset is acknowledged or filtered away; WALs with a smaller number are done."""
+        """Everything before this offset is acknowledged or filtered out; WALs with a smaller number are done."""
         with self._lock:
             return min((self._read, *self._open.values()))
 
     def next_written(self) -> int | None:
-        """When the first entry that was sent and is not acknowledged was written; None if all that was sent is."""
+        """When the first entry that is not acknowledged was written; None if all entries with tickets are."""
         with self._lock:
             if not self._open:
                 return None

@@ -1,4 +1,4 @@
-"""Counting while a group is shipped: what the reader, the lanes and the registering thread add to one summary."""
+"""Counts while a group is shipped: the reader, the lanes and the registrar add to one summary."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from walferry.filters.rules import Reason
 from walferry.filters.window import Kept
 from walferry.shipping.summary import GroupSummary, Status
-from walferry.sinks.hbase.answers import Outage
-from walferry.sinks.hbase.shipment import Shipment
+from walferry.sinks.answers import Outage
+from walferry.sinks.sink import Request
 from walferry.wal.reader import Window
 
 
@@ -30,7 +30,7 @@ class Counters:
         self.outage(None)
 
     def begin(self, *, slave: str, server: str, queue_id: str, queued: int, wals: int, bytes_to_ship: int) -> None:
-        """What there is to do: of `queued` WALs `wals` are closed, and hold `bytes_to_ship` behind their positions."""
+        """What there is to do: `wals` of the `queued` WALs are closed, and hold `bytes_to_ship` behind their positions."""
         self._add(
             slave=slave, server=server, queue_id=queue_id, sizeOfLogQueue=queued,
             logsLeft=wals, bytesToShip=bytes_to_ship, bytesDone=0,
@@ -55,38 +55,38 @@ class Counters:
                 cellsFiltered=s.cellsFiltered + int((index.cell_count - kept.cells)[partial].sum()),
             )
 
-    def shipped(self, shipment: Shipment) -> None:
-        """A shipment was acknowledged."""
-        if not shipment.entry_count:
+    def shipped(self, request: Request) -> None:
+        """A request was acknowledged."""
+        if not request.entry_count:
             return
         with self._lock:
             s = self._summary
             self._summary = replace(
                 s,
                 shippedBatches=s.shippedBatches + 1,
-                shippedOps=s.shippedOps + shipment.row_count,
-                shippedCells=s.shippedCells + shipment.cell_count,
-                shippedBytes=s.shippedBytes + shipment.cell_bytes,
-                shippedHFiles=s.shippedHFiles + (len(shipment.bulk_load.files) if shipment.bulk_load else 0),
-                timestampOfLastShippedOp=max(s.timestampOfLastShippedOp or 0, shipment.last_write_time),
-                ageOfLastShippedOp=max(0, int(time.time() * 1000) - shipment.last_write_time),
+                shippedOps=s.shippedOps + request.row_count,
+                shippedCells=s.shippedCells + request.cell_count,
+                shippedBytes=s.shippedBytes + request.cell_bytes,
+                shippedHFiles=s.shippedHFiles + request.hfile_count,
+                timestampOfLastShippedOp=max(s.timestampOfLastShippedOp or 0, request.last_write_time),
+                ageOfLastShippedOp=max(0, int(time.time() * 1000) - request.last_write_time),
             )
 
     def missing_hfiles(self, count: int) -> None:
-        """So many files of a bulk load were gone, and needed no more."""
+        """`count` files of a bulk load were gone, and no longer needed."""
         with self._lock:
             self._summary = replace(self._summary, missingHFiles=self._summary.missingHFiles + count)
 
     def retried(self, requests: int) -> None:
-        """So many requests of this attempt had to be sent again until now."""
+        """`requests` requests of this attempt had to be sent again so far."""
         self._add(failedBatches=self._failed_before + requests)
 
     def done(self, bytes_done: int) -> None:
-        """This many bytes of those to ship are acknowledged or filtered away."""
+        """`bytes_done` of the bytes to ship are acknowledged or filtered out."""
         self._add(bytesDone=bytes_done)
 
     def completed(self, *, ignored: int | None) -> None:
-        """A WAL left the queue; `ignored` are the bytes behind the last whole entry of one that was not closed, else None."""
+        """A WAL left the queue. `ignored`: the bytes behind its last whole entry; None if it was closed cleanly."""
         with self._lock:
             s = self._summary
             self._summary = replace(
@@ -99,7 +99,7 @@ class Counters:
             )
 
     def quarantined(self, skipped_bytes: int) -> None:
-        """A broken WAL was given up from some offset on."""
+        """The rest of a broken WAL, from some offset on, was given up."""
         with self._lock:
             s = self._summary
             self._summary = replace(
@@ -107,18 +107,18 @@ class Counters:
             )
 
     def next_to_replicate(self, written: int | None) -> None:
-        """When the oldest edit that is not shipped was written; None if there is none."""
+        """When the oldest edit that is not shipped was written; None if all are shipped."""
         self._add(timestampOfNextToReplicate=written)
 
     def outage(self, outage: Outage | None) -> None:
-        """Whether the slave acknowledges nothing."""
+        """The outage of the slave, or None."""
         if outage is None:
             self._add(slaveSilentSince=None, slaveTries=0, slaveError=None)
         else:
             self._add(slaveSilentSince=int(outage.since * 1000), slaveTries=outage.tries, slaveError=outage.error)
 
     def end(self, status: Status, error: str | None = None, *, passing: bool = False) -> None:
-        """How it ended; once it is done nothing is left, whatever was counted before an attempt was killed."""
+        """How it ended. When it is done, nothing is left, whatever a killed attempt had counted."""
         self._add(status=status, error=error, passing=passing)
         if status is Status.DONE:
             self._add(logsLeft=0, bytesDone=self._summary.bytesToShip, timestampOfNextToReplicate=None)

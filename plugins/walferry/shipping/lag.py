@@ -1,4 +1,4 @@
-"""How old the oldest edit of a WAL group is that has not been shipped, while nothing is being read."""
+"""Tells the age of a WAL group's oldest edit that is not shipped, while nothing is being read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PEEK_BYTES = 64 << 10
 
 
 def first_written(store: WalStore, wals: Sequence[Candidate], unwrap_key: UnwrapKey | None) -> int:
-    """The write time of the first entry behind the registered positions; 0 if it cannot be told, which is no error here."""
+    """The write time of the first entry behind the registered positions; 0 if that is not known, which is not an error here."""
     try:
         for wal in wals:
             location = store.locate(wal.queued.name, wal.dead_servers)
@@ -27,6 +27,6 @@ def first_written(store: WalStore, wals: Sequence[Candidate], unwrap_key: Unwrap
                     file, location.url, start, window_bytes=PEEK_BYTES, partial_tail="stop", unwrap_key=unwrap_key
                 ):
                     return int(window.index.write_time[0])
-    except Exception as e:  # whatever is wrong with the file is said when it is read to be shipped
-        log.info("the write time of the oldest edit cannot be looked up: %s", e)
+    except Exception as error:  # whatever is wrong with the file is reported when it is read to be shipped
+        log.info("the write time of the oldest edit cannot be looked up: %s", error)
     return 0

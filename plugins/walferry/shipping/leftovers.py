@@ -2,7 +2,7 @@
 
     <root>/leases/…/<peer>/<group>       of groups that are queued nowhere: their holder was killed before it could release them
     <root>/claims/…/<server>             of servers that have no znode any more: their claimer was killed, and HBase took the rest
-    <root>/{leases,marks,runs}/…/<peer>  of peers that are gone; runs when they need not be kept any more
+    <root>/{leases,marks,runs,in-hand}/…/<peer>  of peers that are gone; runs when they need not be kept any more
     replication/rs/walferry,1,1          when it is empty
 
 Nothing of it is needed for safety: a hold may be forgotten by anybody while nobody has it (zk/hold.py), and a znode with children
@@ -61,6 +61,8 @@ def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
         for name in set(children(session.zk, folder) or ()) - known:
             swept += _delete_all(session.zk, f"{folder}/{name}", children(session.zk, f"{folder}/{name}") or ())
             _deleted(session.zk, f"{folder}/{name}")
+    in_hand = _parent(own.in_hand("peer"))
+    swept += _delete_all(session.zk, in_hand, sorted(set(children(session.zk, in_hand) or ()) - known))
     for name in set(children(session.zk, f"{session.source.root}/runs/{quoted(nodes.base)}") or ()) - known:
         swept += delete_old_runs(session, unquote(name), AT_ONCE)
     claims = _parent(own.claim("server"))

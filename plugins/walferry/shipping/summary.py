@@ -44,6 +44,7 @@ class Status(StrEnum):
     DONE = "done"  # every closed WAL of the group is shipped
     DEADLINE = "deadline"  # the run's time was over; the rest stays queued
     HELD = "held"  # somebody else holds the group's lease
+    SLAVE_DOWN = "slave-down"  # the slave has acknowledged nothing for too long; the next batch tries again
     FAILED = "failed"  # the error says why; what was acknowledged is registered, the rest stays queued
 
 
@@ -91,7 +92,7 @@ class GroupSummary:
     @property
     def failed(self) -> bool:
         """Whether the run must end as failed because of this group."""
-        return self.status in (Status.FAILED, Status.HELD)
+        return self.status in (Status.FAILED, Status.HELD, Status.SLAVE_DOWN)
 
     def to_json(self) -> str:
         """This summary as JSON, read back by `from_json`; of errors, in which others may have their say, a line each."""

@@ -20,6 +20,7 @@ from walferry.hbase.values import decode_server_version
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
 from walferry.rpc.errors import RemoteError, RpcError
+from walferry.source.knobs import Knobs
 from walferry.source.session import Session
 from walferry.zk.client import children, read
 
@@ -31,8 +32,13 @@ HBASE_1 = ("0.", "1.")
 
 def check_peer(session: Session, peer_id: str) -> Peer:
     """The peer, which may be shipped as it is now. Raises the PeerError that says why not, MasterSilent, WalferryError."""
-    peer = read_peer(session.zk, session.nodes, peer_id)
+    try:
+        peer = read_peer(session.zk, session.nodes, peer_id)
+    except MissingPeer:
+        check_agreement(session, peer_id)  # the Master may know a peer that ZooKeeper has never heard of
+        raise
     check_shippable(peer)
+    Knobs.of(session.source.replication, peer)  # raises for a setting that is wrong
     check_agreement(session, peer_id)
     return peer
 
@@ -43,16 +49,19 @@ def check_agreement(session: Session, peer_id: str) -> None:
         raise problem
 
 
-def disagreements(session: Session, peer_ids: Collection[str]) -> dict[str, StalePeer]:
+def disagreements(
+    session: Session, peer_ids: Collection[str], said: Mapping[str, Peer] | None = None
+) -> dict[str, StalePeer]:
     """Those of the peers that the Master knows otherwise than ZooKeeper, or only one of both knows; one call for all of them.
 
-    A peer whose znode cannot be read is none of them. Raises MasterSilent, ConnectError.
+    `said` is what the Master has just said: it is asked again only if that differs. A peer whose znode cannot be read is none of
+    them. Raises MasterSilent, ConnectError.
     """
     found: dict[str, StalePeer] = {}
     for number in range(TRIES if peer_ids else 0):
         if number:
             time.sleep(PAUSE_S)
-        known = master_peers(session)
+        known = said if said is not None and number == 0 else master_peers(session)
         if known is None:
             return {}
         looked = {peer_id: _difference(session, peer_id, known.get(peer_id)) for peer_id in set(peer_ids)}

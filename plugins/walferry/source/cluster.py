@@ -7,11 +7,13 @@ A flat plugins folder cannot register a connection type, so the connection is a 
     extra         {"znode_parent": "/hbase", "wal_root": "hdfs://nn:8020/hbase", "walferry_root": "/walferry", "user": "hbase",
                    "queue_layout": "2.x", "quarantine": "hdfs://nn:8020/walferry-quarantine",
                    "replication_cluster_id": "east", "root_dir": "hdfs://nn:8020/hbase", "skip_bulk_loads": false,
-                   "visibility_labels": "refuse",
+                   "visibility_labels": "refuse", "replication.source.ratio": 0.2,
                    "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
 
 replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled: see the module
 bulk_loads in sinks/hbase. visibility_labels says what becomes of cells that have such labels: see filters/visibility.py.
+
+HBase's settings of replication are given under HBase's names: see knobs.py.
 
 The key provider is for encrypted WALs (walferry.crypto.provider). A password of the connection is not used, and refused beside a
 key provider: the only ways from here to where WALs are read are arguments and Spark's settings, which everybody can see.
@@ -23,7 +25,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -32,6 +34,7 @@ from walferry.crypto.errors import KeyProviderError
 from walferry.crypto.provider import KeyProvider, KeyStoreUrl
 from walferry.errors import WalferryError
 from walferry.hbase.layout import QueueLayout, ZNodes
+from walferry.source import knobs
 
 DEFAULT_CONN_ID = "hbase_source"
 DEFAULT_ZK_PORT = 2181
@@ -93,6 +96,7 @@ class SourceCluster:
     root_dir: str | None = None  # URL of hbase.rootdir, where wal_root is another one
     skip_bulk_loads: bool = False  # pass over bulk loads that the source would replicate
     visibility_labels: str = VisibilityLabels.REFUSE
+    replication: Mapping[str, str] = field(default_factory=dict)  # HBase's settings, by their names: see knobs
 
     @property
     def nodes(self) -> ZNodes:
@@ -133,9 +137,9 @@ class SourceCluster:
     ) -> SourceCluster:
         """A connection's fields, checked. Raises SourceError naming connection and field."""
         where = f"connection {conn_id!r}"
-        unknown = sorted(set(extra) - set(KNOWN_EXTRAS))
-        if unknown:
-            raise SourceError(f"{where}: extra has {', '.join(unknown)}, which Walferry does not know; it takes {KNOWN_EXTRAS}")
+        known = (*KNOWN_EXTRAS, *knobs.KEYS)
+        if unknown := sorted(set(extra) - set(known)):
+            raise SourceError(f"{where}: extra has {', '.join(unknown)}, which Walferry does not know; it takes {known}")
         return cls(
             quorum=_quorum(where, host, port),
             wal_root=_wal_root(where, extra.get("wal_root")),
@@ -150,6 +154,7 @@ class SourceCluster:
             root_dir=None if extra.get("root_dir") is None else _folder(where, "root_dir", extra["root_dir"]),
             skip_bulk_loads=_flag(where, "skip_bulk_loads", extra.get("skip_bulk_loads", False)),
             visibility_labels=_visibility_labels(where, extra.get("visibility_labels", VisibilityLabels.REFUSE)),
+            replication=_replication(where, extra),
         )
 
     @classmethod
@@ -260,6 +265,15 @@ def _visibility_labels(where: str, policy: Any) -> str:
         known = ", ".join(repr(str(each)) for each in VisibilityLabels)
         raise SourceError(f"{where}: extra's visibility_labels is {policy!r}; it must be one of {known}")
     return str(policy)
+
+
+def _replication(where: str, extra: Mapping[str, Any]) -> Mapping[str, str]:
+    settings = {key: str(extra[key]) for key in knobs.KEYS if key in extra}
+    try:
+        knobs.parsed(settings)
+    except ValueError as error:
+        raise SourceError(f"{where}: extra's {error}") from None
+    return settings
 
 
 def _key_provider(where: str, url: Any, has_password: bool) -> str | None:

@@ -94,6 +94,11 @@ class Hold:
             raise self._lost("the ZooKeeper session ended")
         return before
 
+    @property
+    def turn(self) -> int:
+        """How many acquisitions there have been at this path, the present one included; counts from 1."""
+        return self._version
+
     def check(self) -> None:
         """Raises `lost_error` if this client knows already that it may not write."""
         if self.lost.is_set():

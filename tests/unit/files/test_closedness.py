@@ -100,7 +100,7 @@ def test_a_file_that_is_closed_a_moment_later_is_waited_for(root: Path, store: W
     path.write_bytes(ENTRIES)
     timer = threading.Timer(0.3, lambda: path.write_bytes(ENTRIES + EMPTY_TRAILER))
     timer.start()
-    assert await_closed(store, WAL, timeout_s=20).size == len(ENTRIES + EMPTY_TRAILER)
+    assert await_closed(store, WAL, timeout_seconds=20).size == len(ENTRIES + EMPTY_TRAILER)
     timer.join()
 
 
@@ -109,15 +109,15 @@ def test_a_file_that_is_archived_meanwhile_is_found_there(root: Path, store: Wal
     path.write_bytes(ENTRIES)
     timer = threading.Timer(0.3, lambda: path.rename(root / f"oldWALs/{WAL}"))
     timer.start()
-    assert await_closed(store, WAL, timeout_s=20).archived
+    assert await_closed(store, WAL, timeout_seconds=20).archived
     timer.join()
 
 
 def test_waiting_ends_and_says_what_for(root: Path, store: WalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "POLL_S", 0.01)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
     (root / f"WALs/{SERVER}/{WAL}").write_bytes(ENTRIES)
     with pytest.raises(WalNotClosed, match=r"is not closed after 0\.1 s: it has no trailer.*the next run takes it up"):
-        await_closed(store, WAL, timeout_s=0.1)
+        await_closed(store, WAL, timeout_seconds=0.1)
 
 
 def test_a_missing_file_is_named_with_all_places_looked_at(store: WalStore) -> None:

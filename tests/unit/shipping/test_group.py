@@ -12,12 +12,20 @@ import pytest
 from tests.unit.filters.test_visibility import SECRET, cell
 from tests.unit.filters.test_window import RULES, entry, put, window_of
 from tests.unit.sinks.hbase.test_bulk_loads import OFF, load
+from walferry.files.quarantine import BrokenWals
 from walferry.filters.visibility import LabelFilter, LabelsRefused
 from walferry.queues.errors import LeaseLost
 from walferry.shipping import group as shipping
-from walferry.shipping.group import GroupJob, _GroupShipping, ship_group
+from walferry.shipping.acknowledged import Acknowledged
+from walferry.shipping.attempt import GroupJob
+from walferry.shipping.counters import Counters
+from walferry.shipping.group import ship_group
+from walferry.shipping.group_wals import GroupWals
+from walferry.shipping.outcome import Outcome
+from walferry.shipping.reader import Broken, GroupReader
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.hbase.bulk_loads import BulkLoadRefused
+from walferry.sinks.hbase.sink import HBaseSink
 from walferry.source.cluster import SourceCluster, VisibilityLabels
 from walferry.zk.errors import ConnectError
 
@@ -88,16 +96,13 @@ def test_what_is_wrong_with_the_group_itself_ends_it(ship):
     ],
 )
 def test_what_lies_before_the_first_entry_that_stops_the_queue_is_shipped_whatever_comes_later(entries, error):
-    handed_out = []
-    reader = object.__new__(_GroupShipping)
-    reader.__dict__.update(
-        _job=SimpleNamespace(source=OFF),
-        _labels=LabelFilter(VisibilityLabels.REFUSE, dict),
-        _counters=SimpleNamespace(read=lambda window, kept: None),
-        _acknowledged=SimpleNamespace(read_to=lambda offset: None),
-        _ends={},
-    )
-    lanes = SimpleNamespace(dispatch=lambda window, *_: handed_out.append(len(window.index)))
+    handed_out: list[int] = []
+    reader = GroupReader(
+        wals=GroupWals((), ()), store=None, keys=None, rules=RULES, labels=LabelFilter(VisibilityLabels.REFUSE, dict),
+        sink=HBaseSink(None, OFF, None), lanes=SimpleNamespace(dispatch=lambda window, *_: handed_out.append(len(window.index))),
+        acknowledged=Acknowledged(), counters=Counters(GroupSummary(group="g")), outcome=Outcome(),
+        broken=Broken(BrokenWals.STOP, None, "p", "r"), deadline=0.0,
+    )  # type: ignore[arg-type]  # fmt: skip
     with pytest.raises(error):
-        reader._hand_out_to_first_error(window_of(*entries), 0, "wal", lanes, RULES)
+        reader.hand_out_to_first_error(window_of(*entries), 0, "wal")
     assert handed_out == [1]

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry
-from walferry.filters.window import FilterRules, filter_window, uuid_field
+from walferry.filters.window import FilterRules, Kept, filter_window, uuid_field
 from walferry.protos import hbase_pb2 as pb
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
-from walferry.shipping.lanes import LaneLimits, Lanes, Stopped, lanes_of_each
-from walferry.sinks.hbase.shipment import Shipment, assemble
+from walferry.shipping.lanes import Lanes, lanes_of_each
+from walferry.sinks.errors import Stopped
+from walferry.sinks.hbase.shipment import Shipment, assemble, join
+from walferry.sinks.hbase.sink import ShipmentsOf
+from walferry.source.knobs import Knobs
 from walferry.wal.reader import Window
 from walferry.wal.scan import scan_entries
 
@@ -33,6 +36,12 @@ def window(count: int, regions: int, value: bytes = b"v" * 50) -> Window:
         entries.append(encode_entry(Entry(key, (Cell(b"row%d" % i, b"f", b"q", i, PUT, value),))))
     data = np.frombuffer(b"".join(entries), np.uint8)
     return Window(data, 85, scan_entries(data, 0, len(data)).index)
+
+
+def taken(w: Window) -> tuple[Window, Kept, int, ShipmentsOf]:
+    """What `dispatch` takes for a window without bulk loads."""
+    kept = filter_window(w, RULES, "wal")
+    return w, kept, 0, ShipmentsOf(w, kept, {}, MARK)
 
 
 class Sinks:
@@ -62,30 +71,32 @@ class Sinks:
 
 
 class Run:
-    def __init__(self, ship, lanes: int, limits: LaneLimits) -> None:
+    def __init__(self, ship, lanes: int, limits: Knobs) -> None:
         self.acknowledged = Acknowledged()
         self.acknowledged.read_to(WalOffset(0, 85))
         self.stop = threading.Event()
         self.failures: list[BaseException] = []
         self.lanes = Lanes(
-            [ship] * lanes, self.acknowledged, MARK, limits, stop=self.stop,
+            [ship] * lanes, join, self.acknowledged, limits, stop=self.stop,
             on_acknowledged=lambda _: None, on_failure=self.failures.append,
         )  # fmt: skip
 
     def dispatch(self, w: Window) -> None:
-        self.lanes.dispatch(w, filter_window(w, RULES, "wal"), 0)
+        self.lanes.dispatch(*taken(w))
         self.acknowledged.read_to(WalOffset(0, int(w.next_positions[-1])))
 
 
-@pytest.mark.parametrize(("groups", "lanes"), [(1, 8), (2, 4), (3, 2), (4, 2), (500, 2)])
-def test_a_group_that_is_shipped_alone_has_the_lanes_of_several(groups: int, lanes: int) -> None:
-    assert lanes_of_each(groups) == lanes
+@pytest.mark.parametrize(
+    ("groups", "of_job", "lanes"), [(1, 10, 10), (2, 10, 5), (4, 10, 2), (500, 10, 2), (1, 3, 3), (500, 3, 2), (5, 1, 1)]
+)
+def test_the_groups_of_a_job_share_its_lanes_and_have_two_at_least(groups: int, of_job: int, lanes: int) -> None:
+    assert lanes_of_each(groups, of_job) == lanes
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 5])
 def test_each_region_s_edits_arrive_once_and_in_order(lanes):
     sinks = Sinks()
-    run = Run(sinks.ship, lanes, LaneLimits(shipment_bytes=300))
+    run = Run(sinks.ship, lanes, Knobs(shipment_bytes=300))
     w = window(500, 7)
     run.dispatch(w)
     run.lanes.finish()
@@ -114,7 +125,7 @@ class Observed(Acknowledged):
 
 def test_the_oldest_entry_that_is_not_acknowledged_is_known_by_its_write_time():
     sinks = Sinks(gate=False)
-    run = Run(sinks.ship, 1, LaneLimits(shipment_bytes=300))
+    run = Run(sinks.ship, 1, Knobs(shipment_bytes=300))
     run.dispatch(window(50, 1))
     assert run.acknowledged.next_written() == 0  # as the window's write times count from 0
     shipped = []
@@ -128,11 +139,11 @@ def test_the_oldest_entry_that_is_not_acknowledged_is_known_by_its_write_time():
 
 def test_while_a_window_is_handed_out_lane_by_lane_nothing_of_it_is_safe():
     sinks = Sinks(gate=False)
-    run = Run(sinks.ship, 8, LaneLimits(shipment_bytes=1000, buffer_bytes=10 << 20))
+    run = Run(sinks.ship, 8, Knobs(shipment_bytes=1000, buffer_bytes=10 << 20))
     observed = run.lanes._acknowledged = Observed()
     observed.read_to(WalOffset(0, 85))
     w = window(500, 7)
-    run.lanes.dispatch(w, filter_window(w, RULES, "wal"), 0)
+    run.lanes.dispatch(*taken(w))
     assert len(observed.seen) > 16
     assert set(observed.seen) == {WalOffset(0, 85)}
     sinks.gate.set()
@@ -143,11 +154,11 @@ def test_while_a_window_is_handed_out_lane_by_lane_nothing_of_it_is_safe():
 
 def test_what_is_safe_moves_on_within_a_window_that_is_large_for_the_buffer():
     sinks = Sinks()
-    run = Run(sinks.ship, 2, LaneLimits(shipment_bytes=500, buffer_bytes=16_000))
+    run = Run(sinks.ship, 2, Knobs(shipment_bytes=500, buffer_bytes=16_000))
     observed = run.lanes._acknowledged = Observed()
     observed.read_to(WalOffset(0, 85))
     w = window(2000, 7)
-    run.lanes.dispatch(w, filter_window(w, RULES, "wal"), 0)
+    run.lanes.dispatch(*taken(w))
     run.lanes.finish()
     assert run.lanes.join(TIMEOUT)
     assert observed.safe() == WalOffset(0, int(w.next_positions[-1]))
@@ -156,7 +167,7 @@ def test_what_is_safe_moves_on_within_a_window_that_is_large_for_the_buffer():
 
 def test_shipments_are_bounded_in_bytes_and_entries():
     sinks = Sinks()
-    run = Run(sinks.ship, 2, LaneLimits(shipment_bytes=1000, shipment_entries=5))
+    run = Run(sinks.ship, 2, Knobs(shipment_bytes=1000, shipment_entries=5))
     run.dispatch(window(400, 4))
     run.lanes.finish()
     assert run.lanes.join(TIMEOUT)
@@ -166,7 +177,7 @@ def test_shipments_are_bounded_in_bytes_and_entries():
 
 def test_the_reader_waits_while_the_buffer_is_full():
     sinks = Sinks(gate=False)
-    limits = LaneLimits(shipment_bytes=1000, buffer_bytes=5000)
+    limits = Knobs(shipment_bytes=1000, buffer_bytes=5000)
     run = Run(sinks.ship, 2, limits)
     reader = threading.Thread(target=run.dispatch, args=(window(2000, 4),), daemon=True)
     reader.start()
@@ -185,7 +196,7 @@ def test_the_reader_waits_while_the_buffer_is_full():
 @pytest.mark.parametrize("lanes", [1, 2, 8, 40])
 def test_all_that_is_held_fits_into_the_buffer_also_what_the_lanes_have_begun_to_fill(lanes):
     sinks = Sinks(gate=False)
-    limits = LaneLimits(shipment_bytes=2000, buffer_bytes=20_000)
+    limits = Knobs(shipment_bytes=2000, buffer_bytes=20_000)
     run = Run(sinks.ship, lanes, limits)
     reader = threading.Thread(target=run.dispatch, args=(window(3000, 200),), daemon=True)
     reader.start()
@@ -202,7 +213,7 @@ def test_all_that_is_held_fits_into_the_buffer_also_what_the_lanes_have_begun_to
 
 def test_an_entry_larger_than_the_buffer_is_let_through_alone():
     sinks = Sinks()
-    run = Run(sinks.ship, 2, LaneLimits(shipment_bytes=100, buffer_bytes=200))
+    run = Run(sinks.ship, 2, Knobs(shipment_bytes=100, buffer_bytes=200))
     run.dispatch(window(6, 3, value=b"v" * 1000))
     run.lanes.finish()
     assert run.lanes.join(TIMEOUT)
@@ -218,7 +229,7 @@ def test_a_failing_lane_leaves_the_position_before_its_shipment():
         if request.entry[0].key.log_sequence_number == 3:
             raise ValueError("no such table")
 
-    run = Run(ship, 1, LaneLimits(shipment_entries=1))
+    run = Run(ship, 1, Knobs(shipment_entries=1))
     w = window(6, 1)
     run.dispatch(w)
     run.lanes.finish()
@@ -235,7 +246,7 @@ def test_a_failing_lane_wakes_a_waiting_reader_and_ends_the_other_lanes():
         assert gate.wait(TIMEOUT)
         raise ValueError("no such table")
 
-    run = Run(ship, 2, LaneLimits(shipment_bytes=1000, buffer_bytes=3000))
+    run = Run(ship, 2, Knobs(shipment_bytes=1000, buffer_bytes=3000))
 
     def read() -> None:
         with contextlib.suppress(Stopped):
@@ -253,7 +264,7 @@ def test_a_failing_lane_wakes_a_waiting_reader_and_ends_the_other_lanes():
 
 def test_stopping_wakes_a_waiting_reader_and_ends_the_lanes():
     sinks = Sinks(gate=False)
-    run = Run(sinks.ship, 2, LaneLimits(shipment_bytes=1000, buffer_bytes=3000))
+    run = Run(sinks.ship, 2, Knobs(shipment_bytes=1000, buffer_bytes=3000))
     outcome: list[type] = []
 
     def read() -> None:
@@ -279,13 +290,13 @@ def test_stopping_wakes_a_waiting_reader_and_ends_the_lanes():
 @pytest.mark.parametrize("alone", [{0}, {7}, {3, 4}, {0, 1, 2, 5, 9}, set(range(10))])
 def test_what_goes_alone_keeps_its_place_among_its_region_s_edits(alone):
     sinks = Sinks()
-    run = Run(sinks.ship, 2, LaneLimits(shipment_entries=3))
+    run = Run(sinks.ship, 2, Knobs(shipment_entries=3))
     w = window(10, 2)
     kept = filter_window(w, RULES, "wal")
     shipments = {i: assemble(w, kept, np.array([i]), MARK) for i in alone}
     for i in alone:
         kept.cells[i] = i % 2  # also where the filter has left nothing of it
-    run.lanes.dispatch(w, kept, 0, shipments)
+    run.lanes.dispatch(w, kept, 0, ShipmentsOf(w, kept, shipments, MARK))
     run.acknowledged.read_to(WalOffset(0, int(w.next_positions[-1])))
     run.lanes.finish()
     assert run.lanes.join(TIMEOUT)

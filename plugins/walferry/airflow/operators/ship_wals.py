@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context, Param, conf
@@ -15,6 +15,7 @@ from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.literal import LiteralFields
 from walferry.airflow.reports.progress import ProgressLog
+from walferry.airflow.values import Planned
 from walferry.source.cluster import SourceCluster
 from walferry.spark.archive import build_archive
 from walferry.spark.archive_entry import cache_folder
@@ -35,23 +36,28 @@ BROKEN_WALS = Param(
     "the damage in it is given up, and the group goes on.",
 )
 # Before its report a recovery may have other queues to drain, or to wait for, and each may take the longest deadline, 7 days.
-KEPT_S = 8 * 86400
+KEPT_SECONDS = 8 * 86400
 MAX_ERROR_CHARS = 2000
-STARTUP_S = 120  # what a job may take beside its deadline: Spark's start, the last answers of the slave, the summaries
+STARTUP_SECONDS = 120  # what a job may take beside its deadline: Spark's start, the last answers of the slave, the summaries
+# XComs that tell the report why a batch's job was not started.
+LEFT_TO, SLAVE_DOWN = "left_to", "slave_down"
 
 
 class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
-    """Submits spark_jobs/ship_wals.py for `peer`, or skips itself if `plan` has nothing to ship. Tells how far the job is.
+    """Submits spark_jobs/ship_wals.py for `peer`, or skips itself if `plan` has nothing to ship. Logs how far the job is.
 
     `deadline`, `broken_wals` and `source_conn_id` are the run's parameters of these names, unless they are given. No text of any
     field is rendered. Spark itself is set up through the connection `conn_id`, spark-defaults.conf, or `conf`.
-    A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. One that came to its
-    end is not: what failed in it, say because the slave was down until the deadline, is for the next batch. But if nothing is
-    wrong with the groups, and the source's ZooKeeper was away, the task is tried again.
+    A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. A job that came to its
+    end is not submitted again: what failed in it is for the next batch. But if nothing is wrong with the groups, and only the
+    source's ZooKeeper was away, the task is tried again.
 
-    With `groups` only these WAL groups are shipped, say those of a dead server's queue. No next batch comes for such a queue, so
-    another run that has it in hand is waited for, as long as the deadline says; and a job that its deadline has ended before it
-    had shipped all of it has failed. Cleared, it goes on from there.
+    While the job of a batch runs, the run has the peer in hand; a run that finds the peer in another run's hands skips the task.
+    If the slave is down, the task fails at once and starts no job: the next batch tries again.
+
+    With `groups` only these WAL groups are shipped, such as those of a dead server's queue. No next batch comes for such a queue,
+    so another run that has it in hand is waited for until the deadline, and a job that its deadline has ended before it had
+    shipped all of it has failed. Cleared, it goes on from there.
     """
 
     template_fields: Sequence[str] = (
@@ -63,7 +69,7 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
         self,
         *,
         peer: str,
-        plan: Mapping[str, Any],  # what walferry.airflow.steps.batch.plan returned
+        plan: Mapping[str, Any],  # the XCom of a walferry.airflow.values.Planned
         deadline: int | None = None,  # seconds
         groups: Sequence[str] | None = None,  # WAL groups; None: all of the peer's
         broken_wals: str | None = None,  # walferry.files.quarantine.BrokenWals
@@ -81,44 +87,79 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
         self.source_conn_id: Any = source_conn_id
 
     def pre_execute(self, context: Context) -> None:
-        """The deadline is a parameter of the run, and so is the time after which the task is killed."""
+        """Take what is not given from the run's parameters; the task is killed some time after its deadline."""
         for name in ("deadline", "broken_wals", "source_conn_id"):
             if getattr(self, name) is None:
                 setattr(self, name, context["params"][name])
         waiting = int(self.deadline) if self.groups else 0
-        self.execution_timeout = timedelta(seconds=waiting + int(self.deadline) + STARTUP_S)
+        self.execution_timeout = timedelta(seconds=waiting + int(self.deadline) + STARTUP_SECONDS)
 
     def execute(self, context: Context) -> None:
-        """Build the archive, submit the job, wait for it."""
-        if not self.plan["groups"]:
+        """Take the peer in hand, look whether its slave is there, then submit the job and wait for it."""
+        from walferry.airflow.steps import batch
+        from walferry.shipping.in_hand import InOtherHands
+
+        planned = Planned.from_xcom(self.plan)
+        if planned.left_to:
+            raise AirflowSkipException(planned.left_to)
+        if not planned.groups:
             raise AirflowSkipException(f"peer {self.peer}: nothing to ship")
         source = HBaseSourceHook(self.source_conn_id).get_conn()
+        if self.groups:
+            self._ship(context, source, planned, self.groups)
+            return
+        try:
+            with batch.in_hand(source, planned, batch.run_of(context["ti"])):
+                self._check_slave(context, source)
+                self._ship(context, source, planned, batch.not_held(source, self.peer) if planned.held else ())
+        except InOtherHands as error:
+            context["ti"].xcom_push(LEFT_TO, str(error))
+            raise AirflowSkipException(str(error)) from error
+
+    def _check_slave(self, context: Context, source: SourceCluster) -> None:
+        """Raises AirflowFailException if the slave is down: a job would only find out the same, later and at some cost."""
+        from walferry.airflow.steps import batch
+
+        why = batch.why_down(source, self.peer)
+        if why:
+            reason = f"peer {self.peer}: no job is started, as its slave is down: {why}"[:MAX_ERROR_CHARS]
+            context["ti"].xcom_push(SLAVE_DOWN, reason)
+            raise AirflowFailException(f"{reason}. The backlog is kept, and the next batch tries again")
+
+    def _ship(self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str]) -> None:
+        """Build the archive, submit the job, wait for it. `only` are the WAL groups that it ships; none named: all."""
         self.name = f"walferry {self.peer}"
         self.application = str(_spark_jobs() / "ship_wals.py")
         self.py_files = str(build_archive(cache_folder() / "archives"))
         self.application_args = [
             *("--source", source.to_json(), "--peer", self.peer),
-            *("--run-id", self.plan["run_id"], "--deadline", str(int(self.deadline))),
+            *("--run-id", planned.run_id, "--deadline", str(int(self.deadline))),
             f"--broken-wals={self.broken_wals}",
-            *(("--keep", str(KEPT_S)) if self.groups else ()),
-            *(f"--group={group}" for group in self.groups or self.plan.get("only", ())),
+            *(("--keep", str(KEPT_SECONDS)) if self.groups else ()),
+            *(f"--group={group}" for group in only),
         ]
         free = self._await_free(source)
         before = self._summaries(source)
         try:
-            with ProgressLog(source, self.peer, self.plan, self.groups, self.log.info, self.log.warning):
+            with ProgressLog(source, planned, self.groups, self.log.info, self.log.warning):
                 super().execute(context)
-        except AirflowException as e:
-            failed = _failed_groups(before, self._summaries(source))
-            if not failed:
-                raise  # it was killed or could not start: try again
-            if self.groups and free and all(s.status == "held" for s in failed):  # somebody was faster: wait again
-                raise AirflowException("; ".join(s.error or s.group for s in failed)) from e
-            if all(s.passing for s in failed):  # the source's ZooKeeper was away until the deadline: try again
-                raise AirflowException("; ".join(sorted({s.error or s.group for s in failed}))[:MAX_ERROR_CHARS]) from e
-            raise AirflowFailException(f"peer {self.peer}: {len(failed)} WAL groups were not shipped, see the report") from e
+        except AirflowException as error:
+            self._judge(error, before, self._summaries(source), free)
         if self.groups:
             self._check_in_time(before, self._summaries(source))
+
+    def _judge(
+        self, error: AirflowException, before: Sequence[GroupSummary], after: Sequence[GroupSummary], free: bool
+    ) -> NoReturn:
+        """Raise what says whether a job that failed is to be submitted again."""
+        failed = _failed_groups(before, after)
+        if not failed:
+            raise error  # it was killed or could not start: try again
+        if self.groups and free and all(s.status == "held" for s in failed):  # another run was faster: wait again
+            raise AirflowException("; ".join(s.error or s.group for s in failed)) from error
+        if all(s.passing for s in failed):  # the source's ZooKeeper was away until the deadline: try again
+            raise AirflowException("; ".join(sorted({s.error or s.group for s in failed}))[:MAX_ERROR_CHARS]) from error
+        raise AirflowFailException(f"peer {self.peer}: {len(failed)} WAL groups were not shipped, see the report") from error
 
     def _get_hook(self) -> WalferrySubmitHook:
         return WalferrySubmitHook(
@@ -130,7 +171,7 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
         )
 
     def _await_free(self, source: SourceCluster) -> bool:
-        """Whether nobody else has the groups in hand; without `groups` nobody is waited for."""
+        """Whether no other run has the groups in hand; without `groups` no other run is waited for."""
         from walferry.airflow.steps import batch
 
         return not self.groups or batch.await_free(source, self.peer, self.groups, int(self.deadline))
@@ -154,7 +195,7 @@ def _failed_groups(before: Sequence[GroupSummary], after: Sequence[GroupSummary]
     """The groups that failed, if the job has come to an end with all of them; else none.
 
     What an earlier job of the same run has left does not count: this one may have been killed before it wrote anything. But a job
-    that finds a group held leaves there what it finds.
+    that finds a group held leaves that group's summary as it finds it.
     """
     if any(s.status == "running" for s in after):
         return []

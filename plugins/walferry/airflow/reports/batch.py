@@ -1,15 +1,17 @@
-"""What a batch did, as a table for people, as a dict for Airflow, and as a verdict: did anything of it fail?"""
+"""What a batch did for one peer: as a table for people, as a dict for Airflow, and as a verdict on whether anything failed."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from walferry.airflow.values import Planned
 from walferry.errors import WalferryError
 
-if TYPE_CHECKING:  # the DAG file names BatchFailed, and is parsed without kazoo
+if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
     from walferry.shipping.summary import GroupSummary
 
 # GroupSummary's own names, which are those of HBase's metrics.
@@ -52,73 +54,121 @@ MAX_REASON_CHARS = 500
 
 
 class BatchFailed(WalferryError):
-    """Something of a batch was not shipped; the message says what, and why. Trying its report again would not help."""
+    """Something of a batch was not shipped; the message says what, and why. Trying the report again would not help."""
 
     retry_helps = False
 
 
-def failures(
-    plan: Mapping[str, Any], states: Mapping[str, str | None], problems: Sequence[str], summaries: Sequence[GroupSummary]
-) -> list[str]:
-    """Why this batch must end as failed, one reason a line; empty if it must not.
+@dataclass(frozen=True)
+class Steps:
+    """How the steps before the report have ended, and what they have to tell."""
 
-    `states` are those of the tasks roll and ship; `problems` are what the roll could not do.
-    """
-    reasons = [*problems]
-    if states["roll"] != "success" and not problems:
-        reasons.append(f"roll is {states['roll']}: see its log")
-    of_groups = [f"{_place(s)}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in summaries if s.failed]
-    of_groups += [f"{_place(s)}: the Spark job ended in the middle of it" for s in summaries if s.status == "running"]
-    if plan["groups"] and states["ship"] != "success" and not of_groups:  # a job in which a group failed has failed
-        reasons.append(f"ship is {states['ship']}: see the log of the Spark job there")
-    elif plan["groups"] and not summaries:
-        reasons.append("the Spark job left no summary")
-    told = {s.group for s in summaries}
-    of_groups += [f"{p['server']} {p['queue']} {p['group']}: {p['problem']}" for p in plan["problems"] if p["group"] not in told]
-    return reasons + of_groups
+    plan: str | None = "success"  # states of the tasks
+    ship: str | None = "success"
+    roll: str | None = "success"
+    refusal: str = ""  # why the plan failed
+    unrolled: Sequence[str] = ()  # what the roll could not do
+    left_to: str = ""  # which other run ships the peer
+    slave_down: str = ""  # why no job was started
 
 
-def as_dict(
-    peer_id: str, plan: Mapping[str, Any] | None, reasons: Sequence[str], summaries: Sequence[GroupSummary]
-) -> dict[str, Any]:
-    """The report for XCom, bounded in size."""
-    shown = _failed_first(summaries)
-    return {
-        "peer": peer_id,
-        "ok": not reasons,
-        "failures": list(reasons[:MAX_GROUPS]),
-        "planned": plan,
-        "totals": totals_of(summaries),
-        "groups": [{"group": s.group, "status": str(s.status), **{c: _value(s, c) for c in FIGURES}} for s in shown],
-        "groups_left_out": len(summaries) - len(shown),
-    }
+@dataclass(frozen=True)
+class BatchReport:
+    """One peer's part of a run. Without a plan nothing was shipped."""
 
+    peer: str
+    plan: Planned | None
+    steps: Steps = field(default_factory=Steps)
+    summaries: Sequence[GroupSummary] = ()
+    now: int | None = None  # ms since the epoch, to tell the age of a backlog that no job has looked at
 
-def as_text(peer_id: str, plan: Mapping[str, Any] | None, reasons: Sequence[str], summaries: Sequence[GroupSummary]) -> str:
-    """The report for the log."""
-    lines = [f"Peer {peer_id}"]
-    if plan is not None and not plan["groups"]:
-        lines.append("Nothing to ship.")
-    if plan is not None and plan["swept"]:
-        lines.append(f"{plan['swept']} WALs without edits taken out of the queues.")
-    if summaries:
-        shown = _failed_first(summaries)
+    @property
+    def left_to(self) -> str:
+        """Which other run ships the peer; empty if this one did."""
+        return self.steps.left_to or (self.plan.left_to if self.plan else "")
+
+    @property
+    def failures(self) -> list[str]:
+        """Why this batch must end as failed, one reason a line; empty if it must not."""
+        if self.plan is None:
+            return [self.steps.refusal or f"plan is {self.steps.plan}: see its log; nothing was shipped"]
+        reasons = [*self.steps.unrolled]
+        if self.steps.roll != "success" and not reasons:
+            reasons.append(f"roll is {self.steps.roll}: see its log")
+        if self.left_to:
+            return reasons
+        of_groups = [f"{_place(s)}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in self.summaries if s.failed]
+        of_groups += [f"{_place(s)}: the Spark job ended in the middle of it" for s in self.summaries if s.status == "running"]
+        if self.steps.slave_down:
+            reasons.append(f"{self.steps.slave_down}; {self._backlog} wait for the next batch")
+        elif self.plan.groups and self.steps.ship != "success" and not of_groups:  # a job in which a group failed has failed
+            reasons.append(f"ship is {self.steps.ship}: see the log of the Spark job there")
+        elif self.plan.groups and not self.summaries:
+            reasons.append("the Spark job left no summary")
+        told = {s.group for s in self.summaries}
+        return reasons + of_groups + [str(problem) for problem in self.plan.problems if problem.group not in told]
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """The sums over all groups; where no job was started, the backlog as it was planned."""
+        totals = totals_of(self.summaries)
+        if self.plan is None or not self.steps.slave_down:
+            return totals
+        oldest = self.plan.oldest
+        age = None if oldest is None or self.now is None else max(0, self.now - oldest)
+        backlog = {"sizeOfLogQueue": self.plan.wals, "bytesToShip": self.plan.bytes}
+        return {**totals, **backlog, "replicationLag": age, "timestampOfNextToReplicate": oldest}
+
+    def to_xcom(self) -> dict[str, Any]:
+        """The report for Airflow's database, bounded in size."""
+        shown = _failed_first(self.summaries)
+        return {
+            "peer": self.peer,
+            "ok": not self.failures,
+            "failures": self.failures[:MAX_GROUPS],
+            "left_to": self.left_to,
+            "planned": self.plan and self.plan.to_xcom(),
+            "totals": self.totals,
+            "groups": [{"group": s.group, "status": str(s.status), **{c: _value(s, c) for c in FIGURES}} for s in shown],
+            "groups_left_out": len(self.summaries) - len(shown),
+        }
+
+    def as_text(self) -> str:
+        """The report for the log."""
+        lines = [f"Peer {self.peer}"]
+        if self.left_to:
+            lines.append(f"Not shipped by this run: {self.left_to}.")
+        elif self.plan is not None and not self.plan.groups:
+            lines.append("Nothing to ship.")
+        if self.plan is not None and self.plan.swept:
+            lines.append(f"{self.plan.swept} WALs without edits taken out of the queues.")
+        if self.summaries:
+            lines += self._table()
+        elif self.steps.slave_down:
+            lag = as_cell("replicationLag", self.totals["replicationLag"])
+            lines.append(f"Backlog: {self._backlog}, replicationLag {lag}.")
+        return "\n".join([*lines, *(f"FAILED {reason}" for reason in self.failures)])
+
+    @property
+    def _backlog(self) -> str:
+        return f"{self.plan.wals:,} WALs with at least {self.plan.bytes:,} bytes" if self.plan else ""
+
+    def _table(self) -> list[str]:
+        shown = _failed_first(self.summaries)
         rows = [(s.group, str(s.status), *(as_cell(c, _value(s, c)) for c in COLUMNS), f"{s.seconds:.1f}") for s in shown]
-        totals = totals_of(summaries)
+        totals = self.totals
         last = ("all", "", *(as_cell(c, totals[c]) if c in totals else "" for c in COLUMNS), "")
-        lines += table([("group", "status", *COLUMNS, "seconds"), *rows, last])
+        lines = table([("group", "status", *COLUMNS, "seconds"), *rows, last])
         if totals["quarantinedLogs"]:
             lines.append(f"QUARANTINED {totals['quarantinedLogs']} broken WALs: {totals['skippedBytes']:,} bytes were given up")
-        if len(summaries) > len(shown):
-            lines.append(f"({len(summaries) - len(shown)} more groups, all in the line of totals)")
-        filtered = totals["filteredByReason"]
-        lines += [f"logEditsFiltered {reason}: {count:,}" for reason, count in sorted(filtered.items())]
+        if len(self.summaries) > len(shown):
+            lines.append(f"({len(self.summaries) - len(shown)} more groups, all in the line of totals)")
+        lines += [f"logEditsFiltered {reason}: {count:,}" for reason, count in sorted(totals["filteredByReason"].items())]
         if totals["shippedHFiles"]:
             lines.append(f"shippedHFiles, of bulk loads: {totals['shippedHFiles']:,}, gone before: {totals['missingHFiles']:,}")
         if totals["cellsFiltered"]:
             lines.append(f"cellsFiltered, of edits that were shipped in part: {totals['cellsFiltered']:,}")
-    lines += [f"FAILED {reason}" for reason in reasons]
-    return "\n".join(lines)
+        return lines
 
 
 def _place(s: GroupSummary) -> str:
@@ -154,7 +204,7 @@ def totals_of(summaries: Sequence[GroupSummary]) -> dict[str, Any]:
 def as_cell(column: str, value: int | None) -> str:
     """A figure as a table shows it."""
     if value is None:
-        return "-"  # never shipped, or not known, which is not an age of 0
+        return "-"  # never shipped, or not known: that is not an age of 0
     if column in AGES:
         return str(timedelta(seconds=value // 1000))
     return f"{value:,}"

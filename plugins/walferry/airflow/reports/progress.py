@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from walferry.sinks.hbase.answers import Repeats
+from walferry.airflow.values import Planned
+from walferry.sinks.answers import Repeats
 from walferry.source.cluster import SourceCluster
 
 if TYPE_CHECKING:  # a DAG file imports this by way of the operator, and is parsed without kazoo
@@ -45,7 +46,7 @@ class Progress:
         return f"left: {count(self.wals - self.wals_done, 'WAL')}, {size(self.bytes - self.bytes_done)}"
 
 
-def progress(plan: Mapping[str, Any], summaries: Sequence[GroupSummary]) -> Progress:
+def progress(plan: Planned, summaries: Sequence[GroupSummary]) -> Progress:
     """How far the job of `plan` is. Files may have grown since it was made: HBase closed them, or HDFS recovered their length.
 
     An attempt that was killed may have taken a WAL out of its queue without having counted it: what is left is what the last
@@ -54,9 +55,9 @@ def progress(plan: Mapping[str, Any], summaries: Sequence[GroupSummary]) -> Prog
     to_ship, bytes_done, left, counted = (
         sum(getattr(s, field) for s in summaries) for field in ("bytesToShip", "bytesDone", "logsLeft", "completedLogs")
     )
-    waiting = max(0, plan["groups"] - sum(bool(s.queue_id or s.status == "done") for s in summaries))
-    wals = max(plan["wals"], counted + left + waiting)
-    total = max(plan["bytes"], to_ship)
+    waiting = max(0, plan.groups - sum(bool(s.queue_id or s.status == "done") for s in summaries))
+    wals = max(plan.wals, counted + left + waiting)
+    total = max(plan.bytes, to_ship)
     if waiting:
         return Progress(min(counted, wals - left - waiting), wals, min(bytes_done, total), total)
     # What is in no group's figures was done by earlier attempts.
@@ -90,14 +91,13 @@ class ProgressLog:
     def __init__(
         self,
         source: SourceCluster,
-        peer: str,
-        plan: Mapping[str, Any],
+        plan: Planned,
         groups: Collection[str] | None,  # None: all of the peer
         tell: Callable[[str], object],
         warn: Callable[[str], object],
     ) -> None:
         self._source = source
-        self._peer = peer
+        self._peer = plan.peer
         self._plan = plan
         self._groups = groups
         self._tell = tell
@@ -107,7 +107,7 @@ class ProgressLog:
         self._next = 0.0
         self._told: Progress | None = None
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"progress of peer {peer}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"progress of peer {plan.peer}", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -136,7 +136,7 @@ class ProgressLog:
     def _look(self, session: Session) -> None:
         from walferry.shipping.summary import read_run
 
-        found = read_run(session, self._peer, self._plan["run_id"])
+        found = read_run(session, self._peer, self._plan.run_id)
         mine = [s for s in found if self._groups is None or s.group in self._groups]
         if not mine:
             return

@@ -354,7 +354,7 @@ def _plan_of_peer(
         swept = sweep(session, mine, f"plan of run {run_id} on {socket.gethostname()}")
         # Nobody comes back for what is held and could not be swept: a drain waits for it.
         to_drain = (*mine.to_ship, *swept.held)
-        figures = {"run_id": run_id, "queue": queue.ref, **batch.figures(peer_id, to_drain), "swept": swept.wals}
+        figures = batch.figures(run_id, peer_id, to_drain, swept=swept.wals, queue=queue.ref).to_xcom()
         drains.append({**as_dict(session.source, queue), "plan": figures, "problem": None})
     return drains
 

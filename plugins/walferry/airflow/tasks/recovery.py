@@ -11,23 +11,17 @@ A failed server or queue stops no other. The only state is in ZooKeeper, so ever
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow.sdk import ExceptionRetryPolicy, Param, RetryAction, RetryRule, TriggerRule, get_current_context
+from airflow.sdk import Param, TriggerRule, get_current_context
 
-from walferry.airflow.forms.recovery_input import InputError
-from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.reports.kept import as_lines, with_earlier
+from walferry.airflow.tasks.common import name_of, source, telling
 from walferry.errors import WalferryError
-from walferry.source.cluster import DEFAULT_CONN_ID, SourceError
-
-if TYPE_CHECKING:
-    from walferry.source.cluster import SourceCluster
 
 
 class RecoveryFailed(WalferryError):
@@ -36,13 +30,6 @@ class RecoveryFailed(WalferryError):
     retry_helps = False
 
 
-SOURCE = Param(
-    DEFAULT_CONN_ID,
-    type="string",
-    minLength=1,
-    title="Source cluster",
-    description="Airflow connection of the cluster whose replication queues are recovered.",
-)
 DEADLINE = Param(
     3600,
     type="integer",
@@ -51,21 +38,6 @@ DEADLINE = Param(
     title="Deadline",
     description="Seconds after which the Spark job of a queue stops reading and retrying. The rest stays queued; the run fails.",
 )
-# Trying again does not help against these.
-FINAL: list[type[BaseException] | str] = [
-    "walferry.source.cluster.SourceError",
-    "walferry.hbase.errors.PeerError",
-    "walferry.hbase.errors.StorageError",
-    "walferry.queues.errors.LiveServer",
-    "walferry.airflow.forms.recovery_input.InputError",
-    RecoveryFailed,
-]
-DEFAULT_ARGS = {
-    "retries": 2,
-    "retry_delay": timedelta(seconds=10),
-    "execution_timeout": timedelta(minutes=30),
-    "retry_policy": ExceptionRetryPolicy(rules=[RetryRule(exception=FINAL, action=RetryAction.FAIL)]),
-}
 CLAIM_RETRIES = 6  # while another run claims the server: a claim takes seconds, a killed claimer's session 20 s to end
 DRAIN_RETRIES = 3  # of a job that was killed or could not start, or before which another run was faster
 
@@ -98,7 +70,7 @@ def claim(server: str) -> dict[str, Any]:
         print(f"  {queue['server']}/{queue['queue']}: {queue['wals']} WALs")
     for why in claimed["left"]:
         print(f"  left to others: {why}")
-    return {"task": _name(ti), **claimed}
+    return {"task": name_of(ti), **claimed}
 
 
 # Also if a claim failed: the other servers' queues are drained all the same, and the report tells.
@@ -174,29 +146,6 @@ def report(first: str, also: Sequence[str] | None) -> None:
     recovery.propose(source(), context["params"]["source_conn_id"])
     if recovered.failures:
         raise RecoveryFailed("; ".join(recovered.failures[:10]))
-
-
-@contextmanager
-def telling(what: str) -> Iterator[None]:
-    """Leave what goes wrong in the block to the report, as the task's XCom `problem`."""
-    from walferry.files.systems import StoreError
-
-    try:
-        yield
-    except (InputError, SourceError, StoreError, WalferryError) as error:
-        ti = get_current_context()["ti"]
-        ti.xcom_push("problem", [_name(ti), f"{what}: {error}"])
-        raise
-
-
-def source() -> SourceCluster:
-    """The cluster that this run's parameter names. Raises SourceError."""
-    return HBaseSourceHook(get_current_context()["params"]["source_conn_id"]).get_conn()
-
-
-def _name(ti: Any) -> str:
-    """Of a task instance, as `_states` has it."""
-    return str(ti.task_id) if ti.map_index in (None, -1) else f"{ti.task_id}_{ti.map_index}"
 
 
 def _states(ti: Any) -> dict[str, str | None]:

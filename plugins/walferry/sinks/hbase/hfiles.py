@@ -1,8 +1,13 @@
-"""Sending one bulk load: its files are looked for before, and let go after.
+"""Sends one bulk load: looks for its files before, and lets the source clean them after.
 
-A sink passes over a file that it finds nowhere, without an error, and so would the rows in it be lost without a word. So they are
-looked for here first. A file that is gone is no loss if the source refers to it no more, as after a try that was killed between
-its acknowledgement and the position: then it has been copied already, or the peer had not been there when it was loaded.
+A sink that does not find a file passes over it without an error, and the rows in it would be lost silently. So the files are
+looked for here first. A file that is gone is not a loss if the source no longer refers to it: either the slave has copied it
+already, in a try that was killed between the acknowledgement and the position, or the peer did not exist yet when the file was
+loaded.
+
+A sink copies and loads the files within the call, however long that takes. It does not notice when a client gives up and sends
+the same load again, and then loads the files twice (HBASE-30238). So a load is not sent again while the server that has it is at
+work on it. Its call ends at the deadline, or when the server answers nothing else either.
 """
 
 from __future__ import annotations
@@ -14,16 +19,15 @@ from kazoo.client import KazooClient
 
 from walferry.errors import WalferryError
 from walferry.files.systems import StoreError, file_size
-from walferry.rpc.connection import CALL_TIMEOUT_S
 from walferry.rpc.errors import RpcError
+from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.hbase.bulk_loads import HFileSource
-from walferry.sinks.hbase.replicate import SlaveUnreachable
 from walferry.sinks.hbase.shipment import BulkLoad, Shipment
 from walferry.zk.client import read_all
 
 log = logging.getLogger(__name__)
 
-COPY_BYTES_PER_S = 5_000_000  # a sink that copies slower than this is asked again
+COPY_BYTES_PER_SECOND = 5_000_000  # a sink that copies more slowly is asked whether it is still there
 
 
 class BulkLoadFailed(WalferryError):
@@ -39,6 +43,7 @@ class HFileSender:
     """Sends the bulk loads of one group.
 
     `refs` is the znode under which the source keeps its references to the peer's HFiles; `release(names)` removes some of them.
+    `call_seconds` is what a call takes that has nothing to copy.
     """
 
     def __init__(
@@ -48,34 +53,35 @@ class HFileSender:
         release: Callable[[Sequence[str]], None],
         files: HFileSource | None,
         on_missing: Callable[[int], None],
+        call_seconds: float,
     ) -> None:
         self._zk = zk
         self._refs = refs
         self._release = release
         self._files = files
         self._on_missing = on_missing
+        self._call_seconds = call_seconds
 
     def ship(self, ship: Callable[..., object], shipment: Shipment, load: BulkLoad, deadline: float) -> None:
-        """Have a sink copy and load the files, then let the source clean them; `ship` is that of a Shipper.
+        """Have a sink copy and load the files, then let the source clean them; `ship` is a Shipper's.
 
-        Raises BulkLoadFailed, what `ship` raises when it ran out of time or was stopped before its first try, and what the
-        `release` raises.
+        Raises BulkLoadFailed; SlaveUnreachable if no server answered at all, or there was no time for a first try; Stopped; and
+        what `release` raises.
         """
         if shipment.entry_count:
             size = self._size(load, self._files) if self._files and load.files else 0
             try:
-                ship(shipment, deadline, CALL_TIMEOUT_S + size / COPY_BYTES_PER_S)
-            except SlaveUnreachable as e:
-                if not e.tries:
+                ship(shipment, deadline, self._call_seconds + size / COPY_BYTES_PER_SECOND)
+            except SlaveUnreachable as error:
+                if not error.answered:
                     raise
-                problem = f"not acknowledged by slave {e.slave} until the deadline, in {e.tries} tries; the last: {e.last_error}"
-                raise BulkLoadFailed(str(load), problem, self._advice()) from e
-            except RpcError as e:
-                raise BulkLoadFailed(str(load), str(e), self._advice()) from e
+                raise BulkLoadFailed(str(load), error.problem, self._advice()) from error
+            except RpcError as error:
+                raise BulkLoadFailed(str(load), str(error), self._advice()) from error
         self._release(load.names)
 
     def _size(self, load: BulkLoad, files: HFileSource) -> int:
-        """Bytes of the files that are there. Raises BulkLoadFailed if one is gone that the source still refers to."""
+        """The bytes of the files that are there. Raises BulkLoadFailed if one is gone that the source still refers to."""
         sizes = [self._size_of(load, file, files) for file in load.files]
         gone = [file for file, size in zip(load.files, sizes, strict=True) if size is None]
         if gone:
@@ -88,7 +94,7 @@ class HFileSender:
                     "Check root_dir in the extra of the connection. If they are lost, delete their znodes, "
                     f"such as {kept[0]}, and the next run goes on without them",
                 )
-            log.warning("%s: gone, and no longer referred to, so shipped before: %s", load, ", ".join(gone))
+            log.warning("%s: gone and no longer referred to, so they were shipped before: %s", load, ", ".join(gone))
             self._on_missing(len(gone))
         return sum(size or 0 for size in sizes)
 
@@ -98,8 +104,8 @@ class HFileSender:
                 return file_size(f"{place}/{file}")
             except FileNotFoundError:
                 continue
-            except (StoreError, OSError) as e:
-                raise BulkLoadFailed(str(load), str(e), "Check root_dir in the extra of the connection") from e
+            except (StoreError, OSError) as error:
+                raise BulkLoadFailed(str(load), str(error), "Check root_dir in the extra of the connection") from error
         return None
 
     def _advice(self) -> str:

@@ -1,4 +1,9 @@
-"""Which of the slave's RegionServers take our shipments: a random subset of the live ones, as HBase's ReplicationSinkManager."""
+"""Chooses the RegionServers of the slave that take shipments: a random subset of the live ones, as HBase's
+ReplicationSinkManager.
+
+Unlike HBase's, this one does not choose a server again soon that did not answer or could not be reached: a server whose process
+hangs stays registered in ZooKeeper for as long as its session, and each further request to it would cost a whole call timeout.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +17,32 @@ from collections.abc import Callable, Sequence
 from walferry.errors import WalferryError
 from walferry.names import ServerName
 
-RATIO = 0.1  # replication.source.ratio
-BAD_SINK_THRESHOLD = 3  # replication.bad.sink.threshold
-REFRESH_S = 60.0
-_log = logging.getLogger(__name__)
+REFRESH_SECONDS = 60.0
+AVOID_SECONDS = 600.0  # for which a server that did not answer is not chosen, if there are others
+
+log = logging.getLogger(__name__)
 
 
 class NoSinks(WalferryError):
-    """The slave has no live RegionServer, or nobody can say which it has."""
+    """The slave has no live RegionServer, or its RegionServers cannot be listed."""
 
 
 class SinkManager:
-    """The current subset of the servers that `list_servers` names; one manager for all lanes of a task, thread-safe.
+    """The current subset of the servers that `list_servers` names. All lanes of a task share one manager; it is thread-safe.
 
     The subset holds `ratio` (0 to 1) of the servers, rounded up, so at least one. It is drawn anew by `redraw`, when the
-    slave's servers have changed (looked at every `refresh_seconds`), and when too many bad reports have emptied it.
-    `list_servers` may raise: then the subset stays as it is.
+    slave's servers have changed (looked at every `refresh_seconds`), and when reports have emptied it. If `list_servers` raises,
+    the subset stays as it is.
     """
 
     def __init__(
         self,
         list_servers: Callable[[], Sequence[ServerName] | frozenset[ServerName]],
-        ratio: float = RATIO,
+        ratio: float,
         rng: random.Random | None = None,
         *,
-        bad_sink_threshold: int = BAD_SINK_THRESHOLD,
-        refresh_seconds: float = REFRESH_S,
+        bad_sink_threshold: int = 3,
+        refresh_seconds: float = REFRESH_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not 0 < ratio <= 1:
@@ -52,6 +57,7 @@ class SinkManager:
         self._live: frozenset[ServerName] = frozenset()
         self._sinks: list[ServerName] = []
         self._bad_reports: dict[ServerName, int] = {}
+        self._avoided_until: dict[ServerName, float] = {}
         self._listed_at: float | None = None
         self._problem = "its RegionServers have not been listed yet"
 
@@ -77,16 +83,23 @@ class SinkManager:
             return self._rng.choice(self._sinks)
 
     def report_bad(self, server: ServerName) -> None:
-        """A shipment to `server` failed; with more failures in a row than the threshold it leaves the subset."""
+        """`server` answered a shipment with an error. After more of them in a row than the threshold it leaves the subset."""
         with self._lock:
             self._bad_reports[server] = self._bad_reports.get(server, 0) + 1
-            if self._bad_reports[server] > self._bad_sink_threshold and server in self._sinks:
-                self._sinks.remove(server)
+            if self._bad_reports[server] > self._bad_sink_threshold:
+                self._leave(server)
+
+    def report_gone(self, server: ServerName) -> None:
+        """`server` did not answer, or could not be reached: it leaves the subset, and others are preferred for a while."""
+        with self._lock:
+            self._avoided_until[server] = self._clock() + AVOID_SECONDS
+            self._leave(server)
 
     def report_good(self, server: ServerName) -> None:
         """A shipment to `server` was acknowledged."""
         with self._lock:
             self._bad_reports.pop(server, None)
+            self._avoided_until.pop(server, None)
 
     def redraw(self) -> None:
         """List the slave's servers and draw a new subset."""
@@ -94,17 +107,23 @@ class SinkManager:
             self._list()
             self._draw()
 
+    def _leave(self, server: ServerName) -> None:
+        if server in self._sinks:
+            self._sinks.remove(server)
+
     def _list(self) -> None:
         self._listed_at = self._clock()
         try:
             self._live = frozenset(self._list_servers())
-        except Exception as e:  # whatever it looks the servers up with, a slave that cannot be asked may come back
-            self._problem = f"its RegionServers cannot be listed: {e or type(e).__name__}"
-            _log.warning("the slave's RegionServers cannot be listed, going on with those known: %s", e or type(e).__name__)
+        except Exception as error:  # of any kind: a slave that cannot be asked may come back
+            self._problem = f"its RegionServers cannot be listed: {error or type(error).__name__}"
+            log.warning("%s; going on with those known", self._problem)
         else:
             self._problem = "it has no live RegionServer"
 
     def _draw(self) -> None:
+        now = self._clock()
         count = math.ceil(len(self._live) * self._ratio)
-        self._sinks = self._rng.sample(sorted(self._live), count)
+        good = sorted(server for server in self._live if self._avoided_until.get(server, 0.0) <= now)
+        self._sinks = self._rng.sample(good or sorted(self._live), min(count, len(good) or count))
         self._bad_reports.clear()

@@ -1,4 +1,4 @@
-"""Sending shipments to the slave: one ReplicateWALEntry request at a time, tried until acknowledged or the deadline.
+"""Sends shipments to the slave: one ReplicateWALEntry request at a time, tried until it is acknowledged or there is no hope.
 
 parameter  = the shipment's entries: WALEntry messages, each tagged as field 1 of ReplicateWALEntryRequest
 cell block = the shipment's cells, as KeyValueCodecWithTags writes them and as an uncompressed WAL holds them
@@ -13,23 +13,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from walferry.errors import WalferryError
 from walferry.names import ServerName
 from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.rpc.admin import SERVICE
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, Buffer
 from walferry.rpc.connection import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, Connection
 from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcTimeout
-from walferry.sinks.hbase.answers import SILENCE_S, Answers
+from walferry.sinks.answers import SILENCE_SECONDS, Answers
+from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase.manager import NoSinks, SinkManager
+from walferry.source.knobs import Knobs
 
 METHOD = "ReplicateWALEntry"
-LAST_CONNECT_S = 2.0  # for connecting, at least, when the deadline is near
-_log = logging.getLogger(__name__)
+LAST_CONNECT_SECONDS = 2.0  # for connecting, at least, when the deadline is near
+TIMEOUT_GROWTH = 10  # calls that time out again and again get up to this many times the first timeout
+PASSING = (NoSinks, ConnectionFailed, RpcTimeout, RemoteError)  # the next try may go better, unless the error says no
+NEVER_TRIED = "none: the deadline had passed already"
+
+log = logging.getLogger(__name__)
 
 
 class Shipment(Protocol):
-    """What is sent in one request; one-byte items in all buffers."""
+    """What one request carries; all buffers have one-byte items."""
 
     @property
     def entries(self) -> Sequence[Buffer]: ...
@@ -37,32 +42,27 @@ class Shipment(Protocol):
     def cells(self) -> Sequence[Buffer]: ...
 
 
-class SlaveUnreachable(WalferryError):
-    """No RegionServer of `slave` acknowledged a shipment until the deadline, in `tries` tries; `last_error` is the last one's."""
-
-    def __init__(self, slave: str, tries: int, last_error: str) -> None:
-        super().__init__(
-            f"slave {slave} acknowledged nothing until the deadline, in {tries} tries; the last: {last_error}",
-            "The backlog is kept: run again when the slave is up, or raise the deadline",
-        )
-        self.slave = slave
-        self.tries = tries
-        self.last_error = last_error
-
-
-class ShippingStopped(Exception):
-    """The run was told to stop while a shipment was not yet acknowledged."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Retries:
-    """How hard a shipment is tried. The nth failure with one subset is followed by a sleep of n times `sleep_s`."""
+    """How hard a shipment is tried. The nth failure in a row is followed by a sleep of n times `sleep_seconds`."""
 
-    tries: int = 10  # with one subset of the slave's servers, before another is drawn
-    sleep_s: float = 1.0  # replication.source.sleepforretries
-    connect_timeout_s: float = CONNECT_TIMEOUT_S
-    call_timeout_s: float = CALL_TIMEOUT_S  # replication.source.shipedits.timeout
-    max_call_timeout_s: float = 10 * CALL_TIMEOUT_S  # each call that timed out lets the next take as much longer
+    tries: int = 10  # failures in a row, after which another subset of the slave's servers is drawn
+    sleep_seconds: float = 1.0
+    most_sleeps: int = 300  # n grows no further
+    connect_timeout_seconds: float = CONNECT_TIMEOUT_S
+    call_timeout_seconds: float = CALL_TIMEOUT_S  # each call that timed out gives the next one as much more
+    patience_seconds: float = 90.0  # after which a slave that neither acknowledges nor works is given up
+
+    @classmethod
+    def of(cls, knobs: Knobs) -> Retries:
+        """The part of a peer's knobs that is about retries."""
+        return cls(
+            tries=knobs.subset_tries,
+            sleep_seconds=knobs.sleep_seconds,
+            most_sleeps=knobs.retries_multiplier,
+            call_timeout_seconds=knobs.call_timeout_seconds,
+            patience_seconds=knobs.patience_seconds,
+        )
 
 
 class Shipper:
@@ -93,56 +93,59 @@ class Shipper:
         self._wait = wait or stop.wait
         self._answers = answers or Answers()
         self._connections: dict[ServerName, Connection] = {}
-        self._why: str | None = None  # a call was ended from here
-        self.calling: ServerName | None = None  # that has a call of ours under way
+        self._why: str | None = None  # this side ended the call
+        self._overdue_at: float | None = None
+        self.calling: ServerName | None = None  # the server that has a call of ours under way
         self._current: Connection | None = None
         self.failed_batches = 0
 
-    def ship(self, shipment: Shipment, deadline: float, first_timeout: float | None = None) -> ServerName:
+    def ship(self, shipment: Shipment, deadline: float, expected_seconds: float | None = None) -> ServerName:
         """Send until a server acknowledges; returns which one did. `deadline` is on the clock, time.monotonic by default.
 
-        `first_timeout`: seconds that a server has at the first try, for a shipment that gives it much to do. A first try that
-        begins before the deadline has its whole time: a slave that is only slow is not unreachable.
-        Raises SlaveUnreachable at the deadline, ShippingStopped, RequestTooLarge, and a RemoteError that says itself that
-        a retry is of no use, such as TableNotFound. A shipment that was not acknowledged may have been applied all the same.
+        A first try that begins before the deadline has its whole time: a slave that is only slow is not unreachable.
+        `expected_seconds` is for a shipment that gives a server much to do and must not be sent twice while a server works on it.
+        Such a call does not time out before the deadline. It is `overdue` after the expected time, and whoever looks after the
+        calls then ends it unless the server still answers.
+
+        Raises SlaveUnreachable when the deadline or the patience with a silent slave is over, Stopped, RequestTooLarge, and a
+        RemoteError that says itself that trying again does not help, such as TableNotFound. A shipment that was not
+        acknowledged may have been applied all the same.
         """
-        tries, call_timeout = 0, first_timeout or self._retries.call_timeout_s
-        last_error = "none: the deadline had passed already"
+        tries, call_timeout, last_error, answered = 0, self._retries.call_timeout_seconds, NEVER_TRIED, False
         while True:
-            for failures in range(1, self._retries.tries + 1):
-                if self._stop.is_set():
-                    raise ShippingStopped(f"told to stop before a shipment to {self._slave} was acknowledged")
-                left = deadline - self._clock()
-                if left <= 0:
-                    raise SlaveUnreachable(self._slave, tries, last_error)
-                tries += 1
-                try:
-                    self._answers.trying(first_timeout or SILENCE_S)
-                    server = self._try(shipment, call_timeout if tries == 1 else min(left, call_timeout), left)
-                    self._answers.answered()
-                    return server
-                except (NoSinks, ConnectionFailed, RpcTimeout, RemoteError) as e:
-                    if isinstance(e, RemoteError) and e.do_not_retry:
-                        self._answers.answered()
-                        raise
-                    last_error, self._why = self._why or str(e), None
-                    if self._stop.is_set():
-                        self._answers.given_up()
-                    else:
-                        self._answers.failed(last_error)
-                    if isinstance(e, RpcTimeout) and e.what == METHOD:
-                        longest = max(self._retries.max_call_timeout_s, first_timeout or 0)
-                        call_timeout = min(call_timeout + self._retries.call_timeout_s, longest)
-                except BaseException:
-                    self._answers.given_up()
+            if self._stop.is_set():
+                raise Stopped(f"told to stop before a shipment to {self._slave} was acknowledged")
+            left = deadline - self._clock()
+            self._check_hope(left, tries, last_error, answered)
+            tries += 1
+            if expected_seconds is None:
+                timeout = call_timeout if tries == 1 else min(left, call_timeout)
+            else:
+                timeout = max(expected_seconds, left) if tries == 1 else left
+            try:
+                return self._told(shipment, timeout, left, expected_seconds)
+            except PASSING as error:
+                if isinstance(error, RemoteError) and error.do_not_retry:
                     raise
-                self._pause(failures, deadline, last_error)
-            self._sinks.redraw()
+                last_error, self._why = self._why or str(error), None
+                answered = isinstance(error, RemoteError)
+                if isinstance(error, RpcTimeout) and error.what == METHOD:
+                    longest = TIMEOUT_GROWTH * self._retries.call_timeout_seconds
+                    call_timeout = min(call_timeout + self._retries.call_timeout_seconds, longest)
+            self._pause(tries, deadline, last_error)
+            if tries % self._retries.tries == 0:
+                self._sinks.redraw()
+
+    @property
+    def overdue(self) -> bool:
+        """Whether the call under way takes longer than was expected of it."""
+        overdue_at = self._overdue_at
+        return overdue_at is not None and self._clock() >= overdue_at
 
     def interrupt(self, why: str | None = None) -> None:
         """From another thread: end the call under way, so that it fails as `why` says.
 
-        With `stop` set that ends a waiting `ship` now, with ShippingStopped; after the deadline with SlaveUnreachable.
+        With `stop` set that ends a waiting `ship` now, with Stopped; otherwise `ship` decides whether to try again.
         """
         self._why = why
         connection = self._current
@@ -155,19 +158,51 @@ class Shipper:
             connection.close()
         self._connections.clear()
 
+    def _check_hope(self, left: float, tries: int, last_error: str, answered: bool) -> None:
+        """Raise SlaveUnreachable if the deadline is over or, after a try, the slave has been silent for too long."""
+        patience = self._retries.patience_seconds
+        out_of_patience = tries > 0 and self._answers.silent_seconds >= patience
+        if left <= 0 or out_of_patience:
+            waited = patience if out_of_patience else None
+            raise SlaveUnreachable(
+                self._slave, self._answers.since, tries, last_error, patience_seconds=waited, answered=answered
+            )
+
+    def _told(self, shipment: Shipment, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
+        """`_try`, of which `answers` is told."""
+        self._answers.trying(expected_seconds or SILENCE_SECONDS)
+        self._overdue_at = None if expected_seconds is None else self._clock() + expected_seconds
+        try:
+            server = self._try(shipment, timeout, left)
+        except BaseException as error:
+            if isinstance(error, RemoteError) and error.do_not_retry:
+                self._answers.answered()
+            elif isinstance(error, PASSING) and not self._stop.is_set():
+                self._answers.failed(self._why or str(error))
+            else:
+                self._answers.given_up()
+            raise
+        finally:
+            self._overdue_at = None
+        self._answers.answered()
+        return server
+
     def _try(self, shipment: Shipment, timeout: float, left: float) -> ServerName:
-        """The time beyond the deadline, in `left` seconds, is for a server that works on the call, not for finding one."""
+        """One request to one server. Time beyond the deadline (in `left` seconds) is for a server at work, not for connecting."""
         server = self._sinks.choose()
         self._current, self.calling = self._connection(server), server
-        connecting = max(left, LAST_CONNECT_S)
+        connecting = max(left, LAST_CONNECT_SECONDS)
         try:
             if self._stop.is_set():  # since then `interrupt` may have found no call to end
-                raise ShippingStopped(f"told to stop before a shipment to {self._slave} was sent")
+                raise Stopped(f"told to stop before a shipment to {self._slave} was sent")
             self._current.call(
                 METHOD, shipment.entries, ReplicateWALEntryResponse, shipment.cells, timeout=timeout, connect_timeout=connecting
             )
-        except (ConnectionFailed, RpcTimeout, RemoteError):
+        except RemoteError:
             self._sinks.report_bad(server)
+            raise
+        except (ConnectionFailed, RpcTimeout):
+            self._sinks.report_gone(server)
             raise
         finally:
             self._current = self.calling = None
@@ -184,15 +219,16 @@ class Shipper:
                 SERVICE,
                 user=self._user,
                 cell_codec=KEY_VALUE_CODEC_WITH_TAGS,
-                connect_timeout=self._retries.connect_timeout_s,
+                connect_timeout=self._retries.connect_timeout_seconds,
             )
         return self._connections[server]
 
     def _pause(self, failures: int, deadline: float, last_error: str) -> None:
+        """Sleep after the nth failure in a row; not beyond the deadline, nor beyond the patience with the slave."""
         self.failed_batches += 1
-        seconds = max(0.0, min(self._retries.sleep_s * failures, deadline - self._clock()))
-        _log.info("a shipment to %s failed, trying again in %.1f s: %s", self._slave, seconds, last_error)
+        seconds = self._retries.sleep_seconds * min(failures, self._retries.most_sleeps)
+        hope = self._retries.patience_seconds - self._answers.silent_seconds
+        seconds = max(0.0, min(seconds, deadline - self._clock(), hope))
+        log.info("a shipment to %s failed, trying again in %.1f s: %s", self._slave, seconds, last_error)
         if self._wait(seconds):
-            raise ShippingStopped(
-                f"told to stop while a shipment to {self._slave} was not acknowledged; the last error: {last_error}"
-            )
+            raise Stopped(f"told to stop while a shipment to {self._slave} was not acknowledged; the last error: {last_error}")

@@ -1,11 +1,11 @@
-"""What one ReplicateWALEntry request carries, put together by copying bytes of the WAL.
+"""Assembles what one ReplicateWALEntry request carries, by copying bytes of the WAL.
 
     request parameter   { 0x0A varint len | WALEntry }* | for a bulk load, the fields that say where its files are
     WALEntry            0x0A varint len | WALKey bytes of the file [cluster_ids: the source]  |  0x18 varint cell count
     cell block          the kept cells, as they lie in the file
 
 Appending a field to a protobuf message's bytes adds to it, so a key is marked without being parsed. Uncompressed cells of a
-WAL are those of a KeyValueCodecWithTags cell block. (HBase: ReplicationProtobufUtil, Admin.proto.)
+WAL have the form of a KeyValueCodecWithTags cell block. (HBase: ReplicationProtobufUtil, Admin.proto.)
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BulkLoad:
     table: str
     region: str
     files: tuple[str, ...]  # that the sink copies
-    released: tuple[str, ...] = ()  # that the peer needs not
+    released: tuple[str, ...] = ()  # that the peer does not need
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,12 +59,17 @@ class Shipment:
     row_count: int
     cell_bytes: int
     last_write_time: int  # ms since the epoch, of the last entry
-    bulk_load: BulkLoad | None = None  # then it is the only entry; without entries, nothing is sent and its files are let go
+    bulk_load: BulkLoad | None = None  # the only entry; if there are no entries, nothing is sent and its files are let go
 
     @property
     def size(self) -> int:
         """Bytes that it holds in memory and that go over the wire."""
-        return self.cell_bytes + sum(e.size for e in self.entries)
+        return self.cell_bytes + sum(entry.size for entry in self.entries)
+
+    @property
+    def hfile_count(self) -> int:
+        """Files that the sink copies."""
+        return len(self.bulk_load.files) if self.bulk_load else 0
 
 
 def assemble(window: Window, kept: Kept, chosen: Ints, mark: Bytes) -> Shipment:
@@ -80,7 +85,7 @@ def assemble(window: Window, kept: Kept, chosen: Ints, mark: Bytes) -> Shipment:
         window.buf, chosen, index.key_start, index.key_end, kept.cells, kept.marked, mark,
         kept.span_first, kept.span_start, kept.span_end, entries, cells,
     )  # fmt: skip
-    if cell_bytes != cells.size:  # else the rest of them would be memory that nothing has written
+    if cell_bytes != cells.size:  # otherwise the rest would be uninitialized memory
         raise AssertionError(f"{cell_bytes} bytes of cells where {cells.size} were announced")
     return Shipment(
         entries=(entries[:length],),
@@ -96,12 +101,12 @@ def assemble(window: Window, kept: Kept, chosen: Ints, mark: Bytes) -> Shipment:
 def join(parts: Sequence[Shipment]) -> Shipment:
     """Shipments of one lane, in order, as one; nothing is copied."""
     return Shipment(
-        entries=tuple(e for p in parts for e in p.entries),
-        cells=tuple(c for p in parts for c in p.cells),
-        entry_count=sum(p.entry_count for p in parts),
-        cell_count=sum(p.cell_count for p in parts),
-        row_count=sum(p.row_count for p in parts),
-        cell_bytes=sum(p.cell_bytes for p in parts),
+        entries=tuple(entry for part in parts for entry in part.entries),
+        cells=tuple(cells for part in parts for cells in part.cells),
+        entry_count=sum(part.entry_count for part in parts),
+        cell_count=sum(part.cell_count for part in parts),
+        row_count=sum(part.row_count for part in parts),
+        cell_bytes=sum(part.cell_bytes for part in parts),
         last_write_time=parts[-1].last_write_time,
     )
 

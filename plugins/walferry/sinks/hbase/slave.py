@@ -1,4 +1,4 @@
-"""The slave of a peer while a group is shipped to it: its id, its live RegionServers, one shipper a lane."""
+"""The slave of a peer while a group is shipped to it: its id, its live RegionServers, and a shipper for each lane."""
 
 from __future__ import annotations
 
@@ -17,28 +17,31 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer, slave_of
 from walferry.names import ServerName
 from walferry.rpc.admin import answers
-from walferry.sinks.hbase.answers import Answers
+from walferry.sinks.answers import Answers
+from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase.manager import SinkManager
-from walferry.sinks.hbase.replicate import Shipper, SlaveUnreachable
+from walferry.sinks.hbase.replicate import Retries, Shipper
+from walferry.source.knobs import Knobs
 from walferry.zk.client import CONNECT_TIMEOUT_S, connect, disconnect
 from walferry.zk.errors import ConnectError
 
-CONNECT_SLEEP_S = 2.0
-FIRST_CONNECT_S = 5.0  # the next tries take longer: what is down is said soon, and a slow ensemble is reached all the same
-SHORTEST_TRY_S = 2.0
-CALL_TIMEOUT_S = 5.0  # of the slave's ZooKeeper; it is asked again
-PING_S = 3.0
+CONNECT_SLEEP_SECONDS = 2.0
+FIRST_CONNECT_SECONDS = 5.0  # later tries take longer: an outage is reported soon, and a slow ensemble is reached all the same
+SHORTEST_TRY_SECONDS = 2.0
+CALL_TIMEOUT_SECONDS = 5.0  # of the slave's ZooKeeper, which is asked again
+PING_SECONDS = 3.0
 
 
 class Slave:
-    """A connection to the ZooKeeper of the peer's slave, tried until `deadline` (time.monotonic); a context manager.
+    """A connection to the ZooKeeper of the peer's slave, and through it the slave. A context manager.
 
-    `on_failure` is called after each try to connect that failed. Entering raises SlaveUnreachable at the deadline, and
-    ClusterError or ZNodeValueError if the cluster key leads to no HBase.
+    Entering it tries to connect until `deadline` (time.monotonic) or until the knobs' patience is over, and calls `on_failure`
+    after each failed try. Then it raises SlaveUnreachable; and ClusterError or ZNodeValueError if the cluster key does not lead
+    to HBase.
     """
 
     def __init__(
-        self, peer: Peer, ratio: float, deadline: float, *, user: str | None, stop: threading.Event,
+        self, peer: Peer, knobs: Knobs, deadline: float, *, user: str | None, stop: threading.Event,
         on_failure: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         key = peer.slave
@@ -52,22 +55,23 @@ class Slave:
         self._zk: KazooClient | None = None
         self._id: UUID | None = None
         self._shippers: list[Shipper] = []
-        self._sinks = SinkManager(self._live_servers, ratio)
+        self._retries = Retries.of(knobs)
+        self._sinks = SinkManager(self._live_servers, knobs.ratio, bad_sink_threshold=knobs.bad_sink_threshold)
         self.answers = Answers()
 
     def __enter__(self) -> Self:
         tries = 0
         while True:
             tries += 1
-            left = self._deadline - time.monotonic()
             try:
                 self.answers.trying()
-                self._connect(min(CONNECT_TIMEOUT_S, tries * FIRST_CONNECT_S, max(left, SHORTEST_TRY_S)))
-            except ConnectError as e:
-                self.answers.failed(str(e))
-                left = self._deadline - time.monotonic()
-                if left <= 0 or self._stop.wait(min(CONNECT_SLEEP_S, left)):
-                    raise SlaveUnreachable(str(self._key), tries, str(e)) from e
+                timeout = min(CONNECT_TIMEOUT_S, tries * FIRST_CONNECT_SECONDS, max(self._left, SHORTEST_TRY_SECONDS))
+                self._connect(timeout)
+            except ConnectError as error:
+                self.answers.failed(str(error))
+                self._check_hope(tries, error)
+                if self._stop.wait(min(CONNECT_SLEEP_SECONDS, max(0.0, self._left))):
+                    raise Stopped(f"told to stop before slave {self._key} was reached") from error
                 self._on_failure()
             except BaseException:
                 self.answers.given_up()
@@ -90,8 +94,10 @@ class Slave:
         return self._id
 
     def shipper(self) -> Shipper:
-        """A shipper for one lane; all of a task share the subset of sinks."""
-        shipper = Shipper(str(self._key), self._sinks, stop=self._stop, user=self._user, answers=self.answers)
+        """A shipper for one lane. All shippers of a task share the subset of sinks."""
+        shipper = Shipper(
+            str(self._key), self._sinks, stop=self._stop, user=self._user, retries=self._retries, answers=self.answers
+        )
         self._shippers.append(shipper)
         return shipper
 
@@ -101,27 +107,48 @@ class Slave:
         return sum(s.failed_batches for s in self._shippers)
 
     def interrupt(self) -> None:
-        """After the stop event was set: end the calls under way."""
+        """End the calls under way. The stop event has been set."""
         for shipper in self._shippers:
             shipper.interrupt()
 
-    def interrupt_unanswered(self) -> None:
-        """End the calls under way of servers that do not answer anything else either; those that do are at work on them."""
-        servers = sorted({server for s in self._shippers if (server := s.calling) is not None})
-        if not servers:
+    def look_after_calls(self, deadline: float) -> None:
+        """Ask servers whose calls take long for something else, and end the calls of those that do not answer that either.
+
+        A server that answers is at work on its call, so the slave is not silent, and the call is left alone. Only these are
+        asked: all servers with calls once the slave has been silent for a third of the patience or the deadline has passed, and
+        those whose calls are overdue.
+        """
+        late, patience = time.monotonic() > deadline, self._retries.patience_seconds
+        suspect = late or self.answers.silent_seconds >= patience / 3
+        calls = [(s, server) for s in self._shippers if (server := s.calling) is not None and (suspect or s.overdue)]
+        if not calls:
             return
+        servers = sorted({server for _, server in calls})
         with ThreadPoolExecutor(len(servers)) as pool:
             alive = dict(zip(servers, pool.map(self._answers_ping, servers), strict=True))
-        for shipper in self._shippers:
-            server = shipper.calling
-            if server is not None and not alive.get(server, True):
-                shipper.interrupt(f"{server.host}:{server.port} took the call, and answers nothing else within {PING_S:g} s")
+        if any(alive.values()):
+            self.answers.heard()
+        silent = self.answers.silent_seconds >= patience
+        for shipper, server in calls:
+            if not alive[server] and shipper.calling == server and (late or silent or shipper.overdue):
+                shipper.interrupt(f"{server.host}:{server.port} took the call and answers nothing else within {PING_SECONDS:g} s")
+
+    @property
+    def _left(self) -> float:
+        """Seconds for which connecting may go on."""
+        return min(self._deadline - time.monotonic(), self._retries.patience_seconds - self.answers.silent_seconds)
+
+    def _check_hope(self, tries: int, error: ConnectError) -> None:
+        if self._left <= 0:
+            patience = self._retries.patience_seconds
+            waited = patience if self.answers.silent_seconds >= patience else None
+            raise SlaveUnreachable(str(self._key), self.answers.since, tries, str(error), patience_seconds=waited) from error
 
     def _answers_ping(self, server: ServerName) -> bool:
-        return answers(server, user=self._user, timeout=PING_S)
+        return answers(server, user=self._user, timeout=PING_SECONDS)
 
     def _connect(self, timeout: float) -> None:
-        zk = connect(self._key.connect_string, timeout, call_timeout=CALL_TIMEOUT_S, whose=self._whose)
+        zk = connect(self._key.connect_string, timeout, call_timeout=CALL_TIMEOUT_SECONDS, whose=self._whose)
         try:
             self._id = cluster_id(zk, self._nodes)
         except BaseException:

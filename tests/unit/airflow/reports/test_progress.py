@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 
 from walferry.airflow.reports import progress as module
 from walferry.airflow.reports.progress import Progress, ProgressLog, outage, progress, size
+from walferry.airflow.values import Planned
 from walferry.shipping import summary
 from walferry.shipping.counters import Counters
 from walferry.shipping.summary import GroupSummary, Status
-from walferry.sinks.hbase.answers import REPEAT_S, Outage, Repeats
+from walferry.sinks.answers import REPEAT_SECONDS, Outage, Repeats
 from walferry.source.cluster import SourceCluster
 from walferry.zk.errors import ConnectError
 
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")
-PLAN: dict[str, Any] = {"run_id": "r.1", "groups": 2, "wals": 10, "bytes": 1000}
+PLAN = Planned("r.1", "p", groups=2, wals=10, bytes=1000)
 
 
 def group(name: str, wals: int, to_ship: int, done: int, left: int = 0, **fields: Any) -> GroupSummary:
@@ -52,12 +53,12 @@ def test_what_a_killed_attempt_did_without_counting_it_is_done_all_the_same():
 
 
 def test_with_a_wal_left_it_is_not_all_though_all_bytes_are_shipped():
-    text = str(progress({**PLAN, "groups": 1, "wals": 2}, [group("a", 1, 0, 0, 1)]))
+    text = str(progress(replace(PLAN, groups=1, wals=2), [group("a", 1, 0, 0, 1)]))
     assert text == "1 of 2 WALs, 1.0 kB of 1.0 kB (99 %); left: 1 WAL, 0 B"
 
 
 def test_a_group_that_has_not_begun_is_left_though_others_had_more_than_was_planned():
-    now = progress({**PLAN, "wals": 2, "bytes": 20}, [group("a", 3, 40, 40)])
+    now = progress(replace(PLAN, wals=2, bytes=20), [group("a", 3, 40, 40)])
     assert now == Progress(3, 4, 40, 40)
     assert "(99 %); left: 1 WAL" in str(now)
 
@@ -109,7 +110,7 @@ class Group:
 )
 def test_it_is_all_only_when_no_wal_is_left_whenever_attempts_are_killed(sizes, steps):
     groups = [Group(f"g{i}", list(wals)) for i, wals in enumerate(sizes)]
-    plan = {"groups": len(sizes), "wals": sum(map(len, sizes)), "bytes": sum(map(sum, sizes))}
+    plan = Planned("r.1", "p", len(sizes), sum(map(len, sizes)), sum(map(sum, sizes)))
 
     def look() -> Progress:
         now = progress(plan, [g.published for g in groups if g.published])
@@ -126,7 +127,7 @@ def test_it_is_all_only_when_no_wal_is_left_whenever_attempts_are_killed(sizes, 
     for g in groups:
         while not (g.published and g.published.status is Status.DONE):
             g.step(killed=False)
-    assert look().wals_done == plan["wals"]
+    assert look().wals_done == plan.wals
     assert "(100 %); left: 0 WALs, 0 B" in str(look())
 
 
@@ -174,7 +175,7 @@ class Job:
 def test_only_changes_of_the_job_s_own_groups_are_told_and_the_end_is(monkeypatch):
     job, told, warned = Job(monkeypatch), [], []
     other = group("other", 1, 10, 10)
-    with ProgressLog(SOURCE, "p", {**PLAN, "groups": 1}, ["a"], told.append, warned.append):
+    with ProgressLog(SOURCE, replace(PLAN, groups=1), ["a"], told.append, warned.append):
         job.summaries = [other]
         job.await_looks()
         assert told == []  # none of its groups has begun
@@ -217,7 +218,7 @@ def test_a_slave_that_acknowledges_nothing_is_named_with_since_when_the_last_err
 
 def test_an_outage_is_a_warning_not_at_each_look_and_its_end_is_told(monkeypatch):
     job, told, warned = Job(monkeypatch), [], []
-    with ProgressLog(SOURCE, "p", {**PLAN, "groups": 1}, None, told.append, warned.append):
+    with ProgressLog(SOURCE, replace(PLAN, groups=1), None, told.append, warned.append):
         job.summaries = [group("a", 0, 1000, 0, 10, **SILENT)]
         job.await_looks()
         job.await_looks()
@@ -237,7 +238,7 @@ def test_what_goes_on_is_said_again_after_growing_intervals():
         now[0] = second
         if repeats.due():
             said.append(second)
-    assert said[:4] == [0, REPEAT_S, 3 * REPEAT_S, 7 * REPEAT_S]
+    assert said[:4] == [0, REPEAT_SECONDS, 3 * REPEAT_SECONDS, 7 * REPEAT_SECONDS]
     assert len(said) < 10
     assert repeats.reset()
     assert not repeats.reset()

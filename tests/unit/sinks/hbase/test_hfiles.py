@@ -7,10 +7,10 @@ import pytest
 
 from walferry.hbase.layout import ZNodes
 from walferry.rpc.errors import ConnectionFailed, TableNotFound
+from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase import hfiles
 from walferry.sinks.hbase.bulk_loads import HFileSource
 from walferry.sinks.hbase.hfiles import BulkLoadFailed, HFileSender
-from walferry.sinks.hbase.replicate import ShippingStopped, SlaveUnreachable
 from walferry.sinks.hbase.shipment import BulkLoad, Shipment
 from walferry.zk.client import ZNode
 
@@ -25,7 +25,7 @@ class Sending:
         self.error: Exception | None = None
         self.root = root
         source = HFileSource("east", f"file://{root}")
-        self.sender = HFileSender(None, ZNodes().hfile_refs("p"), self.calls.append, source, self.missing.append)  # type: ignore[arg-type]
+        self.sender = HFileSender(None, ZNodes().hfile_refs("p"), self.calls.append, source, self.missing.append, 60.0)  # type: ignore[arg-type]
         monkeypatch.setattr(hfiles, "read_all", lambda _, paths: [self.znode(p) for p in paths])
 
     def znode(self, path: str) -> ZNode | None:
@@ -65,7 +65,7 @@ def test_a_server_has_the_time_that_copying_takes(sending):
     sending.file("a", size=5_000_000)
     sending.file("b", size=10_000_000)
     sending.run()
-    assert sending.calls[0] == hfiles.CALL_TIMEOUT_S + 3
+    assert sending.calls[0] == 60.0 + 3
 
 
 def test_what_needs_no_sending_is_only_let_go(sending):
@@ -76,7 +76,7 @@ def test_what_needs_no_sending_is_only_let_go(sending):
 @pytest.mark.parametrize(
     "error",
     [
-        SlaveUnreachable("zk:2181:/hbase", 7, "rs:1: IOException: Failed to copy HFiles"),
+        SlaveUnreachable("zk:2181:/hbase", 1000.0, 7, "rs:1: IOException: Failed to copy HFiles", answered=True),
         TableNotFound("rs:1", "TableNotFoundException", "'t' was not found", True),
         ConnectionFailed("rs:1", "refused"),
     ],
@@ -95,8 +95,10 @@ def test_a_failure_names_table_region_files_and_what_to_do_and_lets_nothing_go(s
     assert len(sending.calls) == 1
 
 
-@pytest.mark.parametrize("error", [SlaveUnreachable("zk", 0, "no more time"), ShippingStopped("stop")])
-def test_a_lack_of_time_is_not_the_load_s_fault(sending, error):
+@pytest.mark.parametrize(
+    "error", [SlaveUnreachable("zk", 0.0, 0, "no more time"), SlaveUnreachable("zk", 0.0, 3, "refused"), Stopped("stop")]
+)
+def test_a_lack_of_time_or_of_servers_is_not_the_load_s_fault(sending, error):
     sending.file("a")
     sending.file("b")
     sending.error = error

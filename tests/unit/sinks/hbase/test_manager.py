@@ -53,7 +53,7 @@ def test_every_member_of_the_subset_is_chosen_and_nobody_else():
 
 def test_another_draw_lists_again_and_brings_others():
     slave = Slave(servers(100))
-    sinks = manager(slave)
+    sinks = manager(slave, 0.1)
     sinks.choose()
     before = sinks.sinks
     sinks.redraw()
@@ -75,9 +75,34 @@ def test_a_server_leaves_the_subset_after_more_bad_reports_in_a_row_than_the_thr
     assert bad not in sinks.sinks
 
 
+def test_a_server_that_does_not_answer_leaves_the_subset_at_once_and_is_avoided_for_a_while():
+    now = [0.0]
+    sinks = manager(Slave(servers(3)), 0.1, clock=lambda: now[0])
+    gone = sinks.choose()
+    sinks.report_gone(gone)
+    assert gone not in {sinks.choose() for _ in range(50) if sinks.redraw() is None}
+    now[0] += 601
+    assert gone in {sinks.choose() for _ in range(50) if sinks.redraw() is None}
+
+
+def test_of_servers_that_all_do_not_answer_one_is_tried_all_the_same():
+    sinks = manager(Slave(servers(3)), 0.1)
+    for server in servers(3):
+        sinks.report_gone(server)
+    assert sinks.choose() in servers(3)
+
+
+def test_a_server_that_acknowledges_again_is_not_avoided():
+    sinks = manager(Slave(servers(2)), 0.1)
+    bad = sinks.choose()
+    sinks.report_gone(bad)
+    sinks.report_good(bad)
+    assert bad in {sinks.choose() for _ in range(50) if sinks.redraw() is None}
+
+
 def test_an_emptied_subset_is_drawn_anew():
     slave = Slave(servers(1))
-    sinks = manager(slave)
+    sinks = manager(slave, 0.1)
     (only,) = servers(1)
     for _ in range(4):
         sinks.report_bad(sinks.choose())
@@ -87,17 +112,17 @@ def test_an_emptied_subset_is_drawn_anew():
 
 def test_a_slave_without_live_servers_has_no_sinks():
     with pytest.raises(NoSinks, match="it has no live RegionServer"):
-        manager(Slave([])).choose()
+        manager(Slave([]), 0.1).choose()
 
 
 def test_a_slave_that_cannot_be_asked_has_no_sinks_and_the_reason_is_named():
     with pytest.raises(NoSinks, match="cannot be listed: no ZooKeeper server"):
-        manager(Slave(OSError("no ZooKeeper server of slave:2181 answered"))).choose()
+        manager(Slave(OSError("no ZooKeeper server of slave:2181 answered")), 0.1).choose()
 
 
 def test_a_slave_that_cannot_be_asked_any_more_keeps_its_known_servers():
     slave = Slave(servers(1))
-    sinks = manager(slave)
+    sinks = manager(slave, 0.1)
     sinks.choose()
     slave.live = OSError("gone")
     sinks.redraw()
@@ -106,7 +131,7 @@ def test_a_slave_that_cannot_be_asked_any_more_keeps_its_known_servers():
 
 def test_a_slave_that_comes_back_is_found():
     slave = Slave([])
-    sinks = manager(slave)
+    sinks = manager(slave, 0.1)
     with pytest.raises(NoSinks):
         sinks.choose()
     slave.live = servers(3)
@@ -129,7 +154,7 @@ def test_servers_that_come_and_go_are_noticed_after_a_while():
 
 def test_the_subset_stays_while_the_servers_stay():
     now = [0.0]
-    sinks = manager(Slave(servers(100)), clock=lambda: now[0])
+    sinks = manager(Slave(servers(100)), 0.1, clock=lambda: now[0])
     sinks.choose()
     before = sinks.sinks
     now[0] = 1000.0

@@ -11,9 +11,10 @@ from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.rpc.errors import RequestTooLarge, TableNotFound
-from walferry.sinks.hbase.answers import Answers
+from walferry.sinks.answers import Answers
+from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase.manager import SinkManager
-from walferry.sinks.hbase.replicate import Retries, Shipper, ShippingStopped, SlaveUnreachable
+from walferry.sinks.hbase.replicate import Retries, Shipper
 
 ONE_TRY_S = 0.1
 
@@ -45,8 +46,12 @@ def name(server: FakeServer) -> ServerName:
     return ServerName(server.host, server.port, 1)
 
 
-def shipper(*servers: ServerName, time: Time, list_servers=None, stop=None, answers=None, **retries) -> Shipper:
-    manager = SinkManager(list_servers or (lambda: servers), 1.0, random.Random(7), clock=time.clock)
+def shipper(
+    *servers: ServerName, time: Time, list_servers=None, stop=None, answers=None, bad_sink_threshold=3, **retries
+) -> Shipper:
+    manager = SinkManager(
+        list_servers or (lambda: servers), 1.0, random.Random(7), bad_sink_threshold=bad_sink_threshold, clock=time.clock
+    )
     return Shipper(
         "slave:2181:/hbase",
         manager,
@@ -116,7 +121,7 @@ def test_what_may_go_better_next_time_is_tried_again_after_growing_sleeps(failur
 def test_a_slow_server_is_given_more_time_at_each_try():
     time = Time()
     with FakeServer(fake_server.silence, fake_server.silence, answer) as server:
-        ship = shipper(name(server), time=time, call_timeout_s=ONE_TRY_S)
+        ship = shipper(name(server), time=time, call_timeout_seconds=ONE_TRY_S)
         ship.ship(Shipment(), deadline=2000)
         ship.close()
     assert [request.header.timeout for request in server.requests] == [100, 200, 300]
@@ -136,14 +141,14 @@ def test_a_remote_exception_that_no_retry_helps_is_raised_at_once():
 
 
 def test_after_ten_failures_another_subset_is_drawn():
-    time, dead, listed = Time(), [closed_port() for _ in range(9)], []
-    with FakeServer() as server:
+    time, listed = Time(), []
+    with FakeServer(exception("java.io.IOException", "busy")) as bad, FakeServer() as server:
 
         def list_servers():
             listed.append(time.now)
-            return dead if len(listed) == 1 else [name(server)]
+            return [name(bad)] if len(listed) == 1 else [name(server)]
 
-        ship = shipper(time=time, list_servers=list_servers)
+        ship = shipper(time=time, list_servers=list_servers, bad_sink_threshold=100)
         assert ship.ship(Shipment(), deadline=2000) == name(server)
         ship.close()
     assert time.sleeps == [float(n) for n in range(1, 11)]
@@ -157,13 +162,13 @@ def test_a_dead_member_of_the_subset_does_not_stop_the_others():
         for _ in range(20):
             assert ship.ship(Shipment(), deadline=100_000) == name(server)
         ship.close()
-    assert 1 <= ship.failed_batches <= 4  # then it has left the subset
+    assert ship.failed_batches <= 1  # then it has left the subset
 
 
 def test_a_slave_that_is_down_is_tried_until_the_deadline_and_then_named():
     time, dead = Time(), closed_port()
     ship = shipper(dead, time=time)
-    with pytest.raises(SlaveUnreachable) as caught:
+    with pytest.raises(SlaveUnreachable, match=r"has acknowledged nothing since .* UTC, until the deadline, in") as caught:
         ship.ship(Shipment(), deadline=1300)
     ship.close()
     assert time.now == 1300
@@ -199,7 +204,7 @@ def test_a_deadline_that_has_passed_already_is_said_so():
 
 def test_a_first_try_that_begins_before_the_deadline_has_its_whole_time():
     with FakeServer() as server:
-        ship = shipper(name(server), time=Time(), call_timeout_s=60)
+        ship = shipper(name(server), time=Time(), call_timeout_seconds=60)
         assert ship.ship(Shipment(), deadline=1000.001) == name(server)
         ship.close()
     (request,) = server.requests
@@ -266,7 +271,7 @@ def test_a_refusal_is_an_answer():
 
 def test_being_told_to_stop_ends_the_sleeps():
     time = Time(stop=True)
-    with pytest.raises(ShippingStopped, match="refused"):
+    with pytest.raises(Stopped, match="refused"):
         shipper(closed_port(), time=time).ship(Shipment(), deadline=2000)
     assert len(time.sleeps) == 1
 
@@ -282,7 +287,7 @@ def test_being_told_to_stop_ends_a_waiting_call():
 
         timer = threading.Timer(0.2, abort)
         timer.start()
-        with pytest.raises(ShippingStopped):
+        with pytest.raises(Stopped):
             ship.ship(Shipment(), deadline=2000)
         timer.join()
         ship.close()
@@ -292,7 +297,7 @@ def test_nothing_is_sent_once_told_to_stop():
     stop = threading.Event()
     stop.set()
     with FakeServer() as server:
-        with pytest.raises(ShippingStopped):
+        with pytest.raises(Stopped):
             shipper(name(server), time=Time(), stop=stop).ship(Shipment(), deadline=2000)
         assert server.requests == []
 
@@ -308,7 +313,7 @@ def test_nothing_is_sent_if_told_to_stop_while_a_server_is_chosen():
             return [name(server)]
 
         ship = shipper(time=Time(), list_servers=list_servers, stop=stop)
-        with pytest.raises(ShippingStopped):
+        with pytest.raises(Stopped):
             ship.ship(Shipment(), deadline=2000)
         assert server.requests == []
 

@@ -1,4 +1,4 @@
-"""After the deadline a slave that works on a call keeps it, and one that answers nothing does not."""
+"""Which calls are left alone: those of servers that work on them. The others end at the deadline or when the patience is over."""
 
 from __future__ import annotations
 
@@ -8,15 +8,58 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.unit.rpc.fake_server import FakeServer, Request, answer, silence
+from tests.unit.rpc.fake_server import Behaviour, FakeServer, Request, answer, exception, hang_up, silence
 from tests.unit.sinks.hbase.test_replicate import Shipment, name
 from walferry.hbase.peers import Peer
+from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.hbase import slave as module
-from walferry.sinks.hbase.replicate import SlaveUnreachable
 from walferry.sinks.hbase.slave import Slave
+from walferry.source.knobs import Knobs
 from walferry.zk.errors import ConnectError
 
 PEER = Peer("2", "zk1:2181:/hbase", "DISABLED", {})
+
+
+class Looking:
+    """Has a slave's calls looked after all the time, as the supervisor does."""
+
+    def __init__(self, slave: Slave, deadline: float) -> None:
+        self._slave, self._deadline = slave, deadline
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.1):
+            self._slave.look_after_calls(self._deadline)
+
+    def __enter__(self) -> Looking:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(10)
+
+
+def slow(seconds: float) -> Behaviour:
+    """Takes its time with shipments, and answers everything else at once."""
+
+    def behave(request: Request) -> bytes:
+        time.sleep(seconds if request.header.method_name == "ReplicateWALEntry" else 0)
+        return answer(request)
+
+    return behave
+
+
+def slave_of_fakes(monkeypatch, *servers: FakeServer, **knobs: object) -> Slave:
+    slave = Slave(PEER, Knobs(ratio=1.0, **knobs), 0.0, user="u", stop=threading.Event())
+    monkeypatch.setattr(module, "PING_SECONDS", 0.3)
+    monkeypatch.setattr(slave._sinks, "_list_servers", lambda: [name(server) for server in servers])
+    return slave
+
+
+def shipments(server: FakeServer) -> int:
+    return sum(request.header.method_name == "ReplicateWALEntry" for request in server.requests)
 
 
 def busy(request: Request) -> bytes:
@@ -26,19 +69,19 @@ def busy(request: Request) -> bytes:
 
 @pytest.mark.parametrize(("behaviour", "ended"), [(busy, False), (silence, True)])
 def test_the_call_of_a_server_that_answers_nothing_is_ended(monkeypatch, behaviour, ended):
-    monkeypatch.setattr(module, "PING_S", 0.3)
+    monkeypatch.setattr(module, "PING_SECONDS", 0.3)
     with FakeServer(behaviour) as server, ThreadPoolExecutor() as pool:
         stop = threading.Event()
-        slave = Slave(PEER, 1.0, 0.0, user="u", stop=stop)
+        slave = Slave(PEER, Knobs(ratio=1.0), 0.0, user="u", stop=stop)
         monkeypatch.setattr(slave._sinks, "_list_servers", lambda: [name(server)])
         shipper = slave.shipper()
         call = pool.submit(shipper.ship, Shipment(), time.monotonic() + 0.2)
         while not server.requests:
             time.sleep(0.01)
         time.sleep(0.3)
-        slave.interrupt_unanswered()
+        slave.look_after_calls(time.monotonic() - 1)
         if ended:
-            with pytest.raises(SlaveUnreachable, match=r"in 1 tries; the last: .* took the call, and answers nothing else"):
+            with pytest.raises(SlaveUnreachable, match=r"in 1 try; the last: .* took the call and answers nothing else"):
                 call.result(30)
         else:
             time.sleep(0.3)
@@ -62,7 +105,7 @@ def test_an_ensemble_that_is_away_is_an_outage_after_each_try_and_ends_at_the_de
 
     monkeypatch.setattr(module, "connect", connect)
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    slave = Slave(PEER, 0.1, 1060.0, user=None, stop=Stop(), on_failure=lambda: said.append(now[0]))
+    slave = Slave(PEER, Knobs(), 1060.0, user=None, stop=Stop(), on_failure=lambda: said.append(now[0]))
     slave.answers._clock = lambda: now[0]
     with pytest.raises(SlaveUnreachable, match=r"in 5 tries; .* check the cluster key of peer 2, zk1:2181:/hbase"), slave:
         pass
@@ -72,3 +115,62 @@ def test_an_ensemble_that_is_away_is_an_outage_after_each_try_and_ends_at_the_de
     outage = slave.answers.outage
     assert outage
     assert (outage.since, outage.tries) == (1000.0, 5)
+
+
+def test_a_silent_slave_is_given_up_when_the_patience_is_over(monkeypatch):
+    with FakeServer(silence) as server:
+        slave = slave_of_fakes(monkeypatch, server, patience_seconds=1.0)
+        deadline, began = time.monotonic() + 600, time.monotonic()
+        with Looking(slave, deadline), pytest.raises(SlaveUnreachable) as caught:
+            slave.shipper().ship(Shipment(), deadline)
+        assert 1.0 <= time.monotonic() - began < 4.0
+        assert "for more than 1 s, in 1 try; the last:" in str(caught.value)
+        assert "took the call and answers nothing else" in caught.value.last_error
+        assert not caught.value.answered
+
+
+@pytest.mark.parametrize("failure", [hang_up, exception("java.io.IOException", "no region")])
+def test_a_slave_that_only_fails_is_given_up_when_the_patience_is_over(monkeypatch, failure):
+    with FakeServer(failure) as server:
+        slave = slave_of_fakes(monkeypatch, server, patience_seconds=1.0, sleep_seconds=0.05)
+        began = time.monotonic()
+        with pytest.raises(SlaveUnreachable) as caught:
+            slave.shipper().ship(Shipment(), began + 600)
+        assert 1.0 <= time.monotonic() - began < 4.0
+        assert caught.value.tries > 3
+        assert caught.value.answered == (failure is not hang_up)
+
+
+@pytest.mark.parametrize("timeout", [60.0, 0.5])
+def test_a_slave_that_is_only_slow_is_not_given_up(monkeypatch, timeout):
+    """Whether the call lasts as long, or times out and is tried again with more time."""
+    with FakeServer(slow(1.3)) as server:
+        slave = slave_of_fakes(monkeypatch, server, patience_seconds=0.9, call_timeout_seconds=timeout, sleep_seconds=0.05)
+        deadline = time.monotonic() + 600
+        with Looking(slave, deadline):
+            slave.shipper().ship(Shipment(), deadline)
+        assert shipments(server) == (1 if timeout == 60 else 3)
+
+
+def test_what_takes_long_is_not_sent_again_while_a_server_works_on_it(monkeypatch):
+    """A bulk load that takes longer than a call may, and longer than was expected of it (HBASE-30238)."""
+    with FakeServer(slow(1.3)) as server, FakeServer(slow(1.3)) as other:
+        slave = slave_of_fakes(monkeypatch, server, other, call_timeout_seconds=0.3)
+        deadline = time.monotonic() + 600
+        shipper = slave.shipper()
+        with Looking(slave, deadline):
+            shipper.ship(Shipment(), deadline, expected_seconds=0.5)
+        assert shipments(server) + shipments(other) == 1
+        assert shipper.failed_batches == 0
+
+
+def test_what_takes_long_goes_to_another_server_once_the_first_answers_nothing_any_more(monkeypatch):
+    """Although other lanes are acknowledged all the time."""
+    with FakeServer(silence) as bad, FakeServer(slow(0.1)) as good:
+        slave = slave_of_fakes(monkeypatch, bad, good)
+        deadline, began = time.monotonic() + 600, time.monotonic()
+        monkeypatch.setattr(slave._sinks._rng, "choice", min if name(bad) < name(good) else max)  # the bad one while it is there
+        with Looking(slave, deadline):
+            assert slave.shipper().ship(Shipment(), deadline, expected_seconds=0.5) == name(good)
+        assert (shipments(bad), shipments(good)) == (1, 1)
+        assert time.monotonic() - began < 5

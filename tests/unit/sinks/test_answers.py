@@ -1,6 +1,6 @@
 """When a slave counts as one that acknowledges nothing."""
 
-from walferry.sinks.hbase.answers import FAILING_S, SILENCE_S, Answers, Outage
+from walferry.sinks.answers import FAILING_SECONDS, SILENCE_SECONDS, Answers, Outage
 
 
 class Clock:
@@ -16,7 +16,7 @@ def test_a_failure_is_an_outage_when_the_next_tries_do_not_mend_it():
     answers.trying()
     answers.failed("refused")
     assert answers.outage is None
-    clock.now += FAILING_S
+    clock.now += FAILING_SECONDS
     assert answers.outage == Outage(1000.0, 1, "refused")
     answers.trying()
     answers.failed("refused again")
@@ -33,7 +33,7 @@ def test_silence_is_one_after_a_while_and_since_the_last_answer_of_any_lane():
     answers.trying()
     clock.now += 3
     answers.answered()
-    clock.now += SILENCE_S - 1
+    clock.now += SILENCE_SECONDS - 1
     assert answers.outage == Outage(1003.0, 0, None)
     answers.answered()
     clock.now += 1000

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from walferry.admin.peers import HANDED_BACK_KEY, PeerAdmin
+from walferry.admin.handing_back import HANDED_BACK_KEY
+from walferry.admin.peers import PeerAdmin
 from walferry.files.systems import StoreError
 from walferry.hbase.errors import MasterSilent, PeerError, StalePeer
 from walferry.hbase.peers import Peer, check_shippable, read_peer, read_peers
@@ -16,14 +17,14 @@ from walferry.source.agreement import check_agreement
 
 @dataclass(frozen=True)
 class Told:
-    """What an operator asked to see, and why it is not all that there is to know; None if it is."""
+    """What an operator asked to see. `problem` says what is missing from it or wrong with it, if anything is."""
 
     text: str
     problem: str | None = None
 
 
 def table(peers: PeerAdmin) -> Told:
-    """All peers, one a line; then what could not be read. Raises WalferryError."""
+    """All peers, one a line, and then those that could not be read. Raises WalferryError."""
     listing = read_peers(peers.session.zk, peers.session.nodes)
     rows = [("ID", "STATE", "MANAGED", "QUEUES", "WALS", "SLAVE")]
     for peer in listing.peers:
@@ -35,8 +36,8 @@ def table(peers: PeerAdmin) -> Told:
     problem = None
     try:
         peers.session.store.check_root()
-    except StoreError as e:
-        problem = str(e)
+    except StoreError as error:
+        problem = str(error)
     return Told("\n".join([*lines, *map(str, listing.problems)]), problem)
 
 
@@ -44,24 +45,27 @@ def describe(peers: PeerAdmin, peer_id: str) -> Told:
     """One peer with its queues and what is left to ship of them. Raises WalferryError."""
     peer = read_peer(peers.session.zk, peers.session.nodes, peer_id)
     queues = read_queues(peers.session, peer_id)
-    lines = [*_configuration(peer), *_agreement(peers, peer_id), *_queues(queues)]
+    stale = _disagreement(peers, peer_id)
+    lines = [*_configuration(peer), *([f"  cannot be shipped by Walferry: {stale}"] if stale else []), *_queues(queues)]
     try:
         looking = replace(peers.session, look_only=True)
         looking.store.check_root()
         plan = plan_peer(looking, peer_id)
-    except StoreError as e:
-        return Told("\n".join([*lines, "  left to ship of closed WALs: not known"]), str(e))
+    except StoreError as error:
+        problem = "; ".join(filter(None, (stale, str(error))))
+        return Told("\n".join([*lines, "  left to ship of closed WALs: not known"]), problem)
     stuck = [group for group in plan.groups if group.problem]
-    why = f"{len(stuck)} of its WAL groups cannot be shipped as they are: see above" if stuck else None
-    return Told("\n".join([*lines, *_left(plan)]), why and f"peer {peer_id}: {why}")
+    why = f"peer {peer_id}: {len(stuck)} of its WAL groups cannot be shipped as they are: see above" if stuck else None
+    return Told("\n".join([*lines, *_left(plan)]), "; ".join(filter(None, (stale, why))) or None)
 
 
-def _agreement(peers: PeerAdmin, peer_id: str) -> list[str]:
+def _disagreement(peers: PeerAdmin, peer_id: str) -> str | None:
+    """Why ZooKeeper's word of the peer cannot be relied on; None if the Master knows the peer so too."""
     try:
         check_agreement(peers.session, peer_id)
-    except (StalePeer, MasterSilent) as e:
-        return [f"  cannot be shipped by Walferry: {e}"]
-    return []
+    except (StalePeer, MasterSilent) as error:
+        return str(error)
+    return None
 
 
 def _configuration(peer: Peer) -> list[str]:
@@ -72,8 +76,8 @@ def _configuration(peer: Peer) -> list[str]:
     lines += [f"  {key} = {value}" for key, value in sorted(peer.config.items())]
     try:
         check_shippable(peer)
-    except PeerError as e:
-        lines.append(f"  cannot be shipped by Walferry: {e}")
+    except PeerError as error:
+        lines.append(f"  cannot be shipped by Walferry: {error}")
     return lines
 
 
@@ -97,7 +101,7 @@ def _queues(queues: list[Queue]) -> list[str]:
 
 
 def _left(plan: PeerPlan) -> list[str]:
-    """Of closed WALs; what a live server is writing now cannot be told."""
+    """The bytes to ship of closed WALs, and what stands in the way. The size of a WAL that is being written is not known."""
     known, unsure = sum(group.bytes_left for group in plan.groups), sum(group.unsure for group in plan.groups)
     amount = f"{known:,} bytes"
     if unsure:

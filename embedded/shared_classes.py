@@ -1,0 +1,112 @@
+"""Archives of loaded classes, which the JVMs of embedded clusters map instead of loading thousands of classes each.
+
+They halve the time a server takes to start, and most of what the tests of clusters compute is servers that start.
+
+`python -m embedded.shared_classes` makes the archives once for each release of HBase and Java. Clusters start without them too.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from embedded.cache import cache_home, filled_once
+from embedded.jars import HBASE_1, HBASE_2, JarSet, hbase_classpath
+from embedded.java import JavaMissingError, find_java, java_version, jvm_options
+
+ARCHIVE = "classes.jsa"
+DUMP_TIMEOUT_S = 300
+LAUNCHER_OPTIONS = "JDK_JAVA_OPTIONS"  # the variable from which `java` takes more options
+
+
+def shared_classes(jars: JarSet) -> list[str]:
+    """The options by which a JVM maps the archive of `jars`; none if there is no archive."""
+    archive = _folder(jars) / ARCHIVE
+    return [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
+
+
+def jars_on_class_path(jars: JarSet) -> str:
+    """How the class path begins: the archive holds for no other beginning. The folder, so that `ps` stays readable."""
+    return f"{hbase_classpath(jars)[0].parent}/*"
+
+
+def make_archive(jars: JarSet) -> Path:
+    """Run a small cluster, and archive the classes that its servers load. Returns the folder of the archive."""
+
+    def fill(folder: Path) -> None:
+        print(f"{jars.title}: archiving the classes that its servers load (once)", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(prefix="walferry-classes-") as scratch:
+            with _listing_classes(Path(scratch)):
+                _run_cluster(Path(scratch) / "cluster", jars)
+            loaded = Path(scratch) / "loaded"
+            loaded.write_text("\n".join(_merged(Path(scratch).glob("*.classes"))) + "\n")
+            _dump(loaded, folder / ARCHIVE, jars)
+
+    return filled_once(_folder(jars), fill)
+
+
+@functools.cache
+def _folder(jars: JarSet) -> Path:
+    key = f"{jars_on_class_path(jars)}\n{find_java()}\n{java_version()}"
+    return cache_home() / f"shared-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+@contextmanager
+def _listing_classes(folder: Path) -> Iterator[None]:
+    """Each JVM that starts meanwhile lists the classes it loads in a file of its own."""
+    before = os.environ.get(LAUNCHER_OPTIONS)
+    os.environ[LAUNCHER_OPTIONS] = f"-XX:DumpLoadedClassList={folder}/%p.classes"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[LAUNCHER_OPTIONS]
+        else:
+            os.environ[LAUNCHER_OPTIONS] = before
+
+
+def _run_cluster(folder: Path, jars: JarSet) -> None:
+    from embedded.classic import classic_options
+    from embedded.client import GLOBAL, ClientJvm
+    from embedded.distributed import ClusterOptions, DistributedClusters
+
+    options = classic_options(regionservers=1) if jars is HBASE_1 else ClusterOptions(regionservers=1)
+    with DistributedClusters(folder, {"recorded": options}) as clusters, ClientJvm(folder / "client") as jvm:
+        client = jvm.client(clusters["recorded"].address)
+        client.create_table("t", {"f": GLOBAL})
+        client.put_many("t", 10, ["f:q"])
+        client.roll_wals()
+
+
+def _merged(lists: Iterable[Path]) -> list[str]:
+    """The lines of all lists, each once. The last line of a JVM that was killed may be half a line."""
+    lines = (line for found in lists for line in found.read_text().splitlines(keepends=True) if line.endswith("\n"))
+    return list(dict.fromkeys(line.rstrip("\n") for line in lines))
+
+
+def _dump(loaded: Path, archive: Path, jars: JarSet) -> None:
+    command = [
+        str(find_java()),
+        "-Xshare:dump",
+        f"-XX:SharedClassListFile={loaded}",
+        f"-XX:SharedArchiveFile={archive}",
+        *jvm_options(),
+        "-cp",
+        jars_on_class_path(jars),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DUMP_TIMEOUT_S, check=False)
+    if done.returncode != 0 or not archive.is_file():
+        shown = (done.stdout + done.stderr)[-4000:]
+        raise JavaMissingError(f"java -Xshare:dump failed with code {done.returncode}:\n{shown}")
+
+
+if __name__ == "__main__":
+    for each in (HBASE_2, HBASE_1):
+        make_archive(each)

@@ -1,0 +1,143 @@
+"""Adding a managed peer: DISABLED, marked, and queued for by every RegionServer."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from walferry.admin.errors import Refused
+from walferry.admin.peers import PeerAdmin, check_id
+from walferry.admin.tables import Asked, UnclearTable, missing, resolve, table_name
+from walferry.errors import WalferryError
+from walferry.hbase.cluster import cluster_id
+from walferry.hbase.cluster import master as active_master
+from walferry.hbase.errors import MissingPeer, StalePeer, StorageError
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.peers import DISABLED, MANAGED_KEY, Peer, as_peer, parse_cluster_key, slave_of
+from walferry.protos import hbase_pb2 as pb
+from walferry.rpc import master
+from walferry.zk.client import connected
+
+_NAMESPACE = re.compile(r"\w+")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The peer as it was asked for. Without namespaces and tables it gets all user tables."""
+
+    id: str
+    cluster_key: str
+    namespaces: Sequence[str] = ()
+    table_cfs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def create(
+    admin: PeerAdmin,
+    peer_id: str,
+    cluster_key: str,
+    *,
+    namespaces: Sequence[str] = (),
+    table_cfs: Mapping[str, Sequence[str]] | None = None,
+    allow_missing: bool = False,
+) -> Peer:
+    """Add a managed peer to the slave at `cluster_key`: of all user tables, or of `namespaces` and tables if any are given.
+
+    Names are as HBase writes them, e.g. "ns" and "ns:table"; a table without families brings all of them. A name that does not
+    exist at the source or the slave is refused. With `allow_missing` it is only logged.
+    """
+    wanted = _Wanted(peer_id, cluster_key, namespaces, table_cfs or {})
+    config = _configuration(wanted)
+    found = admin.find(peer_id)
+    if found is None:
+        _check_ends(admin, wanted, allow_missing)
+        return _add(admin, peer_id, config)
+    if not found.managed or found.cluster_key != cluster_key:
+        raise Refused(
+            f"peer {peer_id} exists already ({'managed' if found.managed else 'not managed'}, to {found.cluster_key})",
+            "Choose another id, or take it over if it is yours to",
+        )
+    if _edits(found) != _edits(as_peer(peer_id, config, DISABLED, "")):
+        raise Refused(
+            f"peer {peer_id} exists already, for other tables or namespaces (`peers show {peer_id}` lists them)",
+            "Choose another id, or remove that peer first",
+        )
+    return admin.shippable(peer_id)
+
+
+def meant(admin: PeerAdmin, asked: Sequence[Asked]) -> dict[str, tuple[str, ...]]:
+    """Tables with their families, as `create` takes them, out of what an operator wrote."""
+    if not asked:
+        return {}
+    try:
+        with admin.master() as source:
+            return resolve(asked, source)
+    except UnclearTable as error:
+        raise Refused(str(error)) from error
+
+
+def _add(admin: PeerAdmin, peer_id: str, config: pb.ReplicationPeer) -> Peer:
+    with admin.master() as connection:
+        master.add_peer(connection, peer_id, config, enabled=False)
+        try:
+            return admin.shippable(peer_id)
+        except (MissingPeer, StalePeer, StorageError):
+            master.remove_peer(connection, peer_id)  # its queues are not where we could read them
+            raise
+
+
+def _check_ends(admin: PeerAdmin, wanted: _Wanted, allow_missing: bool) -> None:
+    """Raises Refused if the slave does not answer, or edits would not arrive there as a table or family is missing."""
+    key = parse_cluster_key(wanted.cluster_key)
+    nodes = ZNodes(key.znode_parent)
+    user = admin.session.source.user
+    try:
+        with connected(key.connect_string, whose=slave_of(wanted.id, key)) as zk:
+            cluster_id(zk, nodes)
+            if not wanted.namespaces and not wanted.table_cfs:
+                return
+            with admin.master() as source, master.connect(active_master(zk, nodes), user=user) as slave:
+                problems = missing(source, slave, wanted.namespaces, wanted.table_cfs)
+    except WalferryError as error:
+        problems = [f"whether edits can arrive at {wanted.cluster_key} cannot be found out: {error}"]
+    if problems and not allow_missing:
+        raise Refused(
+            "; ".join(problems),
+            "Correct it and try again; with --allow-missing the peer is added all the same, and edits that have no place at the "
+            "slave wait in its queues",
+        )
+    for problem in problems:
+        log.warning("%s", problem)
+
+
+def _configuration(wanted: _Wanted) -> pb.ReplicationPeer:
+    check_id(wanted.id)
+    try:
+        parse_cluster_key(wanted.cluster_key)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    config = pb.ReplicationPeer(clusterkey=wanted.cluster_key, replicate_all=not wanted.namespaces and not wanted.table_cfs)
+    config.configuration.add(name=MANAGED_KEY, value="true")
+    for namespace in wanted.namespaces:
+        if not _NAMESPACE.fullmatch(namespace):
+            raise Refused(f"{namespace!r} is not a namespace")
+        config.namespaces.append(namespace.encode())
+    for table, families in wanted.table_cfs.items():
+        try:
+            namespace, qualifier = table_name(table)
+        except ValueError as error:
+            raise Refused(str(error)) from error
+        name = pb.TableName(namespace=namespace.encode(), qualifier=qualifier.encode())
+        config.table_cfs.add(table_name=name, families=[family.encode() for family in families])
+    return config
+
+
+def _edits(peer: Peer) -> tuple[object, ...]:
+    """Which edits the peer gets; the order of a table's families does not matter."""
+    table_cfs, exclude_table_cfs = (
+        {table: frozenset(families) for table, families in (tables or {}).items()}
+        for tables in (peer.table_cfs, peer.exclude_table_cfs)
+    )
+    return peer.replicate_all, peer.namespaces, table_cfs, peer.exclude_namespaces, exclude_table_cfs

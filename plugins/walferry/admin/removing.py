@@ -1,0 +1,55 @@
+"""Removing a managed peer, once its backlog is shipped or given up."""
+
+from __future__ import annotations
+
+from walferry.admin.backlog import listed, refuse_odd_queues, unshipped
+from walferry.admin.errors import Refused
+from walferry.admin.peers import PeerAdmin
+from walferry.hbase.peers import DISABLED
+from walferry.queues import rolling
+from walferry.queues.reading import read_queues
+from walferry.shipping.plan import PeerPlan, plan_peer
+
+_CLOSING_SECONDS = 5.0  # WALs are closed a moment after they are rolled
+
+
+def remove(admin: PeerAdmin, peer_id: str, *, drop_backlog: bool = False) -> None:
+    """Remove a managed peer with its queues: from now on nothing is shipped to its slave.
+
+    Without `drop_backlog` the WALs are rolled, and what was written until now must have been shipped.
+    """
+    peer = admin.managed(peer_id)
+    if not drop_backlog:
+        if peer.state != DISABLED:
+            raise Refused(
+                f"peer {peer_id} is {peer.state}: its positions move", "Disable it, or give its backlog up (--drop-backlog)"
+            )
+        _roll(admin, peer_id)
+        refuse_odd_queues(read_queues(admin.session, peer_id))
+        plan = _plan_when_closed(admin, peer_id)
+        if left := unshipped(plan):
+            raise Refused(
+                f"{listed(left, plan)} not shipped whole",
+                "Let a batch ship it and try again, or give it up (--drop-backlog)",
+            )
+    admin.delete(peer_id)
+
+
+def _roll(admin: PeerAdmin, peer_id: str) -> None:
+    rolled = rolling.roll(admin.session, [peer_id])
+    if rolled.failures:
+        reasons = "; ".join(f"{server}: {why}" for server, why in rolled.failures.items())
+        raise Refused(f"not all RegionServers have begun new WALs: {reasons}", "Look at their logs, then try again")
+
+
+def _plan_when_closed(admin: PeerAdmin, peer_id: str) -> PeerPlan:
+    """The peer's plan, given a few seconds in which the WALs that were just rolled are closed."""
+    plan = plan_peer(admin.session, peer_id)
+
+    def look() -> set[str]:
+        nonlocal plan
+        plan = plan_peer(admin.session, peer_id)
+        return set(unshipped(plan))
+
+    admin.await_none(look, _CLOSING_SECONDS)
+    return plan

@@ -1,0 +1,131 @@
+"""The tasks of a batch: peers → roll → for each peer plan → ship → report.
+
+A peer that fails, waits or takes long delays no other peer: from its plan on each has a branch of its own, and runs overlap.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import TriggerRule, get_current_context
+
+from walferry.airflow.forms.run_checks import check_run
+from walferry.airflow.literal import label, task
+from walferry.airflow.operators.ship_wals import LEFT_TO, SLAVE_DOWN, ShipWalsOperator
+from walferry.airflow.reports.batch import BatchFailed, BatchReport, Steps
+from walferry.airflow.reports.kept import as_lines, with_earlier
+from walferry.airflow.tasks.common import PROBLEM, source, telling
+from walferry.airflow.values import Chosen, Planned, RollReport
+from walferry.errors import WalferryError
+
+PEER_NAME = label("task.op_kwargs['peer']")  # so pass it by name
+GROUP = "peer"  # the task group that is mapped over the peers
+MAX_REASONS = 10  # in the error that ends a report
+CHOSEN, ROLLED = "chosen", "rolled"  # XComs
+
+
+class RollFailed(WalferryError):
+    """Some RegionServers have begun no new WALs. What lies in closed WALs is shipped, and the next batch rolls again."""
+
+    retry_helps = False
+
+
+@task
+def peers() -> list[str]:
+    """The peers of this run: the one asked for, or all that are managed now."""
+    from walferry.airflow.steps import batch
+
+    context = get_current_context()
+    check_run(context)
+    chosen = batch.choose(source(), context["params"]["peer"])
+    context["ti"].xcom_push(CHOSEN, chosen.to_xcom())
+    return list(chosen.peers)
+
+
+@task
+def roll(peers: Sequence[str]) -> None:
+    """Have the RegionServers begin new WALs, once for all peers."""
+    from walferry.airflow.steps import batch
+
+    context = get_current_context()
+    if not context["params"]["roll"]:
+        print("Not asked to roll.")
+        return
+    refused = _chosen(context["ti"]).refused
+    rolled = batch.roll(source(), [peer for peer in peers if peer not in refused], batch.run_of(context["ti"]))
+    if rolled is None:
+        print("There is no peer to roll for.")
+        return
+    print(f"{rolled.servers} RegionServers have begun new WALs.")
+    context["ti"].xcom_push(ROLLED, rolled.to_xcom())
+    if rolled.problems:
+        raise RollFailed("; ".join(rolled.problems))
+
+
+# Also if the roll failed: what lies in closed WALs is shipped all the same, and the report tells.
+@task(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
+def plan(peer: str) -> dict[str, Any]:
+    """What there is to ship for the peer."""
+    from walferry.airflow.steps import batch
+
+    ti = get_current_context()["ti"]
+    attempt = f"{batch.run_of(ti)}.{ti.try_number}"  # a cleared plan begins a new count
+    with telling():
+        planned = batch.plan(source(), peer, attempt, batch.run_of(ti), _chosen(ti))
+    print(planned.left_to or f"{planned.wals:,} WALs of {planned.groups:,} WAL groups, at least {planned.bytes:,} bytes to ship.")
+    return planned.to_xcom()
+
+
+@task(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
+def report(peer: str, planned: dict[str, Any] | None) -> None:
+    """Tell what was shipped for the peer, as text in the log and as XCom; fails if anything was not."""
+    from walferry.airflow.steps import batch
+
+    context = get_current_context()
+    ti = context["ti"]
+    ours = Planned.from_xcom(planned) if planned else None
+    shipped = batch.summaries(source(), peer, ours.run_id) if ours else ()
+    done = BatchReport(peer, ours, _steps(ti), shipped, int(time.time() * 1000))
+    told = with_earlier(context, ours.run_id if ours else f"{batch.run_of(ti)}, report {ti.try_number}", done.to_xcom())
+    print("\n".join([done.as_text(), *as_lines(told)]))
+    ti.xcom_push("return_value", told)
+    if done.failures:
+        raise BatchFailed("; ".join(done.failures[:MAX_REASONS]))
+
+
+def batch_of(peer: str) -> None:
+    """Wire one peer's branch."""
+    planned = plan(peer=peer)
+    ship = ShipWalsOperator(
+        task_id="ship", peer=peer, plan=planned, retries=1, map_index_template=label("task.peer")  # type: ignore[arg-type]
+    )
+    planned >> ship >> report(peer=peer, planned=planned)  # type: ignore[arg-type]
+
+
+def _chosen(ti: Any) -> Chosen:
+    return Chosen.from_xcom(ti.xcom_pull(task_ids="peers", key=CHOSEN))
+
+
+def _steps(ti: Any) -> Steps:
+    """How the run's roll, and this branch's plan and ship, have ended."""
+
+    def told(step: str, key: str) -> Any:
+        return ti.xcom_pull(task_ids=f"{GROUP}.{step}", key=key, map_indexes=ti.map_index)
+
+    rolled = ti.xcom_pull(task_ids="roll", key=ROLLED)
+    return Steps(
+        plan=_state(ti, f"{GROUP}.plan", ti.map_index),
+        ship=_state(ti, f"{GROUP}.ship", ti.map_index),
+        roll=_state(ti, "roll", -1),
+        refusal=(told("plan", PROBLEM) or ("", ""))[1],
+        unrolled=RollReport.from_xcom(rolled).problems if rolled else (),
+        left_to=told("ship", LEFT_TO) or "",
+        slave_down=told("ship", SLAVE_DOWN) or "",
+    )
+
+
+def _state(ti: Any, task_id: str, map_index: int) -> str | None:
+    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id], map_index=map_index)
+    return next(iter(states[ti.run_id].values()), None)

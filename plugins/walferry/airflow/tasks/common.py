@@ -1,0 +1,58 @@
+"""What the tasks of all DAGs share: parameters, the source cluster, retries, and telling the report what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param, get_current_context
+
+from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.retries import RetryIfItHelps
+from walferry.errors import WalferryError
+from walferry.source.cluster import DEFAULT_CONN_ID
+
+if TYPE_CHECKING:
+    from walferry.source.cluster import SourceCluster
+
+PROBLEM = "problem"  # the XCom that tells the report why a task has failed
+SOURCE = Param(
+    DEFAULT_CONN_ID,
+    type="string",
+    minLength=1,
+    title="Source cluster",
+    description="Airflow connection of the cluster whose replication queues are shipped.",
+)
+
+
+def default_args(minutes: int) -> dict[str, Any]:
+    """A DAG's default arguments: each task may take so many minutes, and is tried again if that can help."""
+    return {
+        "retries": 2,
+        "retry_delay": timedelta(seconds=10),
+        "execution_timeout": timedelta(minutes=minutes),
+        "retry_policy": RetryIfItHelps(),
+    }
+
+
+def source() -> SourceCluster:
+    """The cluster that this run's parameter names. Raises SourceError."""
+    return HBaseSourceHook(get_current_context()["params"]["source_conn_id"]).get_conn()
+
+
+@contextmanager
+def telling(what: str = "") -> Iterator[None]:
+    """Leave what goes wrong in the block to the report, as the task's XCom `problem`: the task's name, and what it says."""
+    try:
+        yield
+    except WalferryError as error:
+        ti = get_current_context()["ti"]
+        ti.xcom_push(PROBLEM, [name_of(ti), f"{what}: {error}" if what else str(error)])
+        raise
+
+
+def name_of(ti: Any) -> str:
+    """A task instance's name, with its number if it is mapped, as Airflow tells states."""
+    return str(ti.task_id) if ti.map_index in (None, -1) else f"{ti.task_id}_{ti.map_index}"

@@ -1,0 +1,108 @@
+"""What tasks hand to each other: frozen values, and their form as XComs in Airflow's database.
+
+However many queues there are, an XCom stays small: lists are bounded, and texts are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+MAX_PROBLEMS = 20  # of a plan, or of a roll
+MAX_TEXT_CHARS = 500
+MAX_NAME_CHARS = 300  # of a server, a queue or a WAL group
+
+
+class XComValue:
+    """A mixin for dataclasses of plain fields: their form as an XCom is a dict."""
+
+    def to_xcom(self) -> dict[str, Any]:
+        """The value as JSON knows it."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+
+    @classmethod
+    def from_xcom(cls, value: Mapping[str, Any]) -> Self:
+        """The value that `to_xcom` wrote; fields that another version has written are left out."""
+        known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+        return cls(**{name: item for name, item in value.items() if name in known})
+
+
+@dataclass(frozen=True)
+class Chosen(XComValue):
+    """The peers of a run, and what the Master said of them: some may be `refused`. `at` is in seconds since the epoch."""
+
+    peers: Sequence[str]
+    refused: Sequence[str]
+    at: float
+
+
+@dataclass(frozen=True)
+class RollReport(XComValue):
+    """How many RegionServers have begun new WALs for a run, and what to tell of those that have not."""
+
+    servers: int
+    problems: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, servers: int, failures: Mapping[str, str]) -> RollReport:
+        """The report of a roll; of very many failures only some are told."""
+        told = [f"roll of {server}: {why}"[:MAX_TEXT_CHARS] for server, why in list(failures.items())[:MAX_PROBLEMS]]
+        more = len(failures) - len(told)
+        return cls(servers, [*told, f"roll of {more:,} more servers failed: see the log of the task roll"] if more else told)
+
+
+@dataclass(frozen=True)
+class PlanProblem(XComValue):
+    """What will stop the shipping of a WAL group, as far as can be told beforehand."""
+
+    server: str
+    queue: str
+    group: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.server} {self.queue} {self.group}: {self.problem}"
+
+
+@dataclass(frozen=True)
+class Planned(XComValue):
+    """What one Spark job has to ship, in a few figures. `run_id` names the attempt under which its summaries are kept."""
+
+    run_id: str
+    peer: str
+    groups: int = 0  # WAL groups that need the job
+    wals: int = 0
+    bytes: int = 0
+    problems: Sequence[PlanProblem] = ()
+    problems_left_out: int = 0
+    swept: int = 0  # WALs without edits that have left their queues
+    held: int = 0  # dead servers' WAL groups that a recovery has in hand
+    oldest: int | None = None  # when the oldest WAL to ship was begun, in ms since the epoch
+    turn: int = 0  # of the right to ship the peer, as the plan has seen it
+    left_to: str = ""  # which other run ships the peer
+    queue: str = ""  # the one queue that the job drains
+
+    @classmethod
+    def from_xcom(cls, value: Mapping[str, Any]) -> Self:
+        """The plan that `to_xcom` wrote."""
+        problems = tuple(PlanProblem.from_xcom(problem) for problem in value.get("problems", ()))
+        return super().from_xcom({**value, "problems": problems})
+
+
+def bounded(problems: Iterable[PlanProblem]) -> tuple[Sequence[PlanProblem], int]:
+    """The first problems, with their texts cut, and how many are left out."""
+    every = list(problems)
+    return tuple(_cut(problem) for problem in every[:MAX_PROBLEMS]), max(0, len(every) - MAX_PROBLEMS)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON knows it: Airflow takes no tuples."""
+    if isinstance(value, XComValue):
+        return value.to_xcom()
+    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
+
+
+def _cut(problem: PlanProblem) -> PlanProblem:
+    server, queue, group = (text[:MAX_NAME_CHARS] for text in (problem.server, problem.queue, problem.group))
+    return PlanProblem(server, queue, group, problem.problem[:MAX_TEXT_CHARS])

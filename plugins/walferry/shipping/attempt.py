@@ -1,0 +1,202 @@
+"""One attempt at a WAL group, under its lease: reader and lanes at work, and a supervisor that registers what they have done.
+
+    reader thread   locates each closed WAL, scans it ahead, filters, hands entries to lanes
+    lane threads    send requests, each lane in order, and wait for their acknowledgements
+    this thread     registers the largest acknowledged offset, takes finished WALs out of the queue, publishes the summary,
+                    looks after calls that take long
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from uuid import UUID
+
+from walferry.files.quarantine import BrokenWals
+from walferry.filters.rules import FilterRules
+from walferry.filters.visibility import LabelFilter
+from walferry.hbase.cluster import cluster_id, visibility_labels
+from walferry.hbase.errors import PeerError
+from walferry.hbase.peers import Peer, check_shippable, read_peer
+from walferry.queues.finding import Place
+from walferry.queues.lease import Lease
+from walferry.shipping.acknowledged import Acknowledged
+from walferry.shipping.candidates import GroupCandidates, candidates
+from walferry.shipping.counters import Counters
+from walferry.shipping.group_wals import GroupWals
+from walferry.shipping.lag import first_written
+from walferry.shipping.lanes import LEAST_LANES_OF_A_GROUP, Lanes
+from walferry.shipping.outcome import Outcome
+from walferry.shipping.reader import Broken, GroupReader
+from walferry.shipping.registrar import Registrar
+from walferry.shipping.slave_down import known_down, note_down
+from walferry.shipping.summary import Status, write_group
+from walferry.sinks.answers import Repeats
+from walferry.sinks.errors import SlaveUnreachable
+from walferry.sinks.of_peer import open_sink
+from walferry.sinks.sink import Sink
+from walferry.source.cluster import SourceCluster, VisibilityLabels
+from walferry.source.knobs import Knobs
+from walferry.source.session import Session
+
+TICK_SECONDS = 0.1
+REGISTER_SECONDS = 0.5  # between two registrations of the position
+PUBLISH_SECONDS = 2.0  # between two summaries
+LOOK_SECONDS = 2.0  # between two looks after the calls under way
+JOIN_SECONDS = 10.0  # for threads that were told to stop
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupJob:
+    """One WAL group to ship, by one Spark task."""
+
+    source: SourceCluster
+    peer_id: str
+    group: str
+    run_id: str
+    place: Place | None = None  # where the driver has seen the group
+    holder: str  # the lease's holder, for people: run, host, process
+    deadline: float  # seconds since the epoch; then reading stops, retries end, and calls of a silent slave do
+    lanes: int = LEAST_LANES_OF_A_GROUP
+    broken_wals: BrokenWals = BrokenWals.STOP
+    knobs: Knobs = field(default_factory=Knobs)
+
+
+class Attempt:
+    """One attempt at one group, under its lease."""
+
+    def __init__(self, job: GroupJob, session: Session, lease: Lease, counters: Counters) -> None:
+        self._job = job
+        self._deadline = time.monotonic() + job.deadline - time.time()
+        self._session = session
+        self._lease = lease
+        self._counters = counters
+        self._keys = job.source.keys()
+        known = partial(visibility_labels, session.zk, session.nodes)
+        self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), known)
+        self._acknowledged = Acknowledged()
+        self._outcome = Outcome()
+        self._wals = GroupWals((), ())
+        self._sink: Sink | None = None
+        self._say_again = Repeats()
+
+    def run(self) -> None:
+        """Ship; the outcome is in the counters. Raises what stops the whole group."""
+        try:
+            self._run()
+        except SlaveUnreachable as error:
+            note_down(self._session, self._job.peer_id, self._job.run_id, str(error))
+            self._counters.end(Status.SLAVE_DOWN, str(error))
+        finally:
+            self._note()
+
+    def _run(self) -> None:
+        peer = read_peer(self._session.zk, self._session.nodes, self._job.peer_id)
+        check_shippable(peer)
+        found = candidates(self._lease.read(self._job.place))
+        if not found or not found[0].wals:
+            self._counters.end(Status.DONE)
+            return
+        self._begin(peer, found[0])
+        if error := known_down(self._session, peer, self._job.run_id):
+            self._counters.end(Status.SLAVE_DOWN, error)
+            return
+        self._sink = open_sink(
+            peer, self._session, self._job.knobs, self._deadline, stop=self._outcome.stop,
+            release_hfiles=self._lease.remove_hfile_refs, on_missing_hfiles=self._counters.missing_hfiles,
+            on_failure=self._on_unreachable,
+        )  # fmt: skip
+        with self._sink as sink:
+            self._ship(sink, self._rules(peer, sink.id))
+        self._counters.end(self._outcome.status())
+
+    def _begin(self, peer: Peer, found: GroupCandidates) -> None:
+        self._wals = GroupWals.found(found.wals, self._session.store)
+        self._counters.begin(
+            slave=str(peer.slave), server=found.server, queue_id=found.queue_id, queued=found.queued,
+            wals=len(found.wals), bytes_to_ship=self._wals.bytes_to_ship,
+        )  # fmt: skip
+        self._publish()
+
+    def _rules(self, peer: Peer, sink_id: UUID) -> FilterRules:
+        source_id = cluster_id(self._session.zk, self._session.nodes)
+        if sink_id == source_id:
+            raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
+        return FilterRules.of_peer(peer, source_id, sink_id)
+
+    def _ship(self, sink: Sink, rules: FilterRules) -> None:
+        """Start reader and lanes, and supervise them until they have ended."""
+        senders: list[Callable[..., None]] = [
+            partial(sink.sender().send, deadline=self._deadline) for _ in range(self._job.lanes)
+        ]
+        lanes = Lanes(
+            senders, sink.join, self._acknowledged, self._job.knobs, stop=self._outcome.stop,
+            on_acknowledged=self._counters.shipped, on_failure=self._outcome.note,
+        )  # fmt: skip
+        broken = Broken(self._job.broken_wals, self._job.source.quarantine, self._job.peer_id, self._job.run_id)
+        reader = GroupReader(
+            wals=self._wals, store=self._session.store, keys=self._keys, rules=rules, labels=self._labels, sink=sink, lanes=lanes,
+            acknowledged=self._acknowledged, counters=self._counters, outcome=self._outcome, broken=broken,
+            deadline=self._deadline,
+        )  # fmt: skip
+        registrar = Registrar(self._wals, self._acknowledged, self._lease, self._counters, self._publish)
+        thread = threading.Thread(target=reader.run, name="reader", daemon=True)
+        thread.start()
+        try:
+            self._supervise(thread, lanes, sink, registrar)
+        finally:
+            lanes.stop()
+            sink.interrupt()
+            lanes.join(JOIN_SECONDS)
+            thread.join(JOIN_SECONDS)
+
+    def _supervise(self, reader: threading.Thread, lanes: Lanes, sink: Sink, registrar: Registrar) -> None:
+        """Register positions, publish summaries and look after calls until reader and lanes have ended.
+
+        After the deadline the lanes only finish the calls under way, and only those that the slave works on.
+        """
+        registered = published = looked = time.monotonic()
+        while reader.is_alive() or lanes.running:
+            time.sleep(TICK_SECONDS)
+            now = time.monotonic()
+            if now - registered >= REGISTER_SECONDS:
+                registered = now
+                registrar.register()
+            if now - published >= PUBLISH_SECONDS:
+                published = now
+                self._publish()
+            if now - looked >= LOOK_SECONDS:
+                sink.look_after_calls(self._deadline)
+                looked = time.monotonic()
+        registrar.register()
+
+    def _on_unreachable(self) -> None:
+        """The slave's ZooKeeper was not reached, so nothing is being read: look up how old the first edit is."""
+        self._wals.written = self._wals.written or first_written(self._session.store, self._wals.wals, self._keys)
+        self._publish()
+
+    def _note(self) -> None:
+        """Let the counters know of the slave, and of the oldest edit that is not shipped."""
+        if self._sink:
+            outage = self._sink.answers.outage
+            self._counters.retried(self._sink.failed_requests)
+            self._counters.outage(outage)
+            if outage is None:
+                self._say_again.reset()
+            elif self._say_again.due():
+                log.warning("the slave of peer %s acknowledges nothing: %s", self._job.peer_id, outage.error or "no answer")
+        safe = self._acknowledged.safe()
+        if safe.wal < len(self._wals.wals):
+            # What was written to a file was so after the file got its name.
+            unread = max(self._wals.written, self._wals.wals[safe.wal].queued.name.timestamp)
+            self._counters.next_to_replicate(self._acknowledged.next_written() or unread)
+
+    def _publish(self) -> None:
+        self._note()
+        write_group(self._session, self._job.peer_id, self._job.run_id, self._counters.summary())

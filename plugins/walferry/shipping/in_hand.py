@@ -1,0 +1,129 @@
+"""The right to ship a peer: one run at a time has a peer in hand.
+
+    <root>/in-hand/<quoted znode parent>/<quoted peer>      a hold (zk/hold.py); its version counts the turns
+
+Batches overlap, so that a slow peer delays no other one. A run that finds a peer in another run's hands leaves it to that run.
+The right only keeps runs out of each other's way: what keeps the edits safe is the lease on each WAL group.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from walferry.errors import WalferryError
+from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session, open_session
+from walferry.zk.client import children, read
+from walferry.zk.errors import ConnectError, Contention
+from walferry.zk.hold import Hold, Record, read_record
+
+NO_TURN = -1  # no run has ever had the peer in hand
+LOOK_SECONDS = 1.0
+JOIN_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class InOtherHands(WalferryError):
+    """Another run ships the peer, or has shipped it since this run looked at its queues; `holder` names that run."""
+
+    def __init__(self, peer_id: str, holder: str, since: str, *, now: bool = True) -> None:
+        has = "has had it in hand since" if now else "has shipped it since this plan was made, beginning at"
+        super().__init__(f"peer {peer_id} is left to {holder}, which {has} {since}")
+        self.holder = holder
+
+
+class RightLost(WalferryError):
+    """This run no longer has the peer in hand."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """How a peer's right stands: how many turns there have been, and which other run has the peer in hand now."""
+
+    number: int
+    other: InOtherHands | None
+
+
+def turn_of(session: Session, peer_id: str, run: str) -> Turn:
+    """Look at the right without taking it; a session that a killed task of `run` has left does not count as another run."""
+    path = session.own.in_hand(peer_id)
+    znode = read(session.zk, path)
+    if znode is None:
+        return Turn(NO_TURN, None)
+    held = bool(children(session.zk, path))
+    record = read_record(session.zk, path)
+    other = InOtherHands(peer_id, *_who_and_since(record)) if held and record.get("run") != run else None
+    return Turn(int(znode.stat.version), other)
+
+
+@contextmanager
+def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned: int) -> Iterator[None]:
+    """Have the peer in hand while the block runs; `planned` is the number of the turn that its plan has seen.
+
+    A session that a killed task of the same run has left is ended. If our own session ends in the meantime, the right is taken
+    anew as soon as ZooKeeper answers, unless another run was faster. Raises InOtherHands, ConnectError.
+    """
+    with open_session(source) as session:
+        right = _Right(session, peer_id, run, holder)
+        right.take(planned)
+        try:
+            yield
+        finally:
+            right.give_up()
+
+
+class _Right:
+    def __init__(self, session: Session, peer_id: str, run: str, holder: str) -> None:
+        self._zk = session.zk
+        self._path = session.own.in_hand(peer_id)
+        self._peer_id = peer_id
+        self._run = run
+        self._holder = holder
+        self._hold = self._new_hold()
+        self._ended = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name=f"right to ship peer {peer_id}", daemon=True)
+
+    def take(self, planned: int) -> None:
+        before = self._hold.acquire(self._holder, self._run)
+        if before and before.get("run") != self._run and self._hold.turn - 1 != planned:
+            self._hold.release()
+            raise InOtherHands(self._peer_id, *_who_and_since(before), now=False)
+        self._keeper.start()
+
+    def give_up(self) -> None:
+        self._ended.set()
+        self._keeper.join(JOIN_SECONDS)
+        self._hold.release()
+
+    def _new_hold(self) -> Hold:
+        return Hold(
+            self._zk,
+            self._path,
+            lambda holder, since: InOtherHands(self._peer_id, holder, since),
+            lambda why: RightLost(f"this run no longer has peer {self._peer_id} in hand: {why}"),
+        )
+
+    def _keep(self) -> None:
+        """Take the right anew whenever our session has ended."""
+        while not self._ended.wait(LOOK_SECONDS):
+            if not self._hold.lost.is_set():
+                continue
+            hold = self._new_hold()
+            try:
+                hold.acquire(self._holder, self._run)
+            except InOtherHands as error:
+                log.warning("the ZooKeeper session ended, and another run was faster: %s", error)
+                return
+            except (ConnectError, Contention, RightLost) as error:
+                log.info("the right to ship peer %s is not taken anew yet: %s", self._peer_id, error)
+                continue
+            self._hold = hold
+
+
+def _who_and_since(record: Record) -> tuple[str, str]:
+    return record.get("holder", "another run"), record.get("since", "an unknown time")

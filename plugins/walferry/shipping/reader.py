@@ -1,0 +1,180 @@
+"""Reads the WALs of a group, filters them and hands them to the lanes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed, await_closed
+from walferry.files.quarantine import BrokenWals, ends_with_its_whole_entries, quarantine, to_be_quarantined
+from walferry.files.store import WalLocation, WalStore
+from walferry.filters.rules import FilterRules
+from walferry.filters.visibility import LabelFilter
+from walferry.filters.window import filter_window
+from walferry.shipping.acknowledged import Acknowledged, WalOffset
+from walferry.shipping.candidates import Candidate
+from walferry.shipping.counters import Counters
+from walferry.shipping.group_wals import GroupWals
+from walferry.shipping.lanes import Lanes
+from walferry.shipping.outcome import Outcome
+from walferry.sinks.errors import Stopped
+from walferry.sinks.sink import Sink
+from walferry.wal.errors import WalError, WalPositionError, WalTornError, WalTruncatedError, WalUnclosedError
+from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
+from walferry.wal.reader import UnwrapKey, Window, read_windows
+
+SPLIT_TIMEOUT_SECONDS = 300.0  # until the master, which may have much to do after a crash, has fenced a dead server off its WALs
+RELOCATIONS = 5  # times that a WAL may move, or turn out not to be closed, while it is being opened and read
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """What becomes of broken WALs, and what a quarantine's note says of the run."""
+
+    policy: BrokenWals
+    folder: str | None  # URL of the quarantine
+    peer_id: str
+    run_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupReader:
+    """Reads the WALs of one attempt. `deadline` is on time.monotonic."""
+
+    wals: GroupWals
+    store: WalStore
+    keys: UnwrapKey | None
+    rules: FilterRules
+    labels: LabelFilter
+    sink: Sink
+    lanes: Lanes
+    acknowledged: Acknowledged
+    counters: Counters
+    outcome: Outcome
+    broken: Broken
+    deadline: float
+
+    def run(self) -> None:
+        """Read all WALs in a row. A WAL that cannot be read ends it; what was read before is still shipped."""
+        try:
+            try:
+                self._read_all()
+            except Stopped:
+                raise
+            except Exception as error:
+                self.outcome.note(error)
+            self.lanes.finish()
+        except Stopped:
+            return
+
+    def _read_all(self) -> None:
+        for number, wal in enumerate(self.wals.wals):
+            if not self._read_or_give_up(number, wal):
+                self.outcome.run_out_of_time()
+                return
+            self.lanes.flush()
+            self.acknowledged.read_to(WalOffset(number + 1, 0))
+
+    def _read_or_give_up(self, number: int, wal: Candidate) -> bool:
+        """As `_read_wal`, but deals with a broken WAL as the run's policy says."""
+        try:
+            return self._read_wal(number, wal)
+        except WalError as error:
+            may_end_here = ends_with_its_whole_entries(self.broken.policy, live=wal.live)
+            if may_end_here and isinstance(error, self._torn_errors(number, wal)):
+                log.warning(
+                    "%s at byte %d: ends here; the %d bytes that follow are not a whole entry", error.path, error.offset,
+                    error.have
+                )
+                self.wals.unclean[number] = error.have
+                return True
+            if self.broken.folder is None or not to_be_quarantined(self.broken.policy, error):
+                raise
+            self._quarantine(self.broken.folder, number, wal, error)
+            return True
+
+    def _torn_errors(self, number: int, wal: Candidate) -> tuple[type[WalTruncatedError | WalTornError], ...]:
+        """What reading raises for an entry that its server's death cut off. In the newest WAL that may end like a trailer."""
+        last_of_dead = not wal.live and number == len(self.wals.wals) - 1
+        return (WalTruncatedError, WalTornError) if last_of_dead else (WalTruncatedError,)
+
+    def _quarantine(self, folder: str, number: int, wal: Candidate, error: WalError) -> None:
+        location = await_closed(self.store, wal.queued.name, wal.dead_servers)
+        shipped_to = max(self.wals.ends.get(number, 0), wal.queued.position)
+        name = wal.queued.name.text
+        skipped = quarantine(folder, location, name, self.broken.peer_id, self.broken.run_id, shipped_to, error)
+        self.counters.quarantined(skipped.bytes)
+        log.warning("%s: %d bytes are given up, the file is copied to %s", error, skipped.bytes, folder)
+
+    def _read_wal(self, number: int, wal: Candidate) -> bool:
+        """Read one WAL to its end, wherever it is moved meanwhile; False if the deadline came first."""
+        position = wal.queued.position
+        not_trailers: set[int] = set()  # lengths of the file at which its last bytes only look like a trailer
+        self.acknowledged.read_to(WalOffset(number, position))
+        for relocation in range(RELOCATIONS + 1):
+            timeout = self._close_timeout(wal)
+            try:
+                location = await_closed(
+                    self.store, wal.queued.name, wal.dead_servers, not_trailers, timeout_seconds=timeout
+                )
+            except WalNotClosed:
+                if timeout < CLOSE_TIMEOUT_SECONDS:  # the deadline cut its time short
+                    return False
+                raise
+            try:
+                return self._read_file(number, location, position, not_trailers)
+            except (FileNotFoundError, WalUnclosedError) as error:
+                if relocation == RELOCATIONS:
+                    raise
+                position = self.wals.ends.get(number, position)
+                if isinstance(error, WalUnclosedError):
+                    not_trailers.add(error.offset + len(EMPTY_TRAILER))
+                why = error if isinstance(error, WalUnclosedError) else f"{location.url} has moved"
+                log.info("%s; looking for it again", why)
+        raise AssertionError("the loop returns or raises")
+
+    def _close_timeout(self, wal: Candidate) -> float:
+        left = max(0.0, self.deadline - time.monotonic())
+        return min(left, CLOSE_TIMEOUT_SECONDS if wal.live else SPLIT_TIMEOUT_SECONDS)
+
+    def _read_file(self, number: int, location: WalLocation, position: int, not_trailers: Collection[int]) -> bool:
+        if location.size == 0:  # the server died before it wrote the header
+            if position:
+                raise WalPositionError(location.url, position, "the file is empty")
+            self.wals.unclean[number] = 0
+            return True
+        with self.store.open(location) as file:
+            tail = file.read_at(max(0, file.size - len(EMPTY_TRAILER)), len(EMPTY_TRAILER))
+            clean = ends_like_closed(tail, file.size) and file.size not in not_trailers
+            if not clean:
+                self.wals.unclean[number] = 0
+            windows = read_windows(
+                file, location.url, position, partial_tail="error", unwrap_key=self.keys, trailer_required=clean
+            )
+            for window in windows:
+                if time.monotonic() > self.deadline:
+                    return False
+                self.hand_out_to_first_error(window, number, location.url)
+        return True
+
+    def hand_out_to_first_error(self, window: Window, number: int, path: str) -> None:
+        """Hand out a window. If an entry raises, those before it have gone on their way; raises the first such error."""
+        try:
+            self._hand_out(window, number, path)
+        except WalError as error:
+            sound = window.until(error.offset)
+            if len(sound.index):
+                self.hand_out_to_first_error(sound, number, path)
+            raise
+
+    def _hand_out(self, window: Window, number: int, path: str) -> None:
+        window, kept = self.labels.apply(window, filter_window(window, self.rules, path), path)
+        self.lanes.dispatch(window, kept, number, self.sink.take(window, kept, self.rules, path))
+        self.counters.read(window, kept)
+        self.wals.ends[number] = int(window.next_positions[-1])
+        self.wals.written = int(window.index.write_time[-1])
+        self.acknowledged.read_to(WalOffset(number, self.wals.ends[number]))

@@ -1,0 +1,61 @@
+"""Passes on within a job that its slave is down.
+
+A job may have far more WAL groups than run side by side, and each would wait for the slave until its patience is over. So the
+first group that gives the slave up leaves a note, and the groups that begin after it end at once:
+
+    <root>/runs/<quoted znode parent>/<quoted peer>     {"run_id": …, "time": seconds since the epoch, "error": …}
+
+A note is trusted for a while; then the group that finds it takes a quick look at the slave.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from kazoo.exceptions import NoNodeError
+
+from walferry.hbase.layout import quoted
+from walferry.hbase.peers import Peer
+from walferry.sinks.of_peer import why_down
+from walferry.source.session import Session
+from walferry.texts import one_line
+from walferry.zk.client import read, retried
+
+TRUSTED_SECONDS = 60.0
+MAX_ERROR_CHARS = 4000
+
+
+def note_down(session: Session, peer_id: str, run_id: str, error: str) -> None:
+    """Leave the note for the other groups of the run. Raises ConnectError."""
+    _write(session, peer_id, {"run_id": run_id, "time": time.time(), "error": one_line(error, MAX_ERROR_CHARS)})
+
+
+def forget_down(session: Session, peer_id: str) -> None:
+    """A job begins: a note of an earlier one does not count. Raises ConnectError."""
+    _write(session, peer_id, {})
+
+
+def known_down(session: Session, peer: Peer, run_id: str) -> str | None:
+    """Why the slave is down, if a group of this run has found out and it still seems to be so. Raises ConnectError."""
+    znode = read(session.zk, _path(session, peer.id))
+    note = json.loads(znode.value) if znode and znode.value else {}
+    if note.get("run_id") != run_id:
+        return None
+    if 0 <= time.time() - note["time"] < TRUSTED_SECONDS:
+        return str(note["error"])
+    error = why_down(peer, session.source)
+    if error is not None:
+        note_down(session, peer.id, run_id, error)
+    return error
+
+
+def _write(session: Session, peer_id: str, note: dict[str, object]) -> None:
+    try:
+        retried(session.zk, session.zk.set, _path(session, peer_id), json.dumps(note).encode() if note else b"")
+    except NoNodeError:  # nothing has been kept of any run, so there is nothing to forget, and no job to tell
+        return
+
+
+def _path(session: Session, peer_id: str) -> str:
+    return f"{session.source.root}/runs/{quoted(session.source.znode_parent)}/{quoted(peer_id)}"

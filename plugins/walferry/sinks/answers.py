@@ -1,0 +1,119 @@
+"""Whether the slave acknowledges what it is sent.
+
+All lanes of a task report here; the thread that publishes the summary reads it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+FAILING_SECONDS = 2.0  # a failure that the next try mends is not an outage
+SILENCE_SECONDS = 10.0  # without an error; HBase logs calls that take as long (hbase.ipc.warn.response.time)
+REPEAT_SECONDS = 30.0
+LONGEST_REPEAT_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Outage:
+    """Since when the slave acknowledges nothing, how many tries have failed, and why the last one did (None: none has)."""
+
+    since: float  # seconds since the epoch
+    tries: int
+    error: str | None
+
+
+class Answers:
+    """What became of the tries to reach the slave. Any thread may call the methods."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._since: float | None = None
+        self._heard = 0.0
+        self._quiet_until = 0.0
+        self._tries = 0
+        self._error: str | None = None
+
+    def trying(self, expected_seconds: float = SILENCE_SECONDS) -> None:
+        """A try begins; for `expected_seconds` the slave may be silent without anything being wrong."""
+        with self._lock:
+            now = self._clock()
+            self._under_way += 1
+            self._since = now if self._since is None else self._since
+            self._quiet_until = max(self._quiet_until, now + expected_seconds)
+
+    def answered(self) -> None:
+        """The slave has taken what it was sent, or has refused it for good."""
+        with self._lock:
+            self._under_way -= 1
+            self._tries, self._error = 0, None
+            self._since = self._clock() if self._under_way else None
+            self._quiet_until = self._quiet_until if self._under_way else 0.0
+
+    def failed(self, error: str) -> None:
+        """A try failed."""
+        with self._lock:
+            self._under_way -= 1
+            self._tries += 1
+            self._error = error
+
+    def given_up(self) -> None:
+        """This side ended a try, so nobody knows whether the slave would have answered."""
+        with self._lock:
+            self._under_way -= 1
+            if not self._under_way and not self._tries:
+                self._since = None
+
+    def heard(self) -> None:
+        """A server that has a call under way answers other calls: it works on that one."""
+        with self._lock:
+            self._heard = self._clock()
+
+    @property
+    def since(self) -> float:
+        """Since when the slave acknowledges nothing; now if it does, or is asked nothing. In seconds since the epoch."""
+        with self._lock:
+            return self._clock() if self._since is None else self._since
+
+    @property
+    def silent_seconds(self) -> float:
+        """For how long the slave has neither acknowledged what it was sent nor worked on it."""
+        with self._lock:
+            return 0.0 if self._since is None else self._clock() - max(self._since, self._heard)
+
+    @property
+    def outage(self) -> Outage | None:
+        """The slave's silence, once it has lasted some seconds."""
+        with self._lock:
+            now = self._clock()
+            if self._since is None or (now - self._since < FAILING_SECONDS if self._tries else now < self._quiet_until):
+                return None
+            return Outage(self._since, self._tries, self._error)
+
+
+class Repeats:
+    """When to repeat a message about something that goes on: at once, then after growing intervals."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next = 0.0
+        self._interval = REPEAT_SECONDS
+        self._begun = False
+
+    def due(self) -> bool:
+        """Whether to say it now; a caller that is told so has said it."""
+        now = self._clock()
+        if self._begun and now < self._next:
+            return False
+        self._begun, self._next = True, now + self._interval
+        self._interval = min(2 * self._interval, LONGEST_REPEAT_SECONDS)
+        return True
+
+    def reset(self) -> bool:
+        """It is over; returns whether it was ever said."""
+        said, self._begun, self._interval = self._begun, False, REPEAT_SECONDS
+        return said

@@ -1,0 +1,36 @@
+"""What ends the sending of requests, whatever the sink."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from walferry.errors import WalferryError
+
+
+class Stopped(Exception):
+    """The group's shipping was told to stop. A signal to the reader and the lanes, not an error."""
+
+
+class SlaveUnreachable(WalferryError):
+    """`slave` has acknowledged nothing since `since` (seconds since the epoch), in `tries` tries; the last failed for
+    `last_error`.
+
+    `tries` is 0 if the deadline had passed before the first one. `answered` tells whether the last one failed with an error of
+    the slave's own.
+    """
+
+    def __init__(
+        self, slave: str, since: float, tries: int, last_error: str, *,
+        patience_seconds: float | None = None, answered: bool = False,
+    ) -> None:  # fmt: skip
+        until = "until the deadline" if patience_seconds is None else f"for more than {patience_seconds:g} s"
+        when = f"{datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        count = "1 try" if tries == 1 else f"{tries} tries"
+        problem = f"slave {slave} has acknowledged nothing since {when}, {until}, in {count}; the last: {last_error.rstrip('.')}"
+        super().__init__(problem, "The backlog is kept, and the next batch tries again")
+        self.problem = problem
+        self.slave = slave
+        self.since = since
+        self.tries = tries
+        self.last_error = last_error
+        self.answered = answered

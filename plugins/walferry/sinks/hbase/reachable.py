@@ -1,0 +1,64 @@
+"""A quick look at whether a slave can be shipped to, before a job is started for it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+
+from walferry.errors import WalferryError
+from walferry.hbase.cluster import cluster_id, live_servers
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.peers import Peer, slave_of
+from walferry.names import ServerName
+from walferry.rpc.admin import answers
+from walferry.texts import one_line
+from walferry.zk.client import connect, disconnect
+
+ASKED_SERVERS = 3  # one that answers is enough: any RegionServer takes edits of all regions
+MAX_REASON_CHARS = 1000
+LEAST_SECONDS = 0.5
+
+
+def why_down(peer: Peer, *, user: str | None, timeout_seconds: float) -> str | None:
+    """Why the slave cannot be shipped to, in one line; None if its ZooKeeper and one of a few RegionServers answer."""
+    give_up = time.monotonic() + timeout_seconds
+    try:
+        servers = _servers(peer, 0.6 * timeout_seconds)
+    except WalferryError as error:
+        return one_line(str(error), MAX_REASON_CHARS)
+    if not servers:
+        return f"slave {peer.slave} has no live RegionServer"
+    asked = random.sample(servers, min(ASKED_SERVERS, len(servers)))
+    if _any_answers(asked, user, max(LEAST_SECONDS, give_up - time.monotonic())):
+        return None
+    names = ", ".join(f"{server.host}:{server.port}" for server in asked)
+    of_all = f"{len(asked)} of its {len(servers)} RegionServers" if len(asked) < len(servers) else "its RegionServers"
+    return one_line(f"slave {peer.slave}: of {of_all} none answers ({names})", MAX_REASON_CHARS)
+
+
+def _servers(peer: Peer, timeout_seconds: float) -> Sequence[ServerName]:
+    """The slave's live RegionServers, as its ZooKeeper has them. Raises WalferryError."""
+    key = peer.slave
+    nodes = ZNodes(key.znode_parent)
+    zk = connect(key.connect_string, timeout_seconds, call_timeout=timeout_seconds / 2, whose=slave_of(peer.id, key))
+    try:
+        cluster_id(zk, nodes)
+        return sorted(live_servers(zk, nodes))
+    finally:
+        disconnect(zk)
+
+
+def _any_answers(servers: Sequence[ServerName], user: str | None, timeout_seconds: float) -> bool:
+    pool = ThreadPoolExecutor(len(servers))
+    try:
+        asked = [pool.submit(answers, server, user=user, timeout=timeout_seconds) for server in servers]
+        while asked:
+            done, pending = wait(asked, return_when="FIRST_COMPLETED")
+            if any(future.result() for future in done):
+                return True
+            asked = list(pending)
+        return False
+    finally:
+        pool.shutdown(wait=False)

@@ -1,0 +1,117 @@
+"""ReplicateWALEntry as a sink: the slave's RegionServers take the entries as HBase's own sources send them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, cast
+from uuid import UUID
+
+import numpy as np
+
+from walferry.filters.rules import FilterRules
+from walferry.filters.window import Kept, uuid_field
+from walferry.sinks.answers import Answers
+from walferry.sinks.hbase.bulk_loads import take_bulk_loads
+from walferry.sinks.hbase.hfiles import HFileSender
+from walferry.sinks.hbase.replicate import Shipper
+from walferry.sinks.hbase.shipment import Bytes, Ints, Shipment, assemble, join
+from walferry.sinks.hbase.slave import Slave
+from walferry.sinks.sink import Request
+from walferry.source.cluster import SourceCluster
+from walferry.wal.reader import Window
+
+
+class HBaseSink:
+    """Ships to `slave`; the bulk loads that `source` refers to go through `hfiles`."""
+
+    def __init__(self, slave: Slave, source: SourceCluster, hfiles: HFileSender) -> None:
+        self._slave = slave
+        self._source = source
+        self._hfiles = hfiles
+
+    def __enter__(self) -> Self:
+        self._slave.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._slave.__exit__(kind, error, trace)
+
+    @property
+    def id(self) -> UUID:
+        """The slave's cluster id."""
+        return self._slave.id
+
+    @property
+    def answers(self) -> Answers:
+        """Whether the slave acknowledges what it is sent."""
+        return self._slave.answers
+
+    @property
+    def failed_requests(self) -> int:
+        """Requests that had to be sent again."""
+        return self._slave.failed_batches
+
+    def take(self, window: Window, kept: Kept, rules: FilterRules, path: str) -> ShipmentsOf:
+        """All entries with cells left, and the bulk loads, each alone. Raises WalCorruptError, BulkLoadRefused."""
+        alone = take_bulk_loads(window, kept, rules, self._source, path)
+        return ShipmentsOf(window, kept, alone, np.frombuffer(uuid_field(rules.source_id), np.uint8))
+
+    def join(self, requests: Sequence[Request]) -> Shipment:
+        """Shipments of one lane as one."""
+        return join(cast(Sequence[Shipment], requests))
+
+    def sender(self) -> ShipmentSender:
+        """A sender over connections of its own."""
+        return ShipmentSender(self._slave.shipper(), self._hfiles)
+
+    def look_after_calls(self, deadline: float) -> None:
+        """Ask the servers with calls under way whether they still work; end the calls of those that do not answer."""
+        self._slave.look_after_calls(deadline)
+
+    def interrupt(self) -> None:
+        """End all calls under way."""
+        self._slave.interrupt()
+
+
+@dataclass(frozen=True)
+class ShipmentsOf:
+    """One window's entries, to be made into shipments. `mark` is `filters.uuid_field` of the source."""
+
+    window: Window
+    kept: Kept
+    bulk_loads: dict[int, Shipment]
+    mark: Bytes
+
+    @property
+    def entries(self) -> Ints:
+        """The entries to send."""
+        chosen = np.flatnonzero(self.kept.cells)
+        return np.union1d(chosen, np.array(sorted(self.bulk_loads), np.int64)) if self.bulk_loads else chosen
+
+    @property
+    def alone(self) -> Collection[int]:
+        """The bulk loads: a sink applies those of a request after all other edits of it."""
+        return self.bulk_loads.keys()
+
+    def request(self, entries: Ints) -> Shipment:
+        """The shipment of some entries."""
+        first = int(entries[0])
+        return self.bulk_loads[first] if first in self.bulk_loads else assemble(self.window, self.kept, entries, self.mark)
+
+
+@dataclass(frozen=True)
+class ShipmentSender:
+    """Sends the shipments of one lane."""
+
+    shipper: Shipper
+    hfiles: HFileSender
+
+    def send(self, request: Request, deadline: float) -> None:
+        """Return when a RegionServer has acknowledged the shipment. Raises as Shipper.ship and HFileSender.ship."""
+        shipment = cast(Shipment, request)
+        if shipment.bulk_load is None:
+            self.shipper.ship(shipment, deadline)  # type: ignore[arg-type]  # an array of bytes is a buffer
+        else:
+            self.hfiles.ship(self.shipper.ship, shipment, shipment.bulk_load, deadline)

@@ -1,0 +1,45 @@
+"""The sink that a peer needs: the one place that knows which kinds of sinks there are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from walferry.hbase.peers import Peer
+from walferry.sinks.hbase import reachable
+from walferry.sinks.hbase.bulk_loads import HFileSource
+from walferry.sinks.hbase.hfiles import HFileSender
+from walferry.sinks.hbase.sink import HBaseSink
+from walferry.sinks.hbase.slave import Slave
+from walferry.sinks.sink import Sink
+from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs
+from walferry.source.session import Session
+
+REACHABLE_SECONDS = 10.0
+
+
+def open_sink(
+    peer: Peer, session: Session, knobs: Knobs, deadline: float, *, stop: threading.Event,
+    release_hfiles: Callable[[Sequence[str]], None], on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
+) -> Sink:  # fmt: skip
+    """The sink of a peer, not yet entered. `deadline` is on time.monotonic; `stop`, once set, ends all waiting in it.
+
+    `release_hfiles(names)` removes the source's references to HFiles that the slave has; `on_missing_hfiles(count)` is told of
+    files that were gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
+    """
+    source = session.source
+    slave = Slave(peer, knobs, deadline, user=source.user, stop=stop, on_failure=on_failure)
+    hfiles = HFileSender(
+        session.zk, session.nodes.hfile_refs(peer.id), release_hfiles, HFileSource.of(source), on_missing_hfiles,
+        knobs.call_timeout_seconds,
+    )  # fmt: skip
+    return HBaseSink(slave, source, hfiles)
+
+
+def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHABLE_SECONDS) -> str | None:
+    """Why the slave of `peer` cannot be shipped to, in one line; None if nothing is known that prevents it.
+
+    Takes about `timeout_seconds` at most. Never raises for what the slave, its ZooKeeper or the peer's cluster key do.
+    """
+    return reachable.why_down(peer, user=source.user, timeout_seconds=timeout_seconds)

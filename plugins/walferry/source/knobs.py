@@ -1,0 +1,115 @@
+"""How a peer is shipped: the settings that HBase's replication has, under HBase's names.
+
+    connection's extra      {"replication.source.ratio": 0.2}                    for all peers of the source
+    peer's configuration    walferry.replication.source.ratio = 0.2              for this peer; wins over the connection's
+
+HBase's own names are in ReplicationSource, HBaseInterClusterReplicationEndpoint, ReplicationSourceShipper,
+ReplicationSourceWALReader and ReplicationSinkManager. Times are in milliseconds and sizes in bytes, as they are there. Three
+defaults differ from HBase's, because they count something else here: see `_KNOBS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from walferry.hbase.errors import PeerError
+from walferry.hbase.peers import MANAGED_KEY, Peer
+
+PREFIX = "walferry."  # of a peer's keys, which HBase hands to nobody but us
+
+_MS = 1000.0
+_KIB, _MIB = 1 << 10, 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knobs:
+    """The settings of one peer. Seconds and bytes."""
+
+    retries_multiplier: int = 300
+    sleep_seconds: float = 1.0
+    subset_tries: int = 10
+    ratio: float = 0.5
+    bad_sink_threshold: int = 3
+    lanes: int = 10
+    shipment_bytes: int = 2 * _MIB
+    shipment_entries: int = 25_000
+    buffer_bytes: int = 64 * _MIB
+    call_timeout_seconds: float = 60.0
+    patience_seconds: float = 90.0
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str], peer: Peer) -> Knobs:
+        """The knobs of a peer: its own, else the connection's `settings`, else the defaults. Raises PeerError."""
+        own = {key.removeprefix(PREFIX): value for key, value in peer.config.items() if key.startswith(PREFIX)}
+        own.pop(MANAGED_KEY.removeprefix(PREFIX), None)
+        if unknown := sorted(own.keys() - KEYS):
+            raise PeerError(
+                peer.id,
+                f"its configuration has {', '.join(PREFIX + key for key in unknown)}, which Walferry does not know",
+                f"Remove it, or correct its name; Walferry knows {MANAGED_KEY} and {', '.join(PREFIX + key for key in KEYS)}",
+            )
+        theirs = parsed(settings)  # checked when the connection was read
+        try:
+            return cls(**theirs | parsed(own))
+        except ValueError as error:
+            raise PeerError(peer.id, f"in its configuration, {PREFIX}{error}", "Correct it") from None
+
+
+@dataclass(frozen=True)
+class _Knob:
+    field: str
+    key: str
+    what: str
+    least: float
+    most: float
+    unit: float = 1  # how many of the key's units are one of the field's
+
+    @property
+    def whole(self) -> bool:
+        return isinstance(getattr(Knobs, self.field), int)
+
+
+_SOURCE = "replication.source."
+_KNOBS = (
+    # The nth failure in a row is followed by a sleep of n times the base sleep; n grows no further than the multiplier.
+    _Knob("retries_multiplier", _SOURCE + "maxretriesmultiplier", "how many base sleeps a sleep grows to", 1, 10_000),
+    _Knob("sleep_seconds", _SOURCE + "sleepforretries", "the base sleep between tries in ms", 1, 600_000, _MS),
+    _Knob("subset_tries", "replication.sink.tries", "the failures in a row before other sinks are drawn", 1, 10_000),
+    _Knob("ratio", _SOURCE + "ratio", "the share of the slave's RegionServers to ship to", 0.001, 1),
+    _Knob("bad_sink_threshold", "replication.bad.sink.threshold", "the failures in a row that a sink may have", 0, 1000),
+    # HBase: threads of one RegionServer and peer. Here: connections of a job, shared out among its WAL groups.
+    _Knob("lanes", "hbase.replication.source.maxthreads", "the connections of a job", 1, 64),
+    # HBase's 64 MiB are what all threads together divide among their requests. Here it is one request.
+    _Knob("shipment_bytes", _SOURCE + "size.capacity", "the bytes of cells in one request", 16 * _KIB, 64 * _MIB),
+    _Knob("shipment_entries", _SOURCE + "nb.capacity", "the entries in one request", 1, 1_000_000),
+    # HBase's 256 MiB are for all peers of a RegionServer. Here it is what the task of one WAL group holds.
+    _Knob("buffer_bytes", "replication.total.buffer.quota", "the bytes of edits that a WAL group holds", _MIB, 4096 * _MIB),
+    _Knob("call_timeout_seconds", _SOURCE + "shipedits.timeout", "a sink's time for a request in ms", 100, 3_600_000, _MS),
+    # HBase has none: its sources wait for ever.
+    _Knob("patience_seconds", "replication.slave.patience", "the time in ms that a silent slave gets", 1000, 86_400_000, _MS),
+)
+KEYS = tuple(knob.key for knob in _KNOBS)
+
+
+def parsed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of Knobs from known keys. Raises ValueError naming the first wrong key, its value and what it should be."""
+    found = {}
+    for knob in _KNOBS:
+        if knob.key in settings:
+            found[knob.field] = _value(knob, settings[knob.key])
+    return found
+
+
+def _value(knob: _Knob, text: Any) -> float:
+    kind = "a whole number" if knob.whole or knob.unit != 1 else "a number"
+    try:
+        number = int(str(text)) if kind == "a whole number" else float(str(text))
+    except ValueError:
+        number = float("nan")
+    if isinstance(text, bool) or not knob.least <= number <= knob.most:  # which NaN never is
+        raise ValueError(
+            f"{knob.key} is {str(text)[:100]!r}; it must be {knob.what}: {kind} from {knob.least:g} to {knob.most:.10g}"
+        )
+    return number if knob.unit == 1 else number / knob.unit

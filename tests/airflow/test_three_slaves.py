@@ -1,0 +1,154 @@
+"""Three real slaves, one of them stopped and one silent: over several periods of the real DAG the third's lag does not grow."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.airflow_standalone import Airflow
+from embedded.client import GLOBAL, JavaClient
+from embedded.hbase import ClusterAddress
+from embedded.standalone import StandaloneCluster
+from tests.cluster.proxy import ProxiedSlave, proxied_slave
+
+DAG, TABLE = "replicate_peer", "t"
+SILENT, STOPPED, WELL = "silent", "stopped", "well"
+PEERS = (SILENT, STOPPED, WELL)  # in the order of their branches
+ROWS = 200  # of a period
+PERIOD_SECONDS = 30  # the schedule's own is 5 minutes
+BEFORE, DURING = 2, 4  # periods with all slaves well, and with one only
+DEADLINE_SECONDS = 900  # of a batch: all periods would be over before a run that waited for it
+NOISE_SECONDS = 15  # of a busy machine, on which Spark has to start
+WAIT_SECONDS = 240
+
+pytestmark = pytest.mark.timeout(1200)
+
+
+@dataclass
+class World:
+    """The source and its slaves, through HBase's own client, and Airflow."""
+
+    source: JavaClient
+    slaves: dict[str, JavaClient]
+    stopped: StandaloneCluster
+    silent: ProxiedSlave
+    airflow: Airflow
+    written: int = 0
+
+    def period(self) -> tuple[str, float]:
+        """Write, begin a batch, and wait until the well slave has got it: the run, and the seconds until then."""
+        began = time.monotonic()
+        self.source.put_many(TABLE, ROWS, ["f:q"], first=self.written)
+        self.written += ROWS
+        run_id = self.airflow.trigger(DAG, {"deadline": DEADLINE_SECONDS})
+        until(lambda: self.slaves[WELL].count_rows(TABLE) == self.written, f"batch {run_id} has arrived at the well slave")
+        arrived = time.monotonic() - began
+        until(lambda: self.state(run_id, "report", WELL) == "success", f"the report of the well peer in {run_id}")
+        time.sleep(max(0.0, began + PERIOD_SECONDS - time.monotonic()))
+        return run_id, arrived
+
+    def state(self, run_id: str, step: str, peer: str) -> str | None:
+        for task in self.airflow.tasks(DAG, run_id):
+            if (task["task_id"], task["map_index"]) == (f"peer.{step}", PEERS.index(peer)):
+                return task["state"] and str(task["state"])
+        return None
+
+    def report(self, run_id: str, peer: str) -> dict[str, Any]:
+        found: dict[str, Any] = until(
+            lambda: self.airflow.returned(DAG, run_id, "peer.report", PEERS.index(peer)), f"the report of {peer} in {run_id}"
+        )
+        return found
+
+
+@pytest.fixture
+def world(
+    tmp_path: Path, standalone_pair: Any, java_client: Callable[[ClusterAddress], JavaClient]
+) -> Iterator[World]:
+    with ExitStack() as started:
+        clusters = {name: StandaloneCluster(tmp_path / name, name=name, heap="384m") for name in (SILENT, STOPPED)}
+        for cluster in clusters.values():
+            started.callback(cluster.kill)
+            cluster.launch()
+        airflow = airflow_of(tmp_path / "airflow", standalone_pair.source.address)
+        started.callback(airflow.stop)
+        airflow.launch()
+        for cluster in clusters.values():
+            cluster.await_ready()
+        addresses = {name: cluster.address for name, cluster in clusters.items()} | {WELL: standalone_pair.slave.address}
+        silent = started.enter_context(proxied_slave(addresses[SILENT]))
+        source = java_client(standalone_pair.source.address)
+        slaves = {name: java_client(address) for name, address in addresses.items()}
+        for client in (source, *slaves.values()):
+            client.create_table(TABLE, {"f": GLOBAL})
+        source.roll_wals()
+        for name in PEERS:
+            source.add_managed_peer(name, silent.cluster_key if name == SILENT else addresses[name].cluster_key)
+            started.callback(source.remove_peer, name)
+        started.callback(slaves[WELL].drop_table, TABLE)
+        started.callback(source.drop_table, TABLE)
+        airflow.await_dag(DAG)
+        yield World(source, slaves, clusters[STOPPED], silent, airflow)
+
+
+def airflow_of(home: Path, source: ClusterAddress) -> Airflow:
+    host, port = source.quorum.split(":")
+    extra = {"znode_parent": source.znode_parent, "wal_root": source.wal_root}
+    connection = {"conn_type": "generic", "host": host, "port": int(port), "extra": extra}
+    environment = {
+        "AIRFLOW_CONN_HBASE_SOURCE": json.dumps(connection),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
+        "AIRFLOW__CORE__PARALLELISM": "12",
+    }
+    return Airflow(home, environment)
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    give_up = time.monotonic() + WAIT_SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < give_up, f"not within {WAIT_SECONDS} s: {what}"
+        time.sleep(0.3)
+    return found
+
+
+def test_two_slaves_that_are_down_do_not_delay_the_third(world: World) -> None:
+    world.airflow.unpause(DAG)
+    before = [world.period()[1] for _ in range(BEFORE)]
+
+    world.stopped.kill()
+    world.silent.sink.answers.hold()
+    during = [world.period() for _ in range(DURING)]
+    print(f"seconds until the well slave had a period's rows: {before}, and with two slaves down {[s for _, s in during]}")
+    runs = [run_id for run_id, _ in during]
+    assert max(seconds for _, seconds in during) < max(before) + NOISE_SECONDS
+    ages = [world.report(run_id, WELL)["totals"]["ageOfLastShippedOp"] for run_id in runs]
+    assert max(ages) < 1000 * (max(before) + NOISE_SECONDS)
+
+    for run_id in runs:  # tried in each period, and over at once
+        (reason,) = world.report(run_id, STOPPED)["failures"]
+        assert "no job is started, as its slave is down" in reason
+        assert world.state(run_id, "ship", STOPPED) == "failed"
+    lags = [world.report(run_id, STOPPED)["totals"]["replicationLag"] for run_id in runs]
+    assert lags[-1] >= lags[0] + 1000 * PERIOD_SECONDS * (DURING - 2)
+    # The silent slave's job takes its patience, and the runs meanwhile leave the peer to the one that waits.
+    left = [run_id for run_id in runs if world.report(run_id, SILENT)["left_to"]]
+    assert left
+    assert {world.state(run_id, "ship", SILENT) for run_id in left} == {"skipped"}
+    gave_up = [reason for run_id in set(runs) - set(left) for reason in world.report(run_id, SILENT)["failures"]]
+    assert any("slave-down" in reason for reason in gave_up), gave_up
+
+    world.silent.sink.answers.let_go()
+    world.silent.sink.requests.let_go()
+    world.stopped.start()
+
+    def all_arrived() -> bool:
+        world.airflow.await_run(DAG, world.airflow.trigger(DAG, {"deadline": DEADLINE_SECONDS}))
+        return all(world.source.compare(TABLE, world.slaves[name]).same for name in PEERS)
+
+    until(all_arrived, "all three slaves have all rows")

@@ -1,0 +1,246 @@
+"""Clusters that replicate to one another in a ring and in a diamond end up alike, and no edit goes round for ever."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from embedded import wire
+from embedded.client import GLOBAL, LOCAL, JavaClient
+from embedded.hbase import ClusterAddress
+from embedded.standalone import StandaloneCluster
+from embedded.wire import Cell, Mutation, WalEntry
+from tests.cluster.walferry_runs import plan, queues, ship, source_of
+from walferry.filters.rules import Reason
+from walferry.hbase.cluster import cluster_id
+from walferry.shipping.summary import GroupSummary, Status
+from walferry.source.cluster import SourceCluster
+from walferry.zk.client import connected
+
+SPLITS = [b"row10", b"row20", b"row30"]
+ROWS = 40
+WRITES = 250  # at each cluster, each time
+FIRST_TIMESTAMP = 1_000_000
+MARKER = b"METAFAMILY"  # of what a RegionServer did with a region
+FROM_SLAVE = Reason.FROM_SLAVE.name.lower()
+
+
+@dataclass(frozen=True)
+class Member:
+    """One cluster of a topology."""
+
+    cluster: StandaloneCluster
+    client: JavaClient
+    at: SourceCluster
+    id: uuid.UUID
+    began: float = field(default_factory=time.time)
+
+    @property
+    def name(self) -> str:
+        return self.cluster.name
+
+    def entries(self, table: str) -> Iterator[WalEntry]:
+        """A table's edits in this cluster's WALs, through HBase's own reader."""
+        self.client.roll_wals()
+        root = Path(self.cluster.address.wal_root.removeprefix("file://"))
+        written = [sorted(server.glob("*[0-9]"))[:-1] for server in root.glob("WALs/*")]  # the newest is still open
+        for wal in itertools.chain(*written, root.glob("oldWALs/*[0-9]")):
+            if wal.stat().st_mtime >= self.began:
+                found = self.client.read_wal(f"file://{wal}")
+                yield from (entry for entry in found if entry.table == table and entry.cells[0].family != MARKER)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A managed peer of one cluster that leads to another."""
+
+    source: Member
+    slave: Member
+    peer: str
+
+
+@pytest.fixture(scope="module")
+def more_clusters(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, StandaloneCluster]]:
+    """Two clusters beside the standalone pair; the first has two RegionServers."""
+    folder = cluster_folder / "topologies"
+    clusters = (
+        StandaloneCluster(folder / "two-servers", {"hbase.regionservers": "2"}, name="two-servers"),
+        StandaloneCluster(folder / "fourth", name="fourth"),
+    )
+    try:
+        for cluster in clusters:
+            cluster.launch()
+        for cluster in clusters:
+            cluster.await_ready()
+        yield clusters
+    finally:
+        for cluster in clusters:
+            cluster.kill()
+
+
+@pytest.fixture
+def members(more_clusters, standalone_pair, java_client: Callable[[ClusterAddress], JavaClient]) -> list[Member]:
+    """Four clusters; the first has two RegionServers."""
+    found = []
+    for cluster in (more_clusters[0], *standalone_pair, more_clusters[1]):
+        at = source_of(cluster.address)
+        with connected(at.quorum) as zk:
+            found.append(Member(cluster, java_client(cluster.address), at, cluster_id(zk, at.nodes)))
+    return found
+
+
+@pytest.fixture
+def create_table(unique: Callable[[str], str]) -> Callable[[Iterable[Member]], str]:
+    """Makes the same table on all given clusters: four regions, of which the cluster with two RegionServers has some on each."""
+
+    def create(members: Iterable[Member]) -> str:
+        name = unique("t")
+        for member in members:
+            member.client.create_table(name, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, SPLITS, versions=10_000)
+            hosts = {region.server for region in member.client.regions(name)}
+            assert hosts == set(member.client.region_servers()), "the regions lie on all servers"
+        return name
+
+    return create
+
+
+@pytest.fixture
+def lead(managed_peer: Callable[[ClusterAddress, ClusterAddress], str]) -> Callable[[Member, Member], Edge]:
+    def make(source: Member, slave: Member) -> Edge:
+        return Edge(source, slave, managed_peer(source.cluster.address, slave.cluster.address))
+
+    return make
+
+
+class Writer:
+    """Puts and deletes at any cluster, on the same rows; each edit has a timestamp that no other has."""
+
+    def __init__(self, table: str) -> None:
+        seed = random.randrange(1 << 32)
+        print(f"seed {seed}")
+        self._chance = random.Random(seed)
+        self._clock = itertools.count(FIRST_TIMESTAMP)
+        self._table = table
+
+    def write(self, *members: Member, edits: int = WRITES) -> None:
+        """Take turns: an edit at one cluster changes or deletes what another has just written."""
+        turns: Mapping[Member, list[Mutation]] = {member: [] for member in members}
+        for _ in range(edits):
+            for member in members:
+                turns[member].append(self._edit(member))
+        for member, mutations in turns.items():
+            member.client.write(self._table, mutations)
+
+    def _edit(self, member: Member) -> Mutation:
+        row, column = f"row{self._chance.randrange(ROWS):02}", f"{self._chance.choice('fg')}:{self._chance.randrange(3)}"
+        now, before = next(self._clock), self._chance.randrange(FIRST_TIMESTAMP, FIRST_TIMESTAMP + 10_000)
+        kind = self._chance.random()
+        if kind < 0.70:
+            return wire.put(row, {column: f"{member.name} {now}".encode(), "l:own": b"local"}, timestamp=now)
+        if kind < 0.78:
+            return wire.delete_column(row, column, timestamp=now)
+        if kind < 0.86:
+            return wire.delete_version(row, column, timestamp=before)
+        if kind < 0.94:
+            return wire.delete_family(row, column[0], timestamp=now)
+        return wire.delete_row(row, timestamp=now)
+
+
+def ship_round(edges: list[Edge], name: str) -> dict[Edge, list[GroupSummary]]:
+    """A batch of each peer, all at the same time."""
+    with ThreadPoolExecutor(len(edges)) as pool:
+        found = list(pool.map(lambda edge: ship(edge.source.at, edge.peer, run_id=name), edges))
+    for edge, summaries in zip(edges, found, strict=True):
+        assert {s.status for s in summaries} <= {Status.DONE}, (edge.source.name, edge.slave.name, [s.error for s in summaries])
+    return dict(zip(edges, found, strict=True))
+
+
+def ship_until_quiet(edges: list[Edge], hops: int) -> tuple[int, int]:
+    """Ship until every edit has gone all the way, and once more: nothing is left. Returns cells shipped and entries kept back."""
+    cells = kept_back = 0
+    for number in range(1, hops + 2):
+        for summaries in ship_round(edges, f"round{number}").values():
+            operations = sum(s.shippedOps for s in summaries)
+            assert operations == 0 or number <= hops, f"{operations} operations are still under way in round {number}"
+            cells += sum(s.shippedCells for s in summaries)
+            kept_back += sum(s.logEditsFiltered.get(FROM_SLAVE, 0) for s in summaries)
+    assert not any(plan(edge.source.at, edge.peer).to_ship for edge in edges)
+    assert all(len(queue.wals) == 1 for edge in edges for queue in queues(edge.source.at, edge.peer))
+    return cells, kept_back
+
+
+def global_cells(member: Member, table: str) -> list[Cell]:
+    """Every cell and every delete marker, those that are deleted too."""
+    return member.client.scan_all(table, ["f", "g"], raw=True)
+
+
+def assert_alike(table: str, *members: Member) -> list[Cell]:
+    first, *others = (global_cells(member, table) for member in members)
+    assert len(first) == len(set(first))
+    for member, cells in zip(members[1:], others, strict=True):
+        assert cells == first, f"{member.name} differs from {members[0].name}"
+        compared = members[0].client.compare(table, member.client, families=["f", "g"])  # what a reader sees
+        assert compared.same, compared.examples
+    return first
+
+
+def assert_none_came_home(table: str, *members: Member) -> None:
+    """A cluster's own id would be in the key of an entry that was shipped to it although it had consumed it."""
+    for member in members:
+        routes = {entry.cluster_ids for entry in member.entries(table)}
+        assert routes, f"the WALs of {member.name} hold nothing of {table}"
+        assert not any(member.id in route for route in routes), f"an entry came back to {member.name}"
+        assert all(len(set(route)) == len(route) for route in routes)
+
+
+def test_a_ring_of_three_converges_and_comes_to_rest(members, create_table, lead):
+    ring = a, b, c = members[:3]
+    table = create_table(ring)
+    edges = [lead(a, b), lead(b, c), lead(c, a)]
+    writer = Writer(table)
+    writer.write(a, b, c)
+    first = sum(s.shippedCells for summaries in ship_round(edges, "first").values() for s in summaries)
+    writer.write(a, b, c)
+    more, kept_back = ship_until_quiet(edges, hops=2)
+    cells = assert_alike(table, a, b, c)
+    assert {cell.type for cell in cells} > {wire.CellType.PUT, wire.CellType.DELETE_FAMILY}
+    assert first + more == 2 * len(cells)  # from where each was written, once to each of the two others
+    assert kept_back > 0
+    assert_none_came_home(table, a, b, c)
+    for member in ring:
+        assert {cell.value for cell in member.client.scan_all(table, ["l"], raw=True)} == {b"local", b""}
+    # A round with nothing new in it stays as quiet as the one before.
+    assert not any(s.shippedOps for summaries in ship_round(edges, "quiet").values() for s in summaries)
+
+
+def test_a_diamond_gives_its_last_cluster_each_cell_once(members, create_table, lead):
+    a, b, c, d = members
+    table = create_table(members)
+    edges = [lead(a, b), lead(a, c), lead(b, d), lead(c, d)]
+    writer = Writer(table)
+    writer.write(a)
+    first = sum(s.shippedCells for summaries in ship_round(edges, "first").values() for s in summaries)
+    written_at_a = len(global_cells(a, table))
+    writer.write(a, b, c, edits=WRITES // 2)
+    more, _ = ship_until_quiet(edges, hops=2)
+    at_a, at_b, at_c, at_d = (set(global_cells(member, table)) for member in members)
+    assert len(at_a) > written_at_a
+    assert at_a < at_b
+    assert at_a < at_c
+    assert at_b & at_c == at_a
+    assert at_d == at_b | at_c
+    assert len(global_cells(d, table)) == len(at_d)
+    assert d.client.scan_all(table, ["l"]) == []
+    # To b and c once; to d from each of them, because neither knows what the other ships: HBase does the same.
+    assert first + more == 2 * len(at_a) + len(at_b) + len(at_c)
+    assert_none_came_home(table, *members)
+    routes = {frozenset(entry.cluster_ids) for entry in d.entries(table)}
+    assert routes == {frozenset(route) for route in ({b.id}, {c.id}, {a.id, b.id}, {a.id, c.id})}

@@ -1,0 +1,162 @@
+"""The report of a batch: what counts as a failure, and what people and Airflow get to see of a batch."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from walferry.airflow.reports.batch import BatchReport, Steps
+from walferry.airflow.values import Planned, PlanProblem
+from walferry.shipping.summary import GroupSummary, Status
+
+PLAN = Planned("r.1", "p", groups=1, wals=2, bytes=300)
+IDLE = Planned("r.1", "p")
+DONE = Steps()
+SHIPPED = GroupSummary(
+    group="g1", server="s1", queue_id="p", status=Status.DONE, shippedOps=5, shippedBytes=1200, logEditsFiltered={"not_global": 3}
+)
+
+
+def failures(plan: Planned | None, steps: Steps, summaries: Sequence[GroupSummary]) -> list[str]:
+    return BatchReport("p", plan, steps, summaries).failures
+
+
+def lines_of(plan: Planned, summaries: Sequence[GroupSummary], steps: Steps = DONE) -> list[str]:
+    return BatchReport("p", plan, steps, summaries).as_text().splitlines()
+
+
+def test_a_batch_in_which_all_went_well_has_no_failures():
+    assert failures(PLAN, DONE, [SHIPPED]) == []
+
+
+def test_a_batch_with_nothing_to_ship_has_no_failures():
+    assert failures(IDLE, Steps(ship="skipped"), []) == []
+
+
+def test_what_the_deadline_left_for_the_next_batch_is_no_failure():
+    assert failures(PLAN, DONE, [GroupSummary(group="g1", status=Status.DEADLINE)]) == []
+
+
+def test_a_failed_group_is_named_with_server_queue_and_reason():
+    failed = GroupSummary(group="g1", server="s1", queue_id="p-s0", status=Status.FAILED, error="table t does not exist there")
+    assert failures(PLAN, DONE, [SHIPPED, failed]) == ["s1 p-s0 g1: failed: table t does not exist there"]
+
+
+def test_a_group_that_somebody_else_holds_names_the_holder():
+    held = GroupSummary(group="g1", status=Status.HELD, error="WAL group g1 of peer p is held by run x since 12:00")
+    assert failures(PLAN, DONE, [held]) == ["g1: held: WAL group g1 of peer p is held by run x since 12:00"]
+
+
+@pytest.mark.parametrize("state", ["failed", "upstream_failed", "skipped", None])
+def test_a_job_that_did_not_succeed_is_a_failure_whatever_its_summaries_say(state):
+    reasons = failures(PLAN, Steps(ship=state), [SHIPPED])
+    assert reasons == [f"ship is {state}: see the log of the Spark job there"]
+
+
+def test_a_job_that_failed_because_of_a_group_is_told_by_the_group_s_reason_only():
+    failed = GroupSummary(group="g1", status=Status.FAILED, error="table t does not exist there")
+    assert failures(PLAN, Steps(ship="failed"), [failed]) == ["g1: failed: table t does not exist there"]
+
+
+def test_a_group_that_was_still_running_when_the_job_ended_is_a_failure():
+    running = GroupSummary(group="g1", server="s1")
+    assert failures(PLAN, DONE, [running]) == ["s1 g1: the Spark job ended in the middle of it"]
+
+
+def test_a_job_without_summaries_is_a_failure():
+    assert failures(PLAN, DONE, []) == ["the Spark job left no summary"]
+
+
+def test_a_problem_of_the_plan_is_told_once_only():
+    plan = replace(PLAN, problems=(PlanProblem("s1", "p", "g1", "position cannot be read"),))
+    assert failures(plan, DONE, []) == ["the Spark job left no summary", "s1 p g1: position cannot be read"]
+    failed = GroupSummary(group="g1", server="s1", queue_id="p", status=Status.FAILED, error="position cannot be read")
+    assert failures(plan, DONE, [failed]) == ["s1 p g1: failed: position cannot be read"]
+
+
+def test_a_server_that_was_not_rolled_is_a_failure_once_only():
+    assert failures(PLAN, Steps(roll="failed", unrolled=["roll of s1: no answer"]), [SHIPPED]) == ["roll of s1: no answer"]
+    assert failures(PLAN, Steps(roll="failed"), [SHIPPED]) == ["roll is failed: see its log"]
+
+
+def test_an_edit_that_was_never_shipped_has_no_age():
+    never = GroupSummary(group="g2", status=Status.DONE, ageOfLastShippedOp=None)
+    just_now = GroupSummary(group="g3", status=Status.DONE, ageOfLastShippedOp=0)
+    lines = lines_of(PLAN, [never, just_now])
+    assert lines[3].split()[-3] == "-"
+    assert lines[4].split()[-3] == "0:00:00"
+    assert BatchReport("p", PLAN, DONE, [never]).totals["ageOfLastShippedOp"] is None
+
+
+def test_columns_line_up_under_hbase_s_names():
+    lines = lines_of(PLAN, [SHIPPED])
+    head, row, total = lines[1], lines[3], lines[5]
+    end = head.index("shippedBytes") + len("shippedBytes")
+    assert row[:end].endswith(" 1,200")
+    assert total[:end].endswith(" 1,200")
+    assert len({len(line) for line in lines[1:6]}) == 1
+    assert lines[6] == "logEditsFiltered not_global: 3"
+
+
+def test_a_report_of_very_many_groups_stays_small_and_shows_the_failed_ones():
+    many = [GroupSummary(group=f"g{i:05}", status=Status.DONE, shippedOps=1) for i in range(5000)]
+    many[4321] = GroupSummary(group="broken", status=Status.FAILED, error="x" * 100_000)
+    report = BatchReport("p", PLAN, DONE, many)
+    pushed = report.to_xcom()
+    assert pushed["groups"][0]["group"] == "broken"
+    assert pushed["groups_left_out"] == 4900
+    assert pushed["totals"]["shippedOps"] == 4999
+    assert len(json.dumps(pushed)) < 100_000
+    assert "(4900 more groups" in report.as_text()
+
+
+def test_what_was_swept_is_told():
+    assert "3 WALs without edits" in BatchReport("p", replace(IDLE, swept=3)).as_text()
+
+
+def test_the_lag_is_there_when_nothing_was_shipped():
+    stuck = GroupSummary(
+        group="g2", status=Status.FAILED, error="no",
+        timestampOfNextToReplicate=5_000, replicationLag=3_600_000, slaveSilentSince=6_000,
+    )  # fmt: skip
+    older = GroupSummary(group="g3", status=Status.DEADLINE, timestampOfNextToReplicate=4_000, replicationLag=3_601_000)
+    lines = lines_of(PLAN, [stuck, older, SHIPPED])
+    assert lines[1].split()[-2] == "replicationLag"
+    assert [line.split()[-2] for line in lines[3:6]] == ["1:00:00", "-", "1:00:01"]
+    pushed = BatchReport("p", PLAN, DONE, [stuck, older, SHIPPED]).to_xcom()
+    assert (pushed["totals"]["replicationLag"], pushed["totals"]["timestampOfNextToReplicate"]) == (3_601_000, 4_000)
+    assert pushed["groups"][0]["slaveSilentSince"] == 6_000
+
+
+def test_a_batch_that_another_run_ships_is_not_a_failure_and_names_that_run():
+    text = "peer p is left to run r.0 on host h, which has had it in hand since 12:00"
+    running = GroupSummary(group="g1", server="s1")  # of an attempt of this run that was killed
+    for plan, steps in (
+        (Planned("r.1", "p", left_to=text), Steps(ship="skipped")),
+        (PLAN, Steps(ship="skipped", left_to=text)),
+    ):
+        report = BatchReport("p", plan, steps, [running])
+        assert report.failures == []
+        assert (report.to_xcom()["ok"], report.to_xcom()["left_to"]) == (True, text)
+        assert f"Not shipped by this run: {text}." in report.as_text()
+    unrolled = BatchReport("p", PLAN, Steps(ship="skipped", left_to=text, roll="failed", unrolled=["roll of s1: no answer"]))
+    assert unrolled.failures == ["roll of s1: no answer"]
+
+
+def test_a_batch_whose_slave_is_down_says_so_and_keeps_the_lag_and_the_backlog():
+    plan = replace(PLAN, oldest=1_000_000)
+    steps = Steps(ship="failed", slave_down="peer p: its slave is down")
+    report = BatchReport("p", plan, steps, (), now=1_060_000)
+    assert report.failures == [
+        "peer p: its slave is down; 2 WALs with at least 300 bytes wait for the next batch"
+    ]
+    totals = report.to_xcom()["totals"]
+    assert (totals["sizeOfLogQueue"], totals["bytesToShip"]) == (2, 300)
+    assert (totals["replicationLag"], totals["timestampOfNextToReplicate"]) == (60_000, 1_000_000)
+    assert "Backlog: 2 WALs with at least 300 bytes, replicationLag 0:01:00." in report.as_text()
+
+
+def test_a_batch_without_a_plan_tells_why_the_peer_was_refused():
+    assert failures(None, Steps(plan="failed", refusal="peer p: it is ENABLED"), []) == ["peer p: it is ENABLED"]
+    assert failures(None, Steps(plan="upstream_failed"), []) == ["plan is upstream_failed: see its log; nothing was shipped"]

@@ -1,0 +1,76 @@
+"""What a quick look finds out about a slave, against servers that misbehave."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from tests.unit.rpc.fake_server import FakeServer, exception, silence
+from tests.unit.sinks.hbase.test_replicate import closed_port, name
+from walferry.hbase.errors import ClusterError
+from walferry.hbase.peers import Peer
+from walferry.names import ServerName
+from walferry.sinks import of_peer
+from walferry.sinks.hbase import reachable
+from walferry.source.cluster import SourceCluster
+
+PEER = Peer("2", "zk1:2181:/hbase", "DISABLED", {})
+SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase", user="u")
+
+
+def look(monkeypatch: pytest.MonkeyPatch, *servers: ServerName, timeout_seconds: float = 2.0) -> str | None:
+    monkeypatch.setattr(reachable, "_servers", lambda peer, timeout: servers)
+    return of_peer.why_down(PEER, SOURCE, timeout_seconds)
+
+
+def test_a_slave_with_one_server_that_answers_can_be_shipped_to(monkeypatch):
+    with FakeServer() as good, FakeServer(silence) as bad:
+        began = time.monotonic()
+        assert look(monkeypatch, name(bad), closed_port(), name(good), timeout_seconds=20.0) is None
+        assert time.monotonic() - began < 10  # it does not wait for the silent one
+
+
+def test_an_answer_of_any_kind_will_do(monkeypatch):
+    with FakeServer(exception("org.apache.hadoop.hbase.ipc.ServerNotRunningYetException", "not yet")) as server:
+        assert look(monkeypatch, name(server)) is None
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_servers_that_are_silent_or_gone_are_named_in_time(monkeypatch, count):
+    with ExitStack() as stack:
+        silent = [name(stack.enter_context(FakeServer(silence))) for _ in range(count)]
+        began = time.monotonic()
+        why = look(monkeypatch, *silent)
+        assert time.monotonic() - began < 4
+    assert why
+    assert why.startswith("slave zk1:2181:/hbase: of ")
+    assert "none answers (127.0.0.1:" in why
+    assert ("3 of its 5 RegionServers" in why) == (count == 5)
+
+
+def test_a_slave_without_servers_is_down(monkeypatch):
+    assert look(monkeypatch) == "slave zk1:2181:/hbase has no live RegionServer"
+
+
+def test_what_is_wrong_with_its_zookeeper_is_said_in_one_line(monkeypatch):
+    def fail(peer, timeout):
+        raise ClusterError("no HBase\ncluster")
+
+    monkeypatch.setattr(reachable, "_servers", fail)
+    assert of_peer.why_down(PEER, SOURCE) == "no HBase cluster"
+
+
+def test_an_ensemble_that_cannot_be_reached_is_found_out_in_time():
+    port = closed_port().port
+    began = time.monotonic()
+    why = of_peer.why_down(Peer("2", f"127.0.0.1:{port}:/hbase", "DISABLED", {}), SOURCE, 8.0)
+    assert time.monotonic() - began < 10
+    assert why
+    assert "nothing listens on" in why
+    assert "check the cluster key of peer 2" in why
+
+
+def test_a_cluster_key_that_cannot_be_read_is_a_reason():
+    assert "cluster key 'nonsense'" in (of_peer.why_down(Peer("2", "nonsense", "DISABLED", {}), SOURCE) or "")

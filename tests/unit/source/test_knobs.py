@@ -1,0 +1,99 @@
+"""HBase's settings of replication: from the connection and from the peer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from walferry.hbase.errors import PeerError
+from walferry.hbase.peers import Peer
+from walferry.source.cluster import SourceCluster, SourceError
+from walferry.source.knobs import KEYS, PREFIX, Knobs
+
+MANAGED = {"walferry.managed": "true"}
+
+
+def peer(config: Mapping[str, str]) -> Peer:
+    return Peer("2", "zk1:2181:/hbase", "DISABLED", {**MANAGED, **config})
+
+
+def source(**extra: object) -> SourceCluster:
+    return SourceCluster.from_connection("zk1", None, {"wal_root": "hdfs://nn/hbase", **extra})
+
+
+def test_without_any_setting_there_are_the_defaults():
+    assert Knobs.of(source().replication, peer({})) == Knobs()
+
+
+def test_the_peer_wins_over_the_connection():
+    at = source(**{"replication.source.ratio": 0.2, "replication.source.nb.capacity": 100})
+    knobs = Knobs.of(at.replication, peer({"walferry.replication.source.ratio": "1"}))
+    assert (knobs.ratio, knobs.shipment_entries) == (1.0, 100)
+
+
+def test_settings_survive_the_way_to_the_job():
+    at = source(**{"replication.source.ratio": "0.2"})
+    again = SourceCluster.from_json(at.to_json())
+    assert again == at
+    assert json.loads(at.to_json())["replication"] == {"replication.source.ratio": "0.2"}
+
+
+def test_times_are_milliseconds_as_in_hbase():
+    config = {"walferry.replication.source.sleepforretries": "250", "walferry.replication.source.shipedits.timeout": "90000"}
+    knobs = Knobs.of({}, peer({**config, "walferry.replication.slave.patience": "1500"}))
+    assert (knobs.sleep_seconds, knobs.call_timeout_seconds, knobs.patience_seconds) == (0.25, 90.0, 1.5)
+
+
+VALUES = {
+    "replication.source.maxretriesmultiplier": ("retries_multiplier", "5", 5),
+    "replication.source.sleepforretries": ("sleep_seconds", "2000", 2.0),
+    "replication.sink.tries": ("subset_tries", "4", 4),
+    "replication.source.ratio": ("ratio", "0.25", 0.25),
+    "replication.bad.sink.threshold": ("bad_sink_threshold", "0", 0),
+    "hbase.replication.source.maxthreads": ("lanes", "3", 3),
+    "replication.source.size.capacity": ("shipment_bytes", "65536", 65536),
+    "replication.source.nb.capacity": ("shipment_entries", "10", 10),
+    "replication.total.buffer.quota": ("buffer_bytes", "1048576", 1 << 20),
+    "replication.source.shipedits.timeout": ("call_timeout_seconds", "1000", 1.0),
+    "replication.slave.patience": ("patience_seconds", "60000", 60.0),
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_each_setting_is_one_field(key):
+    field, text, value = VALUES[key]
+    assert getattr(Knobs.of({}, peer({PREFIX + key: text})), field) == value
+    assert getattr(Knobs.of(source(**{key: text}).replication, peer({})), field) == value
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("text", ["", "many", "-1", "nan", "1e99", "inf", "True"])
+def test_a_wrong_value_is_refused_by_key_value_and_what_it_should_be(key, text):
+    with pytest.raises(PeerError) as error:
+        Knobs.of({}, peer({PREFIX + key: text}))
+    assert f"peer 2: in its configuration, walferry.{key} is {text!r}; it must be " in str(error.value)
+    assert " number from " in str(error.value)
+    with pytest.raises(SourceError, match="connection 'hbase_source': extra's ") as error:
+        source(**{key: text})
+    assert f"{key} is {text!r}; it must be " in str(error.value)
+
+
+def test_true_is_not_a_number():
+    with pytest.raises(SourceError, match=r"nb\.capacity is 'True'"):
+        source(**{"replication.source.nb.capacity": True})
+
+
+def test_a_setting_of_the_peer_that_nobody_knows_is_refused():
+    with pytest.raises(PeerError, match=r"peer 2: its configuration has walferry\.replication\.source\.ration, which"):
+        Knobs.of({}, peer({"walferry.replication.source.ration": "0.2"}))
+
+
+def test_hbase_s_own_settings_in_the_peer_are_not_ours():
+    assert Knobs.of({}, peer({"replication.source.ratio": "nonsense", "hbase.anything": "1"})) == Knobs()
+
+
+def test_a_setting_of_the_connection_that_nobody_knows_is_refused():
+    with pytest.raises(SourceError, match=r"extra has replication\.source\.ration, which Walferry does not know"):
+        source(**{"replication.source.ration": 1})

@@ -1,0 +1,97 @@
+"""One run at a time has a peer in hand, in a real ZooKeeper; other runs leave the peer to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
+from tests.zk.hbase_znodes import HBaseZNodes, expire
+from walferry.hbase.layout import OwnZNodes
+from walferry.shipping import in_hand as module
+from walferry.shipping.in_hand import NO_TURN, InOtherHands, in_hand, turn_of
+from walferry.shipping.leftovers import sweep_gone
+from walferry.source.cluster import SourceCluster
+from walferry.zk.client import children
+
+
+@pytest.fixture
+def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
+    return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
+
+
+def path(at: SourceCluster, peer: str = "p") -> str:
+    return OwnZNodes(at.root, at.nodes).in_hand(peer)
+
+
+def test_another_run_leaves_the_peer_and_names_the_run_that_has_it(zk: KazooClient, at: SourceCluster) -> None:
+    with in_hand(at, "p", "run 1", "run 1 on host h", NO_TURN):
+        other = turn_of(session_of(zk, at), "p", "run 2").other
+        assert "peer p is left to run 1 on host h, which has had it in hand since 20" in str(other)
+        with pytest.raises(InOtherHands, match="run 1 on host h"), in_hand(at, "p", "run 2", "run 2", NO_TURN):
+            pytest.fail("two runs have the peer in hand")
+        with in_hand(at, "q", "run 2", "run 2", NO_TURN):  # another peer is free
+            pass
+    turn = turn_of(session_of(zk, at), "p", "run 2")
+    assert turn.other is None
+    with in_hand(at, "p", "run 2", "run 2", turn.number):
+        assert turn_of(session_of(zk, at), "p", "run 1").other is not None
+
+
+def test_a_plan_that_another_run_has_overtaken_ships_nothing(zk: KazooClient, at: SourceCluster) -> None:
+    """It was made before the other run's job; what was queued then may be shipped by now."""
+    planned = turn_of(session_of(zk, at), "p", "run 1").number
+    with in_hand(at, "p", "run 2", "run 2 on host h", planned):
+        pass
+    with pytest.raises(InOtherHands, match="run 2 on host h, which has shipped it since this plan"), in_hand(
+        at, "p", "run 1", "run 1", planned
+    ):
+        pytest.fail("the plan is out of date")
+    assert children(zk, path(at)) == []
+    with in_hand(at, "p", "run 3", "run 3", turn_of(session_of(zk, at), "p", "run 3").number):
+        pass
+
+
+def test_a_retry_ends_the_session_that_its_killed_task_has_left(
+    new_client: Callable[[], KazooClient], zk: KazooClient, at: SourceCluster
+) -> None:
+    planned = turn_of(session_of(zk, at), "p", "run 1").number
+    killed = module._Right(session_of(new_client(), at), "p", "run 1", "attempt 1")
+    killed._hold.acquire("attempt 1", "run 1")  # and never released
+    assert turn_of(session_of(zk, at), "p", "run 1").other is None
+    assert turn_of(session_of(zk, at), "p", "run 2").other is not None
+    began = time.monotonic()
+    with in_hand(at, "p", "run 1", "attempt 2", planned):
+        assert turn_of(session_of(zk, at), "p", "run 2").other is not None
+    assert time.monotonic() - began < 3
+
+
+def test_a_run_whose_session_has_ended_takes_the_peer_in_hand_anew(
+    zk: KazooClient, new_client: Callable[[], KazooClient], at: SourceCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
+    mine = new_client()
+    right = module._Right(session_of(mine, at), "p", "run 1", "run 1")
+    right.take(NO_TURN)
+    before = right._hold
+    expire(mine)
+    give_up = time.monotonic() + 20
+    while right._hold is before or not children(zk, path(at)):
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    assert turn_of(session_of(zk, at), "p", "run 2").other is not None
+    right.give_up()
+    assert children(zk, path(at)) == []
+
+
+def test_the_right_to_a_peer_that_is_gone_is_swept(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
+    for peer in ("p", "gone"):
+        with in_hand(at, peer, "run 1", "run 1", NO_TURN):
+            pass
+    with in_hand(at, "held", "run 1", "run 1", NO_TURN):
+        sweep_gone(session_of(zk, at))
+        assert children(zk, path(at).rpartition("/")[0]) == ["held", "p"]

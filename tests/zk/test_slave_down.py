@@ -1,0 +1,67 @@
+"""A group that gives its slave up leaves a note, and the other groups of the job need not find out themselves."""
+
+from __future__ import annotations
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.sessions import session_of
+from tests.zk.hbase_znodes import HBaseZNodes
+from walferry.hbase.peers import Peer
+from walferry.shipping import slave_down
+from walferry.shipping.slave_down import TRUSTED_SECONDS, forget_down, known_down, note_down
+from walferry.shipping.summary import GroupSummary, Status, begin_run, read_run, write_group
+from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
+
+PEER = Peer("p", "zk1:2181:/hbase", "DISABLED", {})
+
+
+@pytest.fixture
+def session(zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch) -> Session:
+    monkeypatch.setattr(slave_down, "why_down", lambda peer, source: pytest.fail("the slave is asked"))
+    source = SourceCluster(quorum="", wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
+    return session_of(zk, source)
+
+
+def test_a_note_counts_for_the_groups_of_its_run(session):
+    begin_run(session, "p", "run", 60)
+    assert known_down(session, PEER, "run") is None
+    note_down(session, "p", "run", "slave x has\nacknowledged nothing")
+    assert known_down(session, PEER, "run") == "slave x has acknowledged nothing"
+    assert known_down(session, PEER, "another run") is None
+    assert known_down(session, Peer("q", PEER.cluster_key, "DISABLED", {}), "run") is None
+
+
+def test_a_job_that_begins_again_forgets_the_note(session):
+    begin_run(session, "p", "run", 60)
+    note_down(session, "p", "run", "down")
+    forget_down(session, "p")
+    assert known_down(session, PEER, "run") is None
+
+
+def test_the_note_is_none_of_the_summaries(session):
+    begin_run(session, "p", "run", 60)
+    down = GroupSummary(group="g", status=Status.SLAVE_DOWN, error="down")
+    write_group(session, "p", "run", down)
+    note_down(session, "p", "run", "down")
+    assert read_run(session, "p", "run") == [down]
+
+
+def test_without_a_run_there_is_nothing_to_note(session):
+    note_down(session, "p", "run", "down")
+    forget_down(session, "p")
+    assert known_down(session, PEER, "run") is None
+
+
+@pytest.mark.parametrize("why", [None, "it is still down"])
+def test_an_old_note_is_looked_into_and_left_anew_if_it_is_still_true(session, monkeypatch, why):
+    begin_run(session, "p", "run", 60)
+    note_down(session, "p", "run", "down")
+    now = slave_down.time.time() + TRUSTED_SECONDS + 1
+    monkeypatch.setattr(slave_down.time, "time", lambda: now)
+    asked = []
+    monkeypatch.setattr(slave_down, "why_down", lambda peer, source: asked.append(peer) or why)  # type: ignore[func-returns-value]
+    assert known_down(session, PEER, "run") == why
+    assert known_down(session, PEER, "run") == why
+    assert len(asked) == (1 if why else 2)
