@@ -66,8 +66,8 @@ def _run(args: argparse.Namespace) -> int:
     from walferry.shipping.group import ship_group
     from walferry.shipping.lanes import lanes_of_each
     from walferry.shipping.plan import groups_to_ship
+    from walferry.shipping.runs import begin_run
     from walferry.shipping.slave_down import forget_down
-    from walferry.shipping.summary import begin_run
     from walferry.source.agreement import check_peer
     from walferry.source.cluster import SourceCluster, SourceError
     from walferry.source.knobs import Knobs
@@ -125,7 +125,7 @@ def _print(summaries: list[GroupSummary]) -> None:
 
 def _keep(source: SourceCluster, args: argparse.Namespace, summaries: list[GroupSummary]) -> None:
     """Write the summaries that their tasks could not write themselves."""
-    from walferry.shipping.summary import read_group, write_group
+    from walferry.shipping.runs import read_group, write_group
     from walferry.source.session import open_session
 
     with open_session(source) as session:

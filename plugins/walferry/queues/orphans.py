@@ -4,7 +4,7 @@ from kazoo.client import TransactionRequest
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from walferry.hbase.errors import PeerError
-from walferry.queues.claims.multi import chunked, claim_hold, read_wals
+from walferry.queues.claims.steps import chunked, claim_hold, read_wals
 from walferry.queues.dead_servers import RecoveredQueue
 from walferry.queues.errors import QueuesMoving
 from walferry.source.session import Session

@@ -33,8 +33,9 @@ from walferry.shipping.lanes import LEAST_LANES_OF_A_GROUP, Lanes
 from walferry.shipping.outcome import Outcome
 from walferry.shipping.reader import Broken, GroupReader
 from walferry.shipping.registrar import Registrar
+from walferry.shipping.runs import write_group
 from walferry.shipping.slave_down import known_down, note_down
-from walferry.shipping.summary import Status, write_group
+from walferry.shipping.summary import Status
 from walferry.sinks.answers import Repeats
 from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.of_peer import open_sink

@@ -23,7 +23,8 @@ from walferry.queues.reading import queued_groups
 from walferry.shipping import in_hand as rights
 from walferry.shipping import leftovers
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
-from walferry.shipping.summary import GroupSummary, read_run
+from walferry.shipping.runs import read_run
+from walferry.shipping.summary import GroupSummary
 from walferry.shipping.sweeping import sweep
 from walferry.source.agreement import check_peer, disagreements, master_peers
 from walferry.source.cluster import SourceCluster
