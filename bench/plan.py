@@ -1,14 +1,14 @@
 """What it takes to plan a batch, and what a job's tasks do before they ship, as clusters grow.
 
-    PYTHONPATH=plugins python -m bench.plan     WALFERRY_BENCH_PLAN_SERVERS (10,100), WALFERRY_BENCH_PLAN_HDFS (10)
+    PYTHONPATH=plugins python -m bench.plan     WALFERRY_BENCH_PLAN_SERVERS (10,100,500,1000), WALFERRY_BENCH_PLAN_HDFS (10)
 
 A real ZooKeeper holds the queues of three peers, each with 100 WALs a server. The WALs are small files in HBase's format, in a
 real file tree, or on a real HDFS for the one size that WALFERRY_BENCH_PLAN_HDFS names (0: none).
 
  plan    what the task `plan` of a batch does for one peer
- tasks   what the Spark tasks of a peer's job do: each leases one server's WAL group, reads its WALs and dequeues them.
-         The peer gets a namespace without tables, so no task sends anything. Four tasks are run, and the figures of the whole job
-         are extrapolated from these.
+ tasks   what the driver of a peer's Spark job and its tasks do: the driver lists the WAL groups; each task leases one server's
+         group, reads its WALs and dequeues them. The peer gets a namespace without tables, so no task sends anything. Four tasks
+         are run, and the figures of all tasks are extrapolated from these.
 
 Each measurement runs in a process of its own. `znodes` are those of the queues. Requests to ZooKeeper and to the file system
 are counted where they leave the process. The memory is what the step has taken beyond what the process had before.
@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -42,7 +42,7 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
 
-SERVERS = [int(n) for n in os.environ.get("WALFERRY_BENCH_PLAN_SERVERS", "10,100").split(",")]
+SERVERS = [int(n) for n in os.environ.get("WALFERRY_BENCH_PLAN_SERVERS", "10,100,500,1000").split(",")]
 HDFS_SERVERS = int(os.environ.get("WALFERRY_BENCH_PLAN_HDFS", "10"))
 WALS = 100  # a server
 PEERS = ("one", "two", "three")
@@ -53,6 +53,7 @@ PIPELINED = 2000
 READS = ("GetData", "GetChildren", "GetChildren2", "Exists")
 FILE_CALLS = ("stat", "open", "pread", "scandir", "listdir")
 HDFS_CALLS = ("info", "ls", "open")
+HDFS_CLIENT_CALLS = ("list_status",)
 HEADER = (
     "                        znodes   seconds   peak MB    ZooKeeper reads   a znode    writes    file calls\n" + "-" * 98
 )
@@ -198,15 +199,22 @@ def measure(step: str, source: SourceCluster, servers: int) -> Measured:
     from walferry.airflow.steps import batch
     from walferry.shipping.attempt import GroupJob
     from walferry.shipping.group import ship_group  # compiles what it needs: not a part of what is measured
+    from walferry.shipping.plan import groups_to_ship
+    from walferry.source.session import open_session
 
     def plan() -> None:
         planned = batch.plan(source, PEERS[0], "bench")
         assert planned.wals == servers * (WALS - 1), planned
 
+    def driver() -> None:
+        with open_session(source) as session:
+            places.update(groups_to_ship(session, PEERS[1]))
+
     def task(server: str) -> None:
         group = server.replace(",", "%2C")
         summary = ship_group(GroupJob(
-            source=source, peer_id=PEERS[1], group=group, run_id="bench", holder="bench", deadline=time.time() + 600,
+            source=source, peer_id=PEERS[1], group=group, place=places[group], run_id="bench", holder="bench",
+            deadline=time.time() + 600,
         ))  # fmt: skip
         assert summary.completedLogs == WALS - 1, summary
 
@@ -214,20 +222,29 @@ def measure(step: str, source: SourceCluster, servers: int) -> Measured:
         for i in range(TASKS):
             task(server_name(i * (servers - 1) // TASKS))
 
-    if step == "tasks":
-        task(server_name(servers - 1))
-    counts.clear()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.monotonic()
-    (plan if step == "plan" else tasks)()
-    seconds = time.monotonic() - began
-    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    times = servers / TASKS if step == "tasks" else 1
+    places: dict[str, Any] = {}
     znodes = servers * (1 + WALS)
-    return Measured(
-        step, znodes, seconds * times, memory, round(counts["reads"] * times), round(counts["writes"] * times),
-        round(counts["files"] * times),
-    )  # fmt: skip
+    if step == "plan":
+        return _measured(step, znodes, counts, [(plan, 1)])
+    driver()
+    task(server_name(servers - 1))
+    return _measured(step, znodes, counts, [(driver, 1), (tasks, servers / TASKS)])
+
+
+def _measured(
+    step: str, znodes: int, counts: Counter[str], parts: Sequence[tuple[Callable[[], None], float]]
+) -> Measured:
+    """The figures of a step's parts, each of them multiplied."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    seconds, total = 0.0, Counter[str]()
+    for part, times in parts:
+        counts.clear()
+        began = time.monotonic()
+        part()
+        seconds += (time.monotonic() - began) * times
+        total.update({name: round(number * times) for name, number in counts.items()})
+    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    return Measured(step, znodes, seconds, memory, total["reads"], total["writes"], total["files"])
 
 
 def _counted() -> Counter[str]:
@@ -240,9 +257,10 @@ def _counted() -> Counter[str]:
         return send(self, request, result)
 
     KazooClient._call = call
+    from hdfs_native import Client
     from hdfs_native.fsspec import HdfsFileSystem
 
-    for owner, names in ((os, FILE_CALLS), (HdfsFileSystem, HDFS_CALLS)):
+    for owner, names in ((os, FILE_CALLS), (HdfsFileSystem, HDFS_CALLS), (Client, HDFS_CLIENT_CALLS)):
         for name in names:
             setattr(owner, name, _counting(getattr(owner, name), counts))
     return counts

@@ -35,7 +35,7 @@ from embedded.hbase import write_site
 from embedded.jars import codec_classpath, hbase_classpath
 from embedded.java import find_java, jvm_options
 from walferry.crypto.provider import KeyProvider
-from walferry.files.store import open_wal
+from walferry.files.systems import open_wal
 from walferry.wal.arrow import read_batches
 from walferry.wal.header import TAIL_BYTES, parse_header, trailer_start
 from walferry.wal.reader import read_windows

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from pyspark import SparkConf, SparkContext
 
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
+    from walferry.queues.finding import Place
     from walferry.shipping.summary import GroupSummary
     from walferry.source.cluster import SourceCluster
 
@@ -48,7 +49,7 @@ def main() -> int:
     """Ship; print one line if the job cannot begin."""
     args = parse_args()
     from walferry.errors import WalferryError
-    from walferry.files.store import StoreError
+    from walferry.files.systems import StoreError
     from walferry.source.cluster import SourceError
 
     try:
@@ -64,9 +65,9 @@ def _run(args: argparse.Namespace) -> int:
     from walferry.shipping.attempt import GroupJob
     from walferry.shipping.group import ship_group
     from walferry.shipping.lanes import lanes_of_each
-    from walferry.shipping.plan import plan_peer
+    from walferry.shipping.plan import groups_to_ship
+    from walferry.shipping.runs import begin_run
     from walferry.shipping.slave_down import forget_down
-    from walferry.shipping.summary import begin_run
     from walferry.source.agreement import check_peer
     from walferry.source.cluster import SourceCluster, SourceError
     from walferry.source.knobs import Knobs
@@ -80,30 +81,30 @@ def _run(args: argparse.Namespace) -> int:
         )
     with open_session(source) as session:
         knobs = Knobs.of(source.replication, check_peer(session, args.peer))
-        plan = plan_peer(session, args.peer, args.groups)
+        groups = groups_to_ship(session, args.peer, args.groups)
         begin_run(session, args.peer, args.run_id, args.deadline + 3600 if args.keep is None else args.keep)
         forget_down(session, args.peer)
-    if not plan.groups:
+    if not groups:
         print(f"peer {args.peer}: no closed WALs are queued" + (f" in {', '.join(args.groups)}" if args.groups else ""))
         return 0
 
-    lanes = lanes_of_each(len(plan.groups), knobs.lanes)
+    lanes = lanes_of_each(len(groups), knobs.lanes)
 
-    def ship(group: str) -> GroupSummary:
+    def ship(found: tuple[str, Place | None]) -> GroupSummary:
+        group, place = found
         holder = f"run {args.run_id} on {socket.gethostname()}, process {os.getpid()}"
         job = GroupJob(
-            source=source, peer_id=args.peer, group=group, run_id=args.run_id, holder=holder,
+            source=source, peer_id=args.peer, group=group, place=place, run_id=args.run_id, holder=holder,
             deadline=deadline, lanes=lanes, broken_wals=BrokenWals(args.broken_wals), knobs=knobs,
         )  # fmt: skip
         return ship_group(job)
 
-    names = [g.group for g in plan.groups]
     # A speculative copy of a task would only wait for the lease that the first one holds.
     conf = SparkConf().setAppName(f"walferry ship peer {args.peer}").set("spark.speculation", "false")
     context = SparkContext(conf=conf)
     try:
         context.setLogLevel("WARN")
-        summaries = context.parallelize(names, len(names)).map(ship).collect()
+        summaries = context.parallelize(groups, len(groups)).map(ship).collect()
     finally:
         context.stop()
     _keep(source, args, summaries)
@@ -124,7 +125,7 @@ def _print(summaries: list[GroupSummary]) -> None:
 
 def _keep(source: SourceCluster, args: argparse.Namespace, summaries: list[GroupSummary]) -> None:
     """Write the summaries that their tasks could not write themselves."""
-    from walferry.shipping.summary import read_group, write_group
+    from walferry.shipping.runs import read_group, write_group
     from walferry.source.session import open_session
 
     with open_session(source) as session:

@@ -15,7 +15,7 @@ from walferry.admin.showing import Told, describe, table
 from walferry.admin.tables import Asked, parse_tables
 from walferry.admin.taking_over import take_over
 from walferry.errors import WalferryError
-from walferry.source.cluster import SourceCluster
+from walferry.source.connection import from_env, from_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     parsed = _parser().parse_args(arguments)
     try:
-        source = SourceCluster.from_text(parsed.source) if parsed.source else SourceCluster.from_env()
+        source = from_text(parsed.source) if parsed.source else from_env()
         with peer_admin(source) as peers:
             told = parsed.run(peers, parsed)
     except WalferryError as error:

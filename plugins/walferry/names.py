@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote_plus, unquote_plus
 
 META_SUFFIX = ".meta"
@@ -59,7 +60,7 @@ class ServerName:
         return quote_plus(str(self))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WalName:
     """A parsed WAL file name. The files of one `group` are ordered by `timestamp` (milliseconds)."""
 
@@ -79,9 +80,15 @@ def parse_wal_name(text: str) -> WalName:
     match = _WAL.fullmatch(text.removesuffix(META_SUFFIX))
     if match is None:
         raise ValueError(f"{text!r} is not a WAL's name; expected <server>.<timestamp> or <server>.<timestamp>.meta")
-    encoded = _ENCODED_SERVER.match(match["prefix"])
-    server = ServerName.parse_encoded(encoded["server"]) if encoded else None
-    return WalName(text, match["prefix"], int(match["timestamp"]), server, is_meta)
+    group, server = _group_and_server(match["prefix"])
+    return WalName(text, group, int(match["timestamp"]), server, is_meta)
+
+
+@lru_cache(maxsize=8192)
+def _group_and_server(prefix: str) -> tuple[str, ServerName | None]:
+    """The parts that all WALs of a group share: they are made once, however many WALs are queued."""
+    encoded = _ENCODED_SERVER.match(prefix)
+    return prefix, ServerName.parse_encoded(encoded["server"]) if encoded else None
 
 
 def is_file_name(name: str) -> bool:

@@ -20,9 +20,10 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.steps import batch
 from walferry.hbase.layout import OwnZNodes
-from walferry.queues.claims.multi import claim_hold
+from walferry.queues.claims.steps import claim_hold
 from walferry.queues.dead_servers import recovered_queues
-from walferry.shipping.summary import GroupSummary, Status, write_group
+from walferry.shipping.runs import write_group
+from walferry.shipping.summary import GroupSummary, Status
 from walferry.source import agreement
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connect, disconnect

@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowException
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.source.cluster import SourceCluster, SourceError
+from walferry.source.connection import from_env
 
 from .conftest import REPO
 
@@ -35,7 +36,7 @@ SOURCE = SourceCluster(quorum="zk1:2182,zk2:2182", wal_root="hdfs://nn:8020/hbas
 def test_the_connection_may_come_from_the_environment_as_json_or_uri(monkeypatch, value):
     monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", value)
     assert HBaseSourceHook().get_conn() == SOURCE
-    assert SourceCluster.from_env() == SOURCE
+    assert from_env() == SOURCE
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from embedded import wire
 from embedded.client import GLOBAL, LOCAL, JavaClient
-from walferry.files.store import open_wal
+from walferry.files.systems import open_wal
 from walferry.wal.arrow import read_batches
 from walferry.wal.header import TAIL_BYTES, trailer_start
 

@@ -13,7 +13,7 @@ from embedded.standalone import StandaloneCluster
 from embedded.wire import put
 from tests.cluster.decoding import compare_with_pretty_printer, compare_with_reader, is_closed, write_all_kinds
 from tests.cluster.walferry_runs import roll, ship, source_of
-from walferry.files.store import open_wal
+from walferry.files.systems import open_wal
 from walferry.shipping.summary import Status
 from walferry.wal.header import parse_header
 from walferry.wal.reader import read_windows

@@ -12,7 +12,8 @@ from embedded.wire import delete_row, put
 from tests.cluster.spark_runs import Job, run
 from tests.cluster.walferry_runs import WalTruth, await_progress, plan, positions, roll
 from tests.sessions import session_of
-from walferry.shipping.summary import Status, read_run
+from walferry.shipping.runs import read_run
+from walferry.shipping.summary import Status
 from walferry.zk.client import connected
 
 ROWS = 12_000  # of 1 kB: about a second's shipping

@@ -28,7 +28,7 @@ from tests.cluster.decoding import compare_with_pretty_printer, compare_with_rea
 from tests.cluster.spark_runs import Job
 from tests.cluster.test_mixed_edits import edits
 from tests.cluster.walferry_runs import positions, roll, ship_one, source_of
-from walferry.files.store import open_wal
+from walferry.files.systems import open_wal
 from walferry.names import parse_wal_name
 from walferry.protos.hbase_pb2 import WALHeader, WrappedKey
 from walferry.shipping.summary import Status

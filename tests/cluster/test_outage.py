@@ -17,7 +17,8 @@ from tests.cluster.test_shipping import eventually
 from tests.cluster.walferry_runs import Shipping, WalTruth, await_progress, plan, positions, roll, ship_one
 from tests.sessions import session_of
 from walferry.hbase.layout import OwnZNodes
-from walferry.shipping.summary import GroupSummary, Status, read_run
+from walferry.shipping.runs import read_run
+from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs
 from walferry.zk.client import children, connect, connected, disconnect

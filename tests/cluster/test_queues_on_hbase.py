@@ -17,9 +17,10 @@ from walferry.hbase.cluster import cluster_id, live_servers, master
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import check_shippable, read_peer
 from walferry.queues.errors import LastWal
+from walferry.queues.finding import find_wal
 from walferry.queues.lease import acquire
 from walferry.queues.new_wals_stream import NewWalsStream
-from walferry.queues.reading import Queue, find_wal, groups, read_queues
+from walferry.queues.reading import Queue, groups, read_queues
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
 

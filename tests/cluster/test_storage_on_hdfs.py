@@ -13,10 +13,12 @@ from walferry.airflow.reports.recovery import preview
 from walferry.files import closedness as module
 from walferry.files import store as storage
 from walferry.files.closedness import Closed, Open, WalNotClosed, await_closed, closedness
-from walferry.files.store import StoreError, WalLocation, WalStore, WrongRoot
+from walferry.files.store import WalLocation, WalStore, WrongRoot
+from walferry.files.systems import StoreError
 from walferry.names import WalName, parse_wal_name
 from walferry.queues.reading import QueuedWal
-from walferry.shipping.plan import Candidate, GroupPlan, PlannedWal, plan_wal
+from walferry.shipping.candidates import Candidate
+from walferry.shipping.plan import GroupPlan, PlannedWal, plan_wal
 from walferry.wal.header import EMPTY_TRAILER
 
 SERVER = "rs-1.example.org,16020,1700000000001"
@@ -134,13 +136,13 @@ def test_a_look_at_an_unclosed_file_takes_no_size_for_its_own_and_does_not_close
         file.write(ENTRIES[:synced])
         file.hsync()
     file.write(ENTRIES[synced:])
-    seen = plan_wal(store, queued)
+    seen = plan_wal(store, queued, store.locate(wal, (SERVER,)))
     assert (seen.size, seen.growing, seen.finished) == (synced, True, False)
     (line,) = [line for line in preview(QUEUE, [group_of(seen)]) if str(wal) in line]
     assert f"{'at least 1,000,000 bytes' if synced else 'of unknown size'}, as its dead server has not closed it" in line
     assert ("at least 1.0 MB" if synced else "an unknown number of bytes") + " to ship" in preview(QUEUE, [group_of(seen)])[0]
     file.close()  # it could not, if the lease had been recovered
-    closed = plan_wal(store, queued)
+    closed = plan_wal(store, queued, store.locate(wal, (SERVER,)))
     assert (closed.size, closed.growing) == (len(ENTRIES), False)
 
 
@@ -149,7 +151,9 @@ def test_a_look_at_a_file_whose_lease_was_recovered_tells_its_size(client: Clien
     file.write(ENTRIES)
     file.hsync()
     recovered = await_closed(WalStore(f"{hdfs.url}/hbase"), wal, timeout_s=60)
-    seen = plan_wal(WalStore(f"{hdfs.url}/hbase", look_only=True), Candidate(QueuedWal(wal, "/queue/wal", 0), False, (SERVER,)))
+    store = WalStore(f"{hdfs.url}/hbase", look_only=True)
+    queued = Candidate(QueuedWal(wal, "/queue/wal", 0), False, (SERVER,))
+    seen = plan_wal(store, queued, store.locate(wal, (SERVER,)))
     assert (seen.size, seen.growing) == (recovered.size, False)
 
 

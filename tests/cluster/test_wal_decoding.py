@@ -13,7 +13,7 @@ from embedded.client import JavaClient
 from embedded.hbase import ClusterAddress
 from embedded.standalone import StandaloneCluster
 from tests.cluster.decoding import BIG_VALUE, compare_with_pretty_printer, compare_with_reader, decode, is_closed, write_all_kinds
-from walferry.files.store import open_wal
+from walferry.files.systems import open_wal
 from walferry.names import parse_wal_name
 from walferry.wal.errors import WalPositionError
 from walferry.wal.reader import read_windows

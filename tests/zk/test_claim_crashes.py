@@ -16,13 +16,13 @@ from tests.zk.claim_cluster import ClaimCluster, Killed, Killer
 from tests.zk.hbase_znodes import DEAD, OTHER, expire
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.values import strip_client_prefix
-from walferry.queues.claims import multi as claim_multi
+from walferry.queues.claims import steps
 from walferry.queues.claims.claim import Claim, claim
 from walferry.queues.errors import ClaimHeld
 from walferry.zk.hold import is_held
 
 LAYOUTS = list(QueueLayout)
-MULTIS = {"a queue a multi": claim_multi.MAX_MULTI_BYTES, "a WAL a multi": 1}
+MULTIS = {"a queue a multi": steps.MAX_MULTI_BYTES, "a WAL a multi": 1}
 # The two classic layouts differ in paths only.
 CASES = [
     pytest.param(layout, multi, marks=[pytest.mark.soak] if (layout, multi) == (LAYOUTS[-1], "a WAL a multi") else [])
@@ -41,7 +41,7 @@ def reference(
     layout: QueueLayout, multi: str, new_client: Callable[[], KazooClient], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[int, dict[str, bytes]]:
     """How many writes an undisturbed claim takes, and what it leaves."""
-    monkeypatch.setattr(claim_multi, "MAX_MULTI_BYTES", MULTIS[multi])
+    monkeypatch.setattr(steps, "MAX_MULTI_BYTES", MULTIS[multi])
     cluster, zk = ClaimCluster(new_client(), layout), new_client()
     killer = Killer(zk)
     claimed(zk, cluster)

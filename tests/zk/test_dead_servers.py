@@ -13,7 +13,7 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
 from walferry.hbase.layout import QueueLayout
 from walferry.queues.dead_servers import WALFERRY_SERVER, find_dead, recovered_queues, unclaimed
 from walferry.queues.reading import read_queues
-from walferry.shipping.plan import candidates
+from walferry.shipping.candidates import candidates
 
 
 @pytest.fixture(params=list(QueueLayout))

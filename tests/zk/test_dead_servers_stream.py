@@ -15,7 +15,7 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, expire, wal
 from walferry.hbase.layout import OwnZNodes
 from walferry.queues import dead_servers_stream
-from walferry.queues.claims.multi import claim_hold
+from walferry.queues.claims.steps import claim_hold
 from walferry.queues.dead_servers import DeadServer
 from walferry.queues.dead_servers_stream import DeadServersStream
 from walferry.queues.lease import acquire

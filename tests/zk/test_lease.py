@@ -15,8 +15,8 @@ from walferry.hbase.values import decode_position
 from walferry.queues import lease as leases
 from walferry.queues.dead_servers import WALFERRY_SERVER
 from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
+from walferry.queues.finding import find_wal
 from walferry.queues.lease import Lease, acquire
-from walferry.queues.reading import find_wal
 from walferry.zk.client import retried
 
 GROUP = wal(0).rpartition(".")[0]
@@ -229,9 +229,10 @@ def test_a_finished_wal_is_kept_when_its_successor_vanishes_before_the_deletion(
     lease = take(zk, hbase)
     real = Lease._newer_wal
 
-    def newer_wal(self: Lease, path: str) -> str:
+    def newer_wal(self: Lease, path: str) -> str | None:
         found = real(self, path)
-        hbase.zk.delete(newer)
+        if zk.exists(newer):
+            hbase.zk.delete(newer)
         return found
 
     monkeypatch.setattr(Lease, "_newer_wal", newer_wal)

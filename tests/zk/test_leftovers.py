@@ -14,14 +14,15 @@ from tests.zk.claim_cluster import Killed, Killer
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from tests.zk.stepped import Stepped
 from walferry.hbase.layout import OwnZNodes, QueueLayout, quoted
-from walferry.queues.claims.multi import claim_hold
+from walferry.queues.claims.steps import claim_hold
 from walferry.queues.dead_servers import WALFERRY_SERVER
 from walferry.queues.errors import LeaseHeld, LeaseLost, WalGone
 from walferry.queues.lease import acquire
 from walferry.queues.new_wals import commit
-from walferry.shipping import leftovers, summary
+from walferry.shipping import leftovers, runs
 from walferry.shipping.leftovers import sweep_gone, sweep_peer
-from walferry.shipping.summary import GroupSummary, Status, begin_run, read_run, write_group
+from walferry.shipping.runs import begin_run, read_run, write_group
+from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 
 NewClient = Callable[[], KazooClient]
@@ -193,8 +194,8 @@ def test_leases_marks_and_old_reports_of_peers_that_are_gone_go(
     }  # fmt: skip
     assert hbase.children(f"{folders['runs']}/gone") == ["young"]
     assert read_run(session_of(zk, at), "p", "old")
-    now = summary.time.time()
-    monkeypatch.setattr(summary.time, "time", lambda: now + 3601)
+    now = runs.time.time()
+    monkeypatch.setattr(runs.time, "time", lambda: now + 3601)
     sweep_gone(session_of(zk, at), ["moved"])
     assert sorted(hbase.children(folders["runs"])) == ["moved", "p"]
 

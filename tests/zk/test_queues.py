@@ -1,5 +1,7 @@
 """Reads queues and finds WALs in a real ZooKeeper."""
 
+from collections.abc import Callable, Sequence
+
 import pytest
 from kazoo.client import KazooClient
 
@@ -8,8 +10,9 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.hbase.errors import PositionError, StorageError
 from walferry.hbase.layout import QueueLayout, ZNodes
 from walferry.queues import reading as queues
-from walferry.queues.reading import find_wal, groups, read_queues
-from walferry.zk.client import Watch
+from walferry.queues.finding import find_wal
+from walferry.queues.reading import groups, read_queues
+from walferry.zk.client import Watch, children
 
 
 def test_a_peer_s_queues_are_read_with_their_positions(zk: KazooClient, hbase: HBaseZNodes) -> None:
@@ -71,6 +74,19 @@ def test_a_queue_with_more_wals_than_one_batch_of_requests_is_read_whole(
     assert [queued.position for queued in queue.wals] == list(range(50))
 
 
+def one_by_one(monkeypatch: pytest.MonkeyPatch, then: Callable[[str], None]) -> None:
+    """Let znodes' children be read one after the other, and something happen after each of them."""
+
+    def children_all(client: KazooClient, paths: Sequence[str], watch: Watch | None = None) -> list[list[str] | None]:
+        found = []
+        for path in paths:
+            found.append(children(client, path, watch))
+            then(path)
+        return found
+
+    monkeypatch.setattr(queues, "children_all", children_all)
+
+
 def test_a_queue_that_moves_while_it_is_read_is_read_once(
     zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,15 +94,11 @@ def test_a_queue_that_moves_while_it_is_read_is_read_once(
     hbase.add_wal(DEAD, "p", wal(1, DEAD), position=100)
     hbase.zk.ensure_path(hbase.nodes.server_queues(OTHER))
     claims = [(DEAD, "p")]
-    real = queues.children
-
-    def claim_after_reading(client: KazooClient, path: str, watch: Watch | None = None) -> list[str] | None:
-        names = real(client, path, watch)
+    def claim_after_reading(path: str) -> None:
         if claims and path == hbase.nodes.queue(*claims[0]):
             hbase.claim(*claims.pop(), by=OTHER)
-        return names
 
-    monkeypatch.setattr(queues, "children", claim_after_reading)
+    one_by_one(monkeypatch, claim_after_reading)
     (queue,) = read_queues(session_of(zk, hbase), "p")
     assert not claims
     assert queue.path == hbase.nodes.queue(OTHER, f"p-{DEAD}")
@@ -99,15 +111,11 @@ def test_a_wal_that_moves_behind_the_search_is_found(
     """OTHER comes after SERVER in the search and holds the WAL; it moves to SERVER when SERVER has been searched."""
     hbase.add_wal(OTHER, "p", wal(1, OTHER))
     hbase.zk.ensure_path(hbase.nodes.server_queues(SERVER))
-    real = queues.children
-
-    def claim_after_searching(client: KazooClient, path: str, watch: Watch | None = None) -> list[str] | None:
-        names = real(client, path, watch)
+    def claim_after_searching(path: str) -> None:
         if path == hbase.nodes.server_queues(SERVER):
             hbase.claim(OTHER, "p", by=SERVER)
-        return names
 
-    monkeypatch.setattr(queues, "children", claim_after_searching)
+    one_by_one(monkeypatch, claim_after_searching)
     found = find_wal(session_of(zk, hbase), "p", wal(1, OTHER))
     assert found == hbase.nodes.wal(SERVER, f"p-{OTHER}", wal(1, OTHER))
 
@@ -137,16 +145,12 @@ def test_a_wal_that_is_copied_and_deleted_while_queues_are_read_is_not_missed(
     original = classic.add_wal(SERVER, f"p-{OTHER}", wal(1, OTHER), position=7)
     classic.zk.ensure_path(classic.nodes.server_queues("a,1,1"))
     moves = [original]
-    real = queues.children
-
-    def move_after_reading(client: KazooClient, path: str, watch: Watch | None = None) -> list[str] | None:
-        names = real(client, path, watch)
+    def move_after_reading(path: str) -> None:
         if moves and path == classic.nodes.server_queues("a,1,1"):
             classic.add_wal("a,1,1", f"p-{OTHER}-{SERVER}", wal(1, OTHER), position=7)
             classic.zk.delete(moves.pop())
-        return names
 
-    monkeypatch.setattr(queues, "children", move_after_reading)
+    one_by_one(monkeypatch, move_after_reading)
     found = [queued.name.text for queue in read_queues(session_of(zk, classic), "p") for queued in queue.wals]
     assert not moves
     assert found == [wal(1, OTHER)]

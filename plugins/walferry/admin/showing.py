@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from walferry.admin.handing_back import HANDED_BACK_KEY
 from walferry.admin.peers import PeerAdmin
-from walferry.files.store import StoreError
+from walferry.files.systems import StoreError
 from walferry.hbase.errors import MasterSilent, PeerError, StalePeer
 from walferry.hbase.peers import Peer, check_shippable, read_peer, read_peers
 from walferry.queues.reading import Queue, read_queues

@@ -19,7 +19,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from walferry.errors import WalferryError
-from walferry.files.store import OpenWal, WalLocation, WalStore
+from walferry.files.store import WalLocation, WalStore
+from walferry.files.systems import OpenWal
 from walferry.names import WalName
 from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
 

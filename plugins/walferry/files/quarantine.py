@@ -20,7 +20,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from walferry.files.store import WalLocation, copy_file, write_file
+from walferry.files.store import WalLocation
+from walferry.files.systems import copy_file, write_file
 from walferry.wal.errors import WalCorruptError, WalError, WalTruncatedError
 
 

@@ -30,7 +30,7 @@ def live_servers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> 
     """
     names = children(zk, nodes.rs, watch)
     if names is None:
-        raise ClusterError(f"{nodes.rs} is not there on {hosts(zk)}: check {whose(zk).check_parent}")
+        raise _no_cluster(zk, nodes)
     try:
         return frozenset(map(ServerName.parse, names))
     except ValueError as error:
@@ -38,8 +38,20 @@ def live_servers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> 
 
 
 def is_live(zk: KazooClient, nodes: ZNodes, server: str) -> bool:
-    """Whether the RegionServer of that name holds a session now. Raises as `live_servers`."""
-    return server in map(str, live_servers(zk, nodes))
+    """Whether the RegionServer of that name holds a session now. Raises ClusterError where there is no cluster."""
+    try:
+        ServerName.parse(server)
+    except ValueError:
+        return False
+    if zk_has(zk, f"{nodes.rs}/{server}"):
+        return True
+    if not zk_has(zk, nodes.rs):
+        raise _no_cluster(zk, nodes)
+    return False
+
+
+def _no_cluster(zk: KazooClient, nodes: ZNodes) -> ClusterError:
+    return ClusterError(f"{nodes.rs} is not there on {hosts(zk)}: check {whose(zk).check_parent}")
 
 
 def master(zk: KazooClient, nodes: ZNodes) -> ServerName:

@@ -4,14 +4,12 @@ Such a queue was claimed from a dead server, or still lies under one. Who looks 
 server that died while nobody watched is found as well as one that has died just now.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from walferry.hbase.cluster import check_storage, live_servers
 from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import check_shippable, read_peers
-from walferry.names import QueueId, parse_queue_id, parse_wal_name
-from walferry.queues.reading import consistent, every_queue
+from walferry.names import parse_queue_id, parse_wal_name
+from walferry.queues.reading import list_queues
 from walferry.source.session import Session
 from walferry.zk.client import Watch, children, retried
 
@@ -67,16 +65,17 @@ def recovered_queues(
     `watch` is called once, in a thread of the client, when anything may have changed or the connection is lost. Raises
     StorageError, ClusterError, QueuesMoving, ConnectError.
     """
-    check_storage(session.zk, session.nodes)
-    found = consistent(session, lambda: _all_queues(session, watch))
-    # After the queues: a server that has just started is in both, one that has just died in neither.
-    live = set(map(str, live_servers(session.zk, session.nodes, watch)))
-    queues = [
-        RecoveredQueue(queue_id.peer_id, server, str(queue_id), wals, claimed=server in live or server == WALFERRY_SERVER)
-        for server, queue_id, wals in found
-        if queue_id.recovered or server not in live
-    ]
-    return tuple(q for q in queues if peer_id is None or q.peer_id == peer_id)
+    return tuple(
+        RecoveredQueue(
+            queue.id.peer_id,
+            queue.server,
+            str(queue.id),
+            tuple(wal.name.text for wal in queue.wals),
+            claimed=queue.server_is_live or queue.server == WALFERRY_SERVER,
+        )
+        for queue in list_queues(session, peer_id, watch)
+        if not queue.live
+    )
 
 
 def find_dead(session: Session, watch: Watch | None = None) -> tuple[DeadServer, ...]:
@@ -111,22 +110,3 @@ def shippable_peers(session: Session, watch: Watch | None = None) -> frozenset[s
             continue
         found.add(peer.id)
     return frozenset(found)
-
-
-def _all_queues(session: Session, watch: Watch | None) -> list[tuple[str, QueueId, tuple[str, ...]]]:
-    found = []
-    for server, queue_id, path in every_queue(session, watch):
-        wals = children(session.zk, path)
-        if wals is not None:
-            found.append((server, queue_id, _by_age(wals)))
-    return found
-
-
-def _by_age(names: Sequence[str]) -> tuple[str, ...]:
-    wals = []
-    for name in names:
-        try:
-            wals.append(parse_wal_name(name))
-        except ValueError:
-            continue
-    return tuple(wal.text for wal in sorted(wals, key=lambda wal: (wal.group, wal.timestamp)))

@@ -91,9 +91,3 @@ class NoTarget(WalferryError):
             "live. They can be drained where they are, or claimed when a RegionServer is up"
         )
         self.server = server
-
-
-class UnknownQueue(WalferryError):
-    """A queue was asked for that is not there."""
-
-    retry_helps = False

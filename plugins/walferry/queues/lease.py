@@ -7,13 +7,15 @@ killed one has left is swept (shipping/leftovers.py).
 
 Below /hbase only positions of queued WALs are set, and only finished WALs, emptied queues of dead servers, Walferry's own pseudo
 server when it is empty and the references to bulk-loaded HFiles that the slave has got are deleted; nothing is created there.
-HBase may move a queue between any two of our calls: a WAL that is not where it was is looked for in all queues of its peer.
+HBase may move a queue between any two of our calls. A lease remembers where the group's WALs were read, and writes there; only a
+WAL that is not there any more is looked for in all queues of its peer.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from kazoo.client import KazooClient, TransactionRequest
@@ -22,10 +24,11 @@ from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 from walferry.hbase.cluster import is_live
 from walferry.hbase.peers import disabled_guard
 from walferry.hbase.values import decode_position, encode_position
-from walferry.names import is_file_name, parse_queue_id, parse_wal_name
+from walferry.names import WalName, is_file_name, parse_queue_id, parse_wal_name
 from walferry.queues.dead_servers import WALFERRY_SERVER
 from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
-from walferry.queues.reading import find_wal
+from walferry.queues.finding import Place, find_wal, read_group
+from walferry.queues.reading import Queue
 from walferry.source.session import Session
 from walferry.zk.client import ZNode, children, read, read_all
 from walferry.zk.errors import Contention
@@ -82,6 +85,10 @@ def settling_s(state: ZNode, clock: ZNode) -> float:
     return min(SETTLE_S, SETTLE_S - float(clock.stat.mtime - state.stat.mtime) / 1000)
 
 
+class _NotThere(Exception):
+    """A WAL is not where it was seen last."""
+
+
 @dataclass(frozen=True)
 class _Queued:
     """A WAL's znode as last read or written."""
@@ -107,6 +114,8 @@ class Lease:
         self._hold = hold
         self._guard = guard
         self._lock = threading.Lock()
+        self._queues: dict[str, str] = {}  # where each WAL was seen last: its queue's znode
+        self._newest: dict[str, WalName] = {}  # the newest WAL of the group that was seen in a queue
         self._seen: dict[str, _Queued] = {}
         self._finished = False  # nothing of the group is queued where its last WAL was, and nobody adds to it
 
@@ -114,6 +123,26 @@ class Lease:
     def lost(self) -> threading.Event:
         """Set as soon as this client knows that the lease is gone; shipping on would be work for nothing."""
         return self._hold.lost
+
+    def read(self, place: Place | None = None) -> list[Queue]:
+        """The queues that have WALs of the group, with these WALs: one queue, unless the group is just moving.
+
+        Only the queue at `place` is read if that is all there is of the group. Raises StorageError, QueuesMoving.
+        """
+        found = read_group(self._session, self.peer_id, self.group, place)
+        with self._lock:
+            for queue in found:
+                self._remember(queue.path, [wal.name for wal in queue.wals])
+                for wal in queue.wals:
+                    if wal.version is not None and isinstance(wal.position_or_problem, int):
+                        self._seen[wal.name.text] = _Queued(wal.path, wal.position_or_problem, wal.version)
+        return found
+
+    def list_wals(self, place: Place) -> None:
+        """Remember which of the group's WALs lie at `place`, so that removing them needs no search."""
+        path = self._nodes.queue(place.server, place.queue_id)
+        with self._lock:
+            self._remember(path, self._mine(children(self._zk, path) or ()))
 
     def register_position(self, wal: str, offset: int) -> None:
         """Let the WAL's position be `offset`, a byte offset just after an entry, wherever the WAL is queued now.
@@ -146,19 +175,26 @@ class Lease:
         with self._lock:
             self._hold.check()
             for _ in range(TRIES):
-                path = self._path_of(wal)
+                path = self._place_of(wal)
                 if path is None:
                     return maybe_ours
-                newer = self._newer_wal(path) if self._is_live(path) else None
+                try:
+                    newer = self._newer_wal(path)
+                except _NotThere:
+                    self._look_further(wal)
+                    continue
                 outcome = self._write(_deletion(path, newer))
                 maybe_ours |= outcome.maybe_before
                 self._seen.pop(wal, None)
                 if outcome.refusal is None:
-                    if newer is None:
-                        self._leave(path.rpartition("/")[0])
+                    self._removed(path, newer)
                     return True
                 if not isinstance(outcome.refusal.error, NoNodeError):
                     raise outcome.refusal.error
+                if newer is not None and outcome.refusal.operation == 0:  # it is the newer one that is gone
+                    self._newest.pop(path.rpartition("/")[0], None)
+                else:
+                    self._look_further(wal)
         raise Contention(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being removed")
 
     def remove_empty_queue(self, queue_path: str) -> bool:
@@ -219,20 +255,47 @@ class Lease:
 
     def _look_up(self, wal: str) -> _Queued:
         for _ in range(TRIES):
-            path = find_wal(self._session, self.peer_id, wal)
+            path = self._place_of(wal)
             if path is None:
                 raise WalGone(self.peer_id, wal)
             znode = read(self._zk, path)
             if znode is not None:
                 self._seen[wal] = _Queued(path, decode_position(znode.value, path), int(znode.stat.version))
                 return self._seen[wal]
+            self._look_further(wal)
         raise Contention(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being looked up")
 
-    def _path_of(self, wal: str) -> str | None:
-        seen = self._seen.get(wal)
-        if seen is not None and read(self._zk, seen.path) is not None:
-            return seen.path
-        return find_wal(self._session, self.peer_id, wal)
+    def _place_of(self, wal: str) -> str | None:
+        """The znode where the WAL was seen last, which may have moved since; None if it is in no queue of the peer."""
+        if wal not in self._queues:
+            self._look_further(wal)
+        return f"{self._queues[wal]}/{wal}" if wal in self._queues else None
+
+    def _look_further(self, wal: str) -> None:
+        """Look for the WAL in all queues of the peer. Queues move as a whole: what was seen beside it is expected there, too."""
+        before = self._queues.pop(wal, None)
+        path = find_wal(self._session, self.peer_id, wal)
+        if path is None:
+            return
+        now = path.rpartition("/")[0]
+        beside = [other for other, queue in self._queues.items() if queue == before and before != now]
+        self._queues |= dict.fromkeys([wal, *beside], now)
+        if before is not None and before != now and (newest := self._newest.pop(before, None)) is not None:
+            self._newest.setdefault(now, newest)
+
+    def _remember(self, queue: str, wals: Sequence[WalName]) -> None:
+        """WALs of the group that were seen in a queue."""
+        self._queues |= {wal.text: queue for wal in wals}
+        if wals:
+            self._newest[queue] = max(wals, key=lambda wal: wal.timestamp)
+
+    def _mine(self, names: Iterable[str]) -> list[WalName]:
+        """The names that are WALs of the group."""
+        found = []
+        for name in names:
+            with suppress(ValueError):
+                found.append(parse_wal_name(name))
+        return [wal for wal in found if wal.group == self.group]
 
     def _write(self, operations: Callable[[TransactionRequest], None]) -> Outcome:
         return self._hold.write(operations, [self._guard])
@@ -248,25 +311,39 @@ class Lease:
         server, queue_id = self._nodes.place(wal_path.rpartition("/")[0])
         return not parse_queue_id(queue_id).recovered and is_live(self._zk, self._nodes, server)
 
-    def _newer_wal(self, path: str) -> str:
-        """The znode of a newer WAL of the group in the same queue. Raises LastWal."""
-        queue, _, wal = path.rpartition("/")
-        timestamp = parse_wal_name(wal).timestamp
-        for name in children(self._zk, queue) or ():
-            try:
-                other = parse_wal_name(name)
-            except ValueError:
-                continue
-            if other.group == self.group and other.timestamp > timestamp:
-                return f"{queue}/{name}"
-        raise LastWal(path)
+    def _newer_wal(self, path: str) -> str | None:
+        """The znode of a newer WAL of the group in the same queue; None if there is none and no server adds any.
 
-    def _leave(self, queue: str) -> None:
-        """What goes with a WAL after which no server adds to the queue: the queue, if that was its last one."""
-        left = children(self._zk, queue) or []
-        self._finished = not any(_group(name) == self.group for name in left)
-        if not left:
-            self._delete_queue(queue)
+        Raises LastWal if a live server may still write to this WAL.
+        """
+        queue, _, name = path.rpartition("/")
+        wal = parse_wal_name(name)
+        newest = self._newest.get(queue)
+        if newest is None or newest.timestamp <= wal.timestamp:
+            if not self._is_live(path):
+                return None
+            there = self._mine(children(self._zk, queue) or ())
+            if wal not in there:
+                raise _NotThere
+            self._remember(queue, there)
+            newest = self._newest[queue]
+        if newest.timestamp <= wal.timestamp:
+            raise LastWal(path)
+        return f"{queue}/{newest.text}"
+
+    def _removed(self, path: str, newer: str | None) -> None:
+        """Forget a WAL that was removed. With a WAL after which no server adds to the queue, an emptied queue goes too."""
+        queue, _, wal = path.rpartition("/")
+        self._queues.pop(wal, None)
+        self._finished = False
+        if newer is None:
+            self._newest.pop(queue, None)
+            left = children(self._zk, queue) or []
+            mine = self._mine(left)
+            self._remember(queue, mine)
+            self._finished = not mine
+            if not left:
+                self._delete_queue(queue)
 
     def _delete_queue(self, queue: str) -> bool:
         """Delete the queue unless it has WALs, and Walferry's pseudo server with its last one; whether the queue is gone."""
@@ -281,13 +358,6 @@ class Lease:
         if refusal is None or isinstance(refusal.error, (NoNodeError, NotEmptyError)):
             return refusal is None or isinstance(refusal.error, NoNodeError)
         raise refusal.error
-
-
-def _group(name: str) -> str | None:
-    try:
-        return parse_wal_name(name).group
-    except ValueError:
-        return None
 
 
 def _deletions(paths: Sequence[str]) -> Callable[[TransactionRequest], None]:

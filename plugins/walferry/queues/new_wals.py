@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError
 
-from walferry.hbase.cluster import check_storage, live_servers
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.peers import check_shippable, read_peer
-from walferry.names import parse_wal_name
-from walferry.queues.reading import consistent, peer_queues, queued_groups
+from walferry.queues.reading import closed_groups, consistent, list_queues, queued_groups
 from walferry.source.session import Session
-from walferry.zk.client import OUTCOME_UNKNOWN, Watch, children, read, retried
+from walferry.zk.client import OUTCOME_UNKNOWN, Watch, read, retried
 from walferry.zk.errors import Contention
 
 COMMIT_TRIES = 50
@@ -48,8 +46,7 @@ def find_new(
         retried(session.zk, session.zk.exists, nodes.peer(peer_id), watch=watch)
         retried(session.zk, session.zk.exists, nodes.peer_state(peer_id), watch=watch)
     check_shippable(read_peer(session.zk, nodes, peer_id))
-    check_storage(session.zk, nodes)
-    closed = consistent(session, lambda: _closed_wals(session, peer_id, watch))
+    closed = _closed_wals(session, peer_id, watch)
     seen = _merged(_read_mark(session.zk, session.own.mark(peer_id, key))[0], beside or {})
     new = {group: [t for t in timestamps if t > seen.get(group, -1)] for group, timestamps in closed.items()}
     newest = {group: max(timestamps) for group, timestamps in new.items() if timestamps}
@@ -86,27 +83,12 @@ def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool
 
 
 def _closed_wals(session: Session, peer_id: str, watch: Watch | None) -> dict[str, list[int]]:
-    """Timestamps by group."""
-    found = peer_queues(session, peer_id, watch)
-    queues = [(server, queue_id, _wals(session.zk, path, watch)) for server, queue_id, path in found]
-    live = {str(server) for server in live_servers(session.zk, session.nodes, watch)}
+    """The timestamps of closed WALs by group, oldest first."""
     closed: dict[str, list[int]] = {}
-    for server, queue_id, by_group in queues:
-        may_grow = server in live and not queue_id.recovered
-        for group, timestamps in by_group.items():
-            closed.setdefault(group, []).extend(sorted(timestamps)[: -1 if may_grow else None])
+    for queue in list_queues(session, peer_id, watch, watch_wals=watch):
+        for group, wals in closed_groups(queue).items():
+            closed.setdefault(group, []).extend(wal.name.timestamp for wal in wals)
     return closed
-
-
-def _wals(zk: KazooClient, queue_path: str, watch: Watch | None = None) -> dict[str, list[int]]:
-    by_group: dict[str, list[int]] = {}
-    for name in children(zk, queue_path, watch) or ():
-        try:
-            wal = parse_wal_name(name)
-        except ValueError:
-            continue
-        by_group.setdefault(wal.group, []).append(wal.timestamp)
-    return by_group
 
 
 def _merged(one: Timestamps, other: Timestamps) -> dict[str, int]:

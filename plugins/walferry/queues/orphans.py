@@ -4,9 +4,9 @@ from kazoo.client import TransactionRequest
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from walferry.hbase.errors import PeerError
-from walferry.queues.claims.multi import chunked, claim_hold, read_wals
-from walferry.queues.dead_servers import recovered_queues
-from walferry.queues.errors import QueuesMoving, UnknownQueue
+from walferry.queues.claims.steps import chunked, claim_hold, read_wals
+from walferry.queues.dead_servers import RecoveredQueue
+from walferry.queues.errors import QueuesMoving
 from walferry.source.session import Session
 from walferry.zk.client import children, read
 from walferry.zk.hold import Hold
@@ -14,21 +14,16 @@ from walferry.zk.hold import Hold
 TRIES = 50
 
 
-def delete_queue(session: Session, ref: str, holder: str) -> int:
-    """Delete the queue `server/queue id` of a peer that is gone, with all its WALs; how many these were.
+def delete_queue(session: Session, queue: RecoveredQueue, holder: str) -> int:
+    """Delete a recovered queue of a peer that is gone, with all its WALs; returns how many it had.
 
-    The edits in them that were not shipped reach that peer no more. Raises PeerError if the peer exists if there is no
-    such recovered queue, ClaimHeld while the queue is being claimed.
+    Edits in them that were not shipped will not reach that peer. Raises PeerError if the peer exists, ClaimHeld while the queue
+    is being claimed.
     """
-    nodes = session.nodes
-    queues = {queue.ref: queue for queue in recovered_queues(session)}
-    queue = queues.get(ref)
-    if queue is None:
-        raise UnknownQueue(f"{ref} is no recovered queue; there are: {', '.join(sorted(queues)) or 'none'}")
     hold = claim_hold(session.zk, session.own.claim(queue.server), queue.server)
     hold.acquire(holder)
     try:
-        return _delete(session, hold, nodes.queue(queue.server, queue.queue_id), queue.peer_id)
+        return _delete(session, hold, session.nodes.queue(queue.server, queue.queue_id), queue.peer_id)
     finally:
         hold.release(forget=True)
 

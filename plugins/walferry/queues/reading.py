@@ -2,14 +2,17 @@
 
     replication/rs / <server> / <queue id> / <WAL>        (ZKReplicationQueueStorage.java)
 
-HBase moves a queue from a dead server to a live one in one multi that also bumps the cversion of replication/rs. Whoever reads
-more than one queue reads that cversion before and after, and reads again when it has changed; else a queue can be missed, or seen
-twice, while it moves.
+All steps see the queues through `list_queues`, which reads names only. Positions are read where they are needed: `read_queues`
+reads all of them, `read_begun` only those of WALs whose shipping has begun.
+
+HBase moves a queue from a dead server to a live one in one multi that also bumps the cversion of replication/rs. A reader of more
+than one queue reads that cversion before and after, and reads again when it has changed. Otherwise it could miss a queue that
+moves, or see it twice.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from walferry.hbase.cluster import check_layout, check_storage, live_servers
 from walferry.hbase.errors import PositionError
@@ -17,31 +20,33 @@ from walferry.hbase.values import decode_position
 from walferry.names import QueueId, WalName, parse_queue_id, parse_wal_name
 from walferry.queues.errors import QueuesMoving
 from walferry.source.session import Session
-from walferry.zk.client import Watch, children, read, read_all
+from walferry.zk.client import Watch, ZNode, children, children_all, read, read_all
 
 CONSISTENT_READ_TRIES = 20
 
 T = TypeVar("T")
-_Found = tuple[str, QueueId, str, dict[str, bytes]]  # server, id, znode, values by WAL
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class QueuedWal:
     """A WAL in a queue."""
 
     name: WalName
     path: str  # its znode when it was read; HBase may have moved it since
-    position_or_problem: int | PositionError
+    position_or_problem: int | PositionError | None  # None: the position was not read
+    version: int | None = None  # of the znode, if its position was read
 
     @property
     def position(self) -> int:
-        """Byte offset just after the last shipped entry, 0 at the beginning. Raises PositionError if it cannot be read."""
+        """Byte offset just after the last shipped entry, 0 at the beginning. Raises PositionError if it cannot be parsed."""
         if isinstance(self.position_or_problem, PositionError):
             raise self.position_or_problem
+        if self.position_or_problem is None:
+            raise ValueError(f"the position in {self.path} was not read")
         return self.position_or_problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Queue:
     """One peer's WALs at one server, by group and then by age, oldest first."""
 
@@ -49,55 +54,103 @@ class Queue:
     id: QueueId
     path: str
     wals: tuple[QueuedWal, ...]
-    live: bool  # its server runs and still adds WALs: never so for a queue that came from a dead server
-    problems: tuple[str, ...] = ()  # children that are no WALs
+    server_is_live: bool
+    problems: tuple[str, ...] = ()  # children that are not WALs
+
+    @property
+    def live(self) -> bool:
+        """Whether its server runs and still adds WALs; a queue that came from a dead server gets none."""
+        return self.server_is_live and not self.id.recovered
 
 
-def read_queues(session: Session, peer_id: str) -> list[Queue]:
-    """All queues of a peer, each WAL once, as they lay at one moment. Raises StorageError, QueuesMoving."""
+@dataclass(frozen=True)
+class _Names:
+    """A queue's children as they were listed."""
+
+    server: str
+    id: QueueId
+    path: str
+    names: Collection[str]
+
+
+_Listing = Mapping[str, _Names]  # by the queue's znode
+_Values = Mapping[str, ZNode]  # by the WAL's znode
+
+
+def list_queues(
+    session: Session, peer_id: str | None = None, watch: Watch | None = None, watch_wals: Watch | None = None
+) -> list[Queue]:
+    """All queues of a peer, or of all peers, as they lay at one moment, without positions. Raises StorageError, QueuesMoving.
+
+    `watch` is called when a server or a queue comes or goes, `watch_wals` when a WAL does: once, in a thread of the client, or
+    when the connection is lost.
+    """
     check_storage(session.zk, session.nodes)
-    found = looked_for(session, lambda: _queues_and_values(session, peer_id), _merged)
-    # After the queues: a server that has just started is in both, one that has just died in neither.
-    live = {str(server) for server in live_servers(session.zk, session.nodes)}
-    return [_queue(server, queue_id, path, values, server in live) for server, queue_id, path, values in found]
+    listing = looked_for(session, lambda: _listing(session, peer_id, watch, watch_wals), _both_listings)
+    return _queues(session, listing, {}, watch)
+
+
+def read_queues(session: Session, peer_id: str, group: str | None = None) -> list[Queue]:
+    """All queues of a peer with their positions, or those with WALs of one group and only these, as they lay at one moment.
+
+    Raises StorageError, QueuesMoving.
+    """
+    check_storage(session.zk, session.nodes)
+
+    def look() -> tuple[_Listing, _Values]:
+        listing = {path: _of_group(queue, group) for path, queue in _listing(session, peer_id).items()}
+        listing = {path: queue for path, queue in listing.items() if queue.names or group is None}
+        return listing, read_values(session, [f"{path}/{name}" for path, queue in listing.items() for name in queue.names])
+
+    listing, values = looked_for(
+        session, look, lambda first, again: (_both_listings(first[0], again[0]), {**first[1], **again[1]})
+    )
+    found = {
+        path: replace(queue, names=[name for name in queue.names if f"{path}/{name}" in values])
+        for path, queue in listing.items()
+    }
+    return _queues(session, found, values)
+
+
+def read_begun(session: Session, queues: Sequence[Queue]) -> list[Queue]:
+    """The queues with the positions of those WALs whose shipping has begun; all others have none, which is position 0.
+
+    The WALs of a group are shipped one after the other. So each group is read from its oldest WAL to the first one that has no
+    position. Were a later one to have a position after all, the plan would only take more for unshipped than there is.
+    """
+    begun: dict[str, tuple[int | PositionError, int]] = {}
+    rests: list[Iterator[QueuedWal]] = [iter(wals) for queue in queues for wals in groups(queue).values()]
+    while rests:
+        heads = [(rest, wal) for rest in rests if (wal := next(rest, None)) is not None]
+        rests = []
+        for (rest, wal), znode in zip(heads, read_all(session.zk, [wal.path for _, wal in heads]), strict=True):
+            if znode is not None and (position := position_in(znode.value, wal.path)) != 0:
+                begun[wal.path] = position, int(znode.stat.version)
+                rests.append(rest)
+    return [replace(queue, wals=tuple(_with_position(wal, begun.get(wal.path)) for wal in queue.wals)) for queue in queues]
 
 
 def groups(queue: Queue) -> dict[str, tuple[QueuedWal, ...]]:
-    """The queue's WALs by group, oldest first."""
-    by_group: dict[str, list[QueuedWal]] = {}
+    """The queue's WALs by WAL group, oldest first."""
+    found: dict[str, list[QueuedWal]] = {}
     for wal in queue.wals:
-        by_group.setdefault(wal.name.group, []).append(wal)
-    return {group: tuple(wals) for group, wals in by_group.items()}
+        found.setdefault(wal.name.group, []).append(wal)
+    return {group: tuple(wals) for group, wals in found.items()}
 
 
-def find_wal(session: Session, peer_id: str, wal: str) -> str | None:
-    """The znode of a queued WAL, whichever queue of the peer it is in by now; None if it is in none. Raises QueuesMoving."""
-
-    def look() -> str | None:
-        for path in queue_paths(session, peer_id):
-            if read(session.zk, f"{path}/{wal}") is not None:
-                return path
-        return None
-
-    path = looked_for(session, look, lambda first, again: first or again, enough=lambda found: found is not None)
-    return None if path is None else f"{path}/{wal}"
+def closed_groups(queue: Queue) -> dict[str, tuple[QueuedWal, ...]]:
+    """As `groups`, but only WALs that get no more entries: a live server still writes to the newest one of each group."""
+    return {group: wals[:-1] if queue.live else wals for group, wals in groups(queue).items()}
 
 
 def queue_paths(session: Session, peer_id: str) -> list[str]:
-    """The znodes of the peer's queues, at all servers, in no consistent moment. Queues with unreadable names are not listed."""
+    """The znodes of the peer's queues at all servers, not necessarily as of one moment. Unreadable names are left out."""
     return [path for _, _, path in peer_queues(session, peer_id)]
 
 
 def queued_groups(session: Session, peer_id: str) -> frozenset[str]:
-    """The WAL groups that are queued for the peer, at all servers, in no consistent moment. Other names are passed over."""
-    found = set()
-    for path in queue_paths(session, peer_id):
-        for name in children(session.zk, path) or ():
-            try:
-                found.add(parse_wal_name(name).group)
-            except ValueError:
-                continue
-    return frozenset(found)
+    """The WAL groups that are queued for the peer, not necessarily as of one moment. Names that are not WALs are left out."""
+    return frozenset(wal.group for queue in _listing(session, peer_id).values() for wal in _wal_names(queue.names))
 
 
 def peer_queues(session: Session, peer_id: str, watch: Watch | None = None) -> list[tuple[str, QueueId, str]]:
@@ -107,43 +160,43 @@ def peer_queues(session: Session, peer_id: str, watch: Watch | None = None) -> l
 
 def every_queue(session: Session, watch: Watch | None = None) -> Iterator[tuple[str, QueueId, str]]:
     """As `peer_queues`, of all peers. Raises StorageError if the queues do not lie as the layout says."""
-    for server in children(session.zk, session.nodes.queues, watch) or ():
-        names = children(session.zk, session.nodes.server_queues(server), watch) or ()
-        check_layout(session.zk, session.nodes, server, names)
-        for name in names:
-            if not session.nodes.is_queue(name):
+    zk, nodes = session.zk, session.nodes
+    servers = children(zk, nodes.queues, watch) or []
+    for server, names in zip(servers, children_all(zk, [nodes.server_queues(s) for s in servers], watch), strict=True):
+        check_layout(zk, nodes, server, names or ())
+        for name in names or ():
+            if not nodes.is_queue(name):
                 continue
             try:
                 queue_id = parse_queue_id(name)
             except ValueError:
                 continue
-            yield server, queue_id, session.nodes.queue(server, name)
+            yield server, queue_id, nodes.queue(server, name)
 
 
-def _queues_and_values(session: Session, peer_id: str) -> list[_Found]:
-    found = []
-    for server, queue_id, path in peer_queues(session, peer_id):
-        names = children(session.zk, path)
-        if names is None:
-            continue
-        znodes = read_all(session.zk, [f"{path}/{name}" for name in names])
-        values = {name: znode.value for name, znode in zip(names, znodes, strict=True) if znode is not None}
-        found.append((server, queue_id, path, values))
-    return found
+def read_values(session: Session, paths: Sequence[str]) -> dict[str, ZNode]:
+    """The znodes of WALs that are still there, by path."""
+    return {path: znode for path, znode in zip(paths, read_all(session.zk, paths), strict=True) if znode is not None}
 
 
-def _queue(server: str, queue_id: QueueId, path: str, values: dict[str, bytes], server_is_live: bool) -> Queue:
+def queue_of(
+    server: str, queue_id: QueueId, path: str, names: Collection[str], values: Mapping[str, ZNode], *, server_is_live: bool
+) -> Queue:
+    """A queue as it was read; WALs that `values` does not have get no position."""
     wals, problems = [], []
-    for name, value in values.items():
+    for name in names:
         try:
-            wals.append(QueuedWal(parse_wal_name(name), f"{path}/{name}", _position(value, f"{path}/{name}")))
+            wal = parse_wal_name(name)
         except ValueError as error:
             problems.append(f"{path}/{name}: {error}")
+            continue
+        wals.append(_queued(wal, f"{path}/{name}", values.get(f"{path}/{name}")))
     wals.sort(key=lambda wal: (wal.name.group, wal.name.timestamp))
-    return Queue(server, queue_id, path, tuple(wals), server_is_live and not queue_id.recovered, tuple(problems))
+    return Queue(server, queue_id, path, tuple(wals), server_is_live, tuple(problems))
 
 
-def _position(value: bytes, znode: str) -> int | PositionError:
+def position_in(value: bytes, znode: str) -> int | PositionError:
+    """A WAL's position, or why it cannot be parsed."""
     try:
         return decode_position(value, znode)
     except PositionError as problem:
@@ -156,22 +209,17 @@ def looked_for(
     both: Callable[[T, T], T],
     enough: Callable[[T], bool] = lambda found: False,
 ) -> T:
-    """As `consistent`. Where queues are copied before they are deleted, the child version does not change meanwhile: who looks
-    once may come to either place when nothing is there. So there this looks twice.
+    """As `consistent`, but in the classic layouts the look is repeated, and `both` puts the findings together.
+
+    There queues are copied before they are deleted, and the child version does not change in between. A reader that looks once
+    may come to each of the two places when nothing is there.
     """
     found = consistent(session, look, enough)
     return both(found, consistent(session, look, enough)) if session.nodes.locked and not enough(found) else found
 
 
-def _merged(first: list[_Found], again: list[_Found]) -> list[_Found]:
-    """What was found at either time; values as they were the second time."""
-    known = {path: values for _, _, path, values in first}
-    merged = [(server, queue, path, {**known.pop(path, {}), **values}) for server, queue, path, values in again]
-    return merged + [found for found in first if found[2] in known]
-
-
 def consistent(session: Session, look: Callable[[], T], enough: Callable[[T], bool] = lambda found: False) -> T:
-    """What `look` finds when no queue moved meanwhile, or when it is `enough`. Raises QueuesMoving."""
+    """What `look` finds while no queue moves, or what it finds if that is `enough`. Raises QueuesMoving."""
     before = _cversion(session)
     for _ in range(CONSISTENT_READ_TRIES):
         found = look()
@@ -187,3 +235,56 @@ def consistent(session: Session, look: Callable[[], T], enough: Callable[[T], bo
 def _cversion(session: Session) -> int | None:
     znode = read(session.zk, session.nodes.queues)
     return None if znode is None else int(znode.stat.cversion)
+
+
+def _listing(
+    session: Session, peer_id: str | None, watch: Watch | None = None, watch_wals: Watch | None = None
+) -> dict[str, _Names]:
+    queues = [queue for queue in every_queue(session, watch) if peer_id is None or queue[1].peer_id == peer_id]
+    listed = children_all(session.zk, [path for _, _, path in queues], watch_wals)
+    return {
+        path: _Names(server, queue_id, path, names)
+        for (server, queue_id, path), names in zip(queues, listed, strict=True)
+        if names is not None
+    }
+
+
+def _queues(session: Session, listing: _Listing, values: _Values, watch: Watch | None = None) -> list[Queue]:
+    # After the queues: a server that has just started is in both, one that has just died in neither.
+    live = {str(server) for server in live_servers(session.zk, session.nodes, watch)}
+    return [queue_of(q.server, q.id, q.path, q.names, values, server_is_live=q.server in live) for q in listing.values()]
+
+
+def _both_listings(first: _Listing, again: _Listing) -> _Listing:
+    """What was found at either time, in the order of the second."""
+    merged = {path: replace(queue, names=_union(queue, first.get(path))) for path, queue in again.items()}
+    return {**merged, **{path: queue for path, queue in first.items() if path not in merged}}
+
+
+def _union(queue: _Names, other: _Names | None) -> Collection[str]:
+    return queue.names if other is None else sorted({*queue.names, *other.names})
+
+
+def _of_group(queue: _Names, group: str | None) -> _Names:
+    if group is None:
+        return queue
+    return replace(queue, names=[wal.text for wal in _wal_names(queue.names) if wal.group == group])
+
+
+def _wal_names(names: Collection[str]) -> Iterator[WalName]:
+    for name in names:
+        try:
+            yield parse_wal_name(name)
+        except ValueError:
+            continue
+
+
+def _queued(wal: WalName, path: str, znode: ZNode | None) -> QueuedWal:
+    if znode is None:
+        return QueuedWal(wal, path, None)
+    return QueuedWal(wal, path, position_in(znode.value, path), int(znode.stat.version))
+
+
+def _with_position(wal: QueuedWal, begun: tuple[Any, int] | None) -> QueuedWal:
+    position, version = begun or (0, None)
+    return replace(wal, position_or_problem=position, version=version)

@@ -16,7 +16,7 @@ from walferry.names import ServerName, parse_wal_name
 from walferry.rpc.admin import roll_wal_writer
 from walferry.rpc.errors import RpcError
 from walferry.source.session import Session
-from walferry.zk.client import children
+from walferry.zk.client import children_all
 
 CALLS_SECONDS = 30.0  # for all servers together, so silent ones delay nobody longer than that
 QUEUED_SECONDS = 30.0  # until the WALs that a roll has begun are queued
@@ -56,7 +56,9 @@ def roll(session: Session, peer_ids: Collection[str]) -> Rolled:
 
 def _newest(session: Session, queues: Iterable[_Queue]) -> _Newest:
     """The newest WAL of each group in each of the queues; a queue that is not there has none."""
-    return {queue: _newest_of(children(session.zk, session.nodes.queue(*queue)) or ()) for queue in queues}
+    queues = list(queues)
+    names = children_all(session.zk, [session.nodes.queue(*queue) for queue in queues])
+    return {queue: _newest_of(of_queue or ()) for queue, of_queue in zip(queues, names, strict=True)}
 
 
 def _newest_of(names: Iterable[str]) -> dict[str, int]:

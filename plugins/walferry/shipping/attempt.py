@@ -22,19 +22,20 @@ from walferry.filters.visibility import LabelFilter
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import Peer, check_shippable, read_peer
+from walferry.queues.finding import Place
 from walferry.queues.lease import Lease
-from walferry.queues.reading import read_queues
 from walferry.shipping.acknowledged import Acknowledged
+from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.counters import Counters
 from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.lag import first_written
 from walferry.shipping.lanes import LEAST_LANES_OF_A_GROUP, Lanes
 from walferry.shipping.outcome import Outcome
-from walferry.shipping.plan import GroupCandidates, candidates
 from walferry.shipping.reader import Broken, GroupReader
 from walferry.shipping.registrar import Registrar
+from walferry.shipping.runs import write_group
 from walferry.shipping.slave_down import known_down, note_down
-from walferry.shipping.summary import Status, write_group
+from walferry.shipping.summary import Status
 from walferry.sinks.answers import Repeats
 from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.of_peer import open_sink
@@ -60,6 +61,7 @@ class GroupJob:
     peer_id: str
     group: str
     run_id: str
+    place: Place | None = None  # where the driver has seen the group
     holder: str  # the lease's holder, for people: run, host, process
     deadline: float  # seconds since the epoch; then reading stops, retries end, and calls of a silent slave do
     lanes: int = LEAST_LANES_OF_A_GROUP
@@ -98,7 +100,7 @@ class Attempt:
     def _run(self) -> None:
         peer = read_peer(self._session.zk, self._session.nodes, self._job.peer_id)
         check_shippable(peer)
-        found = [g for g in candidates(read_queues(self._session, peer.id)) if g.group == self._job.group]
+        found = candidates(self._lease.read(self._job.place))
         if not found or not found[0].wals:
             self._counters.end(Status.DONE)
             return

@@ -18,7 +18,8 @@ from walferry.queues.errors import LeaseHeld, LeaseLost
 from walferry.queues.lease import Lease, acquire
 from walferry.shipping.attempt import Attempt, GroupJob
 from walferry.shipping.counters import Counters
-from walferry.shipping.summary import GroupSummary, Status, read_group, write_group
+from walferry.shipping.runs import read_group, write_group
+from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.session import Session, open_session
 from walferry.wal.errors import WalCorruptError, WalTruncatedError
 from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_S

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from walferry.files.store import WalStore
 from walferry.shipping.acknowledged import WalOffset
-from walferry.shipping.plan import Candidate
+from walferry.shipping.candidates import Candidate
 
 
 @dataclass

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from walferry.files.store import WalStore
-from walferry.shipping.plan import Candidate
+from walferry.shipping.candidates import Candidate
 from walferry.wal.reader import read_windows
 from walferry.wal.windows import UnwrapKey
 

@@ -1,46 +1,23 @@
-"""What there is to ship: the closed WALs of a peer's queues, group by group, oldest first.
-
-The newest WAL of a live server's group is being written and is never a candidate. A dead server's group and a recovered queue
-get no new WALs, so all of theirs are.
-"""
+"""What there is to ship: the peer's closed WALs with their files, group by group, oldest first."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from walferry.files.closedness import Closed, WalMissing, closedness
+from walferry.files.listing import locate_all
 from walferry.files.store import WalLocation, WalStore
 from walferry.hbase.errors import PositionError
-from walferry.queues.errors import LeaseHeld
-from walferry.queues.lease import acquire
-from walferry.queues.reading import Queue, QueuedWal, groups, read_queues
+from walferry.queues.finding import Place
+from walferry.queues.reading import Queue, list_queues, read_begun
+from walferry.shipping.candidates import Candidate, GroupCandidates, candidates
 from walferry.source.session import Session
 from walferry.wal.errors import WalError, WalTruncatedError
 from walferry.wal.header import EMPTY_TRAILER, MAX_HEADER_BYTES, parse_header
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A queued WAL that may be shipped once its file is closed."""
-
-    queued: QueuedWal
-    live: bool  # its server runs, and a newer WAL of its group is queued
-    dead_servers: tuple[str, ...]  # whose folders it may lie in, besides its own server's
-
-
-@dataclass(frozen=True)
-class GroupCandidates:
-    """A WAL group's candidates, oldest first, and how many of its WALs are queued in all."""
-
-    group: str
-    server: str
-    queue_id: str
-    wals: tuple[Candidate, ...]
-    queued: int
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PlannedWal:
     """A WAL to ship. `size` and `position` in bytes; `url` and `size` are None if the file was not found."""
 
@@ -57,7 +34,7 @@ class PlannedWal:
         return 0 if self.finished else max(0, (self.size or 0) - self.position)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GroupPlan:
     """A WAL group's part of a plan. A problem is what will stop its shipping, as far as can be told beforehand."""
 
@@ -67,6 +44,7 @@ class GroupPlan:
     queued: int
     wals: tuple[PlannedWal, ...]
     problem: str | None
+    place: Place | None = None  # where its task finds it
 
     @property
     def bytes_left(self) -> int:
@@ -90,6 +68,7 @@ class PeerPlan:
 
     peer_id: str
     groups: tuple[GroupPlan, ...]
+    dead: frozenset[str] = frozenset()  # the groups, also those without candidates, to which no server adds WALs
 
     @property
     def to_ship(self) -> tuple[GroupPlan, ...]:
@@ -97,91 +76,59 @@ class PeerPlan:
         return tuple(g for g in self.groups if not g.finished)
 
 
-def candidates(queues: Sequence[Queue]) -> list[GroupCandidates]:
-    """The candidates of each WAL group in a peer's queues. A group that HBase is just moving may lie in two queues."""
-    found: dict[str, GroupCandidates] = {}
-    for queue in queues:
-        dead = queue.id.dead_servers if queue.live else (*queue.id.dead_servers, queue.server)
-        for group, wals in groups(queue).items():
-            closed = wals[:-1] if queue.live else wals
-            mine = tuple(Candidate(w, queue.live, dead) for w in closed)
-            before = found.get(group)
-            if before:
-                mine = _each_once((*before.wals, *mine))
-            found[group] = GroupCandidates(group, queue.server, str(queue.id), mine, len(wals) + (before.queued if before else 0))
-    return sorted(found.values(), key=lambda g: g.group)
+def plan_peer(session: Session, peer_id: str, groups: Collection[str] | None = None) -> PeerPlan:
+    """What is queued for the peer, with the files of all its WAL groups, or of those named.
 
+    Groups without candidates are left out. The queues are listed once, each WAL folder is listed once, and only the positions of
+    WALs whose shipping has begun are read.
 
-def _each_once(wals: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Oldest first. A WAL that is being copied to another queue in a classic layout counts where it has come farthest."""
-    best: dict[str, Candidate] = {}
-    for wal in wals:
-        other = best.get(wal.queued.name.text)
-        if other is None or _known_position(wal) > _known_position(other):
-            best[wal.queued.name.text] = wal
-    return tuple(sorted(best.values(), key=lambda c: c.queued.name.timestamp))
-
-
-def _known_position(wal: Candidate) -> int:
-    found = wal.queued.position_or_problem
-    return found if isinstance(found, int) else -1
-
-
-def plan_peer(
-    session: Session, peer_id: str, groups: Collection[str] | None = None
-) -> PeerPlan:
-    """Read the peer's queues and positions once, and find the files of all its WAL groups, or of those named.
-
-    Groups without a candidate are left out. Raises WalferryError, StoreError: WrongRoot if the store is that of no cluster.
+    Raises WalferryError, StoreError: WrongRoot if no cluster keeps its WALs at the store's root.
     """
-    found = [g for g in candidates(read_queues(session, peer_id)) if g.wals and (groups is None or g.group in groups)]
-    return PeerPlan(peer_id, tuple(_plan(session.store, g) for g in found))
+    queues = read_begun(session, [_only(queue, groups) for queue in list_queues(session, peer_id)])
+    found = [group for group in candidates(queues) if group.wals]
+    dead = frozenset(wal.name.group for queue in queues if not queue.live for wal in queue.wals)
+    return PeerPlan(peer_id, tuple(_plans(session.store, found)), dead)
 
 
-@dataclass(frozen=True)
-class Swept:
-    """How many WALs were taken out of their queues, and the groups of which none was because somebody else holds them."""
+def groups_to_ship(session: Session, peer_id: str, groups: Collection[str] | None = None) -> list[tuple[str, Place | None]]:
+    """The WAL groups that have candidates, of all or of those named, and where each lies; None while one is being moved.
 
-    wals: int
-    held: tuple[GroupPlan, ...]
-
-
-def sweep(session: Session, plan: PeerPlan, holder: str) -> Swept:
-    """Take the WALs of groups that have nothing to ship out of their queues, under each group's lease.
-
-    An idle server's rolled WALs are empty: they need no Spark job. Who holds a group may also be dead, its session not yet ended.
+    Neither positions nor files are read. Raises WalferryError.
     """
-    swept, held = 0, []
-    for group in plan.groups:
-        if not group.finished:
-            continue
-        try:
-            lease = acquire(session, plan.peer_id, group.group, holder)
-        except LeaseHeld:
-            held.append(group)
-            continue
-        try:
-            swept += sum(lease.remove_wal(wal.name) for wal in group.wals)
-        finally:
-            lease.release()
-    return Swept(swept, tuple(held))
+    queues = [_only(queue, groups) for queue in list_queues(session, peer_id)]
+    return [(group.group, group.place) for group in candidates(queues) if group.wals]
 
 
-def _plan(store: WalStore, group: GroupCandidates) -> GroupPlan:
+def _only(queue: Queue, groups: Collection[str] | None) -> Queue:
+    if groups is None:
+        return queue
+    return replace(queue, wals=tuple(wal for wal in queue.wals if wal.name.group in groups))
+
+
+def _plans(store: WalStore, groups: Sequence[GroupCandidates]) -> Iterator[GroupPlan]:
+    wanted = [(wal.queued.name, wal.dead_servers) for group in groups for wal in group.wals]
+    locations = locate_all(store, wanted)
+    for group in groups:
+        yield _plan(store, group, [locations.get(wal.queued.name.text) for wal in group.wals])
+
+
+def _plan(store: WalStore, group: GroupCandidates, locations: Sequence[WalLocation | None]) -> GroupPlan:
     wals, problem = [], None
-    for candidate in group.wals:
+    for candidate, location in zip(group.wals, locations, strict=True):
         try:
-            wals.append(plan_wal(store, candidate))
-        except (PositionError, WalMissing, WalError) as e:
-            problem = problem or str(e)
+            wals.append(plan_wal(store, candidate, location))
+        except (PositionError, WalMissing, WalError) as error:
+            problem = problem or str(error)
             wals.append(PlannedWal(candidate.queued.name.text, 0, None, None, finished=False))
-    return GroupPlan(group.group, group.server, group.queue_id, group.queued, tuple(wals), problem)
+    return GroupPlan(group.group, group.server, group.queue_id, group.queued, tuple(wals), problem, group.place)
 
 
-def plan_wal(store: WalStore, candidate: Candidate) -> PlannedWal:
-    """Find a candidate's file, and whether there is anything to ship. Raises WalMissing, PositionError, WalError, StoreError."""
+def plan_wal(store: WalStore, candidate: Candidate, location: WalLocation | None) -> PlannedWal:
+    """Whether there is anything to ship of a candidate, whose file was found at `location` or nowhere.
+
+    Raises WalMissing, PositionError, WalError, StoreError.
+    """
     name, position = candidate.queued.name, candidate.queued.position
-    location = store.locate(name, candidate.dead_servers)
     if location is None:
         store.check_root()
         raise WalMissing(name.text, store.places(name, candidate.dead_servers))

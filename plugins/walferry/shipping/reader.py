@@ -14,11 +14,11 @@ from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter
 from walferry.filters.window import filter_window
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
+from walferry.shipping.candidates import Candidate
 from walferry.shipping.counters import Counters
 from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.lanes import Lanes
 from walferry.shipping.outcome import Outcome
-from walferry.shipping.plan import Candidate
 from walferry.sinks.errors import Stopped
 from walferry.sinks.sink import Sink
 from walferry.wal.errors import WalError, WalPositionError, WalTornError, WalTruncatedError, WalUnclosedError

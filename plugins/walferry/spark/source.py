@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 
 from walferry.crypto.errors import KeyProviderError
 from walferry.crypto.provider import KeyProvider
-from walferry.files.store import open_wal
+from walferry.files.systems import open_wal
 from walferry.names import parse_wal_name
 from walferry.wal.arrow import SCHEMA, read_batches
 

@@ -241,23 +241,34 @@ def children(zk: KazooClient, path: str, watch: Watch | None = None) -> list[str
         return None
 
 
+def children_all(zk: KazooClient, paths: Sequence[str], watch: Watch | None = None) -> list[list[str] | None]:
+    """As `children` of each of the paths, in the order asked for, by pipelined requests."""
+    found = _pipelined(zk, paths, lambda path: zk.get_children_async(path, watch=watch))
+    return [None if names is None else sorted(names) for names in found]
+
+
 def read_all(zk: KazooClient, paths: Sequence[str]) -> list[ZNode | None]:
-    """The znodes, in the order asked for, by pipelined requests; None for each that is not there."""
-    found: list[ZNode | None] = []
+    """The znodes, in the order asked for, by pipelined requests; None for each that does not exist."""
+    return [None if found is None else ZNode(*found) for found in _pipelined(zk, paths, zk.get_async)]
+
+
+def _pipelined(zk: KazooClient, paths: Sequence[str], request: Callable[[str], Any]) -> list[Any]:
+    """The answers to the requests for the paths; None where there is no such znode."""
+
+    def some(paths: Sequence[str]) -> list[Any]:
+        return [_or_none(pending) for pending in [request(path) for path in paths]]
+
+    found: list[Any] = []
     for start in range(0, len(paths), PIPELINED_READS):
-        found += retried(zk, _pipelined, zk, paths[start : start + PIPELINED_READS])
+        found += retried(zk, some, paths[start : start + PIPELINED_READS])
     return found
 
 
-def _pipelined(zk: KazooClient, paths: Sequence[str]) -> list[ZNode | None]:
-    pending = [zk.get_async(path) for path in paths]
-    found: list[ZNode | None] = []
-    for result in pending:
-        try:
-            found.append(ZNode(*result.get()))
-        except NoNodeError:
-            found.append(None)
-    return found
+def _or_none(pending: Any) -> Any:
+    try:
+        return pending.get()
+    except NoNodeError:
+        return None
 
 
 @dataclass(frozen=True)

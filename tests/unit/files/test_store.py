@@ -11,8 +11,9 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from walferry.files import store as storage
-from walferry.files.store import StoreError, WalLocation, WalStore, WrongRoot, copy_file, open_wal, write_file
+from walferry.files import systems
+from walferry.files.store import WalLocation, WalStore, WrongRoot
+from walferry.files.systems import StoreError, copy_file, open_wal, write_file
 from walferry.names import ServerName, parse_wal_name
 
 SERVER = "rs-1.example.org,16020,1700000000001"
@@ -105,7 +106,7 @@ def test_a_wal_is_not_missed_while_it_is_archived(tmp_path: Path, monkeypatch: p
             break
         return real(file)
 
-    monkeypatch.setattr(storage.os, "stat", archive_first)
+    monkeypatch.setattr(systems.os, "stat", archive_first)
     found = store.locate(WAL, [CLAIMER])
     assert found is not None
     assert found.url.endswith(f"/oldWALs/{WAL.text}")
@@ -175,7 +176,7 @@ def test_a_percent_sign_in_a_name_is_only_a_percent_sign(tmp_path: Path) -> None
 
 
 def test_a_file_system_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(systems, "REMOTE_TIMEOUT_S", 0.2)
     never = threading.Event()
     monkeypatch.setattr(fsspec.implementations.memory.MemoryFileSystem, "info", lambda *_: never.wait(30))
     with pytest.raises(StoreError, match=r"^memory://hbase/WALs/.*: no answer within 0.2 s\. Check wal_root"):
@@ -206,7 +207,7 @@ def test_a_file_system_that_cannot_be_reached_is_named_in_seconds(
     entries = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
     (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_S", 15)
+    monkeypatch.setattr(systems, "REMOTE_TIMEOUT_S", 15)
     began = time.monotonic()
     with pytest.raises(StoreError, match=f"^{root}/WALs/.*: .*{why}.*Check wal_root"):
         WalStore(root).locate(WAL)
@@ -252,14 +253,14 @@ def test_a_folder_that_must_not_be_read_is_not_called_missing(tmp_path: Path, mo
     def refuse(path: str) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
-    monkeypatch.setattr(storage.os, "stat", refuse)
+    monkeypatch.setattr(systems.os, "stat", refuse)
     with pytest.raises(StoreError, match=rf"^file://{tmp_path}/WALs: Permission denied\. The user that runs this must"):
         WalStore(f"file://{tmp_path}").check_root()
 
 
 def test_what_could_not_be_written_whole_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wal").write_bytes(BYTES)
-    monkeypatch.setattr(storage, "_put_in_place", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
+    monkeypatch.setattr(systems, "_put_in_place", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
     for write in (
         lambda: copy_file(f"file://{tmp_path}/wal", f"file://{tmp_path}/aside/wal"),
         lambda: write_file(f"file://{tmp_path}/aside/wal.json", b"{}"),
@@ -291,8 +292,8 @@ def test_two_who_write_the_same_file_at_the_same_time_do_not_mix_their_bytes(tmp
 def test_a_root_is_asked_for_once_however_many_wals_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "WALs").mkdir()
     asked: list[str] = []
-    size = storage.file_size
-    monkeypatch.setattr(storage, "file_size", lambda url: asked.append(url) or size(url))
+    size = systems.file_size
+    monkeypatch.setattr("walferry.files.store.file_size", lambda url: asked.append(url) or size(url))
     store = WalStore(f"file://{tmp_path}")
     for _ in range(100):
         store.check_root()

@@ -14,7 +14,8 @@ from walferry.files.store import WalLocation, WalStore, WrongRoot
 from walferry.names import WalName, parse_wal_name
 from walferry.protos.hbase_pb2 import WALHeader
 from walferry.queues.reading import QueuedWal
-from walferry.shipping.plan import Candidate, PlannedWal, plan_wal
+from walferry.shipping.candidates import Candidate
+from walferry.shipping.plan import PlannedWal, plan_wal
 
 SERVER = "rs-1.example.org,16020,1700000000001"
 WAL = parse_wal_name("rs-1.example.org%2C16020%2C1700000000001.1700000000123")
@@ -30,7 +31,8 @@ def splitting(tmp_path: Path) -> Path:
 
 
 def planned(store: WalStore, position: int = 0) -> PlannedWal:
-    return plan_wal(store, Candidate(QueuedWal(WAL, "/queue/wal", position), False, (SERVER,)))
+    candidate = Candidate(QueuedWal(WAL, "/queue/wal", position), False, (SERVER,))
+    return plan_wal(store, candidate, store.locate(WAL, (SERVER,)))
 
 
 @pytest.mark.parametrize("beyond", [1, 1000, 10**9])

@@ -10,6 +10,7 @@ import pytest
 from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import Peer
 from walferry.source.cluster import SourceCluster, SourceError
+from walferry.source.connection import from_connection
 from walferry.source.knobs import KEYS, PREFIX, Knobs
 
 MANAGED = {"walferry.managed": "true"}
@@ -20,7 +21,7 @@ def peer(config: Mapping[str, str]) -> Peer:
 
 
 def source(**extra: object) -> SourceCluster:
-    return SourceCluster.from_connection("zk1", None, {"wal_root": "hdfs://nn/hbase", **extra})
+    return from_connection("zk1", None, {"wal_root": "hdfs://nn/hbase", **extra})
 
 
 def test_without_any_setting_there_are_the_defaults():

@@ -29,7 +29,7 @@ from walferry.crypto.provider import KeyProvider
 from walferry.filters.window import filter_window, uuid_field
 from walferry.filters.rules import FilterRules
 from walferry.sinks.hbase.shipment import assemble
-from walferry.files.store import open_wal
+from walferry.files.systems import open_wal
 from walferry.wal.reader import read_windows
 
 what, key, small, large = sys.argv[1:]

@@ -9,6 +9,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
+from walferry.source.connection import from_text
 
 
 class HBaseSourceHook(BaseHook):
@@ -34,4 +35,4 @@ class HBaseSourceHook(BaseHook):
             ) from error
         # Not the password itself: it only matters whether there is one.
         fields = {"host": conn.host, "port": conn.port, "extra": conn.extra, "password": "set" if conn.password else ""}
-        return SourceCluster.from_text(json.dumps(fields), self.conn_id)
+        return from_text(json.dumps(fields), self.conn_id)

@@ -134,7 +134,7 @@ class ProgressLog:
                     self._warn(f"peer {self._peer}: how far the job is cannot be told: {error}")
 
     def _look(self, session: Session) -> None:
-        from walferry.shipping.summary import read_run
+        from walferry.shipping.runs import read_run
 
         found = read_run(session, self._peer, self._plan.run_id)
         mine = [s for s in found if self._groups is None or s.group in self._groups]

@@ -22,8 +22,10 @@ from walferry.queues.dead_servers import recovered_queues
 from walferry.queues.reading import queued_groups
 from walferry.shipping import in_hand as rights
 from walferry.shipping import leftovers
-from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer, sweep
-from walferry.shipping.summary import GroupSummary, read_run
+from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
+from walferry.shipping.runs import read_run
+from walferry.shipping.summary import GroupSummary
+from walferry.shipping.sweeping import sweep
 from walferry.source.agreement import check_peer, disagreements, master_peers
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
@@ -84,8 +86,7 @@ def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chose
         if turn.other is not None:
             return Planned(attempt, peer_id, turn=turn.number, left_to=str(turn.other))
         found = plan_peer(session, peer_id)
-        dead = {group for queue in recovered_queues(session, peer_id) for group in queue.groups}
-        held = holders(session, peer_id, dead & {group.group for group in found.groups})
+        held = holders(session, peer_id, found.dead & {group.group for group in found.groups})
         ours = PeerPlan(peer_id, tuple(group for group in found.groups if group.group not in held))
         swept = sweep(session, ours, f"plan of run {attempt} on {socket.gethostname()}")
         leftovers.sweep_peer(session, peer_id)

@@ -28,7 +28,8 @@ from walferry.queues.errors import LeaseHeld, LiveServer, NoTarget
 from walferry.queues.lease import acquire
 from walferry.queues.orphans import delete_queue
 from walferry.shipping import leftovers
-from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer, sweep
+from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
+from walferry.shipping.sweeping import sweep
 from walferry.source.agreement import disagreements
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
@@ -155,20 +156,18 @@ def preview(source: SourceCluster, selected: Selected, delete_orphan: bool) -> l
 
 def deal_with_orphans(source: SourceCluster, orphans: Iterable[QueueRef], delete: bool, run_id: str) -> list[str]:
     """Delete queues of peers that are gone, or only report them; returns a line for each. Raises PeerError if a peer is back."""
-    lines, orphans = [], list(orphans)
+    orphans = list(orphans)
+    files = _files(source, orphans)
     if delete:
         with open_session(source) as session:
             for problem in disagreements(session, {queue.peer for queue in orphans}).values():
                 raise problem
-    for queue, groups in _files(source, orphans):
-        wanted = _Wanted([queue])
-        if delete:
-            with open_session(source) as session:
-                for lies in recovered_queues(session, queue.peer):  # it may have been moved since it was chosen
-                    if lies in wanted:
-                        delete_queue(session, lies.ref, f"run {run_id} on {socket.gethostname()}")
-        lines.append(recovery_report.orphan(queue, groups, "deleted" if delete else "left; delete_orphan would delete it"))
-    return lines
+            chosen = _Chosen(orphans)
+            for lies in recovered_queues(session) if orphans else ():  # they may have been moved since they were chosen
+                if lies in chosen:
+                    delete_queue(session, lies, f"run {run_id} on {socket.gethostname()}")
+    done = "deleted" if delete else "left; delete_orphan would delete it"
+    return [recovery_report.orphan(queue, groups, done) for queue, groups in files]
 
 
 def _more(queues: int) -> list[str]:
@@ -190,8 +189,10 @@ def plan(source: SourceCluster, queues: Iterable[QueueRef], unclaimed: Collectio
     with open_session(source) as session:
         by_peer = _by_peer(queues)
         refused = disagreements(session, by_peer)
+        there = recovered_queues(session) if by_peer else ()
         for peer_id, wanted in by_peer.items():
-            here = [queue for queue in recovered_queues(session, peer_id) if queue in wanted]
+            chosen = _Chosen(wanted)
+            here = [queue for queue in there if queue in chosen]
             if peer_id in refused:
                 drains += [_stuck(session, queue, str(refused[peer_id])) for queue in here]
             else:
@@ -215,16 +216,15 @@ def announced(events: Iterable[Any]) -> list[str]:
 
 def left(source: SourceCluster, queues: Iterable[QueueRef]) -> list[int]:
     """How many WALs are still queued of each of the queues, wherever they lie now; -1: not even the queue is left."""
+    queues = list(queues)
     with open_session(source) as session:
         there = recovered_queues(session)
-    by_place = {(queue.peer_id, queue.ref): queue for queue in there}
-    by_group: dict[tuple[str, str], RecoveredQueue] = {(queue.peer_id, group): queue for queue in there for group in queue.groups}
-    found = []
-    for queue in queues:
-        lie = {by_group.get((queue.peer, group)) for group in queue.groups} | {by_place.get((queue.peer, queue.ref))}
-        lie.discard(None)
-        found.append(sum(len(each.wals) for each in lie if each) if lie else -1)
-    return found
+    wals: dict[int, int] = {}
+    chosen = _Chosen(queues)
+    for lies in there:
+        for number in chosen.numbers(lies):
+            wals[number] = wals.get(number, 0) + len(lies.wals)
+    return [wals.get(number, -1) for number in range(len(queues))]
 
 
 def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> list[str]:
@@ -285,33 +285,52 @@ def _claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
 
 def _files(source: SourceCluster, queues: Iterable[QueueRef]) -> list[tuple[QueueRef, tuple[GroupPlan, ...]]]:
     """The queues with what of their files is not shipped."""
+    queues = list(queues)
+    planned: dict[tuple[str, str], GroupPlan] = {}
     with open_session(source, look_only=True) as session:
-        return [(queue, plan_peer(session, queue.peer, queue.groups).groups) for queue in queues]
+        for peer_id, of_peer in _by_peer(queues).items():
+            names = {group for queue in of_peer for group in queue.groups}
+            planned |= {(peer_id, group.group): group for group in plan_peer(session, peer_id, names).groups}
+    return [
+        (queue, tuple(planned[queue.peer, group] for group in queue.groups if (queue.peer, group) in planned))
+        for queue in queues
+    ]
 
 
-class _Wanted:
-    """Queues of one peer, found again where they lie now. A WAL group is in one queue of its peer only."""
-
-    def __init__(self, queues: Iterable[QueueRef]) -> None:
-        self._groups: set[str] = set()
-        self._refs: set[str] = set()
-        for queue in queues:
-            self._groups.update(queue.groups)
-            self._refs.add(queue.ref)
-
-    def __contains__(self, queue: RecoveredQueue) -> bool:
-        return queue.ref in self._refs or not self._groups.isdisjoint(queue.groups)
-
-
-def _by_peer(queues: Iterable[QueueRef]) -> dict[str, _Wanted]:
+def _by_peer(queues: Iterable[QueueRef]) -> dict[str, list[QueueRef]]:
     by_peer: dict[str, list[QueueRef]] = {}
     for queue in queues:
         by_peer.setdefault(queue.peer, []).append(queue)
-    return {peer_id: _Wanted(mine) for peer_id, mine in sorted(by_peer.items())}
+    return dict(sorted(by_peer.items()))
 
 
 def _stuck(session: Session, queue: RecoveredQueue, problem: str) -> Drain:
     return Drain(ref_of(session.source, queue), None, problem[:MAX_TEXT_CHARS])
+
+
+class _Chosen:
+    """Queues that were handed on, to tell whether one that lies somewhere now is among them.
+
+    A WAL group is in one queue of its peer only, whatever the queue is called. A queue without WALs is known by its name.
+    """
+
+    def __init__(self, queues: Iterable[QueueRef]) -> None:
+        self._numbers: dict[tuple[str, ...], list[int]] = {}
+        for number, queue in enumerate(queues):
+            for key in self._keys(queue.peer, queue.groups, queue.server, queue.queue):
+                self._numbers.setdefault(key, []).append(number)
+
+    def numbers(self, queue: RecoveredQueue) -> list[int]:
+        """Which of those handed on it is, counted from 0."""
+        keys = self._keys(queue.peer_id, queue.groups, queue.server, queue.queue_id)
+        return sorted({number for key in keys for number in self._numbers.get(key, ())})
+
+    def __contains__(self, queue: RecoveredQueue) -> bool:
+        return bool(self.numbers(queue))
+
+    @staticmethod
+    def _keys(peer_id: str, groups: Iterable[str], server: str, queue_id: str) -> list[tuple[str, ...]]:
+        return [*((peer_id, group) for group in groups), (peer_id, server, queue_id)]
 
 
 def _plan_of_peer(

@@ -23,7 +23,7 @@ from walferry.hbase.peers import check_shippable, disabled_guard, read_peer
 from walferry.names import parse_queue_id
 from walferry.queues.claims import classic as claim_classic
 from walferry.queues.claims import multi as claim_multi
-from walferry.queues.claims.multi import Claimer
+from walferry.queues.claims.steps import Claimer
 from walferry.queues.dead_servers import WALFERRY_SERVER, RecoveredQueue, recovered_queues, shippable_peers
 from walferry.queues.errors import LiveServer
 from walferry.source.session import Session

@@ -33,7 +33,7 @@ from walferry.hbase.errors import ClusterError, PeerError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import decode_lock, decode_position, decode_server_version, encode_lock
 from walferry.names import parse_queue_id
-from walferry.queues.claims.multi import (
+from walferry.queues.claims.steps import (
     CHANGED,
     TRIES,
     Claimer,

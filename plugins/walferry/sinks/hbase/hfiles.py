@@ -19,7 +19,7 @@ from typing import Protocol
 from kazoo.client import KazooClient
 
 from walferry.errors import WalferryError
-from walferry.files.store import StoreError, file_size
+from walferry.files.systems import StoreError, file_size
 from walferry.rpc.errors import RpcError
 from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.hbase.bulk_loads import HFileSource

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from walferry.airflow.reports import progress as module
 from walferry.airflow.reports.progress import Progress, ProgressLog, outage, progress, size
 from walferry.airflow.values import Planned
-from walferry.shipping import summary
+from walferry.shipping import runs
 from walferry.shipping.counters import Counters
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.answers import REPEAT_SECONDS, Outage, Repeats
@@ -153,7 +153,7 @@ class Job:
         self.away = False
         self.looks = threading.Semaphore(0)
         monkeypatch.setattr("walferry.source.session.connected", self._connected)
-        monkeypatch.setattr(summary, "read_run", self._read)
+        monkeypatch.setattr(runs, "read_run", self._read)
         monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
         monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
 

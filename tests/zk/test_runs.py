@@ -10,8 +10,9 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.shipping import summary
-from walferry.shipping.summary import RUNS_AT_MOST, RUNS_KEPT, GroupSummary, Status, begin_run, read_run, write_group
+from walferry.shipping import runs
+from walferry.shipping.runs import RUNS_AT_MOST, RUNS_KEPT, begin_run, read_run, write_group
+from walferry.shipping.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 
 HOUR = 3600.0
@@ -27,7 +28,7 @@ def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
 def passed(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """`passed(seconds)` lets time go on."""
     now = [1_700_000_000.0]
-    monkeypatch.setattr(summary.time, "time", lambda: now[0])
+    monkeypatch.setattr(runs.time, "time", lambda: now[0])
 
     def go_on(seconds: float) -> None:
         now[0] += seconds
@@ -110,4 +111,4 @@ def test_an_error_of_any_length_fits_its_znode_in_one_line(zk: KazooClient, at: 
         assert text
         assert text.startswith("FAILED")
         assert text.isprintable()
-        assert len(text) <= summary.MAX_ERROR_CHARS
+        assert len(text) <= MAX_ERROR_CHARS

@@ -4,43 +4,44 @@ import json
 
 import pytest
 
-from walferry.files.store import HDFS_SCHEMES
+from walferry.files.systems import HDFS_SCHEMES
 from walferry.hbase.layout import QueueLayout, ZNodes
-from walferry.source.cluster import WAL_SCHEMES, SourceCluster, SourceError
+from walferry.source.cluster import SourceCluster, SourceError
+from walferry.source.connection import WAL_SCHEMES, from_connection, from_env, from_text
 
 EXTRA = {"wal_root": "hdfs://nn:8020/hbase"}
 
 
 def test_hosts_without_a_port_get_the_connection_s_port():
-    assert SourceCluster.from_connection("zk1,zk2:2182", 2183, EXTRA).quorum == "zk1:2183,zk2:2182"
+    assert from_connection("zk1,zk2:2182", 2183, EXTRA).quorum == "zk1:2183,zk2:2182"
 
 
 def test_defaults_are_those_of_hbase():
-    source = SourceCluster.from_connection("zk1", None, EXTRA)
+    source = from_connection("zk1", None, EXTRA)
     assert (source.quorum, source.znode_parent, source.root, source.user) == ("zk1:2181", "/hbase", "/walferry", None)
 
 
 def test_it_survives_the_way_to_a_spark_job():
     extra = {**EXTRA, "znode_parent": "/hbase-secure", "user": "etl", "queue_layout": "classic"}
-    source = SourceCluster.from_connection("zk1", 2181, extra)
+    source = from_connection("zk1", 2181, extra)
     assert SourceCluster.from_json(source.to_json()) == source
     assert SourceCluster.from_json(source.to_json()).nodes == ZNodes("/hbase-secure", QueueLayout.CLASSIC)
 
 
 @pytest.mark.parametrize(("flag", "skips"), [(True, True), (False, False), ("true", True), ("false", False)])
 def test_what_bulk_loads_need_is_optional(flag, skips):
-    source = SourceCluster.from_connection("zk1", None, EXTRA)
+    source = from_connection("zk1", None, EXTRA)
     assert (source.replication_cluster_id, source.root_dir, source.skip_bulk_loads) == (None, None, False)
     extra = {**EXTRA, "replication_cluster_id": "east", "root_dir": "hdfs://nn/hbase/", "skip_bulk_loads": flag}
-    source = SourceCluster.from_connection("zk1", None, extra)
+    source = from_connection("zk1", None, extra)
     assert (source.replication_cluster_id, source.root_dir, source.skip_bulk_loads) == ("east", "hdfs://nn/hbase", skips)
     assert SourceCluster.from_json(source.to_json()) == source
 
 
 @pytest.mark.parametrize("policy", ["refuse", "strings", "ship"])
 def test_cells_with_labels_are_refused_unless_it_says_otherwise(policy):
-    assert SourceCluster.from_connection("zk1", None, EXTRA).visibility_labels == "refuse"
-    source = SourceCluster.from_connection("zk1", None, {**EXTRA, "visibility_labels": policy})
+    assert from_connection("zk1", None, EXTRA).visibility_labels == "refuse"
+    source = from_connection("zk1", None, {**EXTRA, "visibility_labels": policy})
     assert source.visibility_labels == policy
     assert SourceCluster.from_json(source.to_json()) == source
 
@@ -73,7 +74,7 @@ def test_cells_with_labels_are_refused_unless_it_says_otherwise(policy):
 )
 def test_an_error_names_the_connection_and_the_field(host, port, extra, field):
     with pytest.raises(SourceError, match="connection 'prod'") as e:
-        SourceCluster.from_connection(host, port, extra, "prod")
+        from_connection(host, port, extra, "prod")
     assert field in str(e.value)
 
 
@@ -81,24 +82,24 @@ def test_an_error_names_the_connection_and_the_field(host, port, extra, field):
 @pytest.mark.parametrize("field", ["wal_root", "quarantine", "root_dir"])
 def test_a_password_in_a_url_is_not_repeated_whatever_else_is_wrong_with_it(field, url):
     with pytest.raises(SourceError, match=field) as e:
-        SourceCluster.from_connection("zk1", None, {**EXTRA, field: url}, "prod")
+        from_connection("zk1", None, {**EXTRA, field: url}, "prod")
     assert "hunter2" not in str(e.value)
 
 
 def test_a_uri_that_cannot_be_split_is_refused_without_repeating_it():
     with pytest.raises(SourceError, match="connection 'prod'") as e:
-        SourceCluster.from_text("generic://u:hunter2@[zk1?wal_root=file:///h", "prod")
+        from_text("generic://u:hunter2@[zk1?wal_root=file:///h", "prod")
     assert "hunter2" not in str(e.value)
 
 
 def test_a_key_provider_and_its_names_survive_the_way_to_a_spark_job():
     extra = {**EXTRA, "key_provider": "jceks:///etc/k?passwordFile=/etc/p", "key_names": ["wal", "hbase"]}
-    source = SourceCluster.from_connection("zk1", 2181, extra)
+    source = from_connection("zk1", 2181, extra)
     assert SourceCluster.from_json(source.to_json()) == source
     assert source.key_names == ("wal", "hbase")
     assert repr(source.keys()) == "KeyProvider('/etc/k', names=('wal', 'hbase'))"
-    assert SourceCluster.from_connection("zk1", 2181, {**extra, "key_names": "wal, hbase"}) == source
-    assert SourceCluster.from_connection("zk1", 2181, EXTRA).keys() is None
+    assert from_connection("zk1", 2181, {**extra, "key_names": "wal, hbase"}) == source
+    assert from_connection("zk1", 2181, EXTRA).keys() is None
 
 
 def test_a_password_of_a_key_store_is_refused_wherever_it_is_and_not_repeated():
@@ -107,10 +108,10 @@ def test_a_password_of_a_key_store_is_refused_wherever_it_is_and_not_repeated():
     as_uri = "generic://:hunter2@zk1/?wal_root=file%3A%2F%2F%2Fh&key_provider=jceks%3A%2F%2F%2Fk%3FpasswordEnv%3DP"
     for text in (as_json, as_uri):
         with pytest.raises(SourceError, match="connection 'prod': it has a password, which cannot reach") as e:
-            SourceCluster.from_text(text, "prod")
+            from_text(text, "prod")
         assert "hunter2" not in str(e.value)
     with pytest.raises(SourceError, match="connection 'prod': extra's key_provider: the key provider holds a password") as e:
-        SourceCluster.from_connection("zk1", None, {**EXTRA, "key_provider": "jceks:///k?password=hunter2"}, "prod")
+        from_connection("zk1", None, {**EXTRA, "key_provider": "jceks:///k?password=hunter2"}, "prod")
     assert "hunter2" not in str(e.value)
     assert e.value.__cause__ is None
 
@@ -118,13 +119,13 @@ def test_a_password_of_a_key_store_is_refused_wherever_it_is_and_not_repeated():
 @pytest.mark.parametrize("names", [5, [5], [""], {"a": 1}])
 def test_key_names_are_a_list(names):
     with pytest.raises(SourceError, match="key_names is"):
-        SourceCluster.from_connection("zk1", None, {**EXTRA, "key_names": names})
+        from_connection("zk1", None, {**EXTRA, "key_names": names})
 
 
 @pytest.mark.parametrize("scheme", ["s3", "hdfs"])
 def test_a_password_is_not_repeated_in_the_error(scheme):
     with pytest.raises(SourceError) as e:
-        SourceCluster.from_connection("zk1", 2181, {"wal_root": f"{scheme}://user:hunter2@bucket/hbase"})
+        from_connection("zk1", 2181, {"wal_root": f"{scheme}://user:hunter2@bucket/hbase"})
     assert "hunter2" not in str(e.value)
 
 
@@ -132,7 +133,7 @@ def test_a_password_is_not_repeated_in_the_error(scheme):
     "root", ["hdfs://nn:8020/hbase", "hdfs://nameservice/hbase", "viewfs://cluster/hbase", "file:///hbase", "file:/hbase"]
 )
 def test_wals_are_read_where_the_length_of_a_dead_server_s_file_can_be_made_final(root):
-    assert SourceCluster.from_connection("zk1", None, {"wal_root": root}).wal_root == root
+    assert from_connection("zk1", None, {"wal_root": root}).wal_root == root
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def test_wals_are_read_where_the_length_of_a_dead_server_s_file_can_be_made_fina
 def test_wals_on_a_file_system_that_cannot_say_whether_a_length_is_final_are_refused(scheme):
     """There the stale length of a file that its dead server never closed would pass for its end: edits would be lost."""
     with pytest.raises(SourceError) as e:
-        SourceCluster.from_connection("zk1", 2181, {"wal_root": f"{scheme}://host/hbase"}, "prod")
+        from_connection("zk1", 2181, {"wal_root": f"{scheme}://host/hbase"}, "prod")
     said = str(e.value)
     assert f"connection 'prod': extra's wal_root is '{scheme}://host/hbase'" in said
     assert f"on {scheme}:// Walferry cannot find out whether the length of a WAL that its server never closed is final" in said
@@ -152,7 +153,7 @@ def test_wals_on_a_file_system_that_cannot_say_whether_a_length_is_final_are_ref
 
 def test_folders_without_wals_may_lie_on_other_file_systems():
     extra = {**EXTRA, "quarantine": "s3a://bucket/broken", "root_dir": "webhdfs://nn:9870/hbase"}
-    source = SourceCluster.from_connection("zk1", 2181, extra)
+    source = from_connection("zk1", 2181, extra)
     assert (source.quarantine, source.root_dir) == ("s3a://bucket/broken", "webhdfs://nn:9870/hbase")
 
 
@@ -170,7 +171,7 @@ def test_the_connection_allows_what_the_store_can_ask():
     ],
 )
 def test_the_environment_may_hold_json_or_a_uri(text):
-    source = SourceCluster.from_env(environ={"AIRFLOW_CONN_HBASE_SOURCE": text})
+    source = from_env(environ={"AIRFLOW_CONN_HBASE_SOURCE": text})
     assert (source.quorum, source.wal_root) == ("zk1:2181", "hdfs://nn:8020/hbase")
 
 
@@ -185,15 +186,15 @@ def test_the_environment_may_hold_json_or_a_uri(text):
     ],
 )
 def test_the_port_at_a_uri_s_end_is_that_of_all_hosts_without_one(hosts, quorum):
-    assert SourceCluster.from_text(f"generic://{hosts}/?wal_root=file%3A%2F%2F%2Fhbase").quorum == quorum
+    assert from_text(f"generic://{hosts}/?wal_root=file%3A%2F%2F%2Fhbase").quorum == quorum
 
 
 def test_a_missing_variable_is_named():
     with pytest.raises(SourceError, match="AIRFLOW_CONN_PROD is not set"):
-        SourceCluster.from_env("prod", {})
+        from_env("prod", {})
 
 
 @pytest.mark.parametrize("text", ["{", '{"host": "zk1", "extra": []}', '{"host": "zk1", "extra": "nonsense"}'])
 def test_broken_json_names_the_connection(text):
     with pytest.raises(SourceError, match="connection 'prod'"):
-        SourceCluster.from_text(text, "prod")
+        from_text(text, "prod")

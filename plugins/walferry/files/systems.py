@@ -1,0 +1,284 @@
+"""Files by URL, whatever file system they lie on.
+
+Local files are read directly, all others through fsspec: hdfs:// and viewfs:// by hdfs-native, which takes its settings (name
+services, Kerberos) from HADOOP_CONF_DIR and its user from HADOOP_USER_NAME; s3a:// and the like if their fsspec package is there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, Self, TypeVar
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import fsspec
+
+from walferry.errors import WalferryError
+from walferry.files.namenodes import namenodes
+from walferry.hosts import unreachable
+
+HDFS_SCHEMES = ("hdfs", "viewfs")
+REMOTE_TIMEOUT_S = 120.0  # for one request; longer than a NameNode's failover takes
+COPY_BYTES = 8 << 20
+_ADVICE = "Check wal_root and the file system's settings (HADOOP_CONF_DIR)"
+
+_file_systems: dict[tuple[int, str, str], Any] = {}
+_file_systems_lock = threading.Lock()
+
+T = TypeVar("T")
+
+
+class StoreError(WalferryError):
+    """The file system did not do what was asked of it; the message names the file or folder."""
+
+
+class OpenWal(Protocol):
+    """An open WAL; `size` is its length in bytes when it was opened. Also a context manager that closes it."""
+
+    size: int
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset` on; fewer only at the end of the file."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+def open_wal(url: str) -> OpenWal:
+    """The file behind a URL, for reads at any offset from any thread. Raises FileNotFoundError, StoreError."""
+    return _LocalFile(url) if scheme(url) == "file" else _RemoteFile(url)
+
+
+def write_file(url: str, data: bytes) -> None:
+    """Write a file as a whole, with its folder; one that is there is replaced. Raises StoreError."""
+
+    def write() -> None:
+        system, path = _system_and_path(url)
+        system.makedirs(path.rpartition("/")[0], exist_ok=True)
+        part = _part(path)
+        try:
+            with system.open(part, "wb") as file:
+                file.write(data)
+            _put_in_place(system, part, path)
+        except BaseException:
+            _remove(system, part)
+            raise
+
+    remote(url, write)
+
+
+def copy_file(source: str, target: str) -> None:
+    """Copy a file to another place, with its folder; one that is there is replaced. Raises StoreError, FileNotFoundError."""
+    with open_wal(source) as file:
+        system, path = _system_and_path(target)
+        remote(target, lambda: system.makedirs(path.rpartition("/")[0], exist_ok=True))
+        part = _part(path)
+        try:
+            with remote(target, lambda: system.open(part, "wb")) as copy:
+                for offset in range(0, file.size, COPY_BYTES):
+                    data = file.read_at(offset, COPY_BYTES)
+                    remote(target, lambda data=data: copy.write(data))  # type: ignore[misc]
+            remote(target, lambda: _put_in_place(system, part, path))
+        except BaseException:
+            remote(target, lambda: _remove(system, part))
+            raise
+
+
+def _system_and_path(url: str) -> tuple[Any, str]:
+    system = file_system(url)
+    return system, local_path(url) if scheme(url) == "file" else system._strip_protocol(url)
+
+
+def _part(path: str) -> str:
+    """Where a file is written first: two peers' runs may write the same one at the same time."""
+    return f"{path}.{uuid4().hex}.part"
+
+
+def _remove(system: Any, part: str) -> None:
+    with suppress(Exception):  # what went wrong before is what there is to tell
+        system.rm_file(part)
+
+
+def _put_in_place(system: Any, part: str, path: str) -> None:
+    with suppress(FileNotFoundError):
+        if system.exists(path):
+            system.rm_file(path)
+    system.mv(part, path)
+
+
+def file_size(url: str) -> int:
+    """Bytes of the file behind a URL. Raises FileNotFoundError, StoreError."""
+    if scheme(url) == "file":
+        try:
+            return os.stat(local_path(url)).st_size
+        except NotADirectoryError:
+            raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
+        except PermissionError as e:
+            raise StoreError(f"{url}: {e.strerror}. The user that runs this must be able to read below wal_root") from e
+        except OSError as e:
+            if e.errno != errno.ENAMETOOLONG:
+                raise
+            raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
+    return remote(url, lambda: int(file_system(url).info(url)["size"]))
+
+
+def list_folder(url: str, wanted: Callable[[str], bool]) -> dict[str, int]:
+    """The sizes in bytes of those files and folders in the folder whose names are wanted; none if there is no such folder.
+
+    However many others there are, only these are kept. Raises StoreError.
+    """
+    try:
+        if scheme(url) == "file":
+            return _list_local_folder(local_path(url), wanted)
+        return remote(url, lambda: {name: size for name, size in _remote_files(url) if wanted(name)})
+    except (FileNotFoundError, NotADirectoryError, PermissionError):  # a folder that hides its names may still show a file
+        return {}
+
+
+def _list_local_folder(path: str, wanted: Callable[[str], bool]) -> dict[str, int]:
+    found = {}
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if wanted(entry.name):
+                with suppress(FileNotFoundError):  # it has moved since
+                    found[entry.name] = os.stat(entry.path).st_size
+    return found
+
+
+def _remote_files(url: str) -> Iterable[tuple[str, int]]:
+    system = file_system(url)
+    path = system._strip_protocol(url)
+    if scheme(url) in HDFS_SCHEMES:  # fsspec would keep the whole listing
+        listing = ((status.path, status.length) for status in system.client.list_status(path, False))
+    else:
+        listing = ((info["name"], info["size"] or 0) for info in system.ls(path, detail=True))
+    return ((name.rstrip("/").rpartition("/")[2], int(size)) for name, size in listing)
+
+
+class _LocalFile:
+    def __init__(self, url: str) -> None:
+        self._fd = os.open(local_path(url), os.O_RDONLY | os.O_CLOEXEC)
+        self.size = os.fstat(self._fd).st_size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        data = os.pread(self._fd, length, offset)
+        while 0 < len(data) < length and (more := os.pread(self._fd, length - len(data), offset + len(data))):
+            data += more
+        return data
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class _RemoteFile:
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = threading.Lock()  # seek and read belong together
+        self._file: Any = remote(url, self._open)
+        self.size = int(self._file.size)
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        # hdfs-native panics when it is asked for what lies behind the end.
+        length = min(length, self.size - offset)
+        return remote(self._url, lambda: self._read(offset, length)) if length > 0 else b""
+
+    def _open(self) -> Any:
+        # Whole windows are asked for; a cache of fsspec's own would only copy them.
+        return file_system(self._url).open(self._url, "rb", cache_type="none")
+
+    def _read(self, offset: int, length: int) -> bytes:
+        with self._lock:
+            self._file.seek(offset)
+            data = bytes(self._file.read(length))
+            while len(data) < length and (more := self._file.read(length - len(data))):
+                data += more
+            return data
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def file_system(url: str) -> Any:
+    """fsspec's file system for a URL: one a process for each scheme and host, with its connections."""
+    parts = urlsplit(url)
+    key = (os.getpid(), parts.scheme, parts.netloc)  # connections do not survive a fork
+    if key not in _file_systems and parts.scheme in HDFS_SCHEMES and (why := unreachable(namenodes(url))):
+        raise StoreError(f"{url}: {why}. {_ADVICE}")  # hdfs-native would try for ever
+    with _file_systems_lock:
+        if key not in _file_systems:
+            # fsspec's own cache keeps one a thread, for ever.
+            # The path is left out: "::" in it, as in the name of an IPv6 host's folder, would mean something to fsspec.
+            _file_systems[key] = _connect(url)
+        return _file_systems[key]
+
+
+def _connect(url: str) -> Any:
+    parts = urlsplit(url)
+    try:
+        return fsspec.core.url_to_fs(f"{parts.scheme}://{parts.netloc}/", skip_instance_cache=True)[0]
+    except RuntimeError as e:
+        if "No NameNode hosts found" not in str(e):
+            raise
+        raise StoreError(
+            f"{url}: {parts.netloc} is not a name service that HADOOP_CONF_DIR knows. {_ADVICE}, or name a NameNode with its "
+            f"port: hdfs://{parts.netloc}:8020"
+        ) from e
+
+
+def remote(url: str, call: Callable[[], T]) -> T:
+    """What `call` returns, or FileNotFoundError or StoreError naming the URL.
+
+    hdfs-native waits for a NameNode that has stopped answering for ever, so the call has a thread of its own, which is given up.
+    """
+    outcome: SimpleQueue[tuple[T, None] | tuple[None, BaseException]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            outcome.put((call(), None))
+        except BaseException as error:  # hdfs-native's panics are no Exceptions
+            outcome.put((None, error))
+
+    threading.Thread(target=run, name=f"remote-{url}", daemon=True).start()
+    try:
+        value, error = outcome.get(timeout=REMOTE_TIMEOUT_S)
+    except Empty:
+        raise StoreError(f"{url}: no answer within {REMOTE_TIMEOUT_S:g} s. {_ADVICE}") from None
+    if isinstance(error, FileNotFoundError):
+        raise FileNotFoundError(errno.ENOENT, "no such file", url) from error
+    if isinstance(error, StoreError):
+        raise error
+    if error is not None:
+        # A NameNode's refusal comes with its whole stack trace.
+        raise StoreError(f"{url}: {type(error).__name__}: {str(error).partition(chr(10))[0]}. {_ADVICE}") from error
+    return value  # type: ignore[return-value]  # there is a value where there is no error
+
+
+def scheme(url: str) -> str:
+    return urlsplit(url).scheme
+
+
+def local_path(url: str) -> str:
+    """Hadoop writes file:/a, file:///a and file://localhost/a for the same file, and encodes nothing."""
+    path = url.removeprefix("file:")
+    return path[path.index("/", 2) :] if path.startswith("//") else path

@@ -1,0 +1,67 @@
+"""The closed WALs of a peer's queues, group by group, oldest first: those that may be shipped.
+
+A live server still writes to the newest WAL of each of its groups, so that one is never a candidate. A dead server's group and a
+recovered queue get no new WALs, so all of theirs are candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from walferry.queues.finding import Place
+from walferry.queues.reading import Queue, QueuedWal, closed_groups, groups
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A queued WAL that may be shipped once its file is closed."""
+
+    queued: QueuedWal
+    live: bool  # its server runs, and a newer WAL of its group is queued
+    dead_servers: tuple[str, ...]  # whose folders it may lie in, besides its own server's
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCandidates:
+    """A WAL group's candidates, oldest first, and how many of its WALs are queued in all."""
+
+    group: str
+    server: str
+    queue_id: str
+    wals: tuple[Candidate, ...]
+    queued: int
+    place: Place | None = None  # None while the group is being moved, and so lies in two queues
+
+
+def candidates(queues: Sequence[Queue]) -> list[GroupCandidates]:
+    """The candidates of each WAL group in a peer's queues. A group that is just being moved may lie in two queues."""
+    found: dict[str, GroupCandidates] = {}
+    for queue in queues:
+        closed, queue_id = closed_groups(queue), str(queue.id)
+        dead = queue.id.dead_servers if queue.live else (*queue.id.dead_servers, queue.server)
+        for group, wals in groups(queue).items():
+            mine = tuple(Candidate(wal, queue.live, dead) for wal in closed[group])
+            before = found.get(group)
+            if before:
+                every = _each_once((*before.wals, *mine))
+                found[group] = GroupCandidates(group, queue.server, queue_id, every, len(wals) + before.queued)
+            else:
+                place = Place(queue.server, queue_id, len(wals), queue.live)
+                found[group] = GroupCandidates(group, queue.server, queue_id, mine, len(wals), place)
+    return sorted(found.values(), key=lambda g: g.group)
+
+
+def _each_once(wals: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Each WAL once, oldest first. One that is being copied to another queue counts where its position is largest."""
+    best: dict[str, Candidate] = {}
+    for wal in wals:
+        other = best.get(wal.queued.name.text)
+        if other is None or _known_position(wal) > _known_position(other):
+            best[wal.queued.name.text] = wal
+    return tuple(sorted(best.values(), key=lambda c: c.queued.name.timestamp))
+
+
+def _known_position(wal: Candidate) -> int:
+    found = wal.queued.position_or_problem
+    return found if isinstance(found, int) else -1

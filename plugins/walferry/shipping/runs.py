@@ -1,0 +1,120 @@
+"""The summaries of runs in ZooKeeper, under a root of our own.
+
+While a Spark task ships a WAL group it keeps its summary in a znode. So progress can be watched, and the summary comes back
+whatever the Spark master and the deploy mode:
+
+    <root>/runs/<quoted znode parent>/<peer>/<quoted run id>                    until when it is kept, in s since the epoch
+    <root>/runs/<quoted znode parent>/<peer>/<quoted run id>/<quoted group>     GroupSummary as JSON
+
+A retry of the same run goes on counting where the killed attempt's last summary stopped.
+
+While a dead server's queues are drained, job by job, hundreds of batches of the same peer may begin and end. So each job says how
+long its run is to be kept. Of the runs whose time is over, the newest are kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
+
+from walferry.hbase.layout import quoted
+from walferry.shipping.summary import GroupSummary
+from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
+from walferry.zk.client import ZNode, children, read, read_all, retried
+
+RUNS_KEPT = 20  # of one peer: the newest
+RUNS_AT_MOST = 200  # of one peer, including those that have to be kept longer
+
+log = logging.getLogger(__name__)
+
+
+def begin_run(session: Session, peer_id: str, run_id: str, keep_seconds: float) -> None:
+    """Make the run's znode, to be kept for `keep_seconds` at least, and delete the peer's runs that need not be kept any more.
+
+    Raises ConnectError.
+    """
+    _put(session.zk, _run_path(session.source, peer_id, run_id), str(int(time.time() + keep_seconds)).encode())
+    folder = _folder(session.source, peer_id)
+    for name in _superfluous(_runs(session, folder)):
+        _delete(session, f"{folder}/{name}")
+
+
+def delete_old_runs(session: Session, peer_id: str, at_most: int) -> int:
+    """Delete the runs of a peer that is gone, once their time is over, and its folder with the last one; returns how many."""
+    folder = _folder(session.source, peer_id)
+    runs = _runs(session, folder)
+    old = [name for name, znode in runs.items() if _kept_until(znode) <= time.time()][:at_most]
+    for name in old:
+        _delete(session, f"{folder}/{name}")
+    if len(old) == len(runs):
+        _delete(session, folder, with_children=False)
+    return len(old)
+
+
+def _runs(session: Session, folder: str) -> dict[str, ZNode]:
+    """The runs that are kept of a peer."""
+    names = children(session.zk, folder) or []
+    znodes = read_all(session.zk, [f"{folder}/{name}" for name in names])
+    return {name: znode for name, znode in zip(names, znodes, strict=True) if znode is not None}
+
+
+def _delete(session: Session, path: str, *, with_children: bool = True) -> None:
+    """Delete a run, or a folder that has become empty."""
+    try:
+        retried(session.zk, session.zk.delete, path, recursive=with_children)
+    except (NoNodeError, NotEmptyError):  # another run deletes it too, or a task still writes to it: the next run deletes it
+        log.info("%s changes while it is being deleted", path)
+
+
+def _superfluous(runs: Mapping[str, ZNode]) -> list[str]:
+    """The runs to delete: all but the newest ones and those that have to be kept longest."""
+    by_age = sorted(runs, key=lambda name: runs[name].stat.czxid, reverse=True)
+    others = sorted(by_age[RUNS_KEPT:], key=lambda name: _kept_until(runs[name]), reverse=True)
+    places = RUNS_AT_MOST - RUNS_KEPT
+    return [name for place, name in enumerate(others) if place >= places or _kept_until(runs[name]) <= time.time()]
+
+
+def _kept_until(run: ZNode) -> int:
+    return int(run.value) if run.value.isdigit() else 0
+
+
+def write_group(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
+    """Write a group's summary over the one before. Raises ConnectError."""
+    _put(session.zk, f"{_run_path(session.source, peer_id, run_id)}/{quoted(summary.group)}", summary.to_json().encode())
+
+
+def _put(zk: KazooClient, path: str, value: bytes) -> None:
+    try:
+        retried(zk, zk.set, path, value)
+    except NoNodeError:
+        try:
+            retried(zk, zk.create, path, value, makepath=True)
+        except NodeExistsError:  # made by a request of ours whose answer was lost
+            retried(zk, zk.set, path, value)
+
+
+def read_group(session: Session, peer_id: str, run_id: str, group: str) -> GroupSummary | None:
+    """The summary that this run has written of the group last. Raises ConnectError."""
+    znode = read(session.zk, f"{_run_path(session.source, peer_id, run_id)}/{quoted(group)}")
+    return GroupSummary.from_json(znode.value.decode()) if znode else None
+
+
+def read_run(session: Session, peer_id: str, run_id: str) -> list[GroupSummary]:
+    """All groups' summaries of a run, sorted by group; empty if the run shipped nothing or is no longer kept."""
+    path = _run_path(session.source, peer_id, run_id)
+    znodes = read_all(session.zk, [f"{path}/{name}" for name in children(session.zk, path) or ()])
+    return [GroupSummary.from_json(znode.value.decode()) for znode in znodes if znode]
+
+
+def _folder(source: SourceCluster, peer_id: str) -> str:
+    """Parent of the peer's runs."""
+    return f"{source.root}/runs/{quoted(source.znode_parent)}/{quoted(peer_id)}"
+
+
+def _run_path(source: SourceCluster, peer_id: str, run_id: str) -> str:
+    return f"{_folder(source, peer_id)}/{quoted(run_id)}"

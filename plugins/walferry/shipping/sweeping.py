@@ -1,0 +1,42 @@
+"""Taking WALs that have nothing to ship out of their queues, without a Spark job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from walferry.queues.errors import LeaseHeld
+from walferry.queues.lease import acquire
+from walferry.shipping.plan import GroupPlan, PeerPlan
+from walferry.source.session import Session
+
+
+@dataclass(frozen=True)
+class Swept:
+    """How many WALs were taken out of their queues, and the groups that were left because another run holds them."""
+
+    wals: int
+    held: tuple[GroupPlan, ...]
+
+
+def sweep(session: Session, plan: PeerPlan, holder: str) -> Swept:
+    """Take the WALs of groups that have nothing to ship out of their queues, under each group's lease.
+
+    The rolled WALs of an idle server are empty: they need no Spark job. A group's holder may be dead, with its session not yet
+    ended.
+    """
+    swept, held = 0, []
+    for group in plan.groups:
+        if not group.finished:
+            continue
+        try:
+            lease = acquire(session, plan.peer_id, group.group, holder)
+        except LeaseHeld:
+            held.append(group)
+            continue
+        try:
+            if group.place is not None:
+                lease.list_wals(group.place)
+            swept += sum(lease.remove_wal(wal.name) for wal in group.wals)
+        finally:
+            lease.release()
+    return Swept(swept, tuple(held))

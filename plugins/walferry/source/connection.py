@@ -1,0 +1,265 @@
+"""Where the source cluster is: the Airflow connection `hbase_source`, checked field by field.
+
+A flat plugins folder cannot register a connection type, so the connection is a generic one:
+
+    host          ZooKeeper quorum, hosts split by commas, each with or without a port of its own
+    port          ZooKeeper client port of the hosts that name none (default 2181)
+    extra         {"znode_parent": "/hbase", "wal_root": "hdfs://nn:8020/hbase", "walferry_root": "/walferry", "user": "hbase",
+                   "queue_layout": "2.x", "quarantine": "hdfs://nn:8020/walferry-quarantine",
+                   "replication_cluster_id": "east", "root_dir": "hdfs://nn:8020/hbase", "skip_bulk_loads": false,
+                   "visibility_labels": "refuse", "replication.source.ratio": 0.2,
+                   "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
+
+replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled: see the module
+bulk_loads in sinks/hbase. visibility_labels says what becomes of cells that have such labels: see filters/visibility.py.
+
+HBase's settings of replication are given under HBase's names: see knobs.py.
+
+The key provider is for encrypted WALs (walferry.crypto.provider). A password of the connection is not used, and refused beside a
+key provider: the only ways from here to where WALs are read are arguments and Spark's settings, which everybody can see.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from walferry.crypto.errors import KeyProviderError
+from walferry.crypto.provider import KeyStoreUrl
+from walferry.hbase.layout import QueueLayout
+from walferry.source import knobs
+from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError, VisibilityLabels
+
+DEFAULT_ZK_PORT = 2181
+KNOWN_EXTRAS = (
+    "znode_parent",
+    "wal_root",
+    "walferry_root",
+    "user",
+    "queue_layout",
+    "quarantine",
+    "key_provider",
+    "key_names",
+    "replication_cluster_id",
+    "root_dir",
+    "skip_bulk_loads",
+    "visibility_labels",
+)
+# On others the length that outsiders see of a file whose writer died may be stale for ever, and nothing says so: they know no
+# lease (webhdfs has no call to recover one), or whether they do depends on their server.
+WAL_SCHEMES = ("file", "hdfs", "viewfs")
+_FOLDERS = {
+    "wal_root": "the URL of hbase.wal.dir (or hbase.rootdir, if that is not set), e.g. 'hdfs://nn:8020/hbase'",
+    "root_dir": "the URL of hbase.rootdir, e.g. 'hdfs://nn:8020/hbase'",
+    "quarantine": "the URL of a folder for broken WALs, e.g. 'hdfs://nn:8020/walferry-quarantine'",
+}
+_HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
+_PASSWORD = re.compile(r"^[^/]*//[^/?#]*:[^/?#]*@")
+_ZNODE = re.compile(r"^(/[^/\s\x00]+)+$")
+
+
+def from_connection(
+    host: str | None,
+    port: int | None,
+    extra: Mapping[str, Any],
+    conn_id: str = DEFAULT_CONN_ID,
+    *,
+    has_password: bool = False,
+) -> SourceCluster:
+    """A connection's fields, checked. Raises SourceError naming connection and field."""
+    where = f"connection {conn_id!r}"
+    known = (*KNOWN_EXTRAS, *knobs.KEYS)
+    if unknown := sorted(set(extra) - set(known)):
+        raise SourceError(f"{where}: extra has {', '.join(unknown)}, which Walferry does not know; it takes {known}")
+    return SourceCluster(
+        quorum=_quorum(where, host, port),
+        wal_root=_wal_root(where, extra.get("wal_root")),
+        znode_parent=_znode(where, "znode_parent", extra.get("znode_parent", "/hbase")),
+        root=_znode(where, "walferry_root", extra.get("walferry_root", "/walferry")),
+        user=_user(where, extra.get("user")),
+        queue_layout=_queue_layout(where, extra.get("queue_layout", QueueLayout.HBASE2)),
+        quarantine=_folder(where, "quarantine", extra["quarantine"]) if extra.get("quarantine") else None,
+        key_provider=_key_provider(where, extra.get("key_provider"), has_password),
+        key_names=_key_names(where, extra.get("key_names", ())),
+        replication_cluster_id=_replication_cluster_id(where, extra.get("replication_cluster_id")),
+        root_dir=None if extra.get("root_dir") is None else _folder(where, "root_dir", extra["root_dir"]),
+        skip_bulk_loads=_flag(where, "skip_bulk_loads", extra.get("skip_bulk_loads", False)),
+        visibility_labels=_visibility_labels(where, extra.get("visibility_labels", VisibilityLabels.REFUSE)),
+        replication=_replication(where, extra),
+    )
+
+
+def from_env(conn_id: str = DEFAULT_CONN_ID, environ: Mapping[str, str] = os.environ) -> SourceCluster:
+    """The connection in AIRFLOW_CONN_<ID>, as JSON or as a URI. Raises SourceError if it is not set or not valid."""
+    name = f"AIRFLOW_CONN_{conn_id.upper()}"
+    value = environ.get(name)
+    if not value:
+        raise SourceError(f"{name} is not set; give the source cluster there, as Airflow's JSON or URI of a connection")
+    return from_text(value, conn_id)
+
+
+def from_text(text: str, conn_id: str = DEFAULT_CONN_ID) -> SourceCluster:
+    """A connection written as Airflow writes it in the environment: JSON, or a URI. Raises SourceError."""
+    host, port, extra, has_password = (_from_json if text.lstrip().startswith("{") else _from_uri)(text, conn_id)
+    return from_connection(host, port, extra, conn_id, has_password=has_password)
+
+
+def _quorum(where: str, host: str | None, port: int | None) -> str:
+    if not host or not isinstance(host, str):
+        what = "empty" if not host else repr(host)
+        raise SourceError(f"{where}: host is {what}; it must be the ZooKeeper quorum of the source cluster, e.g. 'zk1,zk2,zk3'")
+    members = []
+    for member in host.split(","):
+        match = _HOST.match(member.strip())
+        if not match:
+            raise SourceError(f"{where}: host has {member.strip()!r}, which is no host or host:port")
+        members.append(f"{match[1]}:{_port(where, match[2] or port or DEFAULT_ZK_PORT)}")
+    return ",".join(members)
+
+
+def _port(where: str, port: Any) -> int:
+    try:
+        number = int(port)
+    except (TypeError, ValueError):
+        number = 0
+    if not 0 < number < 65536:
+        raise SourceError(f"{where}: port is {port!r}; it must be ZooKeeper's client port, 1 to 65535")
+    return number
+
+
+def _wal_root(where: str, url: Any) -> str:
+    if not isinstance(url, str) or not url:
+        raise SourceError(f"{where}: extra has no wal_root; it must be {_FOLDERS['wal_root']}")
+    folder = _folder(where, "wal_root", url)
+    if (scheme := urlsplit(folder).scheme) not in WAL_SCHEMES:
+        raise SourceError(
+            f"{where}: extra's wal_root is {folder!r}; on {scheme}:// Walferry cannot find out whether the length of a WAL that "
+            "its server never closed is final, and could lose its last edits. It reads WALs on file://, hdfs:// and viewfs://: "
+            "if they lie on HDFS, give the URL of its NameNode or name service"
+        )
+    return folder
+
+
+def _folder(where: str, field: str, url: Any) -> str:
+    # First of all: what is wrong is repeated below. Also where it cannot be split as a URL.
+    if isinstance(url, str) and _PASSWORD.search(url):
+        raise SourceError(f"{where}: extra's {field} holds a password; credentials belong to the file system's own settings")
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
+        _ = parts.port
+    except ValueError:
+        parts = urlsplit("")
+    if not parts.scheme or not parts.path.startswith("/"):
+        raise SourceError(f"{where}: extra's {field} is {url!r}; it must be {_FOLDERS[field]}")
+    return str(url).rstrip("/")
+
+
+def _replication_cluster_id(where: str, name: Any) -> str | None:
+    # The sink makes a folder's name of it.
+    if name is not None and (not isinstance(name, str) or not name or "/" in name or name in (".", "..")):
+        raise SourceError(
+            f"{where}: extra's replication_cluster_id is {name!r}; it must be the source's hbase.replication.cluster.id, or be "
+            "left out if hbase.replication.bulkload.enabled is not on there"
+        )
+    return name
+
+
+def _flag(where: str, field: str, value: Any) -> bool:
+    if value in (True, False):
+        return bool(value)
+    if value not in ("true", "false"):  # as text, from a URI
+        raise SourceError(f"{where}: extra's {field} is {value!r}; it must be true or false")
+    return bool(value == "true")
+
+
+def _znode(where: str, field: str, path: Any) -> str:
+    if not isinstance(path, str) or not _ZNODE.match(path):
+        raise SourceError(f"{where}: extra's {field} is {path!r}; it must be an absolute znode path such as '/hbase'")
+    return path
+
+
+def _user(where: str, user: Any) -> str | None:
+    if user is not None and (not isinstance(user, str) or not user):
+        raise SourceError(f"{where}: extra's user is {user!r}; it must be the user name that RPCs carry, or be left out")
+    return user
+
+
+def _queue_layout(where: str, layout: Any) -> str:
+    if layout not in list(QueueLayout):
+        known = ", ".join(repr(str(each)) for each in QueueLayout)
+        raise SourceError(f"{where}: extra's queue_layout is {layout!r}; it must be one of {known}")
+    return str(layout)
+
+
+def _visibility_labels(where: str, policy: Any) -> str:
+    if policy not in list(VisibilityLabels):
+        known = ", ".join(repr(str(each)) for each in VisibilityLabels)
+        raise SourceError(f"{where}: extra's visibility_labels is {policy!r}; it must be one of {known}")
+    return str(policy)
+
+
+def _replication(where: str, extra: Mapping[str, Any]) -> Mapping[str, str]:
+    settings = {key: str(extra[key]) for key in knobs.KEYS if key in extra}
+    try:
+        knobs.parsed(settings)
+    except ValueError as error:
+        raise SourceError(f"{where}: extra's {error}") from None
+    return settings
+
+
+def _key_provider(where: str, url: Any, has_password: bool) -> str | None:
+    if url is None:
+        return None
+    if not isinstance(url, str):
+        raise SourceError(f"{where}: extra's key_provider is {type(url).__name__}, not a URL")
+    try:
+        KeyStoreUrl.parse(url)
+    except KeyProviderError as e:
+        raise SourceError(f"{where}: extra's key_provider: {e}") from None
+    if has_password:
+        raise SourceError(
+            f"{where}: it has a password, which cannot reach the Spark tasks unseen. Leave it empty: key_provider says by "
+            "passwordFile or passwordEnv where the tasks find the key store's"
+        )
+    return url
+
+
+def _key_names(where: str, names: Any) -> tuple[str, ...]:
+    names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+        raise SourceError(f"{where}: extra's key_names is {names!r}; it must be the aliases of keys in the key store, as a list")
+    return tuple(names)
+
+
+_Fields = tuple[str | None, int | None, Mapping[str, Any], bool]
+"""Host, port, extra, and whether there is a password."""
+
+
+def _from_json(text: str, conn_id: str) -> _Fields:
+    try:
+        fields = json.loads(text)
+        extra = fields.get("extra") or {}
+        if isinstance(extra, str):
+            extra = json.loads(extra)
+    except (ValueError, AttributeError) as e:
+        raise SourceError(f"connection {conn_id!r}: not a connection in JSON: {e}") from e
+    if not isinstance(extra, dict):
+        raise SourceError(f"connection {conn_id!r}: extra is {type(extra).__name__}, not an object")
+    return fields.get("host"), fields.get("port"), extra, bool(fields.get("password"))
+
+
+def _from_uri(text: str, conn_id: str) -> _Fields:
+    try:
+        parts = urlsplit(text)
+    except ValueError as e:
+        raise SourceError(f"connection {conn_id!r}: not a connection's URI: {e}") from e
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    host = unquote(parts.netloc.rpartition("@")[2]) or None
+    extra = _from_json(json.dumps({"extra": query["__extra__"]}), conn_id)[2] if "__extra__" in query else query
+    # A port stays with its host, as a quorum may name several; the last one is also the connection's, as Airflow reads it.
+    port = host.rpartition(",")[2].rpartition(":")[2] if host else ""
+    return host, int(port) if port.isdecimal() else None, extra, bool(parts.password)
