@@ -1,4 +1,4 @@
-"""Servers that cannot be reached are told apart, and in seconds."""
+"""Servers that cannot be reached are recognized within seconds."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.M
 
 @pytest.fixture
 def silent() -> Iterator[tuple[str, int]]:
-    """A server that takes no connection."""
+    """A server that accepts no connection."""
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -88,7 +88,7 @@ def test_of_a_host_with_several_addresses_one_that_is_silent_leaves_time_for_the
 
     def slow(self: socket.socket, address: tuple[str, int]) -> None:
         if address != silent:
-            time.sleep(0.1)  # as far away as another continent
+            time.sleep(0.1)  # like a server on another continent
             if (self.gettimeout() or 0) < 0.1:
                 raise TimeoutError
         connect(self, address)
@@ -99,7 +99,7 @@ def test_of_a_host_with_several_addresses_one_that_is_silent_leaves_time_for_the
 
 
 def test_an_address_of_a_family_that_this_machine_lacks_is_passed_over(monkeypatch: pytest.MonkeyPatch, listening) -> None:
-    """As of IPv6, if the kernel was started without it."""
+    """The kernel raises this for IPv6 if it was started without it."""
     lacking = socket.AddressFamily.AF_INET6
 
     class Socket(socket.socket):

@@ -1,4 +1,4 @@
-"""Names of servers and WALs, as HBase's releases write them."""
+"""Parses names of servers and WALs as HBase's releases write them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The key provider: keys out of Java's key stores, keys of WALs out of their headers, and errors that help and tell no secret."""
+"""The key provider reads Java's key stores and unwraps the keys in WALs' headers. Its errors help and show no secret."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_the_name_is_hbase_unless_another_is_given(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["MD5", "SHA-1", "SHA-256", "sha-384", "SHA-512"])
-def test_the_hash_that_hbase_is_configured_with_tells_the_right_key(folder: Path, algorithm: str) -> None:
+def test_the_configured_hash_shows_the_right_key(folder: Path, algorithm: str) -> None:
     provider = with_variable(folder, "PKCS12")
     assert provider(wrap_key(master=KEYS["PKCS12"]["hbase"], hash_algorithm=algorithm)) == WAL_KEY
     with pytest.raises(KeyProviderError, match="this WAL's key is not wrapped with key 'hbase'"):
         provider(wrap_key(master=b"another clusters", hash_algorithm=algorithm))
 
 
-def test_what_is_wrong_with_each_key_is_said_and_what_to_do(folder: Path) -> None:
+def test_the_error_says_what_is_wrong_with_each_key_and_what_to_do(folder: Path) -> None:
     (folder / "passwords").write_text(f"hbase={PASSWORD}\nwal=wrong\ntripledes={PASSWORD}\nabsent=x\n")
     with pytest.raises(KeyProviderError) as e:
         with_file(folder, "JCEKS", "absent", "wal", "server", "tripledes", "hbase")(wrap_key())
@@ -78,26 +78,26 @@ def test_what_is_wrong_with_each_key_is_said_and_what_to_do(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_a_wrong_password_of_the_store_is_said(folder: Path, store: str) -> None:
+def test_a_wrong_password_of_the_store_is_reported(folder: Path, store: str) -> None:
     with pytest.raises(KeyProviderError, match=r"(JCEKS|PKCS12|LEGACY): environment variable STORE does not have its password"):
         with_variable(folder, store, password="Opensesame")(wrap_key())
 
 
 @pytest.mark.parametrize("store", STORES)
-def test_wrong_passwords_of_keys_are_said_whatever_they_decrypt_to(folder: Path, store: str) -> None:
+def test_wrong_passwords_of_keys_are_reported_whatever_they_decrypt_to(folder: Path, store: str) -> None:
     for n in range(8):
         (folder / "passwords").write_text(f"hbase=wrong{n}\n")
         with pytest.raises(KeyProviderError, match=r"the password for 'hbase' in password file .* does not open it"):
             with_file(folder, store)(wrap_key())
 
 
-def test_a_key_without_a_password_in_the_file_is_said(folder: Path) -> None:
+def test_a_key_without_a_password_in_the_file_is_reported(folder: Path) -> None:
     (folder / "passwords").write_text("")
     with pytest.raises(KeyProviderError, match="passwords has no password for 'hbase'"):
         with_file(folder, "JCEKS")(wrap_key())
 
 
-def test_a_jks_store_holds_no_secret_keys(folder: Path) -> None:
+def test_a_jks_store_has_no_secret_keys(folder: Path) -> None:
     with pytest.raises(KeyProviderError, match="there are: none; a JKS store cannot have any"):
         with_file(folder, "JKS")(wrap_key())
 
@@ -140,7 +140,7 @@ def test_a_store_cut_or_changed_anywhere_gives_an_error_of_ours_or_the_key(folde
         (wrap_key(b"12345"), "5 of 5 bytes"),
     ],
 )
-def test_a_header_s_key_that_is_none_is_told(folder: Path, wrapped: bytes, what: str) -> None:
+def test_a_header_s_key_that_is_not_a_wrapped_key_is_reported(folder: Path, wrapped: bytes, what: str) -> None:
     with pytest.raises(KeyProviderError, match=what):
         with_variable(folder, "PKCS12")(wrapped)
 
@@ -163,7 +163,7 @@ def test_a_header_s_key_that_is_none_is_told(folder: Path, wrapped: bytes, what:
         ("jceks://[hunter2/k?passwordFile=/p", "not a URL"),
     ],
 )
-def test_a_url_with_a_password_or_without_sense_is_refused_without_repeating_it(url: str, what: str) -> None:
+def test_a_wrong_url_or_one_with_a_password_is_refused_without_repeating_it(url: str, what: str) -> None:
     with pytest.raises(KeyProviderError, match=what) as e:
         KeyProvider(url)
     assert "hunter2" not in "".join(traceback.format_exception(e.value))
@@ -174,7 +174,7 @@ def test_a_url_of_hbase_s_is_read_as_hbase_reads_it() -> None:
     assert url == KeyStoreUrl("/etc/a b/k.ks", "/etc/pw 1", None)
 
 
-def test_no_key_and_no_password_is_in_what_is_shown_or_sent_of_a_provider(folder: Path) -> None:
+def test_a_provider_shows_and_sends_no_key_and_no_password(folder: Path) -> None:
     provider = with_variable(folder, "PKCS12")
     provider(wrap_key(master=KEYS["PKCS12"]["hbase"]))
     sent = pickle.dumps(provider)

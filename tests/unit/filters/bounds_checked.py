@@ -1,5 +1,7 @@
-"""Run with NUMBA_BOUNDSCHECK=1: broken entries, bulk loads and markers among them, through filter and assembly. Ends with
-IndexError if a kernel reaches outside of its buffer, and with any other error that is none of a WAL's."""
+"""Puts broken entries, including bulk loads and markers, through filter and assembly. To be run with NUMBA_BOUNDSCHECK=1.
+
+Ends with IndexError if a kernel reaches outside of its buffer, and with any other error that is not a WAL's.
+"""
 
 import random
 
@@ -31,7 +33,7 @@ SOME = FilterRules(RULES.source_id, RULES.slave_id, PeerTables(replicate_all=Fal
 
 
 def ship(data: bytes) -> bool:
-    """Whether it came through all of it."""
+    """Tell whether all of it was filtered and assembled."""
     buf = np.frombuffer(data, np.uint8)
     window = Window(buf, 0, scan_entries(buf, 0, len(buf)).index)
     for rules, source, labels in ((RULES, ON, STRINGS), (SOME, OFF, SHIP)):

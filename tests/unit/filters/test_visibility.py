@@ -1,4 +1,4 @@
-"""Cells with visibility labels: which stop the queue, and as what the others are shipped."""
+"""Cells with visibility labels: which of them stop the queue, and how the others are shipped."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def decoded(data: bytes) -> list[Cell]:
 
 
 def expression(tags: bytes) -> bytes:
-    """The content of the one tag of type 7 at the end."""
+    """The content of the only tag of type 7, which is the last one."""
     *_, (kind, content) = split_tags(tags)
     assert kind == 7
     return content
@@ -111,7 +111,7 @@ def test_by_default_the_first_cell_with_labels_stops_the_queue_by_name():
 
 
 @pytest.mark.parametrize("policy", VisibilityLabels)
-def test_cells_with_other_tags_are_none_of_its_business(policy):
+def test_cells_with_other_tags_are_left_alone(policy):
     tags = encode_tags([(1, b"acl"), (4, b"\x01"), (7, b"(secret)"), (8, bytes(8)), (9, b""), (64, b"\x02\x02\x02")])
     window = window_of(entry(cell(tags), cell()))
     kept = filter_window(window, RULES, "wal")
@@ -119,7 +119,7 @@ def test_cells_with_other_tags_are_none_of_its_business(policy):
 
 
 @pytest.mark.parametrize("policy", VisibilityLabels)
-def test_cells_that_the_peer_does_not_get_stop_nothing(policy):
+def test_cells_that_the_peer_does_not_get_do_not_stop_the_queue(policy):
     others = FilterRules(SOURCE, SLAVE, PeerTables(replicate_all=False, namespaces=frozenset({b"ns"})))
     for window, rules in (
         (window_of(entry(cell(SECRET, family=b"l"), cell())), RULES),
@@ -191,7 +191,7 @@ def test_an_expression_that_fits_no_cell_is_not_built():
     tracemalloc.stop()
 
 
-def test_what_is_kept_of_translations_is_bounded():
+def test_the_cache_of_translations_is_bounded():
     labels = LabelFilter(VisibilityLabels.STRINGS, lambda: LABELS)
     tracemalloc.start()
     for i in range(2_000):
@@ -206,7 +206,7 @@ def test_a_label_that_the_slave_would_take_for_another_is_not_put_in_words(label
         in_words(encode_tags([ordinals(1)]), {1: label})
 
 
-def test_labels_that_were_added_since_are_read_again_and_others_not():
+def test_only_unknown_labels_are_read_again():
     tables, reads = [{2: b"secret"}, {2: b"secret", 3: b"public"}], []
     labels = LabelFilter(VisibilityLabels.STRINGS, lambda: reads.append(1) or tables[len(reads) - 1])
     for tags in (SECRET, SECRET, PUBLIC, SECRET):
@@ -215,8 +215,8 @@ def test_labels_that_were_added_since_are_read_again_and_others_not():
     assert len(reads) == 2
 
 
-def test_neighbours_of_one_row_and_type_with_other_labels_are_shipped_as_entries_of_their_own():
-    """A sink makes one mutation of them, and the slave gives it the first cell's expression."""
+def test_adjacent_cells_of_one_row_and_type_with_other_labels_are_shipped_as_separate_entries():
+    """A sink makes one mutation of them, to which the slave applies the first cell's expression."""
     cells = [
         cell(SECRET, b"a"), cell(SECRET, b"a", kind=DELETE_COLUMN), cell(PUBLIC, b"b"), cell(PUBLIC, b"b"),
         cell(SECRET, b"b"), cell(b"", b"b"), cell(b"", b"l"), cell(SECRET, b"c"), cell(SECRET, b"l", b"l"),
@@ -262,12 +262,12 @@ def label_tags(terms: list[list[int]]) -> bytes:
 
 
 def visible(terms: list[list[int]], auths: frozenset[int]) -> bool:
-    """As DefaultVisibilityLabelServiceImpl.getVisibilityExpEvaluator decides."""
+    """Decide like DefaultVisibilityLabelServiceImpl.getVisibilityExpEvaluator."""
     return not terms or any(all((abs(n) in auths) == (n > 0) for n in term) for term in terms)
 
 
 def visible_by(words: bytes, auths: frozenset[int]) -> bool:
-    """The same by an expression, with other ordinals of the same labels or the same ones."""
+    """Decide the same by an expression, where the labels may have other ordinals."""
     source = words
     for number, label in LABELS.items():
         quoted = b'"' + label.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
@@ -293,7 +293,7 @@ def test_the_same_users_see_the_same_cells(entries, auths):
         for c in each:
             terms, _ = want.pop(0)
             if row_and_type != (c.row, c.type):
-                # What a sink makes one mutation of has the expression of the first cell.
+                # All cells of one mutation in a sink get the expression of the first one.
                 row_and_type, mutation = (c.row, c.type), expression(c.tags) if c.tags else None
             assert visible(terms, auths) == (mutation is None or visible_by(mutation, auths))
     assert int((changed.index.cell_count - kept.cells)[kept.cells > 0].sum()) == sum(

@@ -1,4 +1,4 @@
-"""The filters, against a plain reading of HBase's filter chain over decoded messages."""
+"""The filters do the same as a plain implementation of HBase's filter chain over decoded messages."""
 
 import os
 import subprocess
@@ -78,7 +78,7 @@ def test_a_key_that_names_the_source_already_is_not_marked_twice():
     assert len(request.entry[0].key.cluster_ids) == 2
 
 
-def test_what_the_slave_has_consumed_is_dropped():
+def test_entries_that_the_slave_has_consumed_are_dropped():
     assert reasons(window_of(entry(put(), ids=(OTHER, SLAVE)), entry(put(), ids=(OTHER,)))) == [Reason.FROM_SLAVE, Reason.SHIPPED]
 
 
@@ -118,12 +118,12 @@ def test_a_marker_is_never_shipped_whatever_its_scopes_and_is_named(qualifier, r
 
 
 @pytest.mark.parametrize("qualifier", [b"", b"HBASE::", b"HBASE::FLUSHED", b"HBASE::BULK_LOAD2", b"hbase::flush"])
-def test_what_is_no_marker_of_hbase_is_an_edit_as_any_other(qualifier):
+def test_an_unknown_marker_is_an_ordinary_edit(qualifier):
     edit = put(b"METAFAMILY", qualifier=qualifier)
     assert reasons(window_of(entry(edit), entry(edit, scopes={b"METAFAMILY": GLOBAL}))) == [Reason.NOT_GLOBAL, Reason.SHIPPED]
 
 
-def test_a_marker_s_qualifier_in_a_family_of_its_own_is_an_edit_as_any_other():
+def test_a_marker_s_qualifier_in_another_family_is_an_ordinary_edit():
     assert reasons(window_of(entry(put(b"f", qualifier=b"HBASE::FLUSH")))) == [Reason.SHIPPED]
 
 
@@ -171,7 +171,7 @@ def test_a_peer_gets_the_tables_and_families_that_it_names(tables, shipped):
     assert {v for v in (b"t.f", b"t.g", b"ns:u.f", b"ns:u.g") if v in cells} == shipped
 
 
-def test_unparsable_scopes_name_the_file_and_the_offset():
+def test_malformed_scopes_are_reported_with_file_and_offset():
     e = entry(put())
     window = window_of(e, e)
     data = window.buf.copy()
@@ -235,7 +235,7 @@ def test_joined_shipments_are_one_request_in_order():
 def test_no_kernel_reaches_outside_of_its_buffer_whatever_is_in_it(tmp_path):
     env = os.environ | {
         "NUMBA_BOUNDSCHECK": "1",
-        "NUMBA_CACHE_DIR": str(tmp_path),  # or the kernels compiled without checks would be taken
+        "NUMBA_CACHE_DIR": str(tmp_path),  # otherwise kernels compiled without checks would be used
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     command = [sys.executable, "-m", "tests.unit.filters.bounds_checked"]

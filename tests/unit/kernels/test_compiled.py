@@ -1,4 +1,4 @@
-"""Kernels are cached on disk, and never older than the code that they were compiled from."""
+"""Kernels are cached on disk, and a cached kernel is never older than its code."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def test_a_kernel_is_compiled_again_when_one_that_it_calls_has_changed_in_anothe
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache") if not packed else "", "XDG_CACHE_HOME": str(tmp_path)}
 
     def run() -> tuple[int, int]:
-        """The timestamp of a decoded cell, and how many kernels came from the cache."""
+        """Decode a cell. Returns its timestamp and how many kernels came from the cache."""
         path = shutil.make_archive(str(tmp_path / "library"), "zip", library) if packed else str(library)
         done = subprocess.run(
             [sys.executable, "-c", program],

@@ -1,4 +1,4 @@
-"""A message that is parsed can be relied on: all it must have is there, and its texts are texts."""
+"""A parsed message can be relied on: it has all required fields, and its texts are UTF-8."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def test_a_message_is_parsed_whole() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x08", b"\xff\xff"])
-def test_one_that_is_cut_off_or_lacks_a_field_is_refused(data: bytes) -> None:
+def test_a_message_that_is_cut_off_or_lacks_a_field_is_refused(data: bytes) -> None:
     with pytest.raises(DecodeError):
         parse_message(pb.ReplicationHLogPosition, data)
 
 
-def test_a_lacking_field_is_named() -> None:
+def test_a_missing_field_is_named() -> None:
     with pytest.raises(DecodeError, match="ServerName without host_name"):
         parse_message(pb.ServerName, b"")
 

@@ -1,4 +1,4 @@
-"""A server that speaks just enough HBase RPC to misbehave: each request is answered by the next of the given behaviours."""
+"""A server that knows just enough of HBase's RPC to misbehave: the next of the given behaviours answers each request."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Request:
 
 
 class HangUp(Exception):
-    """Raised by a behaviour: close the connection now."""
+    """A behaviour raises this to close the connection now."""
 
 
 class Silence(Exception):
-    """Raised by a behaviour: say nothing until the client goes away."""
+    """A behaviour raises this to stay silent until the client goes away."""
 
 
 Behaviour = Callable[[Request], bytes]
@@ -77,7 +77,7 @@ def half_an_answer(request: Request) -> bytes:
 
 
 class FakeServer:
-    """Listens on a free port of this machine until `close`. `requests` and `connections` count what came."""
+    """Listens on a free port of this machine until `close`. Counts `requests` and `connections`."""
 
     def __init__(self, *behaviours: Behaviour) -> None:
         self._behaviours = list(behaviours) or [answer]
@@ -104,7 +104,7 @@ class FakeServer:
         self.drop_connections()
 
     def drop_connections(self) -> None:
-        """What a server does with idle connections."""
+        """Close the open connections, as a server does with idle ones."""
         with self._lock:
             for sock in self._open:
                 with contextlib.suppress(OSError):

@@ -93,7 +93,7 @@ def test_an_exception_comes_back_with_its_call():
     assert (found.call_id, found.exception.exception_class_name) == (7, "java.io.IOException")
 
 
-def test_an_exception_whose_name_is_no_text_is_refused():
+def test_an_exception_whose_name_is_not_text_is_refused():
     broken = failure(7, "java.io.IOException").replace(b"java.io", b"java\xffio")
     with pytest.raises(CodecError, match=r"response header at byte 5: .*exception_class_name is not UTF-8"):
         ResponseParser().feed(broken)
@@ -134,13 +134,13 @@ def test_lengths_that_contradict_each_other_are_refused(body, message):
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_at_all_crash_the_parser(data):
+def test_no_bytes_crash_the_parser(data):
     with contextlib.suppress(CodecError):
         ResponseParser().feed(data)
 
 
 @given(st.binary(max_size=200))
-def test_no_frame_at_all_crashes_the_parser(body):
+def test_no_frame_crashes_the_parser(body):
     try:
         responses = ResponseParser().feed(framed(body))
     except CodecError:

@@ -53,13 +53,13 @@ def test_a_call_carries_user_service_codec_and_timeout():
 
 
 @pytest.mark.parametrize("host", ["a..b", "h" * 70, "a\0b"])
-def test_a_server_whose_name_cannot_be_one_is_not_reached(host):
+def test_a_server_with_an_impossible_name_is_not_reached(host):
     with Connection(host, 16020, "AdminService") as connection, pytest.raises(ConnectionFailed, match="connecting"):
         roll(connection)
 
 
 @pytest.mark.parametrize("port", [1 << 16, 1 << 32])
-def test_a_server_whose_port_cannot_be_one_is_not_reached(port):
+def test_a_server_with_an_impossible_port_is_not_reached(port):
     with Connection("127.0.0.1", port, "AdminService") as connection, pytest.raises(ConnectionFailed, match="connecting"):
         roll(connection)
 
@@ -154,7 +154,7 @@ def test_garbage_is_a_protocol_error_and_the_next_call_reconnects(data, message)
     assert server.connections == 2
 
 
-def test_a_silent_server_is_a_timeout_and_its_late_answer_is_not_taken_for_the_next_calls():
+def test_a_silent_server_is_a_timeout_and_its_late_answer_does_not_answer_the_next_call():
     with FakeServer(fake_server.silence, answer) as server, connect(server) as connection:
         with pytest.raises(RpcTimeout, match=r"RollWALWriter took longer than 0\.2 s"):
             roll(connection, timeout=0.2)
@@ -186,7 +186,7 @@ def trickle(listener: socket.socket) -> None:
             sock.send(bytes([byte]))
 
 
-def test_nobody_listening_is_a_failed_connection():
+def test_a_port_without_a_server_is_a_failed_connection():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with Connection("127.0.0.1", port, "AdminService") as connection, pytest.raises(ConnectionFailed, match="refused"):
@@ -247,7 +247,7 @@ def test_another_thread_can_end_a_waiting_call():
         timer.join()
 
 
-def test_a_call_that_was_ended_while_it_connected_is_never_sent(monkeypatch):
+def test_a_call_that_was_ended_while_connecting_is_never_sent(monkeypatch):
     connecting, ended = threading.Event(), threading.Event()
     create_connection = socket.create_connection
 

@@ -58,7 +58,7 @@ def test_a_missing_column_family_is_named_with_its_table():
     assert "column family nofam of table ns:t1 does not exist there" in str(found)
 
 
-def test_what_cannot_be_a_table_s_name_is_not_tried_again():
+def test_an_impossible_table_name_is_not_tried_again():
     found = error("java.io.IOException", "java.io.IOException: Illegal character code:65533, <?> at 0" + FRAMES + (
         "\nCaused by: java.lang.IllegalArgumentException: Illegal character code:65533, <?> at 0" + FRAMES
     ))  # fmt: skip
@@ -117,13 +117,13 @@ def test_the_message_has_no_stack_frames_but_the_innermost_cause():
     assert "RpcServer.java" in found.stack_trace
 
 
-def test_what_a_server_says_is_cut():
+def test_long_messages_of_a_server_are_cut():
     found = error("java.io.IOException", "java.io.IOException: " + "x" * 1_000_000)
     assert len(found.message) == errors.MAX_MESSAGE_CHARS
     assert len(found.stack_trace) == errors.MAX_TRACE_CHARS
 
 
-def test_what_a_server_says_is_one_short_line_whatever_it_sends():
+def test_a_server_s_message_becomes_one_short_line():
     found = error("a\nFAILED\x1b[2J" + "x" * 1_000_000, "boom" + FRAMES + "\nCaused by: a\rFAILED\u2028FAILED\x1b[2J")
     assert str(found).isprintable()
     assert len(str(found)) < 2 * errors.MAX_MESSAGE_CHARS
@@ -152,3 +152,28 @@ def test_errors_survive_pickling(original):
     assert type(copy) is type(original)
     assert str(copy) == str(original)
     assert vars(copy) == vars(original)
+
+
+def test_errors_say_what_to_do_after_what_is_wrong():
+    found = error("org.apache.hadoop.hbase.TableNotFoundException", "org.apache.hadoop.hbase.TableNotFoundException: 'ns:t1'")
+    assert str(found).startswith("h:16020: table ns:t1 does not exist there. Create it there")
+    assert str(found).endswith(found.advice)
+
+
+@pytest.mark.parametrize(
+    ("kind", "retry_helps"),
+    [
+        (errors.ConnectionFailed, True),
+        (errors.RpcTimeout, True),
+        (errors.ServerNotReady, True),
+        (errors.ServerOverloaded, True),
+        (errors.RequestTooLarge, False),
+        (errors.UnsupportedAuth, False),
+        (errors.AccessDenied, False),
+        (errors.TableNotFound, False),
+        (errors.ColumnFamilyNotFound, False),
+        (errors.PeerNotFound, False),
+    ],
+)
+def test_an_error_tells_whether_trying_again_can_help(kind, retry_helps):
+    assert kind.retry_helps is retry_helps

@@ -36,7 +36,7 @@ def test_adding_a_peer_returns_when_its_procedure_is_finished():
     assert server.requests[0].connection.user_info.effective_user == "op"
 
 
-def test_a_master_that_does_it_without_a_procedure_is_not_polled():
+def test_a_master_without_procedures_is_not_polled():
     with FakeServer(reply(pb.RemoveReplicationPeerResponse())) as server, master.connect(server) as connection:
         master.remove_peer(connection, "p1")
     assert methods(server) == ["RemoveReplicationPeer"]
@@ -66,7 +66,7 @@ def test_a_procedure_is_not_polled_for_ever():
     assert 25 < now[0] <= 30
 
 
-def test_a_procedure_that_the_master_has_forgotten_is_taken_for_finished():
+def test_a_procedure_that_the_master_has_forgotten_counts_as_finished():
     with FakeServer(procedure("NOT_FOUND")) as server, master.connect(server) as connection:
         master.wait_procedure(connection, "RemoveReplicationPeer p1", 7)
     assert methods(server) == ["getProcedureResult"]
@@ -78,7 +78,7 @@ def test_peers_come_back_with_state_and_configuration():
         assert master.list_peers(connection) == [peer]
 
 
-def test_a_peer_that_is_not_there_is_a_type_of_its_own():
+def test_a_missing_peer_has_an_error_of_its_own():
     missing = exception("org.apache.hadoop.hbase.ReplicationPeerNotFoundException", "p1", do_not_retry=True)
     with FakeServer(missing) as server, master.connect(server) as connection, pytest.raises(PeerNotFound):
         master.get_peer(connection, "p1")

@@ -1,5 +1,7 @@
-"""Run with NUMBA_BOUNDSCHECK=1: hostile bytes through every kernel, in buffers without a spare byte. Ends with IndexError if
-a kernel reaches outside of its buffer."""
+"""Puts hostile bytes through every kernel, in buffers without a spare byte. To be run with NUMBA_BOUNDSCHECK=1.
+
+Ends with IndexError if a kernel reaches outside of its buffer.
+"""
 
 import random
 import struct
@@ -47,7 +49,7 @@ def decrypt(data: bytes) -> None:
 
 
 def spoilt(rng: random.Random, data: bytes) -> bytes:
-    """With one to three other bytes, and perhaps cut off."""
+    """The data with one to three bytes changed, and perhaps cut off."""
     broken = bytearray(data)
     for _ in range(rng.randint(1, 3)):
         broken[rng.randrange(len(broken))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
@@ -60,7 +62,7 @@ def delimited(number: int, data: bytes) -> bytes:
 
 
 def hostile_key(rng: random.Random) -> bytes:
-    """A compressed WALKey of fields that come any number of times, of literals, short and long, and of many indices to them."""
+    """A compressed WALKey with fields any number of times, with short and long literals, and with many indices to them."""
 
     def field() -> bytes:
         if rng.random() < 0.6:
@@ -82,7 +84,7 @@ def hostile_key(rng: random.Random) -> bytes:
                 parts += [delimited(6, message(1))] * times
             case "attribute":
                 parts += [delimited(12, message(2))] * times
-            case "many":  # indices to what may be the literal before them
+            case "many":  # indices that may refer to the literal before them
                 literal = b"\xff" + encode_varint(2000) + rng.randbytes(2000)
                 index = struct.pack(">H", rng.randrange(4))
                 parts += [delimited(12, delimited(2, f)) for f in (literal, *[index] * rng.choice([3, 200]))]
@@ -96,7 +98,7 @@ def hostile_key(rng: random.Random) -> bytes:
 
 
 def expand_hostile_keys(rng: random.Random) -> bool:
-    """Whether all of a file's keys, of which some are hostile, were read."""
+    """Tell whether all of a file's keys were read, some of which are hostile."""
     encoder = Encoder(tags=True, codec=None)
     data = bytearray(encode_header(encoder.header))
     for _ in range(rng.randint(1, 2)):
@@ -132,7 +134,7 @@ def main() -> None:
         decrypt(sealed[:length])
     for _ in range(5_000):
         decrypt(spoilt(rng, sealed))
-    for _ in range(5_000):  # plaintexts, which no flipped byte of a ciphertext reaches with intent
+    for _ in range(5_000):  # changes to plaintexts, which changes to ciphertexts only make by chance
         plain = bytearray(plaintext(SAMPLE[0].cells[1]))
         plain[rng.randrange(len(plain))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
         key = SAMPLE[2].key.SerializeToString()  # of one cell

@@ -1,4 +1,4 @@
-"""Writes compressed WALs as HBase does, for tests: the grammars of dictionaries.py, expand.py, values.py, the other way round."""
+"""Writes compressed WALs as HBase does, for tests: the reverse of dictionaries.py, expand.py and values.py."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ARROW = {SNAPPY: "snappy", LZ4: "lz4_raw", ZSTD: "zstd"}
 
 
 class Dictionary:
-    """LRUDictionary: the index of what it has, or None for what it has now."""
+    """LRUDictionary: gives the index of a known entry, or None for one that it adds."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._indices: OrderedDict[bytes, int] = OrderedDict()  # touched last at the end
+        self._indices: OrderedDict[bytes, int] = OrderedDict()  # the entry touched last is at the end
 
     def find(self, data: bytes) -> int | None:
         index = self._indices.get(data)
@@ -41,7 +41,7 @@ class Dictionary:
 
 
 class Encoder:
-    """One file's writer; `codec` None: values as they are. `chunk` is how much of a value a codec takes at once."""
+    """Writes one file. Without a `codec`, values are not compressed. A codec compresses `chunk` bytes of a value at once."""
 
     def __init__(self, *, tags: bool, codec: int | None, chunk: int = 256 << 10) -> None:
         self._tags = tags
@@ -100,7 +100,7 @@ class Encoder:
 
 
 def compress(entries: Iterable[Entry], encoder: Encoder, trailer: bytes = TRAILER) -> tuple[bytes, list[int]]:
-    """The file, and the offset of each entry and of the end of the last one."""
+    """Return the file, and the offsets of each entry and of the last one's end."""
     data = bytearray(encode_header(encoder.header))
     offsets = [len(data)]
     for entry in entries:

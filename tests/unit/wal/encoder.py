@@ -1,4 +1,4 @@
-"""Writes WALs as HBase does, for tests: the grammars of walferry.wal.header and walferry.wal.scan, the other way round.
+"""Writes WALs as HBase does, for tests: the reverse of walferry.wal.header and walferry.wal.scan.
 
     file    = "PWAL" varint(len) WALHeader entry* trailer
     entry   = varint(key length) WALKey cell{following_kv_count}
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from walferry.protos.hbase_pb2 import WALHeader, WALKey
 
 PUT, DELETE, DELETE_FAMILY_VERSION, DELETE_COLUMN, DELETE_FAMILY = 4, 8, 10, 12, 14
-MINIMUM, MAXIMUM = 0, 255  # HBase searches with them, and reads those that a client put
+MINIMUM, MAXIMUM = 0, 255  # HBase uses them for searches, and reads cells of these types that a client put
 TRAILER = struct.pack(">i", 0) + b"LAWP"
 HEADER = WALHeader(
     has_compression=False,
@@ -47,7 +47,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Entry:
-    """A WALKey, whose following_kv_count is the caller's business, and the cells written after it."""
+    """A WALKey and the cells written after it. The caller sets following_kv_count."""
 
     key: WALKey
     cells: tuple[Cell, ...]
@@ -59,7 +59,7 @@ class Entry:
 def entry(
     *cells: Cell, region: bytes = b"0123456789abcdef" * 2, table: bytes = b"t", sequence_id: int = 1, write_time: int = 2
 ) -> Entry:
-    """An entry with a key that fits its cells."""
+    """Make an entry with a key that fits its cells."""
     key = WALKey(encoded_region_name=region, table_name=table, log_sequence_number=sequence_id, write_time=write_time)
     if cells:
         key.following_kv_count = len(cells)

@@ -1,8 +1,8 @@
-"""Files as real as an encoder of the tests makes them, broken in every way: what is read of them is right as far as they are.
+"""Breaks realistic files in every way, and checks that everything undamaged in them is read correctly.
 
-That is: all entries before the damage are there and are right. So is each later one that is found where one was and of which no
-byte is damaged; of a compressed file, only what does not depend on the dictionaries, which may have been damaged before. And
-nothing is what memory happened to hold.
+All entries before the damage must be found and be right. So must each later entry that is found where one was and whose bytes are
+undamaged. In a compressed file, only the parts of later entries count that do not depend on the dictionaries, which may be
+damaged. And nothing may come from uninitialized memory.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ CODECS = (None, GZ, NONE, SNAPPY, LZ4, ZSTD)
 WINDOWS = (50, 700, 1 << 20)
 PLAIN, SEALED = "plain", "sealed"
 KEYS = KeyProvider("jceks:///no/such/store?passwordEnv=NONE", ["master"])
-KEYS._keys = {"master": MASTER_KEY}  # as read from a store
+KEYS._keys = {"master": MASTER_KEY}  # as if read from a store
 BYTES = (0, 1, 0x7F, 0x80, 0xFF)
 
 
 @dataclass(frozen=True)
 class File:
-    """A sound file: where each entry begins, and the last one ends, and each entry's cells as an uncompressed WAL has them."""
+    """A sound file: the offsets of each entry and of the last one's end, and each entry's uncompressed cells."""
 
     data: bytes
     offsets: list[int]
@@ -57,7 +57,7 @@ class File:
 
 @dataclass(frozen=True)
 class Piece:
-    """What is as it was of a broken file: its bytes `begin` to `end` were at `begin + shift` of the sound one."""
+    """An undamaged piece of a broken file: its bytes `begin` to `end` were at `begin + shift` in the sound file."""
 
     begin: int
     end: int
@@ -66,14 +66,14 @@ class Piece:
 
 @dataclass(frozen=True)
 class Read:
-    """What a reader gave: each entry's offsets and its cells, and the error that ended it."""
+    """What a reader returned: each entry's offsets and cells, and the error that ended the reading."""
 
     entries: list[tuple[int, int, bytes]]
     error: WalError | None
 
 
 def files(rng: random.Random, count: int) -> list[File]:
-    """Plain, encrypted and compressed ones, in turns."""
+    """Make plain, encrypted and compressed files in turn."""
     kinds = {0: PLAIN, 4: SEALED}
     return [_file(rng, kinds.get(n % 7) or Encoder(tags=n % 2 == 0, codec=CODECS[n % 6])) for n in range(count)]
 
@@ -116,10 +116,10 @@ def _entry(rng: random.Random, rows: int) -> Entry:
 
 
 def mutated(rng: random.Random, file: File, other: File) -> tuple[bytes, list[Piece]]:
-    """A broken copy, and what of it is as it was; the first piece begins with the file."""
+    """Make a broken copy. Returns it with its undamaged pieces, the first of which begins with the file."""
     data, kind = file.data, rng.randrange(4)
     at = rng.randrange(len(data))
-    if kind == 0:  # one to three bytes are others
+    if kind == 0:  # one to three bytes change
         broken, places = bytearray(data), sorted(rng.sample(range(len(data)), rng.randint(1, 3)))
         for place in places:
             broken[place] = rng.choice([*BYTES, rng.randrange(256), broken[place] ^ 1 << rng.randrange(8)])
@@ -127,7 +127,7 @@ def mutated(rng: random.Random, file: File, other: File) -> tuple[bytes, list[Pi
         return bytes(broken), [Piece(begin, end, 0) for begin, end in edges]
     if kind == 1:
         return data[:at], [Piece(0, at, 0)]
-    if kind == 2:  # some bytes are gone, or some are there twice
+    if kind == 2:  # some bytes are lost or doubled
         other_end = rng.randrange(len(data))
         return data[:at] + data[other_end:], [Piece(0, at, 0), Piece(at, at + len(data) - other_end, other_end - at)]
     begin = rng.randrange(len(other.data))
@@ -145,7 +145,7 @@ def read(data: bytes, window_bytes: int, partial_tail: PartialTail) -> Read:
             buf, index = window.buf.tobytes(), window.index
             cells = (buf[start:end] for start, end in zip(index.cells_start, index.cells_end, strict=True))
             entries += zip(window.positions.tolist(), window.next_positions.tolist(), cells, strict=True)
-            with suppress(WalError):  # it looks into keys, which reading does not
+            with suppress(WalError):  # it looks into keys, unlike reading
                 for batch in decode_window(window, "wal"):
                     batch.validate()
     except WalError as e:
@@ -154,9 +154,9 @@ def read(data: bytes, window_bytes: int, partial_tail: PartialTail) -> Read:
 
 
 def check(found: Read, data: bytes, pieces: list[Piece], file: File) -> None:
-    """See above."""
+    """Check what was read of a broken file, as the module's docstring says."""
     sound, entries = pieces[0].end, found.entries
-    trailer = trailer_start(data[-TAIL_BYTES:], len(data))  # it is looked at first: one that claims too much ends the entries
+    trailer = trailer_start(data[-TAIL_BYTES:], len(data))  # examined first: a trailer that claims too much ends the entries
     whole = sum(end <= min(sound, len(data) if trailer is None else trailer) for end in file.offsets[1:])
     expected = list(zip(file.offsets, file.offsets[1:], file.cells, strict=False))
     assert entries[:whole] == expected[:whole], f"{len(entries)} entries were read, {whole} are sound"
@@ -165,7 +165,7 @@ def check(found: Read, data: bytes, pieces: list[Piece], file: File) -> None:
     if found.error and entries:
         assert found.error.offset >= entries[-1][1], "the error lies in or before an entry that was handed out"
     if sound < file.offsets[0]:
-        return  # with another header the bytes mean something else
+        return  # with another header the bytes have another meaning
     originals = {(start, end): cells for start, end, cells in expected}
     for start, end, cells in entries[whole:]:
         for piece in pieces:
@@ -176,7 +176,7 @@ def check(found: Read, data: bytes, pieces: list[Piece], file: File) -> None:
 
 
 def _independent(cells: bytes) -> list[tuple[int, bytes, bytes]]:
-    """Of each cell what a compressed file has outside of the dictionaries: length of its key, timestamp and type, value."""
+    """The parts of each cell that a compressed file has outside the dictionaries: its key's length, timestamp and type, value."""
     found = []
     pos = 0
     while pos < len(cells):
@@ -188,7 +188,7 @@ def _independent(cells: bytes) -> list[tuple[int, bytes, bytes]]:
 
 
 def fuzz(seed: int, count: int) -> tuple[int, int]:
-    """Read `count` broken files, half of them with small buffers; how many these were, and how many ended with an error."""
+    """Read `count` broken files, half of them with small buffers. Returns how many were read and how many ended with an error."""
     rng = random.Random(seed)
     failed, sound = 0, files(rng, 60)
     for n in range(count):

@@ -1,4 +1,4 @@
-"""Writes encrypted WALs as HBase does, for tests: the grammar of walferry.wal.codecs.encrypted the other way round.
+"""Writes encrypted WALs as HBase does, for tests: the reverse of walferry.wal.codecs.encrypted.
 
 The cipher is the library's own CTR mode, cell by cell, as HBase uses Java's.
 """
@@ -19,7 +19,7 @@ from walferry.protos.hbase_pb2 import WALHeader, WrappedKey
 PACKAGE = "org.apache.hadoop.hbase.regionserver.wal."
 MASTER_KEY = b"the cluster's key"[:16]
 WAL_KEY = bytes(range(100, 116))
-FIRST_IV = b"\xff" * 15 + b"\xfd"  # its third block's counter runs over into the first byte
+FIRST_IV = b"\xff" * 15 + b"\xfd"  # the counter of its third block carries into the first byte
 
 
 def ctr(key: bytes, iv: bytes, data: bytes) -> bytes:
@@ -36,7 +36,7 @@ def wrap_key(
     iv: bytes = b"i" * 16,
     digest: bytes | None = None,
 ) -> bytes:
-    """As EncryptionUtil.wrapKey."""
+    """Wrap a key like EncryptionUtil.wrapKey."""
     message = WrappedKey(algorithm=algorithm, length=len(key), data=ctr(master, iv, key), iv=iv)
     if hash_algorithm is not None:
         message.hash_algorithm = hash_algorithm
@@ -65,7 +65,7 @@ def plaintext(cell: Cell) -> bytes:
 
 
 class Sealer:
-    """Seals one cell after the other, with IVs as HBase counts them (little-endian)."""
+    """Encrypts cell by cell, with IVs that count up as HBase's do (little-endian)."""
 
     def __init__(self, key: bytes = WAL_KEY, iv: bytes = FIRST_IV) -> None:
         self._key = key
@@ -88,7 +88,7 @@ def encode_sealed(entries: Iterable[Entry], trailer: bytes = TRAILER, header: WA
 
 
 def sealed_positions(entries: Iterable[Entry]) -> list[int]:
-    """File offset of each entry, and of the end of the last one."""
+    """The file offsets of each entry and of the last one's end."""
     sealer, offsets = Sealer(), [len(encode_header(sealed_header()))]
     for entry in entries:
         offsets.append(offsets[-1] + len(sealer.entry(entry)))

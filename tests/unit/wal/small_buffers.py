@@ -1,4 +1,4 @@
-"""The reader with buffers of some hundred bytes, which it fills every few cells, as it does every few MB of a file."""
+"""Gives the reader buffers of some hundred bytes, so that it fills them every few cells instead of every few MB."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from walferry.wal.codecs.dictionaries import Dictionaries
 
 @contextmanager
 def small_buffers(arena: int = 300, out: int = 500) -> Iterator[None]:
-    """`arena` bytes are free for new entries of dictionaries, `out` bytes for what is expanded."""
+    """Allow `arena` free bytes for new entries of dictionaries, and `out` bytes for expanded entries."""
     with (
         patch.object(dictionaries, "MIN_ARENA_BYTES", arena),
         patch.object(compressed, "MIN_OUT_BYTES", out),
@@ -27,7 +27,7 @@ def small_buffers(arena: int = 300, out: int = 500) -> Iterator[None]:
 
 @contextmanager
 def filled_buffers(fill: int) -> Iterator[None]:
-    """What the reader of compressed files allocates without writing to it is full of the byte `fill`."""
+    """Fill the memory that the reader of compressed files allocates, but has not yet written to, with the byte `fill`."""
 
     class Numpy:
         def __getattr__(self, name: str) -> Any:

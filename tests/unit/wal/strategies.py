@@ -73,7 +73,7 @@ def entries(draw: st.DrawFn) -> Entry:
 
 
 def positions(written: Iterable[Entry]) -> list[int]:
-    """File offset of each entry, and of the end of the last one."""
+    """The file offsets of each entry and of the last one's end."""
     offsets = [len(encode_header())]
     for entry in written:
         offsets.append(offsets[-1] + len(encode_entry(entry)))
@@ -81,7 +81,7 @@ def positions(written: Iterable[Entry]) -> list[int]:
 
 
 def rows(written: Iterable[Entry]) -> list[dict[str, Any]]:
-    """The rows that a file with these entries is decoded to."""
+    """The rows to which a file with these entries is decoded."""
     written = list(written)
     offsets = positions(written)
     return [_row(entry.key, cell, offsets[i], offsets[i + 1]) for i, entry in enumerate(written) for cell in entry.cells]
@@ -107,5 +107,5 @@ def _row(key: WALKey, cell: Cell, key_offset: int, next_offset: int) -> dict[str
 
 
 def _signed(value: int) -> int:
-    """As Java's long."""
+    """The value of the same 64 bits as Java's long."""
     return value - (1 << 64) if value >> 63 else value

@@ -85,7 +85,7 @@ def test_no_batch_is_larger_than_asked_for_unless_it_is_one_row(lengths: list[in
     batches = list(read_batches(MemoryFile(encode_wal(written)), "wal", batch_bytes=batch_bytes))
     assert [len(v) for b in batches for v in b["value"].to_pylist()] == lengths
     for batch, following in zip(batches, [*batches[1:], None], strict=True):
-        one_more_offset = 9 * 4  # Arrow's arrays of offsets have one element more than rows
+        one_more_offset = 9 * 4  # Arrow's arrays of offsets have one element more than there are rows
         assert batch.num_rows == 1 or batch.nbytes <= batch_bytes + one_more_offset
         assert following is None or batch.num_rows == 1 or batch.nbytes + following.slice(0, 1).nbytes > batch_bytes * 0.8
 
@@ -121,7 +121,7 @@ def test_a_key_that_cannot_be_decoded_is_named_after_the_cells_before_it(reason:
     assert found == rows(SAMPLE)
 
 
-def test_a_cluster_id_of_the_first_releases_is_one_like_the_others() -> None:
+def test_a_cluster_id_in_the_old_field_counts_like_the_others() -> None:
     old = entry(Cell(b"row", b"f", b"q", 1, PUT, b"v"))
     old.key.cluster_id.least_sig_bits, old.key.cluster_id.most_sig_bits = 2, 1
     old.key.cluster_ids.add(least_sig_bits=(1 << 64) - 1, most_sig_bits=1 << 63)

@@ -1,4 +1,4 @@
-"""Kernels never read outside of their buffer, whatever is in it."""
+"""Kernels never read outside their buffer, whatever it contains."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ import pytest
 def test_no_kernel_reaches_outside_of_its_buffer(tmp_path: Path) -> None:
     env = os.environ | {
         "NUMBA_BOUNDSCHECK": "1",
-        "NUMBA_CACHE_DIR": str(tmp_path),  # or the kernels compiled without checks would be taken
+        "NUMBA_CACHE_DIR": str(tmp_path),  # otherwise kernels compiled without checks would be used
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     run = subprocess.run(

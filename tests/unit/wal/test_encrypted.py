@@ -1,4 +1,4 @@
-"""Encrypted WALs: their entries are those of plain ones, at the offsets of their own."""
+"""Encrypted WALs give the entries of plain ones, with the offsets in the encrypted file."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def decode(data: bytes, position: int = 0, **options: Any) -> list[dict[str, Any
 
 
 def sealed_rows(written: list[Entry]) -> list[dict[str, Any]]:
-    """As `rows`, with the offsets in the encrypted file."""
+    """The same as `rows`, with the offsets in the encrypted file."""
     offsets = sealed_positions(written)
     of_cells = [(offsets[i], offsets[i + 1]) for i, each in enumerate(written) for _ in each.cells]
     return [row | {"key_offset": a, "next_offset": b} for row, (a, b) in zip(rows(written), of_cells, strict=True)]
@@ -192,7 +192,7 @@ def test_a_file_cut_at_any_byte_gives_the_whole_entries_and_then_says_that_it_en
 def test_an_entry_that_runs_into_the_trailer_is_damage() -> None:
     for length in range(STARTS[-2] + 1, STARTS[-1]):
         if length + len(TRAILER) - STARTS[-1] in (0, 1):
-            continue  # then it is a whole entry, whose ciphertext ends like a trailer, with or without a byte of another
+            continue  # a whole entry, whose ciphertext ends like a trailer, perhaps with a byte of another one
         found = read(SEALED[:length] + TRAILER, partial_tail="stop")
         assert isinstance(found.error, WalCorruptError)
         assert found.entries == list(map(encode_entry, SAMPLE[:-1]))
@@ -299,12 +299,12 @@ def test_an_encrypted_wal_without_entries_needs_no_key(unclosed: bytes) -> None:
     assert list(read_windows(MemoryFile(encode_sealed([], trailer=unclosed)), "wal", 0, partial_tail="error")) == []
 
 
-def test_an_encrypted_wal_without_a_key_provider_is_told() -> None:
+def test_an_encrypted_wal_without_a_key_provider_is_reported() -> None:
     with pytest.raises(WalKeyError, match="wal at byte 0: the WAL is encrypted, and no key provider"):
         next(read_windows(MemoryFile(SEALED), "wal", 0, partial_tail="stop"))
 
 
-def test_what_the_key_provider_says_is_told_with_the_file() -> None:
+def test_the_key_provider_s_error_is_reported_with_the_file() -> None:
     def none(_: bytes) -> bytes:
         raise ValueError("key store /k: no such key")
 

@@ -1,4 +1,4 @@
-"""Broken files by the thousands: no crash, no hang, and nothing wrong before what is broken."""
+"""Thousands of broken files cause no crash and no hang, and everything before the damage is right."""
 
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -19,7 +19,7 @@ def test_broken_files_are_read_as_far_as_they_are_sound(seed: int, files: int) -
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_very_many_broken_files_are() -> None:
+def test_very_many_broken_files_are_read_as_far_as_they_are_sound() -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         results = list(pool.map(partial(fuzz, count=SOAKED // 24), range(100, 124)))
     count, failed = (sum(figures) for figures in zip(*results, strict=True))

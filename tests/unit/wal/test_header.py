@@ -27,7 +27,7 @@ def test_the_first_entry_begins_where_the_header_ends() -> None:
     assert header.cell_codec == PACKAGE + "WALCellCodec"
 
 
-def test_a_header_without_any_field_is_a_plain_wal_s() -> None:
+def test_a_header_without_fields_means_a_plain_wal() -> None:
     assert parse_header(encode_header(WALHeader()), "wal").first_entry == 5
 
 
@@ -44,7 +44,7 @@ def test_a_wal_of_another_kind_is_refused_and_the_error_says_which(fields: dict[
         parse_header(header_like(**fields), "wal")
 
 
-def test_a_file_that_is_no_wal_is_refused() -> None:
+def test_a_file_that_is_not_a_wal_is_refused() -> None:
     with pytest.raises(WalCorruptError, match="not a WAL"):
         parse_header(b"SEQ\x06...", "wal")
 
@@ -82,7 +82,7 @@ def test_a_trailer_with_fields_of_a_later_release_is_found_too() -> None:
     assert trailer_start(tail, 5000) == 5000 - len(tail)
 
 
-def test_what_is_no_message_is_no_trailer() -> None:
+def test_a_trailer_has_to_be_a_message() -> None:
     for message in (b"\0", b"no message", b"\x0a\x7f", b"\x0c"):
         assert trailer_start(b"x" * 50 + message + len(message).to_bytes(4) + b"LAWP", 5000) is None
 
@@ -96,7 +96,7 @@ def test_only_a_trailer_without_fields_ends_a_file_as_hbase_does() -> None:
 
 
 @pytest.mark.parametrize("tail", [b"", b"LAWP", TRAILER[:-1], b"\xff\xff\xff\xffLAWP", b"\x7f\xff\xff\xffLAWP", b"\0\0\0\0LAWQ"])
-def test_a_file_without_a_whole_trailer_has_none(tail: bytes) -> None:
+def test_a_file_without_a_whole_trailer_has_no_trailer(tail: bytes) -> None:
     assert trailer_start(tail, len(tail)) is None
 
 

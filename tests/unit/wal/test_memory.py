@@ -1,4 +1,4 @@
-"""What reading takes of memory does not grow with the file, and is no more than it was."""
+"""The memory that reading takes does not grow with the file, and stays within measured limits."""
 
 import os
 import struct
@@ -17,10 +17,11 @@ from tests.unit.wal.sealed import MASTER_KEY, WAL_KEY, Sealer, sealed_header
 from walferry.wal.errors import WalError
 from walferry.wal.reader import read_windows
 
-# More for a large file than for a small one. 14, 91, 100 and 25 were measured; buffers of twice the size take more than these.
+# How much more a large file may take than a small one. 14, 91, 100 and 25 were measured; buffers of twice the size exceed the
+# limits.
 ALLOWED_MB = {"plain": 21, "SNAPPY": 106, "GZ": 130, "encrypted": 38}
 ALLOWED_SMALL_MB = 8  # for a file of 30 KB; 5.7 are a reader's dictionaries
-ALLOWED_KEY_MB = 26  # the longest key has 16, and attributes may be but two bytes in the file
+ALLOWED_KEY_MB = 26  # the longest key has 16, and an attribute may take only two bytes in the file
 READ = """
 import resource, sys
 from uuid import UUID
@@ -92,7 +93,7 @@ LIE = 200 << 20
 
 
 def lying_compressed(codec: int | None, key_len: int, val_len: int, rest: bytes) -> bytes:
-    """A file whose last cell says that its key and value have other lengths than what follows."""
+    """A file whose last cell claims other lengths of its key and value than it has."""
     encoder = Encoder(tags=True, codec=codec)
     made = entry(Cell(b"row", b"f", b"q", 1, PUT, b"value"))
     data, _ = compress([*BEFORE, made], encoder, trailer=b"")
@@ -113,7 +114,7 @@ def long_key(length: int, uses: int) -> bytes:
 
 
 def many_cells(count: int) -> bytes:
-    """The WALKey of an entry that announces so many cells."""
+    """The WALKey of an entry that announces `count` cells."""
     key = entry().key
     key.following_kv_count = count
     data = key.SerializeToString()

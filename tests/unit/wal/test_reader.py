@@ -1,4 +1,4 @@
-"""Files as windows: whatever the window's size, wherever the file ends, whichever byte is wrong."""
+"""Reads files as windows of any size, wherever the file ends and whichever byte is wrong."""
 
 import pickle
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from walferry.wal.windows import PartialTail
 
 
 def sample() -> list[Entry]:
-    """Some entries of all sorts, small enough to try every byte of."""
+    """Some entries of all kinds, small enough to try every one of their bytes."""
     replicated = entry(Cell(b"row2", b"f", b"", 3, DELETE_FAMILY, b""), region=b"r2", sequence_id=300)
     uuid = UUID(int=1 << 100 | 7)
     replicated.key.cluster_ids.add(least_sig_bits=uuid.int & (1 << 64) - 1, most_sig_bits=uuid.int >> 64)
@@ -54,7 +54,7 @@ SAMPLE_BYTES = encode_wal(SAMPLE)
 
 @dataclass
 class Read:
-    """What a reader gave: each entry's bytes and the positions before and after it, then the error if there was one."""
+    """What a reader returned: each entry's bytes, the positions before and after it, and the error that ended the reading."""
 
     entries: list[bytes]
     starts: list[int]
@@ -108,7 +108,7 @@ def test_a_window_up_to_an_offset_has_the_entries_that_end_there_or_before() -> 
     assert window.until(ends[1]).next_positions.tolist() == ends[:2]
 
 
-def test_a_wal_without_entries_is_no_error() -> None:
+def test_a_wal_without_entries_is_read_without_an_error() -> None:
     assert read(encode_wal([])) == Read([], [], [])
     assert read(encode_wal([], trailer=b"")) == Read([], [], [])
 
@@ -118,7 +118,7 @@ def test_reading_goes_on_from_any_entry_s_position() -> None:
         assert read(SAMPLE_BYTES, start).entries == list(map(encode_entry, SAMPLE[i:]))
 
 
-def test_the_file_s_length_is_a_position_too_from_which_nothing_is_left() -> None:
+def test_from_the_file_s_length_there_is_nothing_to_read() -> None:
     assert read(SAMPLE_BYTES, len(SAMPLE_BYTES)) == Read([], [], [])
 
 
@@ -140,23 +140,23 @@ def misread_from(data: bytes, position: int) -> bool:
 
 
 @given(st.lists(entries(), min_size=1, max_size=4), st.binary(max_size=40), st.booleans())
-@example([entry()], b"\0", False)  # as a trailer of which only the first bytes were written
+@example([entry()], b"\0", False)  # like a trailer of which only the first bytes were written
 @example([entry()], b"\0\0\0\0LAW", False)
 def test_reading_from_within_an_entry_gives_an_error_and_no_entries(written: list[Entry], noise: bytes, closed: bool) -> None:
-    """Messages that are no WALKey are not read as one: numbers, nonces, names and values have bytes like those of fields."""
+    """Other messages are not read as WALKeys, although numbers, nonces, names and values have bytes like those of fields."""
     written.append(entry(Cell(b"row", b"f", b"q", 1, PUT, b"\x65" * 150 + noise), region=b"0" * 32))
     data, starts = encode_wal(written, TRAILER if closed else b""), positions(written)
     assert not [at for at in range(starts[0], starts[-1]) if at not in starts and misread_from(data, at)]
 
 
-FIELDS_WITHOUT_A_KEY = b"\x65abcd" * 6 + b"\x0a\x01r\x12\x01t\x18\x01\x20\x01"  # all that a key needs, and field 12 before it
+FIELDS_WITHOUT_A_KEY = b"\x65abcd" * 6 + b"\x0a\x01r\x12\x01t\x18\x01\x20\x01"  # a whole key, but field 12 before it
 OUT_OF_ORDER = b"\x12\x01t\x0a\x01r\x18\x01\x20\x01"
 TWICE = b"\x0a\x01r\x0a\x01r\x12\x01t\x18\x01\x20\x01"
 OF_ANOTHER_TYPE = b"\x08\x01\x0a\x01r\x12\x01t\x18\x01\x20\x01"
 
 
 @pytest.mark.parametrize("message", [FIELDS_WITHOUT_A_KEY, OUT_OF_ORDER, TWICE, OF_ANOTHER_TYPE])
-def test_a_message_that_hbase_does_not_write_is_no_key(message: bytes) -> None:
+def test_a_message_that_hbase_does_not_write_is_not_a_key(message: bytes) -> None:
     like_an_entry = bytes([len(message)]) + message
     inside = encode_wal([entry(Cell(b"row", b"f", b"q", 1, PUT, like_an_entry))])
     error = read(inside, inside.index(like_an_entry)).error
@@ -205,7 +205,7 @@ def test_a_file_cut_at_any_byte_gives_the_whole_entries_and_then_says_that_it_en
 def test_an_entry_that_runs_into_the_trailer_is_damage_even_where_a_partial_tail_is_welcome() -> None:
     for length in range(SAMPLE_STARTS[-2] + 1, SAMPLE_STARTS[-1]):
         if length + len(TRAILER) - SAMPLE_STARTS[-1] in (0, 1):
-            continue  # then it is a whole entry, whose value ends like a trailer, with or without a byte of another
+            continue  # a whole entry, whose value ends like a trailer, perhaps with a byte of another one
         found = read(SAMPLE_BYTES[:length] + TRAILER, partial_tail="stop")
         assert isinstance(found.error, WalCorruptError)
         assert found.entries == list(map(encode_entry, SAMPLE[:-1]))
@@ -219,7 +219,7 @@ def test_with_any_byte_flipped_the_entries_before_it_are_right_and_the_rest_ends
         broken[at] ^= flip
         found = read(bytes(broken), window_bytes=window_bytes)
         untouched = [encode_entry(e) for e, end in zip(SAMPLE, SAMPLE_STARTS[1:], strict=True) if end <= at]
-        if at >= SAMPLE_STARTS[-1]:  # a broken trailer may cost the last entry, but never silently
+        if at >= SAMPLE_STARTS[-1]:  # a broken trailer may lose the last entry, but never silently
             assert found.error is not None
             untouched.pop()
         assert found.entries[: len(untouched)] == untouched

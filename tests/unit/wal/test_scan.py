@@ -1,4 +1,4 @@
-"""The compiled scan: what it finds, and that nothing leads it astray."""
+"""The compiled scan finds all entries, and no bytes mislead it."""
 
 import struct
 
@@ -52,11 +52,11 @@ def test_entries_of_a_region_have_one_hash_and_other_regions_other_ones() -> Non
     assert (hashes[: len(regions)] == hashes[len(regions) :]).all()
     assert len(set(hashes.tolist())) == len(regions)
     lanes = np.bincount((hashes[:1000] % 8).astype(np.int64), minlength=8)
-    assert lanes.min() > 80  # of 125: lanes are filled evenly
+    assert lanes.min() > 80  # 125 on average: the lanes are filled evenly
 
 
 def test_more_entries_than_expected_for_the_size_are_found_too() -> None:
-    data = encode_entry(entry(region=b"", table=b"")) * 5000  # without cells: 10 bytes each
+    data = encode_entry(entry(region=b"", table=b"")) * 5000  # entries without cells have 10 bytes each
     assert len(scan(data).index) == 5000
 
 
@@ -141,7 +141,7 @@ def with_cell(offset: int, replacement: bytes, cell: Cell = PUT_CELL) -> bytes:
         (encode_entry(entry(Cell(b"r", b"f", b"q", 1, PUT, b"", encode_tags([(8, b"v" * 0x7FFD)])))), Problem.BAD_CELL_LENGTHS),
     ],
 )
-def test_what_cannot_be_a_wal_s_is_a_problem_and_what_comes_before_is_found(data: bytes, code: int) -> None:
+def test_impossible_bytes_are_a_problem_and_the_entries_before_them_are_found(data: bytes, code: int) -> None:
     before = encode_entry(entry(TAGGED, PUT_CELL))
     found = scan(before + data)
     assert len(found.index) == 1
@@ -160,7 +160,7 @@ def test_fields_of_later_releases_are_skipped() -> None:
 
 
 def test_an_entry_that_could_never_be_whole_is_not_waited_for() -> None:
-    announced = with_key(key_bytes(following_kv_count=20_000_000))  # of 24 bytes at least
+    announced = with_key(key_bytes(following_kv_count=20_000_000))  # cells of at least 24 bytes
     found = scan(announced)
     assert found.fault is not None
     assert found.fault.problem == Problem.BAD_CELL_COUNT

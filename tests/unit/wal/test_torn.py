@@ -1,4 +1,7 @@
-"""A file's unfinished end was cut off only if nothing follows in it; else it is damage, and nothing is dropped without a word."""
+"""A file was cut off only if no other entry follows in its unfinished end.
+
+Otherwise it is damaged, and nothing is dropped silently.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ ENTRIES = [
 
 
 def written(kind: str, entries: Sequence[Entry] = ENTRIES) -> bytes:
-    """The entries in a file that was not closed."""
+    """A file with these entries that was not closed."""
     codecs = {"dictionaries": None, "NONE": NONE, "GZ": GZ, "SNAPPY": SNAPPY, "LZ4": LZ4, "ZSTD": ZSTD}
     if kind == "plain":
         return b"".join([encode_header(), *map(encode_entry, entries)])
@@ -79,7 +82,7 @@ def test_the_error_names_the_damaged_entry_and_the_one_that_shows_it() -> None:
     second = len(head) + len(whole[0])
     longer = bytearray(whole[1])
     at = whole[1].index(ENTRIES[1].cells[-1].encode()) + 8
-    longer[at - 8 : at + 4] = struct.pack(">iii", 20_000 + 30, 22, 20_000)  # as a cell with a longer value begins
+    longer[at - 8 : at + 4] = struct.pack(">iii", 20_000 + 30, 22, 20_000)  # like the beginning of a cell with a longer value
     with pytest.raises(WalCorruptError, match=f"another one begins at byte {second + len(longer)}") as error:
         list(read_windows(MemoryFile(head + whole[0] + bytes(longer) + whole[2]), "wal", 0, partial_tail="stop"))
     assert error.value.offset == second
@@ -96,7 +99,7 @@ def test_an_entry_is_found_across_two_reads_of_a_long_rest(monkeypatch: pytest.M
             list(read_windows(MemoryFile(data + encode_entry(ENTRIES[0])), "wal", 0, partial_tail="error"))
 
 
-def test_values_full_of_bytes_that_begin_a_key_are_no_entries() -> None:
+def test_values_full_of_bytes_that_begin_a_key_are_not_entries() -> None:
     for noise in (b"\x0a" * 5000, b"\x0a\x02ab\x12\x01t\x18\x01" * 500, random.Random(1).randbytes(1 << 20)):
         torn = encode_entry(entry(Cell(b"row", b"f", b"q", 1, PUT, noise)))
         for keys in (KeyHints(), KeyHints(plain_cells=True), KeyHints(compressed=True, regions=5, tables=5)):
@@ -104,7 +107,7 @@ def test_values_full_of_bytes_that_begin_a_key_are_no_entries() -> None:
 
 
 def item(name: bytes, text: bytes) -> bytes:
-    """A message with two texts and two numbers, as a WALKey begins, behind its length."""
+    """A message after its length, which begins with two texts and two numbers like a WALKey."""
     fields = b"\x0a%c%b\x12%c%b\x18\x07\x20\x09" % (len(name), name, len(text), text)
     return encode_varint(len(fields)) + fields
 
@@ -115,7 +118,7 @@ LIKE_A_REGION = item(b"0123456789abcdef" * 2, b"table")
 
 @pytest.mark.parametrize("kind", ["plain", "encrypted", "dictionaries", "NONE", "GZ", "SNAPPY"])
 @pytest.mark.parametrize("value", [ORDER, item(b"ab", b"cd"), item(b"\0\7", b"\0\7"), LIKE_A_REGION * 3])
-def test_messages_in_an_entry_that_was_cut_off_are_no_entries(kind: str, value: bytes) -> None:
+def test_messages_in_an_entry_that_was_cut_off_are_not_entries(kind: str, value: bytes) -> None:
     before = entry(Cell(b"row", b"f", b"q", 1, PUT, b"v"))
     torn = entry(*(Cell(b"row%d" % i, b"f", b"q", 1, PUT, value) for i in range(20)))
     sound = written(kind, [before, torn])
@@ -145,6 +148,6 @@ def test_a_header_with_a_damaged_length_does_not_make_a_file_empty(kind: str) ->
         list(read_windows(MemoryFile(bytes(data)), "wal", 0, partial_tail="stop"))
 
 
-def test_a_position_behind_a_cut_header_is_no_position_of_this_file() -> None:
+def test_a_position_after_a_cut_header_is_refused() -> None:
     with pytest.raises(WalPositionError, match="ends at byte 40"):
         list(read_windows(MemoryFile(written("plain")[:40]), "wal", 500, partial_tail="stop"))

@@ -1,4 +1,4 @@
-"""Where the entries end: the trailer follows the last one, whatever a client's value ends in."""
+"""The trailer follows the last entry, whatever bytes a client's value ends with."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RAW_VALUES = ["plain", "dictionaries", "uncompressed values"]
 
 
 def value_ending(size: int) -> bytes:
-    """A value that ends as a trailer of `size` bytes would. What comes before is a message, as far as it goes."""
+    """A value that ends like a trailer of `size` bytes. As much as possible of what comes before is a message."""
     return b"\x08\x01" * 30 + (size & 0xFFFFFFFF).to_bytes(4) + b"LAWP"
 
 
@@ -49,7 +49,7 @@ def written(kind: str, entries: Sequence[Entry], trailer: bytes) -> bytes:
 
 
 def read(data: bytes, position: int = 0, window_bytes: int = 8 << 20, required: bool = False) -> tuple[int, WalError | None]:
-    """How many entries there are, and what is wrong then."""
+    """The number of entries, and the error after them."""
     count = 0
     try:
         for window in read_windows(
@@ -83,13 +83,13 @@ def test_a_trailer_with_fields_that_would_be_the_whole_entry_or_more_is_an_entry
 @pytest.mark.parametrize("required", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", SIZES)
-def test_a_closed_file_gives_it_too(kind: str, size: int, required: bool) -> None:
+def test_a_closed_file_gives_the_entry_whose_value_ends_like_a_trailer(kind: str, size: int, required: bool) -> None:
     assert read(written(kind, entries_ending(size), TRAILER), required=required) == (6, None)
 
 
 @pytest.mark.parametrize("window_bytes", [1, 8 << 20])
 @pytest.mark.parametrize("kind", KINDS)
-def test_whoever_takes_a_file_for_closed_by_its_last_bytes_is_told_after_the_entries_that_it_is_not(
+def test_a_required_trailer_that_belongs_to_an_entry_is_an_error_after_the_entries(
     kind: str, window_bytes: int
 ) -> None:
     data = written(kind, entries_ending(0), b"")
@@ -101,7 +101,7 @@ def test_whoever_takes_a_file_for_closed_by_its_last_bytes_is_told_after_the_ent
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_entry_that_is_there_only_in_part_does_not_close_a_file_either(kind: str) -> None:
+def test_a_partial_entry_does_not_close_a_file(kind: str) -> None:
     data = written(kind, entries_ending(0)[:5], b"")
     whole = written(kind, entries_ending(0), b"")
     for cut in range(len(data) + 1, len(whole) - len(TRAILER)):
@@ -123,7 +123,7 @@ def test_positions_at_and_behind_what_looks_like_a_trailer(kind: str) -> None:
             continue
         _, error = read(data, len(data), required=True)
         assert error is None if proven else isinstance(error, WalUnclosedError)
-        _, error = read(data, len(data) + 1, required=True)  # of a file on HDFS whose length is not known yet
+        _, error = read(data, len(data) + 1, required=True)  # like the position in a file on HDFS whose length is not yet known
         assert isinstance(error, WalPositionError if proven else WalUnclosedError)
         for position in range(end - 4 if not proven else end + 1, len(data)):
             assert isinstance(read(data, position)[1], WalPositionError), position
@@ -142,7 +142,7 @@ def test_an_entry_that_ends_within_the_trailer_is_damaged_and_not_handed_out(kin
 
 @pytest.mark.parametrize("kind", RAW_VALUES)
 def test_the_last_byte_of_what_looks_like_a_trailer_may_be_the_first_of_an_entry(kind: str) -> None:
-    """Of one whose WALKey has 80 bytes, as many have."""
+    """This is the case for an entry whose WALKey has 80 bytes, as many have."""
     cell = Cell(b"row", b"f", b"q", 1, PUT, TRAILER[:-1])
     data = written(kind, [*entries_ending(0)[:5], entry(cell, sequence_id=9)], b"") + b"P"
     assert data.endswith(TRAILER)
@@ -152,7 +152,7 @@ def test_the_last_byte_of_what_looks_like_a_trailer_may_be_the_first_of_an_entry
     assert (count, type(error)) == (6, WalUnclosedError)
 
 
-def test_a_trailer_that_would_begin_within_the_header_is_none() -> None:
+def test_a_trailer_cannot_begin_within_the_header() -> None:
     entries = entries_ending(0)[:2]
     first = len(encode_wal([], b""))
     for size in range(1, 300):
@@ -163,7 +163,7 @@ def test_a_trailer_that_would_begin_within_the_header_is_none() -> None:
         assert error.offset >= first
 
 
-def test_a_header_that_ends_like_a_trailer_is_followed_by_no_trailer() -> None:
+def test_a_header_may_end_like_a_trailer() -> None:
     header = encode_header(WALHeader(has_compression=False, encryption_key=b"key" + TRAILER))
     assert read(header) == (0, None)
     assert isinstance(read(header, required=True)[1], WalUnclosedError)

@@ -1,4 +1,4 @@
-"""Values decompressed many at a time are those that each alone would be; the first broken one is known by its number."""
+"""Many values at a time are decompressed like single ones, and the first broken one is reported by its number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from walferry.wal.codecs.values import BadValue, decompress_values
 
 PLAIN_FRAME = zstandard.ZstdCompressor()
 FRAME_WITHOUT_SIZE = zstandard.ZstdCompressor(write_content_size=False)
-GAP = 3  # bytes between values in the output: they belong to cells
+GAP = 3  # bytes between values in the output, which belong to cells
 
 short = st.binary(max_size=40)
 long = st.integers(1, 3000).map(lambda n: b"repeated " * n)
@@ -54,7 +54,7 @@ def stored_as(value: bytes, codec: int, how: str) -> bytes:
 
 
 def decompress(codec: int, stored: list[bytes], lengths: list[int]) -> list[bytes]:
-    """What comes out, value by value; all other bytes of the output are as they were."""
+    """Decompress, and check that all other bytes of the output stay unchanged. Returns the values."""
     buf = np.frombuffer(b"".join(stored), np.uint8)
     sources = np.cumsum([0, *map(len, stored)])
     targets = GAP + np.cumsum([0, *(length + GAP for length in lengths)])
@@ -71,7 +71,7 @@ def decompress(codec: int, stored: list[bytes], lengths: list[int]) -> list[byte
     return found
 
 
-written: list[bytes] = []  # by the last call of `decompress`, also by one that ended with an error
+written: list[bytes] = []  # by the last call of `decompress`, even if it ended with an error
 
 
 @given(values)
@@ -110,7 +110,7 @@ def test_the_first_broken_value_is_named_and_those_before_it_are_there(codec: in
 
 
 @pytest.mark.parametrize(("codec", "how"), [(GZ, "gzip"), (ZSTD, "frame without its size"), (ZSTD, "blocks")])
-def test_two_wrong_lengths_do_not_make_up_for_each_other(codec: int, how: str) -> None:
+def test_two_wrong_lengths_do_not_cancel_each_other(codec: int, how: str) -> None:
     some = [b"one longer", b"short", b"and so on"]
     lengths = [len(some[0]) - 1, len(some[1]) + 1, len(some[2])]
     with pytest.raises(BadValue) as error:
@@ -156,7 +156,7 @@ EMPTY = {
 
 @pytest.mark.parametrize("name", EMPTY)
 @pytest.mark.parametrize("follows", [b"", b"\0", b"\0" * 4, b"next", gzip.compress(b"x", mtime=0), PLAIN_FRAME.compress(b"")])
-def test_what_is_stored_for_an_empty_value_is_one_and_nothing_else(name: str, follows: bytes) -> None:
+def test_an_empty_value_is_stored_as_one_and_nothing_else(name: str, follows: bytes) -> None:
     codec, empty = EMPTY[name]
     value = b"value" * 9
     full = stored_as(value, codec, {GZ: "gzip", NONE: "none"}.get(codec, "blocks"))
@@ -176,7 +176,7 @@ def test_a_frame_that_claims_terabytes_is_refused() -> None:
         decompress(ZSTD, [bytes(frame)], [10])
 
 
-def test_a_gzip_member_of_more_than_its_cell_says_is_not_made() -> None:
+def test_a_gzip_member_is_not_decompressed_beyond_its_cell_s_length() -> None:
     bomb = gzip.compress(bytes(64 << 20))
     tracemalloc.start()
     try:
@@ -188,6 +188,6 @@ def test_a_gzip_member_of_more_than_its_cell_says_is_not_made() -> None:
 
 
 @given(values, st.sampled_from([NONE, SNAPPY, LZ4]), st.sampled_from([50, 1 << 18]))
-def test_what_kernels_decompress_gives_the_values_too(some: list[bytes], codec: int, chunk: int) -> None:
+def test_the_kernels_decompress_values(some: list[bytes], codec: int, chunk: int) -> None:
     stored = [value if codec == NONE else hadoop_blocks(value, codec, chunk) for value in some]
     assert decompress(codec, stored, list(map(len, some))) == some
