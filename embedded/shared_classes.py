@@ -1,8 +1,9 @@
-"""Archives of loaded classes, which the JVMs of embedded clusters map instead of loading thousands of classes each.
+"""Archives of loaded classes, which JVMs map instead of loading thousands of classes each.
 
-They halve the time a server takes to start, and most of what the tests of clusters compute is servers that start.
+They halve the time in which an HBase server or a Spark job starts, and the tests start hundreds of them.
 
-`python -m embedded.shared_classes` makes the archives once for each release of HBase and Java. Clusters start without them too.
+`python -m embedded.shared_classes` makes the archives once for each release of HBase, Spark and Java. Everything starts
+without them too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,14 @@ from embedded.java import JavaMissingError, find_java, java_version, jvm_options
 
 ARCHIVE = "classes.jsa"
 DUMP_TIMEOUT_S = 300
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # compiling well would take longer than such a JVM lives
+SPARK_JOB = """\
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+assert spark.sparkContext.parallelize(range(4), 2).map(lambda number: number * 2).collect() == [0, 2, 4, 6]
+assert spark.range(4).filter("id > 1").count() == 2
+spark.stop()
+"""
 LAUNCHER_OPTIONS = "JDK_JAVA_OPTIONS"  # the variable from which `java` takes more options
 
 
@@ -30,6 +39,13 @@ def shared_classes(jars: JarSet) -> list[str]:
     """The options by which a JVM maps the archive of `jars`; none if there is no archive."""
     archive = _folder(jars) / ARCHIVE
     return [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
+
+
+def spark_environment() -> dict[str, str]:
+    """Variables by which spark-submit starts JVMs for short jobs: with the archive, if there is one, and little compiling."""
+    archive = _spark_folder() / ARCHIVE
+    mapped = f" -XX:SharedArchiveFile={archive}" if archive.is_file() else ""
+    return {"SPARK_SUBMIT_OPTS": SHORT_LIVED + mapped, "SPARK_LAUNCHER_OPTS": SHORT_LIVED}
 
 
 def jars_on_class_path(jars: JarSet) -> str:
@@ -52,9 +68,42 @@ def make_archive(jars: JarSet) -> Path:
     return filled_once(_folder(jars), fill)
 
 
+def make_spark_archive() -> Path:
+    """Run a small Spark job, and archive the classes that it loads. Returns the folder of the archive."""
+
+    def fill(folder: Path) -> None:
+        print("Spark: archiving the classes that a job loads (once)", file=sys.stderr, flush=True)
+        job = folder / "job.py"
+        job.write_text(SPARK_JOB)
+        options = f"{SHORT_LIVED} -XX:ArchiveClassesAtExit={folder / ARCHIVE}"
+        done = subprocess.run(
+            [Path(sys.executable).with_name("spark-submit"), job],
+            env={**os.environ, "SPARK_SUBMIT_OPTS": options},
+            capture_output=True,
+            text=True,
+            timeout=DUMP_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode != 0 or not (folder / ARCHIVE).is_file():
+            raise JavaMissingError(f"spark-submit failed with code {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}")
+
+    return filled_once(_spark_folder(), fill)
+
+
 @functools.cache
 def _folder(jars: JarSet) -> Path:
-    key = f"{jars_on_class_path(jars)}\n{find_java()}\n{java_version()}"
+    return _archive_of(jars_on_class_path(jars))
+
+
+@functools.cache
+def _spark_folder() -> Path:
+    import pyspark
+
+    return _archive_of(f"pyspark {pyspark.__version__} in {Path(pyspark.__file__).parent}")
+
+
+def _archive_of(what: str) -> Path:
+    key = f"{what}\n{find_java()}\n{java_version()}"
     return cache_home() / f"shared-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
@@ -110,3 +159,4 @@ def _dump(loaded: Path, archive: Path, jars: JarSet) -> None:
 if __name__ == "__main__":
     for each in (HBASE_2, HBASE_1):
         make_archive(each)
+    make_spark_archive()

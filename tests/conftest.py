@@ -15,6 +15,8 @@ import pytest
 from embedded.client import ClientJvm, JavaClient
 from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters
 from embedded.hbase import ClusterAddress
+from embedded.java import JavaMissingError
+from embedded.shared_classes import spark_environment
 from embedded.standalone import StandaloneCluster
 
 GIGABYTES_A_PROCESS = 6  # what its clusters take at most
@@ -27,6 +29,19 @@ def pytest_xdist_auto_num_workers() -> int:
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
     return max(2, min(4, len(os.sched_getaffinity(0)), memory // GIGABYTES_A_PROCESS))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_spark_jobs() -> Iterator[None]:
+    """Lets the JVMs of Spark jobs start in half the time, as far as this machine has Java."""
+    try:
+        variables = spark_environment()
+    except JavaMissingError:  # then only tests without Java can run
+        variables = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        yield
 
 
 class StandalonePair(NamedTuple):
