@@ -23,7 +23,7 @@ SILENT, STOPPED, WELL = "silent", "stopped", "well"
 PEERS = (SILENT, STOPPED, WELL)  # in the order of their branches
 ROWS = 200  # of a period
 PERIOD_SECONDS = 30  # the schedule's own is 5 minutes
-BEFORE, DURING = 2, 4  # periods with all slaves well, and with one only
+BEFORE, DURING = 2, 3  # periods with all slaves well, and with one only
 DEADLINE_SECONDS = 900  # of a batch: all periods would be over before a run that waited for it
 NOISE_SECONDS = 15  # of a busy machine, on which Spark has to start
 WAIT_SECONDS = 240
@@ -128,8 +128,9 @@ def test_two_slaves_that_are_down_do_not_delay_the_third(world: World) -> None:
     print(f"seconds until the well slave had a period's rows: {before}, and with two slaves down {[s for _, s in during]}")
     runs = [run_id for run_id, _ in during]
     assert max(seconds for _, seconds in during) < max(before) + NOISE_SECONDS
+    # A run of the schedule may have had the well peer in hand instead.
     ages = [world.report(run_id, WELL)["totals"]["ageOfLastShippedOp"] for run_id in runs]
-    assert max(ages) < 1000 * (max(before) + NOISE_SECONDS)
+    assert max(age or 0 for age in ages) < 1000 * (max(before) + NOISE_SECONDS)
 
     told = [world.report(run_id, STOPPED) for run_id in runs]
     assert all(report["failures"] or report["left_to"] for report in told)
