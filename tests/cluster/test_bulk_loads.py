@@ -135,7 +135,7 @@ def test_a_peer_for_some_families_gets_the_files_of_these(sides, table, unique):
 
 
 def test_a_bulk_load_keeps_its_place_among_the_region_s_edits(sides, table, peer):
-    """A cell is put, loaded, and put again with the same timestamp: the last one counts on both sides."""
+    """A cell is put, loaded and put again with the same timestamp: the last one counts, here as there."""
 
     def at_5(value: bytes, rows: range) -> list[wire.Mutation]:
         return [wire.put(f"row{i}", {"f:q": value}, timestamp=5) for i in rows]
@@ -173,7 +173,7 @@ def test_a_load_that_takes_longer_than_a_call_may_is_loaded_once(sides, table, p
 
 
 def slow_answers(sink: TcpProxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first connection through the proxy, which is the lane's, gets its answers late; the server's pings are not delayed."""
+    """The first connection through the proxy is the lane's. Only its answers come late, not those to pings."""
     first: list[socket.socket] = []
     pump = sink._pump
 
@@ -190,7 +190,7 @@ def slow_answers(sink: TcpProxy, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def killed_at_a_load(at: SourceCluster, peer: str, let_go: bool) -> None:
-    """A run that kills itself after a load is acknowledged: before its references are removed, or only before its position is."""
+    """A run that kills itself once a load is acknowledged, before or after it removes the references."""
     remove = Lease.remove_hfile_refs
 
     def remove_and_die(lease: Lease, names: Sequence[str]) -> None:
@@ -208,7 +208,7 @@ def test_a_run_that_is_killed_after_a_load_was_acknowledged_loses_nothing(sides,
     load(sides, table, puts(rows=range(20, 25)))
     sides.source.write(table, puts("f", range(30, 32)))
     loaded = cells(sides.source, table, "fg")
-    sides.source.drop_table(table)  # the files lie in the archive: what is let go there is deleted
+    sides.source.drop_table(table)  # the files lie in the archive, where HBase deletes those that are let go
     before = references(sides, peer)
     run = get_context("spawn").Process(target=killed_at_a_load, args=(sides.at, peer, let_go))
     run.start()
@@ -330,7 +330,7 @@ def test_without_bulk_load_replication_in_the_source_loads_are_counted(standalon
 
 
 @pytest.mark.timeout(900)
-def test_bulk_loads_on_hdfs_arrive_also_those_of_a_server_that_died(cluster_folder, java_client, unique):
+def test_bulk_loads_on_hdfs_arrive_even_those_of_a_server_that_died(cluster_folder, java_client, unique):
     conf = cluster_folder / "bulk-hdfs" / "replication-conf"
     options = {"hbase.replication.bulkload.enabled": "true", "hbase.replication.conf.dir": str(conf)}
     names = {name: ClusterOptions({**options, "hbase.replication.cluster.id": name}) for name in ("north", "south")}

@@ -48,7 +48,7 @@ def through_proxy(sides, port: int) -> SourceCluster:
 
 
 def leases(source: SourceCluster, peer: str) -> list[str]:
-    """The peer's WAL groups that a run holds now."""
+    """The peer's WAL groups whose leases are held now."""
     parent = OwnZNodes(source.root, source.nodes).lease(peer, "g").removesuffix("/g")
     with connected(source.quorum) as zk:
         return [group for group in children(zk, parent) or () if children(zk, f"{parent}/{group}")]
@@ -78,7 +78,7 @@ def test_a_run_outlives_a_slave_that_is_stopped_and_started_again(sides, peer, b
 
 
 @pytest.mark.parametrize("what", ["zookeeper and server", "server"])
-def test_while_the_slave_is_away_nothing_moves_and_the_run_after_ships_it(sides, proxied, proxied_peer, backlog, what):
+def test_nothing_moves_while_the_slave_is_away_and_the_next_run_ships_it(sides, proxied, proxied_peer, backlog, what):
     table, truth = backlog(proxied_peer, 2000)
     queued = positions(sides.at, proxied_peer).keys()
     proxied.sink.cut()
@@ -102,10 +102,10 @@ def test_while_the_slave_is_away_nothing_moves_and_the_run_after_ships_it(sides,
     assert sides.source.compare(table, sides.slave).same
 
 
-def test_a_slave_that_goes_silent_while_a_window_is_handed_out_has_all_before_the_position(
+def test_when_a_slave_goes_silent_in_mid_window_it_has_everything_before_the_position(
     sides, proxied, proxied_peer, backlog
 ):
-    """Some lanes have entries of the window by then, and others do not yet have theirs, which may come earlier in the WAL."""
+    """Some lanes have entries of the window by then. Others have none yet, and theirs may come before."""
     table, truth = backlog(proxied_peer, 8000)
     proxied.sink.requests.hold_after(1 << 20)
     with Shipping(sides.at, proxied_peer, roll_first=False, knobs=SMALL, lanes=8, deadline=8) as shipping:
@@ -123,7 +123,7 @@ def test_a_slave_that_goes_silent_while_a_window_is_handed_out_has_all_before_th
     assert sides.source.compare(table, sides.slave).same
 
 
-def test_what_was_applied_but_not_acknowledged_is_shipped_again(sides, proxied, proxied_peer, backlog):
+def test_edits_that_were_applied_but_not_acknowledged_are_shipped_again(sides, proxied, proxied_peer, backlog):
     """The answers are lost on their way: the slave has the cells, and only a second acknowledgement counts."""
     table, truth = backlog(proxied_peer, 2000)
     proxied.sink.answers.hold()
@@ -185,7 +185,7 @@ def test_a_run_that_lost_its_session_writes_nothing_more_and_the_next_goes_on(si
 
 @pytest.fixture
 def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes sessions with the source's ZooKeeper end sooner than usual."""
+    """Sessions with the source's ZooKeeper end sooner than usual."""
 
     @contextmanager
     def connected_briefly(quorum: str) -> Iterator[KazooClient]:
@@ -225,11 +225,14 @@ def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(
     assert leases(sides.at, proxied_peer) == []
 
 
-@pytest.mark.parametrize("what", ["silent", "refusing", "servers silent", "servers refusing"])
-def test_a_run_gives_up_a_slave_that_is_down_when_its_patience_is_over_and_the_next_one_ships_on(
+SOAK = [pytest.param(what, marks=pytest.mark.soak) for what in ("refusing", "servers silent")]
+
+
+@pytest.mark.parametrize("what", ["silent", "servers refusing", *SOAK])
+def test_a_run_gives_up_a_silent_slave_after_its_patience_and_the_next_run_goes_on(
     sides, proxied, proxied_peer, backlog, what
 ):
-    """Long before its deadline, in mid-shipment; groups that begin later end at once."""
+    """This happens in mid-shipment, long before the deadline. Groups that begin later end at once."""
     table, truth = backlog(proxied_peer, 8000)
     before = positions(sides.at, proxied_peer)
     impatient = replace(SMALL, patience_seconds=PATIENCE_SECONDS)
@@ -303,7 +306,7 @@ def test_a_run_says_within_seconds_that_its_slave_is_away_and_ends_soon_after_it
 
 
 @pytest.mark.soak
-def test_after_the_source_cluster_died_in_mid_shipment_a_run_ships_the_dead_servers_queue(sides, peer, backlog):
+def test_a_run_ships_the_dead_servers_queue_after_the_source_died_in_mid_shipment(sides, peer, backlog):
     """HBase and its ZooKeeper at once; the queue stays under the dead server's name, or is claimed meanwhile."""
     table, truth = backlog(peer)
     before = positions(sides.at, peer)

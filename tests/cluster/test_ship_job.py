@@ -88,9 +88,6 @@ def test_a_peer_that_must_not_be_shipped_ends_the_job_with_the_reason_alone(side
         ("--source {} --peer p --run-id r --deadline 0", "--deadline is 0; it must be more than 0 seconds"),
         ("--source {} --peer p --run-id r --deadline nan", "--deadline is nan; it must be more than 0 seconds"),
         ("--source {} --peer p --run-id r --deadline soon", "--deadline: invalid float value: 'soon'"),
-        ("--source {} --peer p --run-id r --lanes 65", "--lanes is 65; it must be 1 to 64"),
-        ("--source {} --peer p --run-id r --sink-ratio 0", "--sink-ratio is 0; it must be over 0"),
-        ("--source {} --peer p --run-id r --sink-ratio nan", "--sink-ratio is nan; it must be over 0"),
     ],
 )
 def test_wrong_arguments_are_refused_with_what_they_must_be(parse_args, capsys, args, complaint):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from tests.sessions import session_of
 from tests.unit.rpc.fake_server import FakeServer, answer, exception, hang_up
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed, wal
 from walferry.airflow.steps import batch
+from walferry.airflow.values import Chosen
 from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
 from walferry.hbase.values import PBUF
 from walferry.protos import hbase_pb2 as pb
@@ -180,3 +182,22 @@ def test_a_peer_that_cannot_be_read_delays_no_other(zk: KazooClient, hbase: HBas
         assert disagreements(session_of(zk, source), ["p", "odd"]) == {}
         hbase.zk.delete(hbase.nodes.peer("odd"), recursive=True)
         assert list(disagreements(session_of(zk, source), ["p", "odd"])) == ["odd"]  # its queues are not orphans
+
+
+def test_a_batch_asks_the_master_once_for_all_its_peers(hbase: HBaseZNodes, source: SourceCluster) -> None:
+    hbase.add_peer("q")
+    with master(hbase, knows(peer(), peer("q"))) as server:
+        chosen = batch.choose(source, None)
+        assert (chosen.peers, chosen.refused) == (["p", "q"], [])
+        for peer_id in chosen.peers:
+            assert batch.plan(source, peer_id, "run.1", "run", chosen).groups == 0
+        assert [request.header.method_name for request in server.requests] == ["ListReplicationPeers"]
+
+
+@pytest.mark.parametrize("kind", ["refused", "long ago"])
+def test_a_plan_asks_the_master_itself_if_it_has_refused_the_peer_or_was_asked_long_ago(
+    hbase: HBaseZNodes, source: SourceCluster, kind: str
+) -> None:
+    chosen = Chosen(["p"], ["p"], time.time()) if kind == "refused" else Chosen(["p"], [], time.time() - 3600)
+    with master(hbase, *[knows(peer(state="ENABLED"))] * 3), pytest.raises(StalePeer):
+        batch.plan(source, "p", "run.1", "run", chosen)

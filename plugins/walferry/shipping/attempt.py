@@ -108,8 +108,7 @@ class Attempt:
             return
         self._sink = open_sink(
             peer, self._session, self._job.knobs, self._deadline, stop=self._outcome.stop,
-            release_hfiles=self._lease.remove_hfile_refs, on_missing_hfiles=self._counters.missing_hfiles,
-            on_failure=self._on_unreachable,
+            lease=self._lease, on_missing_hfiles=self._counters.missing_hfiles, on_failure=self._on_unreachable,
         )  # fmt: skip
         with self._sink as sink:
             self._ship(sink, self._rules(peer, sink.id))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from walferry.hbase.peers import Peer
 from walferry.sinks.hbase import reachable
 from walferry.sinks.hbase.bulk_loads import HFileSource
-from walferry.sinks.hbase.hfiles import HFileSender
+from walferry.sinks.hbase.hfiles import HFileRefs, HFileSender
 from walferry.sinks.hbase.sink import HBaseSink
 from walferry.sinks.hbase.slave import Slave
 from walferry.sinks.sink import Sink
@@ -21,17 +21,17 @@ REACHABLE_SECONDS = 10.0
 
 def open_sink(
     peer: Peer, session: Session, knobs: Knobs, deadline: float, *, stop: threading.Event,
-    release_hfiles: Callable[[Sequence[str]], None], on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
+    lease: HFileRefs, on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
 ) -> Sink:  # fmt: skip
     """The sink of a peer, not yet entered. `deadline` is on time.monotonic; `stop`, once set, ends all waiting in it.
 
-    `release_hfiles(names)` removes the source's references to HFiles that the slave has; `on_missing_hfiles(count)` is told of
-    files that were gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
+    `lease` is the one on the group's queue, for what a sink writes at the source; `on_missing_hfiles(count)` is told of files
+    that were gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
     """
     source = session.source
     slave = Slave(peer, knobs, deadline, user=source.user, stop=stop, on_failure=on_failure)
     hfiles = HFileSender(
-        session.zk, session.nodes.hfile_refs(peer.id), release_hfiles, HFileSource.of(source), on_missing_hfiles,
+        session.zk, session.nodes.hfile_refs(peer.id), lease.remove_hfile_refs, HFileSource.of(source), on_missing_hfiles,
         knobs.call_timeout_seconds,
     )  # fmt: skip
     return HBaseSink(slave, source, hfiles)

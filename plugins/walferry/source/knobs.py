@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from walferry.hbase.errors import PeerError
-from walferry.hbase.peers import MANAGED_KEY, Peer
+
+if TYPE_CHECKING:  # DAG files import the source's connection, and are parsed without kazoo
+    from walferry.hbase.peers import Peer
 
 PREFIX = "walferry."  # of a peer's keys, which HBase hands to nobody but us
 
@@ -42,6 +44,8 @@ class Knobs:
     @classmethod
     def of(cls, settings: Mapping[str, str], peer: Peer) -> Knobs:
         """The knobs of a peer: its own, else the connection's `settings`, else the defaults. Raises PeerError."""
+        from walferry.hbase.peers import MANAGED_KEY
+
         own = {key.removeprefix(PREFIX): value for key, value in peer.config.items() if key.startswith(PREFIX)}
         own.pop(MANAGED_KEY.removeprefix(PREFIX), None)
         if unknown := sorted(own.keys() - KEYS):

@@ -1,1 +1,4 @@
-"""Spark's side: the library as an archive for executors, and WALs as a data source."""
+"""Spark's side of the library: the archive that executors import it from, and a data source for WALs.
+
+The data source imports files, wal and crypto. Only `airflow` and Spark itself import this package.
+"""

@@ -1,10 +1,10 @@
-"""The library as one zip file, the way it travels to Spark's driver and executors (`spark-submit --py-files`).
+"""Packs the library into one zip file, in which it travels to Spark's driver and executors (`spark-submit --py-files`).
 
     walferry.py          what `import walferry` finds in the zip: archive_entry.py, which unpacks the rest and steps aside
     lib/walferry/...     the library's modules, without the part that needs Airflow
 
-The same sources give the same bytes and so the same file name: a job that is submitted every few minutes finds its archive
-made, and its workers find it unpacked and compiled.
+The same sources give the same bytes, and so the same file name. A job that is submitted every few minutes finds its archive
+there, and its workers find it unpacked and compiled.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import zipfile
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-NOT_SHIPPED = ("airflow",)  # folders of the package that make sense in Airflow only
+NOT_SHIPPED = ("airflow",)  # folders of the package that only Airflow uses
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time a zip file can hold
 
 
 def build_archive(folder: Path, package: Path = PACKAGE) -> Path:
-    """The archive of `package` in `folder`, made if it is not there yet. Safe to call from several processes at once."""
+    """Return the archive of `package` in `folder`, made if it is missing. Several processes may call this at once."""
     contents = _contents(package)
     path = folder / f"walferry-{_digest(contents)}.zip"
     if path.exists():
@@ -44,7 +44,7 @@ def build_archive(folder: Path, package: Path = PACKAGE) -> Path:
 
 
 def _contents(package: Path) -> list[tuple[str, bytes]]:
-    """Names and bytes of the archive's files, in the order they are written."""
+    """The names and bytes of the archive's files, in the order in which they are written."""
     modules = [
         path
         for path in sorted(package.rglob("*.py"))

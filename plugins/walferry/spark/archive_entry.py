@@ -1,11 +1,11 @@
-"""What `import walferry` runs in a Spark process: unpack the archive this file lies in, and import the library from there.
+"""Runs on `import walferry` in a Spark process: unpacks the archive that this file lies in, and imports the library from there.
 
-numba keeps compiled code by the path of its source. Spark puts an archive in a new temporary folder for each application, so code
-imported from within it would be compiled again by every job, and every job would leave another copy in numba's cache. Unpacked
-into a folder named after its content it is compiled once on each machine.
+numba keeps compiled code by the path of its source. Spark puts an archive into a new temporary folder for each application. Code
+that is imported from within it would be compiled again by every job, and every job would leave another copy in numba's cache.
+When the archive is unpacked into a folder named after its content, the code is compiled once on each machine.
 
-The folder is below $WALFERRY_CACHE, else $XDG_CACHE_HOME/walferry, else ~/.cache/walferry; where that cannot be written, a
-temporary one for this process only.
+The folder is below $WALFERRY_CACHE, or $XDG_CACHE_HOME/walferry, or ~/.cache/walferry. If that cannot be written to, a temporary
+folder serves this process only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PREFIX = "lib/"
 
 
 def unpacked(archive: Path) -> Path:
-    """The folder with the archive's library, which others may be unpacking at the same time."""
+    """The folder with the archive's library. Other processes may be unpacking it at the same time."""
     target = cache_folder() / "lib" / archive.stem
     if target.is_dir():
         return target
@@ -37,7 +37,7 @@ def unpacked(archive: Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where this machine keeps archives and what is unpacked of them."""
+    """Where this machine keeps archives and their unpacked contents."""
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(os.environ.get("WALFERRY_CACHE") or Path(home, "walferry"))
 
@@ -49,7 +49,7 @@ def _unpack(archive: Path, target: Path) -> Path:
             files.extractall(unfinished, [name for name in files.namelist() if name.startswith(PREFIX)])
         (unfinished / PREFIX).rename(target)
     except OSError:
-        if not target.is_dir():  # else another process was faster
+        if not target.is_dir():  # otherwise another process was faster
             raise
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,16 +1,16 @@
-"""WALs as a Spark data source.
+"""Reads WALs as a Spark data source.
 
     spark.dataSource.register(HBaseWalDataSource)
     spark.read.format("hbase_wal").load("hdfs://namenode/hbase/oldWALs")
 
-One row a cell, with the columns of `walferry.wal.arrow` and a last one, `path`, the URL of the cell's file. `load` takes a WAL or
-a folder; of a folder it takes the WALs in it and in the folders of servers within it. A WAL is one partition.
+Each cell is a row, with the columns of `walferry.wal.arrow` and a last one, `path`, the URL of the cell's file. `load` takes a
+WAL or a folder. From a folder it takes the WALs in it and in the servers' folders within it. Each WAL is a partition.
 
-Option `partialTail`: what to do with a file that ends inside an entry, as the one being written and the last one of a crashed
-server do: `error` (default), or `stop` to take the entries before.
+Option `partialTail` says what to do with a file that ends inside an entry, as a file that is being written and the last one of a
+crashed server do: `error` (default), or `stop` to take the entries before.
 
-Options `keyProvider` and `keyNames` (split by commas), for encrypted WALs: as `key_provider` and `key_names` of a source
-cluster's connection (walferry.crypto.provider). Options are no secret to Spark, so a URL that holds a password is refused.
+Options `keyProvider` and `keyNames` (separated by commas) are for encrypted WALs, like `key_provider` and `key_names` of a source
+cluster's connection (walferry.crypto.provider). Spark does not keep options secret, so a URL that holds a password is refused.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class WalsReader(DataSourceReader):
     def __init__(self, path: str, partial_tail: Literal["error", "stop"], keys: KeyProvider | None = None) -> None:
         self._path = path
         self._partial_tail = partial_tail
-        self._keys = keys  # which reads nothing, and so holds no secret, before it is used in a worker
+        self._keys = keys  # it reads nothing, and so holds no secret, before a worker uses it
 
     def partitions(self) -> list[InputPartition]:
         return [WalPartition(url) for url in find_wals(self._path)]

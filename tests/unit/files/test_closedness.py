@@ -1,4 +1,4 @@
-"""When a WAL's file is complete."""
+"""When a WAL's file counts as complete."""
 
 import threading
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_only_the_trailer_that_hbase_writes_closes_a_file(root: Path, store: Wal
     assert closedness(store, located(store)) == Closed(end=None)
 
 
-def test_a_length_at_which_the_last_bytes_were_found_to_be_an_entrys_does_not_close_it(root: Path, store: WalStore) -> None:
+def test_last_bytes_that_are_part_of_an_entry_do_not_close_a_file(root: Path, store: WalStore) -> None:
     written = root / f"WALs/{SERVER}/{WAL}"
     written.write_bytes(ENTRIES + EMPTY_TRAILER)
     known = (len(ENTRIES + EMPTY_TRAILER),)
@@ -83,7 +83,7 @@ def test_a_fenced_file_is_open_while_hdfs_recovers_its_length(
     assert isinstance(closedness(store, located(store)), Open)
 
 
-def test_the_size_is_that_after_the_length_was_recovered(root: Path, store: WalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_is_the_one_that_hdfs_has_recovered(root: Path, store: WalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     path = root / f"oldWALs/{WAL}"
     path.write_bytes(ENTRIES[:85])
 
@@ -113,7 +113,7 @@ def test_a_file_that_is_archived_meanwhile_is_found_there(root: Path, store: Wal
     timer.join()
 
 
-def test_waiting_ends_and_says_what_for(root: Path, store: WalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_ends_and_the_error_says_why(root: Path, store: WalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
     (root / f"WALs/{SERVER}/{WAL}").write_bytes(ENTRIES)
     with pytest.raises(WalNotClosed, match=r"is not closed after 0\.1 s: it has no trailer.*the next run takes it up"):

@@ -1,4 +1,4 @@
-"""No position passes an offset below which something is not acknowledged."""
+"""No position passes an entry that is not acknowledged."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,10 +31,10 @@ def test_a_wal_is_not_done_while_a_shipment_of_it_is_open():
     assert acknowledged.safe().wal == 3
 
 
-def test_a_window_of_which_some_have_tickets_bounds_the_position_too():
+def test_a_window_that_is_being_handed_out_bounds_the_position_too():
     acknowledged = Acknowledged()
     acknowledged.read_to(WalOffset(0, 85))
-    later = acknowledged.take(WalOffset(0, 500))  # lanes are served one after the other: another's may begin at 85
+    later = acknowledged.take(WalOffset(0, 500))  # lanes are served one after the other: the next ticket may begin at 85
     assert acknowledged.safe() == WalOffset(0, 85)
     acknowledged.close(later)
     assert acknowledged.safe() == WalOffset(0, 85)
@@ -42,14 +42,14 @@ def test_a_window_of_which_some_have_tickets_bounds_the_position_too():
 
 @st.composite
 def windows(draw) -> list[list[WalOffset]]:
-    """The offsets at which shipments begin, window by window, in each in the order in which they take tickets."""
+    """The offsets at which requests begin: window by window, in the order in which they take tickets."""
     sizes = draw(st.lists(st.integers(0, 4), min_size=1, max_size=6))
     offsets = iter(WalOffset(n // 5, 85 + n) for n in range(sum(sizes)))
     return [draw(st.permutations([next(offsets) for _ in range(size)])) for size in sizes]
 
 
 @given(windows(), st.data())
-def test_no_safe_offset_passes_what_is_not_acknowledged_and_none_falls(taken, data):
+def test_the_safe_offset_passes_nothing_unacknowledged_and_never_falls(taken, data):
     acknowledged, open_, last = Acknowledged(), {}, WalOffset(0, 0)
     not_acknowledged = sorted(offset for window in taken for offset in window)
     end = WalOffset(99, 0)

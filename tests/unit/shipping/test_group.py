@@ -1,4 +1,4 @@
-"""What the reader hands to the lanes when entries stop it, and which errors of an attempt begin a group again."""
+"""Which errors of an attempt make a group begin again, and what the reader hands to the lanes before an entry stops it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from walferry.zk.errors import ConnectError
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")
 DONE = GroupSummary(group="g", status=Status.DONE)
 LOST = LeaseLost("p", "g", "the ZooKeeper session ended")
-TRY_S = 7.0  # that each attempt takes
+TRY_SECONDS = 7.0  # that each attempt takes
 
 
 @pytest.fixture
 def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupSummary, float]]:
-    """`ship(*attempts)` → the summary, and when it was there; each attempt raises or returns what is given."""
+    """`ship(*attempts)` → the summary, and the time at which it was there. Each attempt raises or returns the given value."""
     now = [1000.0]
 
     def ship(*attempts: Any, reached: bool = True, deadline: float = 1060.0) -> tuple[GroupSummary, float]:
@@ -50,7 +50,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupSummary, f
             yield
 
         def attempt(job: GroupJob, zk: object) -> GroupSummary:
-            now[0] += TRY_S
+            now[0] += TRY_SECONDS
             what = left.pop(0) if len(left) > 1 else left[0]
             if isinstance(what, Exception):
                 raise what
@@ -66,26 +66,26 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupSummary, f
     return ship
 
 
-def test_a_lost_lease_and_an_ensemble_that_goes_away_are_begun_again(ship):
+def test_a_lost_lease_and_an_ensemble_that_goes_away_make_the_group_begin_again(ship):
     assert ship(LOST, ConnectError("away"), DONE)[0] == DONE
 
 
-def test_one_that_stays_away_is_given_up_at_the_deadline_as_something_that_passes(ship):
+def test_an_ensemble_that_stays_away_is_given_up_at_the_deadline_as_passing_trouble(ship):
     summary, ended = ship(ConnectError("away"))
     assert (summary.status, summary.error, summary.passing) == (Status.FAILED, "away", True)
-    assert ended < 1060 + TRY_S
+    assert ended < 1060 + TRY_SECONDS
 
 
-def test_one_that_was_never_reached_is_given_up_at_once(ship):
+def test_an_ensemble_that_was_never_reached_is_given_up_at_once(ship):
     summary, ended = ship(DONE, reached=False)
     assert (summary.status, summary.passing) == (Status.FAILED, True)
     assert ended == 1000
 
 
-def test_what_is_wrong_with_the_group_itself_ends_it(ship):
+def test_trouble_of_the_group_s_own_ends_it(ship):
     summary, ended = ship(ValueError("broken"), DONE)
     assert (summary.status, summary.passing) == (Status.FAILED, False)
-    assert ended == 1000 + TRY_S
+    assert ended == 1000 + TRY_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_is_wrong_with_the_group_itself_ends_it(ship):
         ([entry(put()), entry(cell(SECRET)), entry(put()), load()], LabelsRefused),
     ],
 )
-def test_what_lies_before_the_first_entry_that_stops_the_queue_is_shipped_whatever_comes_later(entries, error):
+def test_entries_before_the_first_one_that_stops_the_queue_are_shipped(entries, error):
     handed_out: list[int] = []
     reader = GroupReader(
         wals=GroupWals((), ()), store=None, keys=None, rules=RULES, labels=LabelFilter(VisibilityLabels.REFUSE, dict),

@@ -39,13 +39,13 @@ def window(count: int, regions: int, value: bytes = b"v" * 50) -> Window:
 
 
 def taken(w: Window) -> tuple[Window, Kept, int, ShipmentsOf]:
-    """What `dispatch` takes for a window without bulk loads."""
+    """The arguments of `dispatch` for a window without bulk loads."""
     kept = filter_window(w, RULES, "wal")
     return w, kept, 0, ShipmentsOf(w, kept, {}, MARK)
 
 
 class Sinks:
-    """Takes shipments as one slave would; `gate` holds them back until it is set."""
+    """Takes shipments as a slave would; holds them back until `gate` is set."""
 
     def __init__(self, gate: bool = True) -> None:
         self.lock = threading.Lock()
@@ -107,7 +107,7 @@ def test_each_region_s_edits_arrive_once_and_in_order(lanes):
 
 
 class Observed(Acknowledged):
-    """Keeps what is safe after each step."""
+    """Records the safe offset after each step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class Observed(Acknowledged):
         self.seen.append(self.safe())
 
 
-def test_the_oldest_entry_that_is_not_acknowledged_is_known_by_its_write_time():
+def test_the_write_time_of_the_oldest_unacknowledged_entry_is_known():
     sinks = Sinks(gate=False)
     run = Run(sinks.ship, 1, Knobs(shipment_bytes=300))
     run.dispatch(window(50, 1))
@@ -137,7 +137,7 @@ def test_the_oldest_entry_that_is_not_acknowledged_is_known_by_its_write_time():
     assert run.acknowledged.next_written() is None
 
 
-def test_while_a_window_is_handed_out_lane_by_lane_nothing_of_it_is_safe():
+def test_nothing_of_a_window_is_safe_while_it_is_handed_out_lane_by_lane():
     sinks = Sinks(gate=False)
     run = Run(sinks.ship, 8, Knobs(shipment_bytes=1000, buffer_bytes=10 << 20))
     observed = run.lanes._acknowledged = Observed()
@@ -152,7 +152,7 @@ def test_while_a_window_is_handed_out_lane_by_lane_nothing_of_it_is_safe():
     assert observed.safe() == WalOffset(0, int(w.next_positions[-1]))
 
 
-def test_what_is_safe_moves_on_within_a_window_that_is_large_for_the_buffer():
+def test_the_safe_offset_advances_within_a_window_that_is_large_for_the_buffer():
     sinks = Sinks()
     run = Run(sinks.ship, 2, Knobs(shipment_bytes=500, buffer_bytes=16_000))
     observed = run.lanes._acknowledged = Observed()
@@ -194,7 +194,7 @@ def test_the_reader_waits_while_the_buffer_is_full():
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 8, 40])
-def test_all_that_is_held_fits_into_the_buffer_also_what_the_lanes_have_begun_to_fill(lanes):
+def test_the_buffer_also_bounds_the_requests_that_are_being_filled(lanes):
     sinks = Sinks(gate=False)
     limits = Knobs(shipment_bytes=2000, buffer_bytes=20_000)
     run = Run(sinks.ship, lanes, limits)
@@ -211,7 +211,7 @@ def test_all_that_is_held_fits_into_the_buffer_also_what_the_lanes_have_begun_to
     assert sum(s.entry_count for s in sinks.shipments) == 3000
 
 
-def test_an_entry_larger_than_the_buffer_is_let_through_alone():
+def test_an_entry_larger_than_the_buffer_passes_alone():
     sinks = Sinks()
     run = Run(sinks.ship, 2, Knobs(shipment_bytes=100, buffer_bytes=200))
     run.dispatch(window(6, 3, value=b"v" * 1000))
@@ -282,13 +282,13 @@ def test_stopping_wakes_a_waiting_reader_and_ends_the_lanes():
     sinks.gate.set()
     assert run.lanes.join(TIMEOUT)
     assert outcome == [Stopped]
-    assert len(sinks.shipments) == sinks.begun  # what was on its way, and nothing more
+    assert len(sinks.shipments) == sinks.begun  # those under way, and no others
     with pytest.raises(Stopped):
         run.dispatch(window(1, 1))
 
 
 @pytest.mark.parametrize("alone", [{0}, {7}, {3, 4}, {0, 1, 2, 5, 9}, set(range(10))])
-def test_what_goes_alone_keeps_its_place_among_its_region_s_edits(alone):
+def test_an_entry_that_goes_alone_keeps_its_place_among_its_region_s_edits(alone):
     sinks = Sinks()
     run = Run(sinks.ship, 2, Knobs(shipment_entries=3))
     w = window(10, 2)

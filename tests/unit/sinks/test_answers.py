@@ -1,4 +1,4 @@
-"""When a slave counts as one that acknowledges nothing."""
+"""When a slave counts as silent."""
 
 from walferry.sinks.answers import FAILING_SECONDS, SILENCE_SECONDS, Answers, Outage
 
@@ -10,7 +10,7 @@ class Clock:
         return self.now
 
 
-def test_a_failure_is_an_outage_when_the_next_tries_do_not_mend_it():
+def test_a_failure_is_an_outage_if_the_next_tries_fail_too():
     clock = Clock()
     answers = Answers(clock)
     answers.trying()
@@ -26,7 +26,7 @@ def test_a_failure_is_an_outage_when_the_next_tries_do_not_mend_it():
     assert answers.outage is None
 
 
-def test_silence_is_one_after_a_while_and_since_the_last_answer_of_any_lane():
+def test_silence_becomes_an_outage_and_counts_from_the_last_answer_of_any_lane():
     clock = Clock()
     answers = Answers(clock)
     answers.trying()
@@ -50,10 +50,30 @@ def test_a_bulk_load_may_take_its_time():
     assert answers.outage == Outage(1000.0, 0, None)
 
 
-def test_a_try_that_was_ended_from_here_says_nothing_of_the_slave():
+def test_a_try_that_this_side_ended_says_nothing_about_the_slave():
     clock = Clock()
     answers = Answers(clock)
     answers.trying()
     answers.given_up()
     clock.now += 1000
     assert answers.outage is None
+
+
+def test_silence_lasts_from_the_first_try_or_the_last_sign_of_life():
+    clock = Clock()
+    answers = Answers(clock)
+    assert answers.silent_seconds == 0
+    clock.now += 50
+    answers.trying()
+    clock.now += 20
+    assert answers.silent_seconds == 20
+    answers.heard()
+    clock.now += 3
+    assert (answers.silent_seconds, answers.since) == (3, 1050.0)
+    answers.failed("refused")
+    clock.now += 4
+    assert answers.silent_seconds == 7
+    answers.trying()
+    answers.answered()
+    clock.now += 5
+    assert answers.silent_seconds == 0

@@ -78,7 +78,7 @@ class DeadServersEventTrigger(BaseEventTrigger):
         return f"{CLASSPATH}.{type(self).__name__}", {"source_conn_id": self.source_conn_id}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield an event whenever servers have died, and again while their queues stay. A wrong connection may be corrected later."""
+        """Yield an event when servers have died, and again while their queues stay. A wrong connection may be corrected later."""
         while True:
             try:
                 told = self._stream.told if self._stream is not None else None

@@ -1,24 +1,25 @@
-"""What becomes of bulk loads: HFiles that clients put into a region, of which the WAL only has a descriptor.
+"""Decides what becomes of bulk loads: HFiles that clients put into a region. The WAL holds only a descriptor of them.
 
     entry = WALKey, one cell METAFAMILY:HBASE::BULK_LOAD with a BulkLoadDescriptor: region, and the files of each family
 
-A source writes scopes into these keys only with hbase.replication.bulkload.enabled (ReplicationSourceWALActionListener), and then
-keeps the files, by `hfile-refs/<peer>/<file>`, until the peer has them. So the key itself says, load by load, whether it is to be
-replicated, and that is what we go by. A sink then copies the files from the source's file system; for this the request names the
-source's directories and its hbase.replication.cluster.id, which no one but the operator can tell us:
+A source writes scopes into these keys only with hbase.replication.bulkload.enabled (ReplicationSourceWALActionListener). It then
+keeps the files, by `hfile-refs/<peer>/<file>`, until the peer has them. So the key itself says, load by load, whether it is to
+be replicated. A sink then copies the files from the source's file system. For this the request names the source's directories and
+its hbase.replication.cluster.id, which only the operator knows:
 
     scopes in the key, `replication_cluster_id` in the connection      shipped
-    scopes, no `replication_cluster_id`, `skip_bulk_loads`             counted as BULK_LOAD, the files stay referred to
-    scopes, neither                                                    an error: passed over, its rows would be missing for good
+    scopes, no `replication_cluster_id`, `skip_bulk_loads`             counted as BULK_LOAD; the source keeps the files
+    scopes, neither                                                    an error: skipped, its rows would be missing for good
     no scopes                                                          counted as BULK_LOAD, as HBase does
     no files of what the peer gets                                     counted as BULK_LOAD: a sink would have nothing to copy
 
-Filtered as HBase's BulkLoadCellFilter does it, by scope and by the peer's families, but for a mistake: what is left of a
-descriptor keeps its cluster ids, without which a ring of clusters would load the same files for ever.
+Loads are filtered by scope and by the peer's families, as HBase's BulkLoadCellFilter does it, but without its mistake: what is
+left of a descriptor keeps its cluster ids. Without these a ring of clusters would load the same files for ever.
 
-References are removed of all of a load's files: HBase 2.6.1 makes some for files of LOCAL families too, and keeps these for ever.
+The references of all of a load's files are removed: HBase 2.6.1 also makes some for files of LOCAL families, and would keep these
+for ever.
 
-A load goes by itself (`Lanes.dispatch`): a sink applies the bulk loads of a request after all other edits of it.
+A load goes alone: a sink applies the bulk loads of a request after all other edits of it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _LENGTHS = struct.Struct(">iii")  # of a cell, its key, its value
 
 
 class BulkLoadRefused(WalError):
-    """A bulk load that has to be replicated, and nobody has said how."""
+    """A bulk load has to be replicated, and the connection does not say how."""
 
     advice = (
         "Set replication_cluster_id in the connection's extra to the source's hbase.replication.cluster.id, or skip_bulk_loads "
@@ -66,21 +67,21 @@ class HFileSource:
 
     @classmethod
     def of(cls, source: SourceCluster) -> HFileSource | None:
-        """None if the connection does not say."""
+        """What the connection says; None if it says nothing."""
         if source.replication_cluster_id is None:
             return None
         return cls(source.replication_cluster_id, source.root_dir or source.wal_root)
 
     @property
     def places(self) -> tuple[str, str]:
-        """The namespaces' directory, and their archive, to which compactions move files."""
+        """The namespaces' directory, and the archive to which compactions move files."""
         return f"{self.root_dir}/data", f"{self.root_dir}/archive/data"
 
 
 def take_bulk_loads(window: Window, kept: Kept, rules: FilterRules, source: SourceCluster, path: str) -> dict[int, Shipment]:
-    """The window's bulk loads, by entry, as shipments; in `kept` is noted then what became of each.
+    """The window's bulk loads, by entry, as shipments. Notes in `kept` what becomes of each.
 
-    Raises WalCorruptError or BulkLoadRefused at the entry that cannot be dealt with, naming `path`.
+    Raises WalCorruptError or BulkLoadRefused, naming `path`, at the first entry that cannot be shipped.
     """
     found = [int(i) for i in np.flatnonzero(kept.reason == Reason.BULK_LOAD)]
     if not found:
@@ -124,14 +125,14 @@ class _BulkLoads:
             raise BulkLoadRefused(path, offset, f"{load}: the source replicates bulk loads, and the connection does not say how")
         kept.reason[i] = Reason.SHIPPED if count else min(reasons)
         if not released:
-            return None  # what else the entry has goes the common way: `kept` says of it what it did
+            return None  # the rest of the entry goes the usual way, as `kept` says
         kept.cells[i], kept.size[i] = count, len(cells)
         if files:
             kept.rows[i] += 1 + len(files)  # as ReplicationSourceWALReader counts
         return self._shipment(key_bytes, bool(kept.marked[i]), cells, count, load, int(kept.rows[i]), key.write_time)
 
     def _filter(self, key: pb.WALKey, descriptor: pb.BulkLoadDescriptor) -> Reason | None:
-        """Leave to `descriptor` only what the peer gets; the reason if it gets nothing."""
+        """Cut `descriptor` down to what the peer gets; returns the reason if that is nothing."""
         tables, table = self._rules.tables, key.table_name
         scopes = {scope.family for scope in key.scopes if scope.scope_type == pb.REPLICATION_SCOPE_GLOBAL}
         stores = [store for store in descriptor.stores if store.family_name in scopes]
@@ -179,7 +180,7 @@ def _spans(window: Window, kept: Kept, i: int) -> Iterator[bytes]:
 
 
 def _descriptor_cells(window: Window, i: int) -> Iterator[tuple[bytes, bytes]]:
-    """An entry's cells that are bulk loads, each with its value. All lengths in it have been checked by the scan."""
+    """An entry's cells that are bulk loads, each with its value. The scan has checked all lengths in the entry."""
     data = window.buf[int(window.index.cells_start[i]) : int(window.index.cells_end[i])].tobytes()
     at = 0
     while at < len(data):
@@ -194,7 +195,7 @@ def _descriptor_cells(window: Window, i: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _with_value(cell: bytes, value: bytes) -> bytes:
-    """A cell with another value; what comes after the value stays."""
+    """The cell with another value; the bytes after the value stay."""
     cell_len, key_len, value_len = _LENGTHS.unpack_from(cell)
     head = _LENGTHS.size + key_len
     lengths = _LENGTHS.pack(cell_len - value_len + len(value), key_len, len(value))
@@ -204,12 +205,12 @@ def _with_value(cell: bytes, value: bytes) -> bytes:
 def _parsed(kind: type[M], data: bytes, what: str, path: str, offset: int) -> M:
     try:
         return parse_message(kind, data)
-    except DecodeError as e:
-        raise WalCorruptError(path, offset, f"{what} cannot be parsed: {e}") from e
+    except DecodeError as error:
+        raise WalCorruptError(path, offset, f"{what} cannot be parsed: {error}") from error
 
 
 def _paths(key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset: int) -> list[str]:
-    """The files below the namespaces' directory, as ReplicationSink.getHFilePath puts them together."""
+    """The files' paths below the namespaces' directory, put together as in ReplicationSink.getHFilePath."""
     namespace, _, table = key.table_name.rpartition(b":")
     found = []
     for store in descriptor.stores:

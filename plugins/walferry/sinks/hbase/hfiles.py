@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from kazoo.client import KazooClient
 
@@ -28,6 +29,13 @@ from walferry.zk.client import read_all
 log = logging.getLogger(__name__)
 
 COPY_BYTES_PER_SECOND = 5_000_000  # a sink that copies more slowly is asked whether it is still there
+
+
+class HFileRefs(Protocol):
+    """The source's references to the peer's HFiles. HBase keeps a file for as long as it is referred to."""
+
+    def remove_hfile_refs(self, names: Sequence[str]) -> None:
+        """Remove the references to these files."""
 
 
 class BulkLoadFailed(WalferryError):

@@ -10,14 +10,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from walferry.names import ServerName
 from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.rpc.admin import SERVICE
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, Buffer
-from walferry.rpc.connection import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, Connection
+from walferry.rpc.connection import Connection
 from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcTimeout
 from walferry.sinks.answers import SILENCE_SECONDS, Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
@@ -25,6 +24,7 @@ from walferry.sinks.hbase.manager import NoSinks, SinkManager
 from walferry.source.knobs import Knobs
 
 METHOD = "ReplicateWALEntry"
+CONNECT_SECONDS = 10.0
 LAST_CONNECT_SECONDS = 2.0  # for connecting, at least, when the deadline is near
 TIMEOUT_GROWTH = 10  # calls that time out again and again get up to this many times the first timeout
 PASSING = (NoSinks, ConnectionFailed, RpcTimeout, RemoteError)  # the next try may go better, unless the error says no
@@ -42,33 +42,11 @@ class Shipment(Protocol):
     def cells(self) -> Sequence[Buffer]: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Retries:
-    """How hard a shipment is tried. The nth failure in a row is followed by a sleep of n times `sleep_seconds`."""
-
-    tries: int = 10  # failures in a row, after which another subset of the slave's servers is drawn
-    sleep_seconds: float = 1.0
-    most_sleeps: int = 300  # n grows no further
-    connect_timeout_seconds: float = CONNECT_TIMEOUT_S
-    call_timeout_seconds: float = CALL_TIMEOUT_S  # each call that timed out gives the next one as much more
-    patience_seconds: float = 90.0  # after which a slave that neither acknowledges nor works is given up
-
-    @classmethod
-    def of(cls, knobs: Knobs) -> Retries:
-        """The part of a peer's knobs that is about retries."""
-        return cls(
-            tries=knobs.subset_tries,
-            sleep_seconds=knobs.sleep_seconds,
-            most_sleeps=knobs.retries_multiplier,
-            call_timeout_seconds=knobs.call_timeout_seconds,
-            patience_seconds=knobs.patience_seconds,
-        )
-
-
 class Shipper:
     """Ships to `slave` (a name for messages, e.g. its cluster key) over connections of its own: one shipper a lane.
 
-    `stop`, once set, ends sleeps; `interrupt` ends the call under way too. `wait(seconds)` sleeps and says whether to stop.
+    The nth failure in a row is followed by a sleep of n base sleeps, and each call that timed out gives the next one as much more
+    time. `stop`, once set, ends sleeps; `interrupt` ends the call under way too. `wait(seconds)` sleeps and says whether to stop.
     `answers` is told of each try.
     """
 
@@ -79,7 +57,7 @@ class Shipper:
         *,
         stop: threading.Event,
         user: str | None = None,
-        retries: Retries | None = None,
+        knobs: Knobs | None = None,
         answers: Answers | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], bool] | None = None,
@@ -88,7 +66,7 @@ class Shipper:
         self._sinks = sinks
         self._stop = stop
         self._user = user
-        self._retries = retries or Retries()
+        self._knobs = knobs or Knobs()
         self._clock = clock
         self._wait = wait or stop.wait
         self._answers = answers or Answers()
@@ -104,14 +82,14 @@ class Shipper:
 
         A first try that begins before the deadline has its whole time: a slave that is only slow is not unreachable.
         `expected_seconds` is for a shipment that gives a server much to do and must not be sent twice while a server works on it.
-        Such a call does not time out before the deadline. It is `overdue` after the expected time, and whoever looks after the
-        calls then ends it unless the server still answers.
+        Such a call does not time out before the deadline, nor before the expected time. After an ordinary call's time it is
+        `overdue`: whoever looks after the calls then ends it unless the server still answers.
 
         Raises SlaveUnreachable when the deadline or the patience with a silent slave is over, Stopped, RequestTooLarge, and a
         RemoteError that says itself that trying again does not help, such as TableNotFound. A shipment that was not
         acknowledged may have been applied all the same.
         """
-        tries, call_timeout, last_error, answered = 0, self._retries.call_timeout_seconds, NEVER_TRIED, False
+        tries, call_timeout, last_error, answered = 0, self._knobs.call_timeout_seconds, NEVER_TRIED, False
         while True:
             if self._stop.is_set():
                 raise Stopped(f"told to stop before a shipment to {self._slave} was acknowledged")
@@ -130,15 +108,15 @@ class Shipper:
                 last_error, self._why = self._why or str(error), None
                 answered = isinstance(error, RemoteError)
                 if isinstance(error, RpcTimeout) and error.what == METHOD:
-                    longest = TIMEOUT_GROWTH * self._retries.call_timeout_seconds
-                    call_timeout = min(call_timeout + self._retries.call_timeout_seconds, longest)
+                    longest = TIMEOUT_GROWTH * self._knobs.call_timeout_seconds
+                    call_timeout = min(call_timeout + self._knobs.call_timeout_seconds, longest)
             self._pause(tries, deadline, last_error)
-            if tries % self._retries.tries == 0:
+            if tries % self._knobs.subset_tries == 0:
                 self._sinks.redraw()
 
     @property
     def overdue(self) -> bool:
-        """Whether the call under way takes longer than was expected of it."""
+        """Whether a call that may take longer than ordinary ones does so."""
         overdue_at = self._overdue_at
         return overdue_at is not None and self._clock() >= overdue_at
 
@@ -160,7 +138,7 @@ class Shipper:
 
     def _check_hope(self, left: float, tries: int, last_error: str, answered: bool) -> None:
         """Raise SlaveUnreachable if the deadline is over or, after a try, the slave has been silent for too long."""
-        patience = self._retries.patience_seconds
+        patience = self._knobs.patience_seconds
         out_of_patience = tries > 0 and self._answers.silent_seconds >= patience
         if left <= 0 or out_of_patience:
             waited = patience if out_of_patience else None
@@ -171,7 +149,7 @@ class Shipper:
     def _told(self, shipment: Shipment, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
         """`_try`, of which `answers` is told."""
         self._answers.trying(expected_seconds or SILENCE_SECONDS)
-        self._overdue_at = None if expected_seconds is None else self._clock() + expected_seconds
+        self._overdue_at = None if expected_seconds is None else self._clock() + self._knobs.call_timeout_seconds
         try:
             server = self._try(shipment, timeout, left)
         except BaseException as error:
@@ -219,15 +197,15 @@ class Shipper:
                 SERVICE,
                 user=self._user,
                 cell_codec=KEY_VALUE_CODEC_WITH_TAGS,
-                connect_timeout=self._retries.connect_timeout_seconds,
+                connect_timeout=CONNECT_SECONDS,
             )
         return self._connections[server]
 
     def _pause(self, failures: int, deadline: float, last_error: str) -> None:
         """Sleep after the nth failure in a row; not beyond the deadline, nor beyond the patience with the slave."""
         self.failed_batches += 1
-        seconds = self._retries.sleep_seconds * min(failures, self._retries.most_sleeps)
-        hope = self._retries.patience_seconds - self._answers.silent_seconds
+        seconds = self._knobs.sleep_seconds * min(failures, self._knobs.retries_multiplier)
+        hope = self._knobs.patience_seconds - self._answers.silent_seconds
         seconds = max(0.0, min(seconds, deadline - self._clock(), hope))
         log.info("a shipment to %s failed, trying again in %.1f s: %s", self._slave, seconds, last_error)
         if self._wait(seconds):

@@ -20,7 +20,7 @@ from walferry.rpc.admin import answers
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase.manager import SinkManager
-from walferry.sinks.hbase.replicate import Retries, Shipper
+from walferry.sinks.hbase.replicate import Shipper
 from walferry.source.knobs import Knobs
 from walferry.zk.client import CONNECT_TIMEOUT_S, connect, disconnect
 from walferry.zk.errors import ConnectError
@@ -55,7 +55,7 @@ class Slave:
         self._zk: KazooClient | None = None
         self._id: UUID | None = None
         self._shippers: list[Shipper] = []
-        self._retries = Retries.of(knobs)
+        self._knobs = knobs
         self._sinks = SinkManager(self._live_servers, knobs.ratio, bad_sink_threshold=knobs.bad_sink_threshold)
         self.answers = Answers()
 
@@ -96,7 +96,7 @@ class Slave:
     def shipper(self) -> Shipper:
         """A shipper for one lane. All shippers of a task share the subset of sinks."""
         shipper = Shipper(
-            str(self._key), self._sinks, stop=self._stop, user=self._user, retries=self._retries, answers=self.answers
+            str(self._key), self._sinks, stop=self._stop, user=self._user, knobs=self._knobs, answers=self.answers
         )
         self._shippers.append(shipper)
         return shipper
@@ -118,7 +118,7 @@ class Slave:
         asked: all servers with calls once the slave has been silent for a third of the patience or the deadline has passed, and
         those whose calls are overdue.
         """
-        late, patience = time.monotonic() > deadline, self._retries.patience_seconds
+        late, patience = time.monotonic() > deadline, self._knobs.patience_seconds
         suspect = late or self.answers.silent_seconds >= patience / 3
         calls = [(s, server) for s in self._shippers if (server := s.calling) is not None and (suspect or s.overdue)]
         if not calls:
@@ -136,11 +136,11 @@ class Slave:
     @property
     def _left(self) -> float:
         """Seconds for which connecting may go on."""
-        return min(self._deadline - time.monotonic(), self._retries.patience_seconds - self.answers.silent_seconds)
+        return min(self._deadline - time.monotonic(), self._knobs.patience_seconds - self.answers.silent_seconds)
 
     def _check_hope(self, tries: int, error: ConnectError) -> None:
         if self._left <= 0:
-            patience = self._retries.patience_seconds
+            patience = self._knobs.patience_seconds
             waited = patience if self.answers.silent_seconds >= patience else None
             raise SlaveUnreachable(str(self._key), self.answers.since, tries, str(error), patience_seconds=waited) from error
 

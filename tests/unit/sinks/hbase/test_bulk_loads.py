@@ -1,4 +1,4 @@
-"""What becomes of bulk loads: which are shipped, as what, and which stop the queue."""
+"""Which bulk loads are shipped, in what form, and which of them stop the queue."""
 
 import uuid
 from dataclasses import replace
@@ -65,7 +65,7 @@ def value_of(cell: bytes) -> bytes:
     return cell[12 + key_len : 12 + key_len + value_len]
 
 
-def test_a_bulk_load_is_a_request_of_its_own_that_says_where_the_files_are():
+def test_a_bulk_load_is_a_request_of_its_own_that_names_the_source_s_directories():
     e = load(descriptor({b"f": ["a", "b"]}, table=b"ns:t"), table=b"ns:t")
     shipments, reasons, _ = taken(window_of(entry(put()), e, entry(put())))
     assert list(shipments) == [1]
@@ -90,12 +90,12 @@ def test_without_a_root_dir_the_files_are_below_the_wal_root():
     assert request(shipments[0])[0].sourceBaseNamespaceDirPath == "hdfs://nn/wals/data"
 
 
-def test_a_source_without_bulk_load_replication_writes_no_scopes_and_its_loads_are_counted_only():
+def test_loads_without_scopes_are_only_counted():
     for source in (ON, OFF, SKIP):
         assert taken(window_of(load(scopes={})), source) == ({}, [Reason.BULK_LOAD], [0])
 
 
-def test_a_load_to_be_replicated_stops_the_queue_if_nobody_has_said_how():
+def test_a_load_to_be_replicated_stops_the_queue_unless_the_connection_says_how():
     window = window_of(entry(put()), load(descriptor({b"f": list("abcde")})))
     with pytest.raises(BulkLoadRefused, match=r"wal at byte \d+: bulk load of region r+ of table t \(f/a, f/b and 3 more\)") as e:
         taken(window, OFF)
@@ -109,7 +109,7 @@ def test_loads_that_the_operator_leaves_out_are_counted():
 
 
 @pytest.mark.parametrize("source", [ON, OFF])
-def test_a_load_that_the_peer_does_not_get_stops_nothing_and_is_let_go(source):
+def test_a_load_that_the_peer_does_not_get_is_let_go_and_does_not_stop_the_queue(source):
     """HBase 2.6.1 refers to files of LOCAL families too."""
     rules = FilterRules(SOURCE, SLAVE, PeerTables(replicate_all=False))
     for window, with_rules, reason in (
@@ -141,7 +141,7 @@ def test_only_files_of_the_peer_s_families_are_shipped():
 
 
 @pytest.mark.parametrize("source", [ON, OFF])
-def test_what_the_slave_has_loaded_itself_is_not_sent_back_but_let_go(source):
+def test_a_load_that_came_from_the_slave_is_let_go(source):
     window = window_of(load(descriptor(ids=(str(SLAVE).upper(), str(SOURCE)))), load(ids=(SLAVE,)), load(ids=(OTHER,), scopes={}))
     shipments, reasons, cells = taken(window, source)
     assert reasons == [Reason.FROM_SLAVE, Reason.FROM_SLAVE, Reason.BULK_LOAD]
@@ -163,7 +163,7 @@ def test_edits_in_an_entry_with_a_load_are_shipped_with_it():
         window = window_of(entry(*cells))
         kept = filter_window(window, RULES, "wal")
         shipments = take_bulk_loads(window, kept, RULES, source, "wal")
-        assert kept.cells[0] == 2 + bool(rest)  # without a shipment of its own it goes the common way
+        assert kept.cells[0] == 2 + bool(rest)  # without a shipment of its own it goes the usual way
         if rest:
             sent, sent_cells = request(shipments[0])
             assert sent_cells == put(row=b"a").encode() + put(row=b"b").encode() + rest
@@ -174,7 +174,7 @@ EMPTY = {"no stores": {}, "a store without files": {b"f": []}, "stores without f
 
 
 def sent_in_all(window: Window, kept: Kept, shipments: dict[int, Shipment]) -> bytes:
-    """The cells that the lanes send: the entries' that go the common way, and those of the loads."""
+    """The cells that the lanes send: those of ordinary entries, and those of the loads."""
     common = np.array([i for i in np.flatnonzero(kept.cells) if i not in shipments], np.int64)
     parts = [assemble(window, kept, common, MARK)] if common.size else []
     for shipment in parts:
@@ -185,7 +185,7 @@ def sent_in_all(window: Window, kept: Kept, shipments: dict[int, Shipment]) -> b
 
 @pytest.mark.parametrize("stores", EMPTY.values(), ids=EMPTY.keys())
 @pytest.mark.parametrize("source", [ON, OFF, SKIP])
-def test_a_descriptor_without_files_is_not_sent_and_nothing_in_its_place(stores, source):
+def test_a_descriptor_without_files_is_not_sent(stores, source):
     empty = load_cell(descriptor(stores))
     scopes = {b"f": GLOBAL, b"g": GLOBAL}
     for cells, left in (
@@ -219,7 +219,7 @@ def test_a_descriptor_that_cannot_be_parsed_names_the_file_and_the_offset(value)
 
 
 @pytest.mark.parametrize("text", [b"one_SeqId", str(SOURCE).encode()])
-def test_a_descriptor_with_names_that_are_no_text_is_broken(text):
+def test_a_descriptor_with_names_that_are_not_text_is_broken(text):
     broken = descriptor().SerializeToString().replace(text, b"\xff" + text[1:])
     with pytest.raises(WalCorruptError, match=r"the descriptor of a bulk load cannot be parsed: .* is not UTF-8"):
         taken(window_of(entry(Cell(b"r", b"METAFAMILY", b"HBASE::BULK_LOAD", 1, 4, broken, b""))))
@@ -245,7 +245,7 @@ peers = st.one_of(
 @settings(max_examples=2 * settings().max_examples)
 @given(file_lists, scopes_, peers, st.lists(st.sampled_from([SOURCE, SLAVE, OTHER]), max_size=2, unique=True), st.booleans())
 def test_exactly_the_files_that_hbase_s_filters_leave_are_shipped(stores, scopes, tables, ids, replicate):
-    """HBase: ScopeWALEntryFilter, then NamespaceTableCfWALEntryFilter; what the slave would not load is not sent to it."""
+    """HBase: ScopeWALEntryFilter, then NamespaceTableCfWALEntryFilter. Loads that the slave would ignore are not sent."""
     d = descriptor(stores, ids=tuple(map(str, ids)), replicate=replicate)
     shipments, reasons, _ = taken(window_of(load(d, scopes=scopes)), rules=FilterRules(SOURCE, SLAVE, tables))
     wanted = [f for f in stores if scopes.get(f) == GLOBAL and tables.wants(b"t", f)]
@@ -273,7 +273,7 @@ def paths(stores: dict[bytes, list[str]]) -> list[str]:
 
 
 def modelled(cells, scopes, ids, tables: PeerTables, skip: bool) -> tuple[list[bytes], list[str], list[str]]:
-    """What is sent of an entry, cell by cell; the files that the sink gets, and those that are let go."""
+    """The cells of an entry that are sent, the files that the sink gets, and those that are let go."""
     wanted = {f for f, scope in scopes.items() if scope == GLOBAL and tables.wants(b"t", f)}
     edits = [c.encode() for c in cells if isinstance(c, Cell) and c.family in wanted and not ids]
     sent, files, named = list[bytes](), list[str](), list[str]()

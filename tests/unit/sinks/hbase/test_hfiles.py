@@ -1,4 +1,4 @@
-"""A bulk load is sent when its files are there, and its files are let go only after it was acknowledged."""
+"""A bulk load is sent if its files are there, and its files are let go only after its acknowledgement."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def test_a_server_has_the_time_that_copying_takes(sending):
     assert sending.calls[0] == 60.0 + 3
 
 
-def test_what_needs_no_sending_is_only_let_go(sending):
+def test_a_load_without_entries_is_only_let_go(sending):
     sending.run(entries=0, load=BulkLoad("t", "r", (), ("x",)))
     assert sending.calls == [("x",)]
 
@@ -107,7 +107,7 @@ def test_a_lack_of_time_or_of_servers_is_not_the_load_s_fault(sending, error):
 
 
 def test_a_file_that_is_lost_is_not_passed_over(sending):
-    """A sink would, without a word."""
+    """A sink would pass over it silently."""
     sending.file("a")
     with pytest.raises(BulkLoadFailed, match=r"1 of its files, which the source should keep, are neither in .*/data nor in") as e:
         sending.run()
@@ -115,7 +115,7 @@ def test_a_file_that_is_lost_is_not_passed_over(sending):
     assert not sending.calls
 
 
-def test_a_file_that_nobody_needs_any_more_may_be_gone(sending):
+def test_a_file_that_is_no_longer_referred_to_may_be_gone(sending):
     sending.file("a")
     sending.refs = {"a"}
     sending.run()

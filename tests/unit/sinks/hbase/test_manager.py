@@ -39,19 +39,19 @@ def test_the_subset_is_the_ratio_rounded_up(live, ratio, expected):
 
 
 @pytest.mark.parametrize("ratio", [0, -0.5, 1.01])
-def test_a_ratio_that_is_none_is_refused(ratio):
+def test_an_impossible_ratio_is_refused(ratio):
     with pytest.raises(ValueError, match="must be over 0 and at most 1"):
         manager(Slave(servers(1)), ratio)
 
 
-def test_every_member_of_the_subset_is_chosen_and_nobody_else():
+def test_exactly_the_members_of_the_subset_are_chosen():
     sinks = manager(Slave(servers(20)), 0.2)
     chosen = Counter(sinks.choose() for _ in range(400))
     assert set(chosen) == sinks.sinks
     assert min(chosen.values()) > 40
 
 
-def test_another_draw_lists_again_and_brings_others():
+def test_a_redraw_lists_the_servers_and_brings_others():
     slave = Slave(servers(100))
     sinks = manager(slave, 0.1)
     sinks.choose()
@@ -85,7 +85,7 @@ def test_a_server_that_does_not_answer_leaves_the_subset_at_once_and_is_avoided_
     assert gone in {sinks.choose() for _ in range(50) if sinks.redraw() is None}
 
 
-def test_of_servers_that_all_do_not_answer_one_is_tried_all_the_same():
+def test_if_no_server_answers_they_are_tried_all_the_same():
     sinks = manager(Slave(servers(3)), 0.1)
     for server in servers(3):
         sinks.report_gone(server)
@@ -115,12 +115,12 @@ def test_a_slave_without_live_servers_has_no_sinks():
         manager(Slave([]), 0.1).choose()
 
 
-def test_a_slave_that_cannot_be_asked_has_no_sinks_and_the_reason_is_named():
+def test_a_slave_whose_servers_cannot_be_listed_has_no_sinks_and_the_reason_is_named():
     with pytest.raises(NoSinks, match="cannot be listed: no ZooKeeper server"):
         manager(Slave(OSError("no ZooKeeper server of slave:2181 answered")), 0.1).choose()
 
 
-def test_a_slave_that_cannot_be_asked_any_more_keeps_its_known_servers():
+def test_a_slave_whose_servers_can_no_longer_be_listed_keeps_the_known_ones():
     slave = Slave(servers(1))
     sinks = manager(slave, 0.1)
     sinks.choose()

@@ -14,7 +14,8 @@ from walferry.rpc.errors import RequestTooLarge, TableNotFound
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase.manager import SinkManager
-from walferry.sinks.hbase.replicate import Retries, Shipper
+from walferry.sinks.hbase.replicate import Shipper
+from walferry.source.knobs import Knobs
 
 ONE_TRY_S = 0.1
 
@@ -27,7 +28,7 @@ class Shipment:
 
 @dataclass
 class Time:
-    """A clock that runs only while somebody sleeps."""
+    """A clock that runs only during sleeps."""
 
     now: float = 1000.0
     sleeps: list[float] = field(default_factory=list)
@@ -47,7 +48,7 @@ def name(server: FakeServer) -> ServerName:
 
 
 def shipper(
-    *servers: ServerName, time: Time, list_servers=None, stop=None, answers=None, bad_sink_threshold=3, **retries
+    *servers: ServerName, time: Time, list_servers=None, stop=None, answers=None, bad_sink_threshold=3, **knobs
 ) -> Shipper:
     manager = SinkManager(
         list_servers or (lambda: servers), 1.0, random.Random(7), bad_sink_threshold=bad_sink_threshold, clock=time.clock
@@ -56,7 +57,7 @@ def shipper(
         "slave:2181:/hbase",
         manager,
         stop=stop or threading.Event(),
-        retries=Retries(**retries),
+        knobs=Knobs(**knobs),
         answers=answers,
         clock=time.clock,
         wait=time.wait,
@@ -107,7 +108,7 @@ def test_a_connection_is_kept_open_between_shipments():
         exception("org.apache.hadoop.hbase.regionserver.RegionServerStoppedException", "stopping"),
     ],
 )
-def test_what_may_go_better_next_time_is_tried_again_after_growing_sleeps(failure):
+def test_passing_failures_are_tried_again_after_growing_sleeps(failure):
     time = Time()
     with FakeServer(failure, failure, failure, answer) as server:
         ship = shipper(name(server), time=time)
@@ -127,7 +128,7 @@ def test_a_slow_server_is_given_more_time_at_each_try():
     assert [request.header.timeout for request in server.requests] == [100, 200, 300]
 
 
-def test_a_remote_exception_that_no_retry_helps_is_raised_at_once():
+def test_a_remote_exception_that_forbids_retries_is_raised_at_once():
     time = Time()
     missing = exception("org.apache.hadoop.hbase.TableNotFoundException", "'ns:t1'", do_not_retry=True)
     with FakeServer(missing) as server:
@@ -194,7 +195,7 @@ def test_a_slave_without_servers_until_the_deadline_is_unreachable():
         shipper(time=Time()).ship(Shipment(), deadline=1100)
 
 
-def test_a_deadline_that_has_passed_already_is_said_so():
+def test_a_deadline_that_has_passed_already_is_reported_as_such():
     with (
         FakeServer() as server,
         pytest.raises(SlaveUnreachable, match="in 0 tries; the last: none: the deadline had passed already"),
@@ -227,7 +228,7 @@ def test_a_shipment_over_the_request_limit_is_refused_before_anything_is_sent():
     assert server.requests == []
 
 
-def test_near_the_deadline_the_time_beyond_it_is_not_spent_on_connecting(monkeypatch):
+def test_connecting_does_not_take_long_beyond_the_deadline(monkeypatch):
     timeouts = []
 
     def connect(address, timeout):
@@ -254,13 +255,13 @@ def test_the_answers_are_told_of_each_try():
         ship._wait = note
         ship.ship(Shipment(), deadline=2000)
         ship.close()
-    assert outages[0] is outages[1] is None  # a second is no outage
+    assert outages[0] is outages[1] is None  # a second is not an outage
     assert (outages[2].since, outages[2].tries) == (1000.0, 3)
     assert "closed the connection" in outages[2].error
     assert answers.outage is None
 
 
-def test_a_refusal_is_an_answer():
+def test_a_refusal_counts_as_an_answer():
     time, missing = Time(), exception("org.apache.hadoop.hbase.TableNotFoundException", "'ns:t1'", do_not_retry=True)
     answers = Answers(time.clock)
     with FakeServer(missing) as server, pytest.raises(TableNotFound):
@@ -303,7 +304,7 @@ def test_nothing_is_sent_once_told_to_stop():
 
 
 def test_nothing_is_sent_if_told_to_stop_while_a_server_is_chosen():
-    """Then there is no call yet that could be ended."""
+    """At that moment there is no call yet that could be ended."""
     stop = threading.Event()
     with FakeServer() as server:
 
