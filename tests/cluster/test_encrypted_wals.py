@@ -168,7 +168,7 @@ def test_without_its_key_a_queue_stops_before_the_first_edit_and_goes_on_with_it
         "no key provider is given": replace(encrypted.source, key_provider=None),
         "nothing.jceks: No such file": replace(encrypted.source, key_provider=f"jceks://{tmp_path}/nothing.jceks?passwordFile=/p"),
         "there is no secret key 'absent' in it": replace(encrypted.source, key_names=("absent",)),
-        "key 'hbase' is not the one": with_provider(encrypted, f"jceks://{other}?passwordFile={tmp_path}/right"),
+        "not wrapped with key 'hbase'": with_provider(encrypted, f"jceks://{other}?passwordFile={tmp_path}/right"),
         "the password for 'hbase' in": with_provider(encrypted, f"jceks://{other}?passwordFile={tmp_path}/wrong"),
         "WALFERRY_UNSET is not set": with_provider(encrypted, f"{own}?passwordEnv=WALFERRY_UNSET"),
     }
