@@ -41,8 +41,8 @@ watching_servers()
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher, "SETTLE_S", 0.05)
-    monkeypatch.setattr(watcher, "RECONNECT_S", 0.2)
+    monkeypatch.setattr(watcher, "SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr(watcher, "RECONNECT_SECONDS", 0.2)
     monkeypatch.setattr(dead_servers, "RETRY_SECONDS", 0.5)
 
 

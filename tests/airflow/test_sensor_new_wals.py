@@ -59,7 +59,7 @@ by_asset()
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher, "SETTLE_S", 0.05)
+    monkeypatch.setattr(watcher, "SETTLE_SECONDS", 0.05)
 
 
 @pytest.fixture

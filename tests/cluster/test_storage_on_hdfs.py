@@ -11,7 +11,7 @@ from hdfs_native import Client
 from embedded.hdfs import Hdfs
 from walferry.airflow.reports.recovery import preview
 from walferry.files import closedness as module
-from walferry.files import store as storage
+from walferry.files import systems as storage
 from walferry.files.closedness import Closed, Open, WalNotClosed, await_closed, closedness
 from walferry.files.store import WalLocation, WalStore, WrongRoot
 from walferry.files.systems import StoreError
@@ -173,7 +173,7 @@ def test_a_name_node_that_stops_answering_is_given_up(
     with client.create(f"/hbase/oldWALs/{wal}") as file:
         file.write(ENTRIES)
     assert located(store, wal).archived
-    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_S", 1)
+    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_SECONDS", 1)
     namenode = hdfs.processes[0].popen
     namenode.send_signal(signal.SIGSTOP)
     try:
@@ -181,5 +181,5 @@ def test_a_name_node_that_stops_answering_is_given_up(
             store.locate(wal)
     finally:
         namenode.send_signal(signal.SIGCONT)
-    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_S", 60)
+    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_SECONDS", 60)
     assert located(store, wal).archived

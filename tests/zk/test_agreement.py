@@ -30,7 +30,7 @@ UNSUPPORTED = "java.lang.UnsupportedOperationException: ListReplicationPeers\n\t
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agreement, "PAUSE_S", 0.01)
+    monkeypatch.setattr(agreement, "PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture

@@ -230,7 +230,7 @@ def _create_if_missing(zk: KazooClient, path: str, value: bytes) -> None:
 @pytest.fixture
 def claiming(zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[QueueLayout, int, int], None]:
     """`claiming(layout, examples, steps)`. A claimer does not wait for a lock that another one holds."""
-    monkeypatch.setattr(claim_classic, "LOCK_WAIT_S", 0.0)
+    monkeypatch.setattr(claim_classic, "LOCK_WAIT_SECONDS", 0.0)
 
     def run(layout: QueueLayout, examples: int, steps: int) -> None:
         machine = type("Machine", (Claiming,), {"quorum": zookeeper.quorum, "layout": layout})

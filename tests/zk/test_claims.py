@@ -203,7 +203,7 @@ def test_a_lock_of_a_live_region_server_is_waited_for(zk: KazooClient, cluster: 
 def test_a_lock_that_a_live_region_server_keeps_is_honoured_and_named(
     zk: KazooClient, cluster: Cluster, layout: QueueLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claim_classic, "LOCK_WAIT_S", 0.3)
+    monkeypatch.setattr(claim_classic, "LOCK_WAIT_SECONDS", 0.3)
     at = cluster(layout)
     lock = prefixed(encode_lock(at.nodes.queue_server(OTHER)))
     at.hbase.zk.create(at.nodes.lock(DEAD), lock)

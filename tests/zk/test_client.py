@@ -52,7 +52,7 @@ def test_one_unknown_host_does_not_keep_from_the_others(zookeeper: ZooKeeperServ
 
 
 def test_an_ensemble_that_is_just_starting_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "UNREACHABLE_S", 25.0)  # this machine may be slow to start it
+    monkeypatch.setattr(client, "UNREACHABLE_SECONDS", 25.0)  # this machine may be slow to start it
     with ZooKeeperServer(tmp_path) as server:
         server.stop()
         later = threading.Timer(1.5, server.start)

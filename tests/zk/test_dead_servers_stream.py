@@ -28,8 +28,8 @@ LIMIT_S = 60
 
 @pytest.fixture(autouse=True)
 def _no_settling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher, "SETTLE_S", 0.05)
-    monkeypatch.setattr(watcher, "RECONNECT_S", 0.2)
+    monkeypatch.setattr(watcher, "SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr(watcher, "RECONNECT_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def test_cancelled_at_any_moment_it_leaves_no_thread(source: SourceCluster, dela
     assert set(threading.enumerate()) <= threads
 
 
-AGAIN_S = 0.5
+AGAIN_SECONDS = 0.5
 
 
 async def told_at(stream: DeadServersStream, seconds: float) -> list[float]:
@@ -237,8 +237,8 @@ async def told_at(stream: DeadServersStream, seconds: float) -> list[float]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_servers_stream, "AGAIN_S", AGAIN_S, raising=False)
-    monkeypatch.setattr(dead_servers_stream, "MAX_AGAIN_S", 2 * AGAIN_S, raising=False)
+    monkeypatch.setattr(dead_servers_stream, "AGAIN_SECONDS", AGAIN_SECONDS, raising=False)
+    monkeypatch.setattr(dead_servers_stream, "MAX_AGAIN_SECONDS", 2 * AGAIN_SECONDS, raising=False)
 
 
 def test_what_nobody_drains_is_told_again_after_growing_pauses(
@@ -250,13 +250,13 @@ def test_what_nobody_drains_is_told_again_after_growing_pauses(
     async def scenario() -> list[float]:
         async with DeadServersStream(source) as stream:
             await stream.connect()
-            return await told_at(stream, 8.2 * AGAIN_S)
+            return await told_at(stream, 8.2 * AGAIN_SECONDS)
 
     times = asyncio.run(scenario())
     assert 3 <= len(times) <= 5  # at once, after 1, and then every 2
     first, *others = (later - before for before, later in itertools.pairwise(times))
-    assert first > 0.9 * AGAIN_S
-    assert min(others) > 1.8 * AGAIN_S
+    assert first > 0.9 * AGAIN_SECONDS
+    assert min(others) > 1.8 * AGAIN_SECONDS
 
 
 @pytest.mark.parametrize("by", ["claim", "lease", "moving"])
@@ -275,16 +275,16 @@ def test_a_run_in_progress_is_not_told_again(
             elif by == "claim":
                 hold = claim_hold(zk, own.claim(DEAD), DEAD)
                 hold.acquire("run 1")
-            busy = asyncio.ensure_future(told_at(stream, 4 * AGAIN_S))
+            busy = asyncio.ensure_future(told_at(stream, 4 * AGAIN_SECONDS))
             for number in range(10 if by == "moving" else 0):
                 await asyncio.to_thread(hbase.add_wal, DEAD, "p", wal(10 + number, DEAD))
-                await asyncio.sleep(0.4 * AGAIN_S)
+                await asyncio.sleep(0.4 * AGAIN_SECONDS)
             times = await busy
             if by == "lease":
                 lease.release()
             elif by == "claim":
                 hold.release()
-            return times, await told_at(stream, 4 * AGAIN_S)
+            return times, await told_at(stream, 4 * AGAIN_SECONDS)
 
     during, after = asyncio.run(scenario())
     assert during == []
@@ -298,6 +298,6 @@ def test_a_server_whose_queues_are_gone_is_not_told_again(hbase: HBaseZNodes, so
         async with DeadServersStream(source) as stream:
             await stream.next()
             await asyncio.to_thread(hbase.zk.delete, source.nodes.queue(DEAD, "p"), recursive=True)
-            return await told_at(stream, 4 * AGAIN_S)
+            return await told_at(stream, 4 * AGAIN_SECONDS)
 
     assert asyncio.run(scenario()) == []

@@ -476,7 +476,7 @@ def test_a_peer_that_was_disabled_a_moment_ago_is_not_worked_on_before_its_regio
 def test_what_was_disabled_long_ago_is_not_waited_for(
     zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch, slept: list[float]
 ) -> None:
-    monkeypatch.setattr(leases, "SETTLE_S", 0.0, raising=False)
+    monkeypatch.setattr(leases, "SETTLE_SECONDS", 0.0, raising=False)
     hbase.set_state("p", "DISABLED")
     take(zk, hbase).release()
     assert slept == []

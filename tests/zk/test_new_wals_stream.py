@@ -24,8 +24,8 @@ LIMIT_S = 60
 
 @pytest.fixture(autouse=True)
 def _no_settling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SETTLE_S", 0.05)
-    monkeypatch.setattr(module, "RECONNECT_S", 0.2)
+    monkeypatch.setattr(module, "SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr(module, "RECONNECT_SECONDS", 0.2)
 
 
 def source_of(hbase: HBaseZNodes, quorum: str) -> SourceCluster:

@@ -1,1 +1,3 @@
-"""WALs where they lie: remote file systems, finding a file that HBase moves, whether it is complete, and quarantine."""
+"""WALs where they lie: file systems (`systems`), finding one WAL that HBase moves (`store`) or many at once (`listing`), whether
+a file is complete, and quarantine.
+"""

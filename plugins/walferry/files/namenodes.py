@@ -12,7 +12,7 @@ _FILES = ("core-site.xml", "hdfs-site.xml")
 
 
 def namenodes(url: str, environ: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:
-    """Host and port of each NameNode behind an hdfs:// or viewfs:// URL; empty if that cannot be told."""
+    """Host and port of each NameNode behind an hdfs:// or viewfs:// URL; empty if they are not known."""
     parts = urlsplit(url)
     # As it was written: `hostname` has it in lower case, and the keys of name services and mount tables have not.
     name = parts.netloc.rpartition("@")[2] if parts.port is None else parts.hostname or ""
@@ -39,7 +39,7 @@ def _settings(environ: Mapping[str, str]) -> dict[str, str]:
     for file in _FILES if folder else ():
         try:
             tree = ElementTree.parse(Path(str(folder)) / file)
-        except (OSError, ElementTree.ParseError):  # whoever needs it says what is wrong with it
+        except (OSError, ElementTree.ParseError):  # hdfs-native reports it when it connects
             continue
         found |= {p.findtext("name", "").strip(): p.findtext("value", "").strip() for p in tree.iter("property")}
     return found

@@ -23,7 +23,7 @@ from walferry.files.namenodes import namenodes
 from walferry.hosts import unreachable
 
 HDFS_SCHEMES = ("hdfs", "viewfs")
-REMOTE_TIMEOUT_S = 120.0  # for one request; longer than a NameNode's failover takes
+REMOTE_TIMEOUT_SECONDS = 120.0  # for one request; longer than a NameNode's failover takes
 COPY_BYTES = 8 << 20
 _ADVICE = "Check wal_root and the file system's settings (HADOOP_CONF_DIR)"
 
@@ -122,10 +122,10 @@ def file_size(url: str) -> int:
             return os.stat(local_path(url)).st_size
         except NotADirectoryError:
             raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
-        except PermissionError as e:
-            raise StoreError(f"{url}: {e.strerror}. The user that runs this must be able to read below wal_root") from e
-        except OSError as e:
-            if e.errno != errno.ENAMETOOLONG:
+        except PermissionError as error:
+            raise StoreError(f"{url}: {error.strerror}. The user that runs this must be able to read below wal_root") from error
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
                 raise
             raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
     return remote(url, lambda: int(file_system(url).info(url)["size"]))
@@ -237,13 +237,13 @@ def _connect(url: str) -> Any:
     parts = urlsplit(url)
     try:
         return fsspec.core.url_to_fs(f"{parts.scheme}://{parts.netloc}/", skip_instance_cache=True)[0]
-    except RuntimeError as e:
-        if "No NameNode hosts found" not in str(e):
+    except RuntimeError as error:
+        if "No NameNode hosts found" not in str(error):
             raise
         raise StoreError(
             f"{url}: {parts.netloc} is not a name service that HADOOP_CONF_DIR knows. {_ADVICE}, or name a NameNode with its "
             f"port: hdfs://{parts.netloc}:8020"
-        ) from e
+        ) from error
 
 
 def remote(url: str, call: Callable[[], T]) -> T:
@@ -261,9 +261,9 @@ def remote(url: str, call: Callable[[], T]) -> T:
 
     threading.Thread(target=run, name=f"remote-{url}", daemon=True).start()
     try:
-        value, error = outcome.get(timeout=REMOTE_TIMEOUT_S)
+        value, error = outcome.get(timeout=REMOTE_TIMEOUT_SECONDS)
     except Empty:
-        raise StoreError(f"{url}: no answer within {REMOTE_TIMEOUT_S:g} s. {_ADVICE}") from None
+        raise StoreError(f"{url}: no answer within {REMOTE_TIMEOUT_SECONDS:g} s. {_ADVICE}") from None
     if isinstance(error, FileNotFoundError):
         raise FileNotFoundError(errno.ENOENT, "no such file", url) from error
     if isinstance(error, StoreError):

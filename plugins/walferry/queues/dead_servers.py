@@ -1,7 +1,7 @@
 """Queues that get no new WALs, and the dead servers that they came from.
 
-Such a queue was claimed from a dead server, or still lies under one. Who looks finds what is there now, whenever it happened: a
-server that died while nobody watched is found as well as one that has died just now.
+Such a queue was claimed from a dead server, or still lies under one. A look finds what is there now, whenever it happened: a
+server that died while nobody watched is found like one that has just died.
 """
 
 from dataclasses import dataclass
@@ -13,23 +13,23 @@ from walferry.queues.reading import list_queues
 from walferry.source.session import Session
 from walferry.zk.client import Watch, children, retried
 
-# Holds what was claimed in the 2.x layout. HBase takes it for a server name, and its log cleaner keeps what is queued there.
+# Holds claimed queues in the 2.x layout. HBase takes it for a server's name, and its log cleaner keeps what is queued there.
 WALFERRY_SERVER = "walferry,1,1"
 
 
 @dataclass(frozen=True)
 class RecoveredQueue:
-    """A queue that gets no new WALs, as it lay when it was looked at. `wals` are names, by group and age."""
+    """A queue that gets no new WALs, as it was read. `wals` are names, by group and then by age."""
 
     peer_id: str
-    server: str  # under whose znode it lies
+    server: str  # whose znode it lies under
     queue_id: str
     wals: tuple[str, ...]
     claimed: bool  # False: it lies under the dead server itself
 
     @property
     def ref(self) -> str:
-        """`server/queue id`: which queue this is."""
+        """`server/queue id`, which names the queue."""
         return f"{self.server}/{self.queue_id}"
 
     @property
@@ -39,9 +39,9 @@ class RecoveredQueue:
 
     @property
     def dead_server(self) -> str:
-        """Whose death made it a recovered queue: the last one, if it came through several servers.
+        """The server whose death made it a recovered queue: the last one, if it came through several servers.
 
-        Walferry's own pseudo server has never died: a RegionServer of 2.0 to 2.4 that starts adopts what is queued there.
+        Walferry's own pseudo server has never died: a RegionServer of 2.0 to 2.4 adopts what is queued there when it starts.
         """
         if not self.claimed:
             return self.server
@@ -60,10 +60,10 @@ class DeadServer:
 def recovered_queues(
     session: Session, peer_id: str | None = None, watch: Watch | None = None
 ) -> tuple[RecoveredQueue, ...]:
-    """The recovered and orphaned queues of one peer, or of all, also of peers that are gone; as they lay at one moment.
+    """The queues of one peer, or of all, that get no new WALs, as they lay at one moment; also queues of peers that are gone.
 
-    `watch` is called once, in a thread of the client, when anything may have changed or the connection is lost. Raises
-    StorageError, ClusterError, QueuesMoving, ConnectError.
+    `watch` is called once, in a thread of the client, when a queue or a server comes or goes, or when the connection is lost.
+    Raises StorageError, ClusterError, QueuesMoving, ConnectError.
     """
     return tuple(
         RecoveredQueue(
@@ -79,9 +79,9 @@ def recovered_queues(
 
 
 def find_dead(session: Session, watch: Watch | None = None) -> tuple[DeadServer, ...]:
-    """The dead servers of which queues of peers that Walferry may ship are left, wherever these lie now; sorted by name.
+    """The dead servers that have left queues of peers that Walferry may ship, wherever these lie now; sorted by name.
 
-    `watch` and errors as of `recovered_queues`.
+    `watch` and the errors are those of `recovered_queues`.
     """
     shippable = shippable_peers(session, watch)
     by_server: dict[str, list[RecoveredQueue]] = {}
@@ -92,7 +92,7 @@ def find_dead(session: Session, watch: Watch | None = None) -> tuple[DeadServer,
 
 
 def unclaimed(session: Session, watch: Watch | None = None) -> tuple[str, ...]:
-    """Those of `find_dead` under which such queues still lie, because nobody has claimed them."""
+    """The servers that `find_dead` finds with queues still under them, because nobody has claimed these."""
     return tuple(dead.name for dead in find_dead(session, watch) if not all(queue.claimed for queue in dead.queues))
 
 

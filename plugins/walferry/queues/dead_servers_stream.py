@@ -1,4 +1,4 @@
-"""Dead RegionServers as they come, for an event loop."""
+"""Announces dead RegionServers as they are found, for an event loop."""
 
 import time
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from walferry.zk.client import Watch
 from walferry.zk.hold import is_held
 from walferry.zk.watcher import Watcher
 
-AGAIN_S = 600.0  # from telling of a server to telling of it again, when nothing of its queues has moved for so long
-MAX_AGAIN_S = 4 * 3600.0  # the pause doubles until then: a queue that nobody can ship begins a few runs a day
+AGAIN_SECONDS = 600.0  # before a server whose queues have not changed is announced again
+MAX_AGAIN_SECONDS = 4 * 3600.0  # the pause doubles up to this: a queue that cannot be shipped starts a few runs a day
 
 
 @dataclass(frozen=True)
 class Told:
-    """A dead server that was told of: when it is looked at again (time.monotonic), the pause after that, and its queues."""
+    """A dead server that was announced: when it is due again (time.monotonic), the pause after that, and its queues."""
 
     due: float
     pause: float
@@ -27,22 +27,22 @@ class Told:
 
 
 class DeadServersStream(Watcher):
-    """Watches for servers that are gone and have left queues of managed peers, and tells of each while these are there.
+    """Announces servers that are gone and have left queues of managed peers, as long as the queues are there.
 
-    It looks at what there is, so it finds servers that died while nobody watched, and takes no lost session of its own for a
-    death. It tells of a server again after a while, and then after longer and longer ones, if nobody claims or drains its queues:
-    whoever was told before may have failed.
+    It looks at what is there. So it also finds servers that died while nobody watched, and it does not take the loss of its own
+    session for a death. It announces a server again after ever longer pauses while nobody claims or drains its queues: the run
+    that the first announcement started may have failed.
     """
 
     def __init__(self, source: SourceCluster, told: Mapping[str, Told] | None = None) -> None:
         super().__init__(source.quorum)
-        self.told = told or {}  # the servers that were there at the last look, or that an earlier stream has told of
+        self.told = told or {}  # the servers found by the last look, or announced by an earlier stream
         self._source = source
 
     async def next(self) -> tuple[DeadServer, ...]:
-        """Wait for dead servers that were not told of yet, or are to be told of again.
+        """Wait for dead servers that were not announced yet, or are due again.
 
-        A lost session, or an ensemble that is away, is waited for. Raises ClusterError, ZNodeValueError.
+        It waits through lost sessions and while the ensemble is away. Raises ClusterError, ZNodeValueError.
         """
         return await self.first(self._look, self._pause)
 
@@ -53,26 +53,26 @@ class DeadServersStream(Watcher):
             before = self.told.get(dead.name)
             if before is None:
                 found.append(dead)
-                told[dead.name] = Told(now + AGAIN_S, AGAIN_S, dead)
-            elif dead != before.dead:  # somebody moves them or takes WALs out
+                told[dead.name] = Told(now + AGAIN_SECONDS, AGAIN_SECONDS, dead)
+            elif dead != before.dead:  # a run or HBase moves the queues, or takes WALs out
                 told[dead.name] = Told(now + before.pause, before.pause, dead)
             elif now < before.due:
                 told[dead.name] = before
             elif _in_hand(session, dead):
-                told[dead.name] = Told(now + AGAIN_S, before.pause, dead)
+                told[dead.name] = Told(now + AGAIN_SECONDS, before.pause, dead)
             else:
-                pause = min(2 * before.pause, MAX_AGAIN_S)
+                pause = min(2 * before.pause, MAX_AGAIN_SECONDS)
                 found.append(dead)
                 told[dead.name] = Told(now + pause, pause, dead)
         self.told = told
         return tuple(found) or None
 
     def _pause(self) -> float | None:
-        """Seconds until one of them is to be looked at again; None if there are none."""
+        """Seconds until the next server is due; None if there is none."""
         return max(0.0, min(told.due for told in self.told.values()) - time.monotonic()) if self.told else None
 
 
 def _in_hand(session: Session, dead: DeadServer) -> bool:
-    """Whether a run claims the server or has one of its queues' WAL groups now."""
+    """Whether a run claims the server, or holds a WAL group of its queues."""
     leases = (session.own.lease(queue.peer_id, group) for queue in dead.queues for group in queue.groups)
     return is_held(session.zk, session.own.claim(dead.name)) or any(is_held(session.zk, lease) for lease in leases)

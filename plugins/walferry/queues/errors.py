@@ -1,4 +1,4 @@
-"""What can stand in the way of a change to replication queues: another holder, a lost lease, a queue that is gone."""
+"""Errors of changes to replication queues: another holder, a lost lease, a queue that is gone."""
 
 from walferry.errors import WalferryError
 from walferry.zk.errors import Contention
@@ -9,11 +9,11 @@ class QueuesMoving(Contention):
 
 
 class WalGone(WalferryError):
-    """A WAL is queued nowhere for its peer any more."""
+    """A WAL is in no queue of its peer any more."""
 
     def __init__(self, peer_id: str, wal: str) -> None:
         super().__init__(
-            f"WAL {wal} is in no queue of peer {peer_id} any more: somebody else finished it, or the peer was removed. Plan again"
+            f"WAL {wal} is in no queue of peer {peer_id} any more: another run finished it, or the peer was removed. Plan again"
         )
         self.peer_id = peer_id
         self.wal = wal
@@ -30,7 +30,7 @@ class LastWal(WalferryError):
 
 
 class LeaseHeld(WalferryError):
-    """Somebody else works on this WAL group."""
+    """Another run works on this WAL group."""
 
     def __init__(self, peer_id: str, group: str, holder: str, since: str) -> None:
         super().__init__(
@@ -44,7 +44,7 @@ class LeaseHeld(WalferryError):
 
 
 class LeaseLost(WalferryError):
-    """This holder's session or lease is gone: it may move nothing any more."""
+    """This holder's session or lease is gone: it may not change anything any more."""
 
     def __init__(self, peer_id: str, group: str, reason: str) -> None:
         super().__init__(f"the lease on WAL group {group} of peer {peer_id} is lost: {reason}. A new run acquires a new one")
@@ -53,7 +53,7 @@ class LeaseLost(WalferryError):
 
 
 class LiveServer(WalferryError):
-    """The server whose queues were to be claimed is alive."""
+    """The server whose queues were to be claimed is alive, so they stay its own."""
 
     retry_helps = False
 
@@ -63,7 +63,7 @@ class LiveServer(WalferryError):
 
 
 class ClaimHeld(WalferryError):
-    """Somebody else claims this server's queues."""
+    """Another run or a RegionServer claims this server's queues."""
 
     def __init__(self, server: str, holder: str, since: str) -> None:
         super().__init__(
@@ -75,7 +75,7 @@ class ClaimHeld(WalferryError):
 
 
 class ClaimLost(WalferryError):
-    """This claimer's session or claim is gone: it may move nothing any more."""
+    """This claimer's session or claim is gone: it may not move anything any more."""
 
     def __init__(self, server: str, reason: str) -> None:
         super().__init__(f"the claim on the queues of {server} is lost: {reason}. A new try goes on where this one stopped")
@@ -83,7 +83,7 @@ class ClaimLost(WalferryError):
 
 
 class NoTarget(WalferryError):
-    """There is no live server that could hold claimed queues."""
+    """No live server could hold the claimed queues."""
 
     def __init__(self, server: str) -> None:
         super().__init__(

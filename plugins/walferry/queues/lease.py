@@ -1,12 +1,12 @@
-"""What the holder of a WAL group may do to its queues: move positions forward, and take finished WALs out.
+"""The lease on a WAL group: its holder moves positions forward, and takes finished WALs out of their queues.
 
 The lease is a hold (zk/hold.py) at <root>/leases/<cluster>/<peer>/<group>. Each write also depends on the peer's state being
-the DISABLED that was seen at first, so a peer that is enabled under our hands ends the writes too. While a live server adds to
-the group, the lease's znode stays and says who had the group last. Whoever finishes a dead server's group takes it away; what a
-killed one has left is swept (shipping/leftovers.py).
+the DISABLED that was seen at first, so no write is done once the peer is enabled. While a live server adds to the group, the
+lease's znode stays and names the last holder. The holder that finishes a dead server's group deletes it; what a killed holder has
+left is swept (shipping/leftovers.py).
 
-Below /hbase only positions of queued WALs are set, and only finished WALs, emptied queues of dead servers, Walferry's own pseudo
-server when it is empty and the references to bulk-loaded HFiles that the slave has got are deleted; nothing is created there.
+Below /hbase a lease creates nothing. It sets positions of queued WALs. It deletes finished WALs, emptied queues of dead servers,
+Walferry's own pseudo server when it is empty, and references to bulk-loaded HFiles that the slave has copied.
 HBase may move a queue between any two of our calls. A lease remembers where the group's WALs were read, and writes there; only a
 WAL that is not there any more is looked for in all queues of its peer.
 """
@@ -35,16 +35,16 @@ from walferry.zk.errors import Contention
 from walferry.zk.hold import Guard, Hold, Outcome
 
 REFS_AT_ONCE = 500  # znodes of a length of 100 bytes or so in one multi, which ZooKeeper bounds at 1 MB
-SETTLE_S = 15.0  # a RegionServer that was shipping when its peer was disabled may still ship, and register the last position
+SETTLE_SECONDS = 15.0  # a RegionServer that was shipping when its peer was disabled may still register a position
 TRIES = 50  # each time the WAL was moved or its position changed between our reading and our writing
 
 log = logging.getLogger(__name__)
 
 
 def acquire(session: Session, peer_id: str, group: str, holder: str) -> "Lease":
-    """Become the holder of a WAL group of a disabled peer; `holder` tells people who that is.
+    """Become the holder of a WAL group of a disabled peer; `holder` says for people who that is.
 
-    If the peer was disabled a moment ago this waits, SETTLE_S at most, until its RegionServers have come to rest.
+    If the peer was disabled a moment ago, this waits for up to SETTLE_SECONDS until its RegionServers have come to rest.
 
     Raises LeaseHeld naming the present holder, EnabledPeer, MissingPeer, ConnectError.
     """
@@ -65,7 +65,7 @@ def acquire(session: Session, peer_id: str, group: str, holder: str) -> "Lease":
 
 
 def _await_settled(zk: KazooClient, guard: Guard, hold: Hold) -> None:
-    """Wait if the peer's state was set less than SETTLE_S ago, by ZooKeeper's clock; the hold's znode has been written just now.
+    """Wait if the peer's state was set less than SETTLE_SECONDS ago, by ZooKeeper's clock: the hold's znode was just written.
 
     A state that has never been set since the peer was added was always DISABLED: nobody ever shipped that peer.
     """
@@ -81,8 +81,8 @@ def _await_settled(zk: KazooClient, guard: Guard, hold: Hold) -> None:
 
 
 def settling_s(state: ZNode, clock: ZNode) -> float:
-    """Seconds until a peer whose `state` was set counts as settled; `clock` is any znode that was written just now."""
-    return min(SETTLE_S, SETTLE_S - float(clock.stat.mtime - state.stat.mtime) / 1000)
+    """Seconds until a peer whose `state` was set counts as settled; `clock` is any znode that was just written."""
+    return min(SETTLE_SECONDS, SETTLE_SECONDS - float(clock.stat.mtime - state.stat.mtime) / 1000)
 
 
 class _NotThere(Exception):
@@ -117,11 +117,11 @@ class Lease:
         self._queues: dict[str, str] = {}  # where each WAL was seen last: its queue's znode
         self._newest: dict[str, WalName] = {}  # the newest WAL of the group that was seen in a queue
         self._seen: dict[str, _Queued] = {}
-        self._finished = False  # nothing of the group is queued where its last WAL was, and nobody adds to it
+        self._finished = False  # its last WAL was removed, and no server adds to the group
 
     @property
     def lost(self) -> threading.Event:
-        """Set as soon as this client knows that the lease is gone; shipping on would be work for nothing."""
+        """Set as soon as this client knows that the lease is gone, so that shipping can stop."""
         return self._hold.lost
 
     def read(self, place: Place | None = None) -> list[Queue]:
@@ -165,9 +165,9 @@ class Lease:
         raise Contention(f"WAL {wal} of peer {self.peer_id} was moved or changed {TRIES} times while its position was being set")
 
     def remove_wal(self, wal: str) -> bool:
-        """Take a finished WAL out of its queue; with the last WAL of a dead server's queue the queue goes too.
+        """Take a finished WAL out of its queue. An emptied queue of a dead server is deleted, too.
 
-        The caller knows that the file is closed and its last edit acknowledged. Returns False if the WAL was in no queue already.
+        The caller knows that the file is closed and that its last edit is acknowledged. Returns False if the WAL was in no queue.
         Raises LastWal if a live server may still write to it, ValueError for a WAL of another group.
         """
         self._check_group(wal)
@@ -198,9 +198,9 @@ class Lease:
         raise Contention(f"WAL {wal} of peer {self.peer_id} was moved {TRIES} times while it was being removed")
 
     def remove_empty_queue(self, queue_path: str) -> bool:
-        """Delete a queue of this peer that no server adds to and that has no WALs; returns whether it is gone now.
+        """Delete a queue of this peer that has no WALs and gets none; returns whether it is gone now.
 
-        Raises ValueError for a path that is no queue of this peer.
+        Raises ValueError for a path that is not a queue of this peer.
         """
         server, name = self._nodes.place(queue_path)
         if self._nodes.queue(server, name) != queue_path or parse_queue_id(name).peer_id != self.peer_id:
@@ -215,7 +215,7 @@ class Lease:
     def remove_hfile_refs(self, names: Sequence[str]) -> None:
         """Let HBase clean these bulk-loaded HFiles as far as this peer is concerned: the slave has their cells.
 
-        What is gone already is no error. Raises ValueError for what is no file's name.
+        References that are already gone are passed over. Raises ValueError for a name that a file cannot have.
         """
         parent = self._nodes.hfile_refs(self.peer_id)
         for name in names:
@@ -235,9 +235,9 @@ class Lease:
                     del there[refusal.operation]  # by an earlier try of ours whose answer was lost, or with the peer
 
     def release(self) -> None:
-        """Give the lease up, so that the next holder need not wait for the session's end; harmless when it is lost already.
+        """Give the lease up, so that the next holder need not wait for the session's end. A lost lease may be released, too.
 
-        The lease of a finished group goes altogether; if the group is queued after all, the next holder makes it anew.
+        The znode of a finished group's lease is deleted; if the group is queued again, the next holder makes it anew.
         """
         with self._lock:
             self._hold.release(forget=self._finished)

@@ -1,9 +1,9 @@
-"""Which closed WALs of a peer are new to whoever asks, remembered by a mark.
+"""Finds closed WALs of a peer that a task has not dealt with yet; a mark remembers how far it is.
 
     <root>/marks/<cluster>/<peer>/<key>     {group: newest timestamp dealt with} as JSON
 
-Seen from the queues alone a WAL is closed when its group has a newer one, or when its server is gone. `key` names the one who
-remembers: an Airflow task, say. A mark only moves forward. Several may look at once, but each WAL is new to one `commit` only.
+As far as queues tell, a WAL is closed when its group has a newer one, or when its server is gone. `key` names the mark's owner,
+such as an Airflow task. A mark only moves forward. Several runs may look at once, but each WAL is new to one `commit` only.
 """
 
 import json
@@ -38,7 +38,7 @@ def find_new(
 ) -> NewWals | None:
     """The peer's closed WALs that neither the mark `key` nor `beside` covers; None if there are none.
 
-    `watch` is called, in a thread of the client, when anything may have changed or the connection was lost; often for nothing.
+    `watch` is called, in a thread of the client, when anything may have changed or the connection was lost; often without need.
     Raises PeerError if the peer must not be shipped, StorageError, ZNodeValueError, ConnectError.
     """
     nodes = session.nodes
@@ -63,7 +63,7 @@ def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool
         if wanted == mark:
             return maybe_ours
         queued = consistent(session, lambda: queued_groups(session, peer_id))
-        # What is queued no more comes never again: its server had its name for one life only.
+        # A group that is no longer queued never comes back: its server had its name for one life only.
         value = json.dumps(
             {group: timestamp for group, timestamp in wanted.items() if group in queued or group in newest}
         ).encode()
@@ -104,6 +104,6 @@ def _read_mark(zk: KazooClient, path: str) -> tuple[dict[str, int], int | None]:
         mark = {str(group): int(timestamp) for group, timestamp in json.loads(znode.value).items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise ZNodeValueError(
-            path, f"its value is no mark of Walferry's ({error})", "Delete it: all WALs are new then"
+            path, f"its value is not a mark of Walferry's ({error})", "Delete it: all WALs are new then"
         ) from error
     return mark, int(znode.stat.version)

@@ -1,4 +1,4 @@
-"""New closed WALs of a peer as they come, for an event loop."""
+"""Announces new closed WALs of a peer as they come, for an event loop."""
 
 from walferry.queues.new_wals import NewWals, Timestamps, commit, find_new
 from walferry.source.cluster import SourceCluster
@@ -18,11 +18,11 @@ class NewWalsStream(Watcher):
     async def next(self, beside: Timestamps | None = None) -> NewWals:
         """Wait for closed WALs that neither the mark nor `beside` covers; `commit` is what moves the mark.
 
-        A lost session, or an ensemble that is away, is waited for. Raises PeerError if the peer must not be shipped,
+        It waits through lost sessions and while the ensemble is away. Raises PeerError if the peer must not be shipped,
         StorageError, ZNodeValueError.
         """
         return await self.first(lambda zk, watch: find_new(Session(self._source, zk), self.peer_id, self.key, beside, watch))
 
     async def commit(self, newest: Timestamps) -> bool:
-        """Let the mark cover `newest`; returns whether it did not already. Raises ConnectError, WalferryError."""
+        """Let the mark cover `newest`; returns whether it did not before. Raises ConnectError, WalferryError."""
         return await self.call(lambda zk: commit(Session(self._source, zk), self.peer_id, self.key, newest))

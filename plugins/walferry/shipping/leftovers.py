@@ -1,12 +1,12 @@
-"""What is left in ZooKeeper of things that are gone, taken away a bounded number at a time.
+"""Sweeps what is left in ZooKeeper of things that are gone, a bounded number of znodes at a time.
 
     <root>/leases/…/<peer>/<group>       of groups that are queued nowhere: their holder was killed before it could release them
     <root>/claims/…/<server>             of servers that have no znode any more: their claimer was killed, and HBase took the rest
     <root>/{leases,marks,runs,in-hand}/…/<peer>  of peers that are gone; runs when they need not be kept any more
     replication/rs/walferry,1,1          when it is empty
 
-Nothing of it is needed for safety: a hold may be forgotten by anybody while nobody has it (zk/hold.py), and a znode with children
-is not deleted. Whoever needs one of them again makes it anew.
+None of it is needed for safety: a hold that nobody has may be forgotten by anybody (zk/hold.py), and a znode with children is not
+deleted. A run that needs one of them again makes it anew.
 """
 
 import operator
@@ -29,9 +29,9 @@ AT_ONCE = 200  # deletions a call
 
 
 def sweep_peer(session: Session, peer_id: str) -> int:
-    """Take away the peer's leases of groups that are queued nowhere, and Walferry's pseudo server if it is empty.
+    """Delete the peer's leases of groups that are queued nowhere, and Walferry's pseudo server if it is empty.
 
-    Returns how many leases these were. Raises QueuesMoving, ClusterError, ConnectError.
+    Returns how many leases were deleted. Raises QueuesMoving, ClusterError, ConnectError.
     """
     nodes = session.nodes
     if children(session.zk, nodes.queue_server(WALFERRY_SERVER)) == []:
@@ -47,7 +47,7 @@ def sweep_peer(session: Session, peer_id: str) -> int:
 
 
 def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
-    """Take away what is left of peers and claimed servers that are gone; how many znodes these were.
+    """Delete what is left of peers and claimed servers that are gone; returns how many znodes were deleted.
 
     `also_known` are peers that are not gone though ZooKeeper does not have them. Raises ConnectError.
     """

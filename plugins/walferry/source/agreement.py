@@ -1,4 +1,4 @@
-"""Whether the active Master knows the peers as ZooKeeper has them.
+"""Checks that the active Master knows the peers as ZooKeeper has them.
 
 HBase can keep its peers in the file system (hbase.replication.peer.storage.impl=filesystem). A cluster that was moved there by
 `hbase copyreppeers zookeeper filesystem` has copies in ZooKeeper that nobody changes any more: a peer that is DISABLED there may
@@ -24,14 +24,14 @@ from walferry.source.knobs import Knobs
 from walferry.source.session import Session
 from walferry.zk.client import children, read
 
-CALL_S = 20.0
+CALL_SECONDS = 20.0
 TRIES = 3  # a change reaches ZooKeeper a moment before the Master's own memory
-PAUSE_S = 0.5
+PAUSE_SECONDS = 0.5
 HBASE_1 = ("0.", "1.")
 
 
 def check_peer(session: Session, peer_id: str) -> Peer:
-    """The peer, which may be shipped as it is now. Raises the PeerError that says why not, MasterSilent, WalferryError."""
+    """The peer, if it may be shipped as it is now. Raises the PeerError that says why not, MasterSilent, WalferryError."""
     try:
         peer = read_peer(session.zk, session.nodes, peer_id)
     except MissingPeer:
@@ -44,7 +44,7 @@ def check_peer(session: Session, peer_id: str) -> Peer:
 
 
 def check_agreement(session: Session, peer_id: str) -> None:
-    """Raises StalePeer if the Master knows this peer otherwise than ZooKeeper, MasterSilent if it cannot be asked."""
+    """Raises StalePeer if the Master and ZooKeeper disagree on this peer, MasterSilent if the Master cannot be asked."""
     for problem in disagreements(session, [peer_id]).values():
         raise problem
 
@@ -60,7 +60,7 @@ def disagreements(
     found: dict[str, StalePeer] = {}
     for number in range(TRIES if peer_ids else 0):
         if number:
-            time.sleep(PAUSE_S)
+            time.sleep(PAUSE_SECONDS)
         known = said if said is not None and number == 0 else master_peers(session)
         if known is None:
             return {}
@@ -74,7 +74,8 @@ def disagreements(
 def master_peers(session: Session) -> Mapping[str, Peer] | None:
     """The peers as the active Master knows them, by id; None for HBase 1. Raises MasterSilent, ConnectError."""
     try:
-        with master.connect(active_master(session.zk, session.nodes), user=session.source.user, timeout=CALL_S) as connection:
+        at = active_master(session.zk, session.nodes)
+        with master.connect(at, user=session.source.user, timeout=CALL_SECONDS) as connection:
             return {peer.id: _theirs(peer) for peer in master.list_peers(connection)}
     except (ClusterError, RpcError) as error:
         if (isinstance(error, RemoteError) and master.lacks_call(error, "ListReplicationPeers")) or _is_hbase_1(session):

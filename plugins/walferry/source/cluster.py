@@ -59,8 +59,8 @@ class SourceCluster:
             return None
         try:
             return KeyProvider(self.key_provider, self.key_names)
-        except KeyProviderError as e:
-            raise SourceError(f"key_provider: {e}") from None
+        except KeyProviderError as error:
+            raise SourceError(f"key_provider: {error}") from None
 
     def to_json(self) -> str:
         """This cluster as one line of JSON, read back by `from_json`."""
@@ -72,5 +72,5 @@ class SourceCluster:
         try:
             fields = json.loads(text)
             return cls(**fields | {"key_names": tuple(fields.get("key_names", ()))})
-        except (AttributeError, TypeError, ValueError) as e:
-            raise SourceError(f"the source cluster is not the JSON that SourceCluster.to_json writes: {e}") from e
+        except (AttributeError, TypeError, ValueError) as error:
+            raise SourceError(f"the source cluster is not the JSON that SourceCluster.to_json writes: {error}") from error

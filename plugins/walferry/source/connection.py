@@ -218,8 +218,8 @@ def _key_provider(where: str, url: Any, has_password: bool) -> str | None:
         raise SourceError(f"{where}: extra's key_provider is {type(url).__name__}, not a URL")
     try:
         KeyStoreUrl.parse(url)
-    except KeyProviderError as e:
-        raise SourceError(f"{where}: extra's key_provider: {e}") from None
+    except KeyProviderError as error:
+        raise SourceError(f"{where}: extra's key_provider: {error}") from None
     if has_password:
         raise SourceError(
             f"{where}: it has a password, which cannot reach the Spark tasks unseen. Leave it empty: key_provider says by "
@@ -245,8 +245,8 @@ def _from_json(text: str, conn_id: str) -> _Fields:
         extra = fields.get("extra") or {}
         if isinstance(extra, str):
             extra = json.loads(extra)
-    except (ValueError, AttributeError) as e:
-        raise SourceError(f"connection {conn_id!r}: not a connection in JSON: {e}") from e
+    except (ValueError, AttributeError) as error:
+        raise SourceError(f"connection {conn_id!r}: not a connection in JSON: {error}") from error
     if not isinstance(extra, dict):
         raise SourceError(f"connection {conn_id!r}: extra is {type(extra).__name__}, not an object")
     return fields.get("host"), fields.get("port"), extra, bool(fields.get("password"))
@@ -255,8 +255,8 @@ def _from_json(text: str, conn_id: str) -> _Fields:
 def _from_uri(text: str, conn_id: str) -> _Fields:
     try:
         parts = urlsplit(text)
-    except ValueError as e:
-        raise SourceError(f"connection {conn_id!r}: not a connection's URI: {e}") from e
+    except ValueError as error:
+        raise SourceError(f"connection {conn_id!r}: not a connection's URI: {error}") from error
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     host = unquote(parts.netloc.rpartition("@")[2]) or None
     extra = _from_json(json.dumps({"extra": query["__extra__"]}), conn_id)[2] if "__extra__" in query else query

@@ -40,12 +40,12 @@ _kazoo_log.setLevel(logging.ERROR)
 
 SESSION_TIMEOUT_S = 20.0
 CONNECT_TIMEOUT_S = 30.0
-TCP_TIMEOUT_S = 4.0  # for each server: the next one is tried while the first is unreachable
-FIRST_LOOK_S = 2.0  # a healthy ensemble has taken the connection by then
-UNREACHABLE_S = 5.0  # for how long a server may refuse connections because it is just starting
-LAST_LOOK_S = 1.0  # for each server, to tell one that cannot be reached from one that is silent
+TCP_TIMEOUT_SECONDS = 4.0  # for each server: the next one is tried while the first is unreachable
+FIRST_LOOK_SECONDS = 2.0  # a healthy ensemble has taken the connection by then
+UNREACHABLE_SECONDS = 5.0  # for how long a server may refuse connections because it is just starting
+LAST_LOOK_SECONDS = 1.0  # for each server, to tell one that cannot be reached from one that is silent
 CALL_TIMEOUT_S = 30.0
-CLOSE_S = 2.0  # for an ensemble to take note of a session's end
+CLOSE_SECONDS = 2.0  # for an ensemble to take note of a session's end
 PIPELINED_READS = 256
 MAX_ANSWER_BYTES = 64 << 20  # a znode has 1 MiB at most by default; a listing of children may be longer (jute.maxbuffer)
 
@@ -92,7 +92,7 @@ class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def create_connection(self, *args: Any, timeout: float, **kwargs: Any) -> Any:
         if self._hung_up:
             raise ConnectionError("this client is being closed")
-        self._socket = super().create_connection(*args, timeout=min(timeout, TCP_TIMEOUT_S), **kwargs)
+        self._socket = super().create_connection(*args, timeout=min(timeout, TCP_TIMEOUT_SECONDS), **kwargs)
         return self._socket
 
     def hang_up(self) -> None:
@@ -112,7 +112,7 @@ def connect(
 ) -> KazooClient:
     """A started client of the ensemble "host:port,host:port"; all times in seconds. `disconnect` ends it.
 
-    Raises ConnectError when no server of it answers within `timeout`, or within UNREACHABLE_S if none can be reached at all.
+    Raises ConnectError when no server answers within `timeout`, or within UNREACHABLE_SECONDS if none can be reached at all.
     """
     advice = f"It is the ensemble of {whose.name}: check {whose.check} and that it is up"
     try:
@@ -130,7 +130,7 @@ def connect(
     why = _start(zk, timeout)
     if not zk.connected:
         disconnect(zk)
-        why = why or unreachable(zk.hosts, LAST_LOOK_S)
+        why = why or unreachable(zk.hosts, LAST_LOOK_SECONDS)
         what = f"can be reached: {why}" if why else f"answered within {timeout:.3g} s"
         raise ConnectError(f"no ZooKeeper server of {quorum} {what}. {advice}")
     return zk
@@ -155,10 +155,10 @@ def _start(zk: KazooClient, timeout: float) -> str | None:
     """
     began = time.monotonic()
     live = zk.start_async()
-    live.wait(min(timeout, FIRST_LOOK_S))
+    live.wait(min(timeout, FIRST_LOOK_SECONDS))
     why = None
-    while not live.is_set() and timeout > UNREACHABLE_S and (why := unreachable(zk.hosts, TCP_TIMEOUT_S)):
-        if time.monotonic() - began >= UNREACHABLE_S:
+    while not live.is_set() and timeout > UNREACHABLE_SECONDS and (why := unreachable(zk.hosts, TCP_TIMEOUT_SECONDS)):
+        if time.monotonic() - began >= UNREACHABLE_SECONDS:
             break
         live.wait(1.0)
     if why is None:
@@ -168,7 +168,7 @@ def _start(zk: KazooClient, timeout: float) -> str | None:
 
 def disconnect(zk: KazooClient) -> None:
     """End the session and its threads, also when the ensemble is away or silent: kazoo would wait for it as long as a session."""
-    hang_up = threading.Timer(CLOSE_S if zk.connected else 0, zk.handler.hang_up)
+    hang_up = threading.Timer(CLOSE_SECONDS if zk.connected else 0, zk.handler.hang_up)
     hang_up.start()
     try:
         zk.stop()

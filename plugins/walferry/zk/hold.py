@@ -29,8 +29,8 @@ from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, children, commit, hosts
 from walferry.zk.errors import ConnectError, Contention
 
 ACQUIRE_TRIES = 50  # each time somebody else has acquired and released in between
-PATIENCE_S = 60.0  # with an ensemble that does not answer
-RETRY_S = 0.1
+PATIENCE_SECONDS = 60.0  # with an ensemble that does not answer
+RETRY_SECONDS = 0.1
 HELD = "held"
 OWN_CHECKS = 2  # at the head of each write, before the guards
 
@@ -110,7 +110,7 @@ class Hold:
         Raises `lost_error`, the error of the guard that is broken, ConnectError.
         """
         maybe_before = False
-        give_up = time.monotonic() + PATIENCE_S
+        give_up = time.monotonic() + PATIENCE_SECONDS
         checks = OWN_CHECKS + len(guards)
         while not self.lost.is_set():
             multi = self._zk.transaction()
@@ -127,8 +127,8 @@ class Hold:
                 maybe_before = True
                 if time.monotonic() > give_up:
                     where = f"ZooKeeper of {whose(self._zk).name} at {hosts(self._zk)}"
-                    raise ConnectError(f"{where} has not answered for {PATIENCE_S:g} s") from error
-                self.lost.wait(RETRY_S)
+                    raise ConnectError(f"{where} has not answered for {PATIENCE_SECONDS:g} s") from error
+                self.lost.wait(RETRY_SECONDS)
                 continue
             if refusal is None:
                 return Outcome(None, maybe_before)

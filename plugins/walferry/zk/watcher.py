@@ -20,8 +20,8 @@ from walferry.zk.errors import ConnectError, Contention
 
 log = logging.getLogger(__name__)
 
-SETTLE_S = 1.0  # from the first change to the look: changes come in swarms, as when all servers roll
-RECONNECT_S = 5.0
+SETTLE_SECONDS = 1.0  # from the first change to the look: changes come in swarms, as when all servers roll
+RECONNECT_SECONDS = 5.0
 
 T = TypeVar("T")
 Look = Callable[[KazooClient, Watch], T | None]
@@ -54,7 +54,7 @@ class Watcher:
                 found = await asyncio.to_thread(lambda: look(self._client(), self._on_watch))
             except (ConnectError, Contention) as error:
                 log.warning("%s; trying again", error)
-                await asyncio.sleep(RECONNECT_S)
+                await asyncio.sleep(RECONNECT_SECONDS)
                 continue
             if found is not None:
                 return found
@@ -62,7 +62,7 @@ class Watcher:
                 await asyncio.wait_for(self._changed.wait(), pause())
             except TimeoutError:
                 continue
-            await asyncio.sleep(SETTLE_S)
+            await asyncio.sleep(SETTLE_SECONDS)
 
     async def call(self, function: Callable[[KazooClient], T]) -> T:
         """What `function` returns of this session's client, called in a thread. Raises ConnectError."""

@@ -1,1 +1,4 @@
-"""Claiming a dead server's queues: `claim` chooses between `multi`, one multi a queue in HBase 2, and `classic`, copies."""
+"""Claiming a dead server's queues: `claim` chooses between `multi` (one multi a queue, HBase 2) and `classic` (copies).
+
+`steps` is what these two share.
+"""

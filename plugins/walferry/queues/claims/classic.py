@@ -52,8 +52,8 @@ from walferry.zk.hold import Guard, Hold, is_held, read_record
 
 log = logging.getLogger(__name__)
 
-LOCK_WAIT_S = 60.0  # for a live RegionServer that is claiming: it holds the lock for one queue at a time
-LOCK_POLL_S = 0.1
+LOCK_WAIT_SECONDS = 60.0  # for a live RegionServer that is claiming: it holds the lock for one queue at a time
+LOCK_POLL_SECONDS = 0.1
 TARGETS = 5  # live servers that are tried, as each of them may die
 
 
@@ -135,7 +135,7 @@ def _target(session: Session, server: str, before: str | None) -> str:
 
 def _take_lock(session: Session, hold: Hold, server: str, alive: Guard) -> Guard | None:
     """What every later write depends on; None if the server has no znode any more, so nothing is left to claim."""
-    path, give_up = session.nodes.lock(server), time.monotonic() + LOCK_WAIT_S
+    path, give_up = session.nodes.lock(server), time.monotonic() + LOCK_WAIT_SECONDS
     while True:
         znode = read(session.zk, path)
         if znode is None:
@@ -152,7 +152,7 @@ def _take_lock(session: Session, hold: Hold, server: str, alive: Guard) -> Guard
         if is_live(session.zk, session.nodes, who):
             if time.monotonic() > give_up:
                 raise ClaimHeld(server, f"RegionServer {who}", _when(znode.stat.mtime))
-            time.sleep(LOCK_POLL_S)
+            time.sleep(LOCK_POLL_SECONDS)
             continue
         log.warning("%s is locked by %s, which is dead: taking it over", server, who)
         refusal = hold.write(_taking_over(path, version, hold.path), [alive]).refusal
