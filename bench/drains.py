@@ -34,7 +34,7 @@ COLUMNS = ("f:a", "f:b")
 VALUE_BYTES = 100
 REGIONS = 8
 TABLE = "bench"
-TIMEOUT_S = 900
+TIMEOUT_SECONDS = 900
 MB, GB = 1e6, 1e9
 HEADER = (
     "                                                    CPU-seconds a GB            peak MB\n"
@@ -147,7 +147,7 @@ class Bench:
         with self.log.open("ab") as log:
             job = submit(self.source, "walferry", run_id, out=log, args=backlog.options)
             usage = TreeUsage(job.pid)
-            code = job.wait(TIMEOUT_S)
+            code = job.wait(TIMEOUT_SECONDS)
         total, used = time.monotonic() - began, usage.stop()
         slave = region_servers_cpu(self.slave_cluster) - slave_before
         if code or not self._drained("walferry", backlog):
@@ -187,10 +187,10 @@ def region_servers_cpu(cluster: DistributedCluster) -> float:
 
 def wait(done: Callable[[], bool], what: str) -> None:
     """Poll until `done`."""
-    give_up = time.monotonic() + TIMEOUT_S
+    give_up = time.monotonic() + TIMEOUT_SECONDS
     while not done():
         if time.monotonic() > give_up:
-            raise RuntimeError(f"not within {TIMEOUT_S} s: {what}")
+            raise RuntimeError(f"not within {TIMEOUT_SECONDS} s: {what}")
         time.sleep(0.2)
 
 

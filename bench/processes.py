@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import psutil
 
-POLL_S = 0.1
+POLL_SECONDS = 0.1
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
@@ -47,7 +47,7 @@ class TreeUsage:
         return Usage(sum(self._cpu.values()), self._peak, self._peak_python)
 
     def _watch(self) -> None:
-        while not self._ended.wait(POLL_S):
+        while not self._ended.wait(POLL_SECONDS):
             resident = 0
             for process in self._tree():
                 try:

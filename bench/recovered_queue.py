@@ -22,7 +22,7 @@ MEGABYTES = int(os.environ.get("WALFERRY_BENCH_RECOVERED_MB", "1000"))
 ROUNDS = int(os.environ.get("WALFERRY_BENCH_RECOVERED_ROUNDS", "2"))
 ROW_BYTES = 275  # of WAL, a little less than are written
 PEERS = ("hbase", "walferry")
-REST_S = 2.0
+REST_SECONDS = 2.0
 RESTING = 0.2  # of a core
 
 
@@ -66,9 +66,9 @@ def _rest(on: Bench) -> None:
 
     def resting() -> bool:
         before = [region_servers_cpu(cluster) for cluster in (on.source_cluster, on.slave_cluster)]
-        time.sleep(REST_S)
+        time.sleep(REST_SECONDS)
         after = [region_servers_cpu(cluster) for cluster in (on.source_cluster, on.slave_cluster)]
-        return sum(after) - sum(before) < RESTING * REST_S
+        return sum(after) - sum(before) < RESTING * REST_SECONDS
 
     wait(resting, "the RegionServers come to rest")
 

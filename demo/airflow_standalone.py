@@ -16,11 +16,11 @@ import httpx
 from embedded.processes import free_port
 
 REPO = Path(__file__).resolve().parents[1]
-START_TIMEOUT_S = 300
-RUN_TIMEOUT_S = 600
-CALL_TIMEOUT_S = 30
+START_TIMEOUT_SECONDS = 300
+RUN_TIMEOUT_SECONDS = 600
+CALL_TIMEOUT_SECONDS = 30
 LOG_TAIL_LINES = 60
-TOLD_EVERY_S = 10
+TOLD_EVERY_SECONDS = 10
 TRIES = 5
 ENDED = ("success", "failed")
 
@@ -38,7 +38,7 @@ class Airflow:
         self._log = home / "airflow.log"
         self._environment = {**os.environ, **_settings(home, self.url), **connections}
         self._process: subprocess.Popen[bytes] | None = None
-        self._client = httpx.Client(base_url=self.url, timeout=CALL_TIMEOUT_S)
+        self._client = httpx.Client(base_url=self.url, timeout=CALL_TIMEOUT_SECONDS)
 
     def launch(self) -> None:
         """Start Airflow without waiting for it."""
@@ -55,12 +55,12 @@ class Airflow:
 
     def await_dag(self, dag_id: str) -> None:
         """Wait until scheduler, DAG processor and API are up and know the DAG."""
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not (self._is_healthy() and self._logged_in() and self._get(f"/api/v2/dags/{dag_id}") is not None):
             if self._process is None or self._process.poll() is not None:
                 raise AirflowError(f"Airflow ended while starting; {self.log_tail()}")
             if time.monotonic() > deadline:
-                raise AirflowError(f"Airflow does not know DAG {dag_id} after {START_TIMEOUT_S} s; {self.log_tail()}")
+                raise AirflowError(f"Airflow does not know DAG {dag_id} after {START_TIMEOUT_SECONDS} s; {self.log_tail()}")
             time.sleep(0.5)
 
     def unpause(self, dag_id: str) -> None:
@@ -82,16 +82,16 @@ class Airflow:
         `waiting` gets all runs now and then, while some have not ended.
         """
         told = time.monotonic()
-        deadline = time.monotonic() + RUN_TIMEOUT_S
+        deadline = time.monotonic() + RUN_TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             runs = self.runs(dag_id)
             if all(run["state"] in ENDED for run in runs):
                 return runs
-            if waiting is not None and time.monotonic() - told >= TOLD_EVERY_S:
+            if waiting is not None and time.monotonic() - told >= TOLD_EVERY_SECONDS:
                 waiting(runs)
                 told = time.monotonic()
             time.sleep(0.5)
-        raise AirflowError(f"runs of {dag_id} did not end within {RUN_TIMEOUT_S} s; {self.log_tail()}")
+        raise AirflowError(f"runs of {dag_id} did not end within {RUN_TIMEOUT_SECONDS} s; {self.log_tail()}")
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         """All runs, the oldest first, with those of the schedule."""
@@ -100,13 +100,13 @@ class Airflow:
 
     def await_run(self, dag_id: str, run_id: str) -> dict[str, Any]:
         """Wait until this run has ended."""
-        deadline = time.monotonic() + RUN_TIMEOUT_S
+        deadline = time.monotonic() + RUN_TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             run = self._get(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")
             if run is not None and run["state"] in ENDED:
                 return run
             time.sleep(0.5)
-        raise AirflowError(f"run {run_id} of {dag_id} did not end within {RUN_TIMEOUT_S} s; {self.log_tail()}")
+        raise AirflowError(f"run {run_id} of {dag_id} did not end within {RUN_TIMEOUT_SECONDS} s; {self.log_tail()}")
 
     def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """A run's task instances."""

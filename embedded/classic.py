@@ -21,7 +21,7 @@ from embedded.hbase import ClusterAddress
 from embedded.jars import HBASE_1
 from embedded.processes import SMALL_JVM, ClusterError
 
-ZK_TIMEOUT_S = 30
+ZK_TIMEOUT_SECONDS = 30
 PBUF = b"PBUF"
 DISABLED = PBUF + b"\x08\x01"
 
@@ -78,7 +78,7 @@ def remove_peer(address: ClusterAddress, peer_id: str) -> None:
 def _zookeeper(address: ClusterAddress) -> Iterator[KazooClient]:
     zk = KazooClient(hosts=address.quorum)
     try:
-        zk.start(timeout=ZK_TIMEOUT_S)
+        zk.start(timeout=ZK_TIMEOUT_SECONDS)
         yield zk
     finally:
         zk.stop()

@@ -27,8 +27,8 @@ from embedded.processes import JavaProcess, start_java, wait_until
 from embedded.wire import Cell, Mutation, WalEntry, decode_cells, decode_wal_entries, encode_mutations
 
 LOCAL, GLOBAL = 0, 1  # scopes of a family
-START_TIMEOUT_S = 60
-CALL_TIMEOUT_S = 900
+START_TIMEOUT_SECONDS = 60
+CALL_TIMEOUT_SECONDS = 900
 LISTENS = "gateway listens on port "
 
 
@@ -119,7 +119,7 @@ class ClientJvm:
             lambda: LISTENS in self._process.log_text(),
             "the Java client listens",
             processes=[self._process],
-            timeout=START_TIMEOUT_S,
+            timeout=START_TIMEOUT_SECONDS,
         )
         port = int(self._process.log_text().split(LISTENS)[1].split()[0])
         self._gateway = JavaGateway(
@@ -128,7 +128,7 @@ class ClientJvm:
                 port=port,
                 auth_token=token,
                 auto_convert=True,
-                read_timeout=CALL_TIMEOUT_S,
+                read_timeout=CALL_TIMEOUT_SECONDS,
                 # Otherwise finalizers of Python's garbage collector would call the JVM at any moment. What stays behind in
                 # the JVM is a few small lists: results come as bytes and text.
                 enable_memory_management=False,

@@ -18,8 +18,8 @@ from embedded.hdfs import Hdfs
 from embedded.jars import HBASE_2, JarSet
 from embedded.processes import SMALL_JVM, ClusterError, JavaProcess, free_port, start_java, wait_until
 
-START_TIMEOUT_S = 480
-STOP_TIMEOUT_S = 90
+START_TIMEOUT_SECONDS = 480
+STOP_TIMEOUT_SECONDS = 90
 LOG4J = """\
 log4j.rootLogger=INFO, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -107,7 +107,7 @@ class DistributedCluster:
             lambda: "Master has completed initialization" in master.log_text() and all(s.is_serving for s in self.regionservers),
             f"cluster {self.name} serves",
             processes=[master, *(server.process for server in self.regionservers)],
-            timeout=START_TIMEOUT_S,
+            timeout=START_TIMEOUT_SECONDS,
         )
 
     def start_master(self) -> None:
@@ -130,7 +130,7 @@ class DistributedCluster:
     def stop_regionserver(self, index: int = 0) -> RegionServer:
         """Shut one down in order: it closes its regions, and its WALs get their trailer."""
         server = self.regionservers.pop(index)
-        server.process.stop(STOP_TIMEOUT_S)
+        server.process.stop(STOP_TIMEOUT_SECONDS)
         return server
 
     def kill_all_regionservers(self) -> None:
@@ -171,7 +171,7 @@ class DistributedCluster:
             lambda: all(server.is_serving for server in servers),
             f"RegionServers of {self.name} report to their master",
             processes=[server.process for server in servers],
-            timeout=START_TIMEOUT_S,
+            timeout=START_TIMEOUT_SECONDS,
         )
 
     def _launch(self, name: str, main: str, args: list[str], heap: str, options: tuple[str, ...]) -> JavaProcess:

@@ -7,7 +7,7 @@ from pathlib import Path
 from embedded.hbase import write_site
 from embedded.processes import SMALL_JVM, JavaProcess, free_port, start_java, wait_until
 
-START_TIMEOUT_S = 300
+START_TIMEOUT_SECONDS = 300
 
 
 class Hdfs:
@@ -28,7 +28,7 @@ class Hdfs:
         """Format and start HDFS; wait until the NameNode takes writes and all DataNodes have registered."""
         conf = self._write_conf("namenode", {"dfs.namenode.name.dir": f"file://{self._folder}/name"})
         form = self._launch("format", "namenode.NameNode", ["-format", "-nonInteractive"], conf)
-        wait_until(lambda: not form.alive, "the NameNode is formatted", processes=[], timeout=START_TIMEOUT_S)
+        wait_until(lambda: not form.alive, "the NameNode is formatted", processes=[], timeout=START_TIMEOUT_SECONDS)
         namenode = self._launch("namenode", "namenode.NameNode", [], conf)
         self.processes = [namenode]
         for i in range(self._datanodes):
@@ -38,7 +38,7 @@ class Hdfs:
             lambda: "Leaving safe mode" in namenode.log_text() and all(map(_has_registered, self.processes[1:])),
             "HDFS serves",
             processes=self.processes,
-            timeout=START_TIMEOUT_S,
+            timeout=START_TIMEOUT_SECONDS,
         )
 
     def kill(self) -> None:

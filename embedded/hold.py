@@ -18,7 +18,7 @@ import time
 import psutil  # type: ignore[import-untyped]
 
 PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
-KILL_TIMEOUT_S = 20
+KILL_TIMEOUT_SECONDS = 20
 ENDED = 1  # exit code if the holder of the pipe ended before the command
 
 
@@ -42,7 +42,7 @@ def main(command: list[str]) -> int:
 
 def kill_descendants() -> None:
     """Kill (-9) every descendant of this process, until none is left."""
-    deadline = time.monotonic() + KILL_TIMEOUT_S
+    deadline = time.monotonic() + KILL_TIMEOUT_SECONDS
     while (left := psutil.Process().children(recursive=True)) and time.monotonic() < deadline:
         for process in left:
             try:

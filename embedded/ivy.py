@@ -22,9 +22,9 @@ from xml.sax.saxutils import quoteattr
 from embedded.java import find_java
 
 PROCESSES = 4  # Ivy waits for one answer after the other; several processes side by side take a quarter of the time
-PAUSES_S = (2.0, 5.0, 15.0, 30.0)  # before each further try
-PROGRESS_S = 5.0
-STALLED_S = 90.0  # longer than Ivy waits for one answer; it would wait as long for each of fifty
+PAUSES_SECONDS = (2.0, 5.0, 15.0, 30.0)  # before each further try
+PROGRESS_SECONDS = 5.0
+STALLED_SECONDS = 90.0  # longer than Ivy waits for one answer; it would wait as long for each of fifty
 LOST = re.compile("nothing has arrived|Server access error|SERVER ERROR|FAILED|Host .* not found|Please retry|Exception")
 
 
@@ -66,7 +66,7 @@ class Jar:
         return hashlib.sha256(path.read_bytes()).hexdigest() == self.sha256
 
 
-def fetch(title: str, jars: Sequence[Jar], folder: Path, kept: Path, pauses: Sequence[float] = PAUSES_S) -> None:
+def fetch(title: str, jars: Sequence[Jar], folder: Path, kept: Path, pauses: Sequence[float] = PAUSES_SECONDS) -> None:
     """Put `jars` into `folder`, with further tries after a lost connection. JarsMissingError says what is missing and why.
 
     `kept` holds the jars that have arrived until all have. Another try, or a run after this one was killed, fetches the rest.
@@ -125,7 +125,7 @@ def _try(title: str, jars: Sequence[Jar], missing: Sequence[Jar], kept: Path) ->
             process.kill()
             process.wait()
     outputs = [log.read_text(encoding="utf-8", errors="replace") for log in logs]
-    return "\n".join([f"nothing has arrived for {STALLED_S:g} s"] * stalled + outputs)
+    return "\n".join([f"nothing has arrived for {STALLED_SECONDS:g} s"] * stalled + outputs)
 
 
 def _stalls(processes: Sequence[subprocess.Popen[bytes]], title: str, jars: Sequence[Jar], kept: Path) -> bool:
@@ -135,12 +135,12 @@ def _stalls(processes: Sequence[subprocess.Popen[bytes]], title: str, jars: Sequ
     while any(process.poll() is None for process in processes):
         time.sleep(0.1)
         now = time.monotonic()
-        if now - said >= PROGRESS_S:
+        if now - said >= PROGRESS_SECONDS:
             _say(f"{title}: {_progress(jars, kept)}")
             said = now
         if (size := _arrived_bytes(kept)) != arrived:
             arrived, arrived_at = size, now
-        if now - arrived_at >= STALLED_S:
+        if now - arrived_at >= STALLED_SECONDS:
             return True
     _say(f"{title}: {_progress(jars, kept)}")
     return False

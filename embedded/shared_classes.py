@@ -23,7 +23,7 @@ from embedded.jars import HBASE_1, HBASE_2, JarSet, hbase_classpath
 from embedded.java import JavaMissingError, find_java, java_version, jvm_options
 
 ARCHIVE = "classes.jsa"
-DUMP_TIMEOUT_S = 300
+DUMP_TIMEOUT_SECONDS = 300
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # compiling well would take longer than such a JVM lives
 SPARK_JOB = """\
 from pyspark.sql import SparkSession
@@ -81,7 +81,7 @@ def make_spark_archive() -> Path:
             env={**os.environ, "SPARK_SUBMIT_OPTS": options},
             capture_output=True,
             text=True,
-            timeout=DUMP_TIMEOUT_S,
+            timeout=DUMP_TIMEOUT_SECONDS,
             check=False,
         )
         if done.returncode != 0 or not (folder / ARCHIVE).is_file():
@@ -150,7 +150,7 @@ def _dump(loaded: Path, archive: Path, jars: JarSet) -> None:
         "-cp",
         jars_on_class_path(jars),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DUMP_TIMEOUT_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DUMP_TIMEOUT_SECONDS, check=False)
     if done.returncode != 0 or not archive.is_file():
         shown = (done.stdout + done.stderr)[-4000:]
         raise JavaMissingError(f"java -Xshare:dump failed with code {done.returncode}:\n{shown}")

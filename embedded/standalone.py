@@ -9,7 +9,7 @@ from types import TracebackType
 from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
 from embedded.processes import SMALL_JVM, ClusterError, JavaProcess, free_port, start_java, wait_until
 
-START_TIMEOUT_S = 300
+START_TIMEOUT_SECONDS = 300
 
 
 class StandaloneCluster:
@@ -77,7 +77,7 @@ class StandaloneCluster:
             lambda: "Master has completed initialization" in self.process.log_text(),
             f"cluster {self.name} serves",
             processes=[self.process],
-            timeout=START_TIMEOUT_S,
+            timeout=START_TIMEOUT_SECONDS,
         )
 
     def start(self) -> None:

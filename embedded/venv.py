@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PAUSES_S = (2.0, 5.0, 15.0, 30.0)  # before each further try
-PROGRESS_S = 5.0
+PAUSES_SECONDS = (2.0, 5.0, 15.0, 30.0)  # before each further try
+PROGRESS_SECONDS = 5.0
 FINAL = ("No matching distribution", "ResolutionImpossible", "requires a different Python", "No space left")
 
 
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
         return 130
 
 
-def install(folder: Path, requirements: Path, wanted: int, pauses: Sequence[float] = PAUSES_S) -> int:
+def install(folder: Path, requirements: Path, wanted: int, pauses: Sequence[float] = PAUSES_SECONDS) -> int:
     """Run pip, with further tries if it loses its connection, and return its exit code. pip's cache keeps what has arrived."""
     for pause in (*pauses, None):
         code, lines = _run_pip(folder, requirements, wanted)
@@ -79,7 +79,7 @@ def _run_pip(folder: Path, requirements: Path, wanted: int) -> tuple[int, list[s
         reader.start()
         try:
             while reader.is_alive():
-                reader.join(PROGRESS_S)
+                reader.join(PROGRESS_SECONDS)
                 _say(f"Python packages: {pip.progress(_installed(folder) - before, wanted)}")
         except BaseException:
             process.terminate()

@@ -8,7 +8,7 @@ from types import TracebackType
 
 from embedded.processes import ClusterError, JavaProcess, free_port, start_java, wait_until
 
-START_TIMEOUT_S = 60
+START_TIMEOUT_SECONDS = 60
 TICK_MS = 500  # sessions may be as short as two ticks
 
 
@@ -50,7 +50,7 @@ class ZooKeeperServer:
             # Nobody needs this data later, and without fsync a write takes a tenth of a millisecond.
             options=["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"],
         )
-        wait_until(self._answers, "ZooKeeper answers", processes=[self._process], timeout=START_TIMEOUT_S)
+        wait_until(self._answers, "ZooKeeper answers", processes=[self._process], timeout=START_TIMEOUT_SECONDS)
 
     def stop(self) -> None:
         if self._process is not None:

@@ -20,7 +20,7 @@ from tests.zk.test_agreement import be_of
 __all__ = ["hbase", "new_client", "zookeeper"]  # fixtures
 
 FAILOVER, BY_HAND = "regionserver_failover", "drain_recovered_queue"
-WAIT_S = 180
+WAIT_SECONDS = 180
 STEPS = ("find", "claim", "plan", "clean_up")
 EMPTY_WAL = b"PWAL\x00" + b"\x00\x00\x00\x00LAWP"  # closed, without an entry: it has only to leave its queue
 
@@ -28,9 +28,9 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
-    give_up = time.monotonic() + WAIT_S
+    give_up = time.monotonic() + WAIT_SECONDS
     while not (found := condition()):
-        assert time.monotonic() < give_up, f"not within {WAIT_S} s: {what}"
+        assert time.monotonic() < give_up, f"not within {WAIT_SECONDS} s: {what}"
         time.sleep(0.5)
     return found
 

@@ -24,7 +24,7 @@ from walferry.zk.client import connected
 FAILOVER, REPLICATE = "regionserver_failover", "replicate_peer"
 TABLE, PEER = "t", "2"
 ROWS = 200_000  # of 1 kB
-WAIT_S = 300
+WAIT_SECONDS = 300
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -145,8 +145,8 @@ def killed_spark(airflow: Airflow) -> bool:
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
-    give_up = time.monotonic() + WAIT_S
+    give_up = time.monotonic() + WAIT_SECONDS
     while not (found := condition()):
-        assert time.monotonic() < give_up, f"not within {WAIT_S} s: {what}"
+        assert time.monotonic() < give_up, f"not within {WAIT_SECONDS} s: {what}"
         time.sleep(0.2)
     return found

@@ -26,7 +26,7 @@ from .conftest import REPO, load, run_sensor
 
 __all__ = ["hbase", "new_client", "zookeeper"]  # fixtures
 
-LIMIT_S = 60
+LIMIT_SECONDS = 60
 DAG_FILE = """
 from airflow.sdk import dag
 from walferry.airflow.sensors.dead_servers import DeadServersSensor
@@ -91,7 +91,7 @@ def test_a_cluster_that_is_not_there_fails_the_sensor_s_trigger(source: HBaseZNo
     source.zk.delete(source.nodes.rs, recursive=True)
 
     async def scenario() -> TriggerEvent:
-        return await asyncio.wait_for(first(DeadServersTrigger()), LIMIT_S)
+        return await asyncio.wait_for(first(DeadServersTrigger()), LIMIT_SECONDS)
 
     assert f"{source.nodes.rs} is not there" in asyncio.run(scenario()).payload["error"]
 
@@ -132,7 +132,7 @@ class Watching:
         finally:
             await self.trigger.cleanup()
 
-    async def next(self, limit_s: float = LIMIT_S) -> list[str]:
+    async def next(self, limit_s: float = LIMIT_SECONDS) -> list[str]:
         return await asyncio.wait_for(self._fired.get(), limit_s)
 
     async def is_silent(self, seconds: float = 1.5) -> bool:
@@ -227,7 +227,7 @@ def test_a_connection_that_is_put_right_is_taken_up_and_says_until_then_what_is_
     told = [record.getMessage() for record in caplog.records if "not watching" in record.getMessage()]
     for what in ("is not defined", "extra has znode", "/nowhere/hbaseid is not there"):
         assert any(what in message for message in told), told
-    assert len(told) < 20  # no hot loop: one each RETRY_S
+    assert len(told) < 20  # no hot loop: one each RETRY_SECONDS
 
 
 def test_a_cluster_that_is_wrong_for_a_while_makes_nothing_fire_twice(source: HBaseZNodes) -> None:

@@ -28,7 +28,7 @@ from .conftest import load, run_sensor
 __all__ = ["hbase", "new_client", "zk", "zookeeper"]  # fixtures
 
 GROUP = wal(0).rpartition(".")[0]
-LIMIT_S = 60
+LIMIT_SECONDS = 60
 DAG_FILE = """
 from airflow.sdk import dag
 from walferry.airflow.sensors.new_wals import NewWalsSensor
@@ -160,7 +160,7 @@ def test_the_trigger_outlives_its_session(source: HBaseZNodes) -> None:
         await asyncio.sleep(1)
         await asyncio.to_thread(expire, trigger._stream._zk)
         await asyncio.to_thread(source.add_wal, SERVER, "p", wal(2))
-        return await asyncio.wait_for(event, LIMIT_S)
+        return await asyncio.wait_for(event, LIMIT_SECONDS)
 
     assert asyncio.run(scenario()).payload == {"peer": "p", "wals": 1, "newest": {GROUP: 1}}
 
@@ -189,7 +189,7 @@ class Triggerer:
         self.events = trigger.filter_shared_stream(stream)
         self.pending: asyncio.Task[TriggerEvent] | None = None
 
-    async def next(self, limit_s: float = LIMIT_S) -> tuple[Any, int | None]:
+    async def next(self, limit_s: float = LIMIT_SECONDS) -> tuple[Any, int | None]:
         """The next event and its number for `persisted`. A TimeoutError leaves the trigger waiting for it."""
         self.pending = self.pending or asyncio.ensure_future(anext(self.events))
         event = await asyncio.wait_for(asyncio.shield(self.pending), limit_s)
@@ -278,11 +278,11 @@ def test_a_watcher_without_a_shared_stream_moves_the_mark_itself(source: HBaseZN
         for timestamp in (2, 3):
             source.add_wal(SERVER, "p", wal(timestamp))
         events = NewWalsEventTrigger("p", "k").run()
-        fired.append((await asyncio.wait_for(anext(events), LIMIT_S)).payload["newest"][GROUP])
+        fired.append((await asyncio.wait_for(anext(events), LIMIT_SECONDS)).payload["newest"][GROUP])
         waiting = asyncio.ensure_future(anext(events))
         await marked(source, 2)
         source.add_wal(SERVER, "p", wal(4))
-        fired.append((await asyncio.wait_for(waiting, LIMIT_S)).payload["newest"][GROUP])
+        fired.append((await asyncio.wait_for(waiting, LIMIT_SECONDS)).payload["newest"][GROUP])
         await events.aclose()
         return fired
 

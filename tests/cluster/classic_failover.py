@@ -33,11 +33,11 @@ from walferry.zk.client import connected
 
 PEERS = ("1", "2", "3")  # so a server has three queues of its own, and those that it claimed
 FAILOVER_SLEEP_MS = 300
-WAIT_S = 120
+WAIT_SECONDS = 120
 QUEUES = "/hbase/replication/rs"
 SHIPPED_AT_ONCE = 6  # groups
 REGIONS = 6
-PUTS, LOAD_PAUSE_S = 10, 0.1
+PUTS, LOAD_PAUSE_SECONDS = 10, 0.1
 
 T = TypeVar("T")
 
@@ -66,8 +66,8 @@ class Load:
         """Wait for the puts that are under way."""
         self._stopped.set()
         for thread in self._threads:
-            thread.join(WAIT_S)
-        assert not any(thread.is_alive() for thread in self._threads), f"a put was not acknowledged within {WAIT_S} s"
+            thread.join(WAIT_SECONDS)
+        assert not any(thread.is_alive() for thread in self._threads), f"a put was not acknowledged within {WAIT_SECONDS} s"
 
     def rows(self) -> set[bytes]:
         return {_row(region, number) for region in range(REGIONS) for number in range(self._acknowledged[region])}
@@ -79,7 +79,7 @@ class Load:
             puts = [wire.put(_row(region, number), {"f:q": b"value%d" % number}, timestamp=1 + number) for number in numbers]
             tried_again(lambda puts=puts: self._client.write(self._table, puts, one_by_one=True))
             self._acknowledged[region] += PUTS
-            time.sleep(LOAD_PAUSE_S)
+            time.sleep(LOAD_PAUSE_SECONDS)
 
 
 class Place(NamedTuple):
@@ -211,7 +211,7 @@ class Site:
 
     def await_replacements(self) -> None:
         for server in self.replacements:
-            server.result(WAIT_S)
+            server.result(WAIT_SECONDS)
         self.replacements.clear()
 
     def await_end_of_session(self, server: str) -> None:
@@ -277,7 +277,7 @@ class Site:
             groups = [group.group for group in plan(self.at, peer).groups]
             for start in range(0, len(groups), SHIPPED_AT_ONCE):
                 some = groups[start : start + SHIPPED_AT_ONCE]
-                summaries = ship(self.at, peer, groups=some, roll_first=False, run_id=f"drain{start}", deadline=WAIT_S)
+                summaries = ship(self.at, peer, groups=some, roll_first=False, run_id=f"drain{start}", deadline=WAIT_SECONDS)
                 assert [summary.error for summary in summaries if summary.status is not Status.DONE] == []
                 shipped += sum(summary.completedLogs for summary in summaries)
         assert [queue_id for _, queue_id in self.queues() if parse_queue_id(queue_id).recovered] == []
@@ -285,15 +285,15 @@ class Site:
         return shipped
 
     def until(self, done: Callable[[], bool], what: str) -> None:
-        give_up = time.monotonic() + WAIT_S
+        give_up = time.monotonic() + WAIT_SECONDS
         while not done():
-            assert time.monotonic() < give_up, f"not within {WAIT_S} s: {what}"
+            assert time.monotonic() < give_up, f"not within {WAIT_SECONDS} s: {what}"
             time.sleep(0.02)
 
 
 def tried_again(call: Callable[[], T]) -> T:
     """A call of the Java client, again while regions are on their way to another server."""
-    give_up = time.monotonic() + WAIT_S
+    give_up = time.monotonic() + WAIT_SECONDS
     while True:
         try:
             return call()

@@ -16,7 +16,7 @@ from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
 
 TRAILER = b"LAWP"
-WAIT_S = 30
+WAIT_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def record_edits(client: JavaClient, table: str, edits: Sequence[Mutation]) -> R
     wal = max((f for f in folder.iterdir() if not f.name.endswith(".meta")), key=lambda f: int(f.name.rpartition(".")[2]))
     client.write(table, edits, one_by_one=True)
     client.roll_wals()
-    give_up = time.monotonic() + WAIT_S
+    give_up = time.monotonic() + WAIT_SECONDS
     while not (content := wal.read_bytes()).endswith(TRAILER):
         assert time.monotonic() < give_up, f"{wal} is not closed"
         time.sleep(0.05)

@@ -32,7 +32,7 @@ from walferry.zk.client import connected
 
 LOAD, BULK = "load", "bulk"  # tables
 BULK_ROWS = 20_000  # of 1 kB, written before a kill so that the drain takes a while
-WAIT_S = 240
+WAIT_SECONDS = 240
 REGIONS = 6
 SLOW = Knobs(shipment_bytes=64 << 10, buffer_bytes=256 << 10)  # so that a kill finds a drain under way
 # A session that outlives the pauses of a machine that is busy with other tests.
@@ -88,7 +88,7 @@ class Failover:
 
     def await_replacements(self) -> None:
         for server in self.replacements:
-            server.result(WAIT_S)
+            server.result(WAIT_SECONDS)
         self.replacements.clear()
         assert all(server.process.alive for server in self.cluster.regionservers)
 
@@ -145,7 +145,7 @@ class Failover:
         server = next_victim()
         under_way = not draining.done()
         self.kill(server)
-        draining.result(WAIT_S)
+        draining.result(WAIT_SECONDS)
         print(f"killed {server} {'while its predecessor was drained' if under_way else 'after the drain had ended'}")
         return server
 
@@ -158,7 +158,7 @@ class Failover:
         self.watch.shipping(groups)
         run_id = f"run-{time.monotonic_ns()}"
         summaries = ship(
-            self.at, self.peer, run_id=run_id, groups=groups, roll_first=False, knobs=knobs, lanes=lanes, deadline=WAIT_S
+            self.at, self.peer, run_id=run_id, groups=groups, roll_first=False, knobs=knobs, lanes=lanes, deadline=WAIT_SECONDS
         )
         assert [s.error for s in summaries if s.status is not Status.DONE] == []
         self.completed += sum(s.completedLogs for s in summaries)
@@ -216,9 +216,9 @@ class Failover:
         return re.search(ended, self.master_log()) is not None
 
     def until(self, done: Callable[[], bool], what: str) -> None:
-        give_up = time.monotonic() + WAIT_S
+        give_up = time.monotonic() + WAIT_SECONDS
         while not done():
-            assert time.monotonic() < give_up, f"not within {WAIT_S} s: {what}"
+            assert time.monotonic() < give_up, f"not within {WAIT_SECONDS} s: {what}"
             time.sleep(0.05)
 
 

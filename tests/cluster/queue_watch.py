@@ -18,7 +18,7 @@ from walferry.queues.reading import consistent, queue_paths
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, connected
 
-PAUSE_S = 0.2
+PAUSE_SECONDS = 0.2
 
 
 class QueueWatch:
@@ -54,7 +54,7 @@ class QueueWatch:
     def _run(self) -> None:
         try:
             with connected(self._source.quorum) as zk:
-                while not self._stop.wait(PAUSE_S):
+                while not self._stop.wait(PAUSE_SECONDS):
                     with contextlib.suppress(QueuesMoving):  # too busy to be seen at one moment: look again
                         self._look(zk)
         except Exception as error:  # else a watch that died would pass for one that has nothing to say

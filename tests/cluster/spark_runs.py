@@ -13,7 +13,7 @@ from pathlib import Path
 from embedded.spark import submit
 from walferry.source.cluster import SourceCluster
 
-WAIT_S = 300
+WAIT_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Job:
         return self._process.poll() is None
 
     def finish(self) -> Finished:
-        return Finished(self._process.wait(WAIT_S), self.output)
+        return Finished(self._process.wait(WAIT_SECONDS), self.output)
 
     def kill(self) -> None:
         """kill -9 for everything of the job at once: spark-submit, JVM, driver, and the Python workers' own process groups."""

@@ -19,9 +19,9 @@ from tests.sessions import session_of
 from walferry.queues.dead_servers import find_dead
 
 Round = Callable[[Site, Death], int]  # how many queues our claims moved
-SLEEP_S = FAILOVER_SLEEP_MS / 1000
+SLEEP_SECONDS = FAILOVER_SLEEP_MS / 1000
 ROUNDS = 20
-PAUSE_S = 0.2  # at most, before each of our writes when we are slow
+PAUSE_SECONDS = 0.2  # at most, before each of our writes when we are slow
 
 
 class Killed(Exception):
@@ -45,7 +45,7 @@ def in_between(site: Site, death: Death) -> int:
 def slowly(site: Site, death: Death) -> int:
     """Hold the lock for long, while the RegionServers try again and again to get it."""
     _when_they_begin(site, death)
-    return site.claim(death.server, "slowly", lambda _: time.sleep(random.uniform(0, PAUSE_S)))
+    return site.claim(death.server, "slowly", lambda _: time.sleep(random.uniform(0, PAUSE_SECONDS)))
 
 
 def two_of_ours(site: Site, death: Death) -> int:
@@ -72,7 +72,7 @@ def ours_dies(site: Site, death: Death) -> int:
     except Killed:
         moved = 0
         site.notes.append(f"killed before write {last}")
-    time.sleep(SLEEP_S)
+    time.sleep(SLEEP_SECONDS)
     return moved + site.claim(death.server, "takes over")
 
 
@@ -93,7 +93,7 @@ def theirs_dies(site: Site, death: Death) -> int:
 def _when_they_begin(site: Site, death: Death) -> None:
     """They do so one to two sleeps after the end of the session."""
     site.await_end_of_session(death.server)
-    time.sleep(random.uniform(0.5, 2.5) * SLEEP_S)
+    time.sleep(random.uniform(0.5, 2.5) * SLEEP_SECONDS)
 
 
 SHORT = (in_between, slowly, theirs_dies)

@@ -15,7 +15,7 @@ from tests.cluster.failover import Failover, failover
 from walferry.names import parse_queue_id
 
 ROUNDS = 10
-REMOTE_CALL_S = 0.25  # a little less than it takes the master to have a RegionServer claim
+REMOTE_CALL_SECONDS = 0.25  # a little less than it takes the master to have a RegionServer claim
 AT_ONCE_MS, FEW_SECONDS_MS, LATE_MS = 100, 5000, 30_000  # after it has recovered a dead server's regions, HBase waits so long
 Start = Callable[[int, int], Failover]
 Round = Callable[[Failover], None]
@@ -95,7 +95,7 @@ def both_claim(site: Failover) -> None:
     before = site.claims_begun_by_hbase()
     victim = site.lose_one()
     site.until(lambda: site.claims_begun_by_hbase() > before, f"HBase begins to claim the queue of {victim}")
-    time.sleep(random.uniform(0, REMOTE_CALL_S))
+    time.sleep(random.uniform(0, REMOTE_CALL_SECONDS))
     site.drain(site.claim(victim).queues)
 
 

@@ -24,7 +24,7 @@ from walferry.source.knobs import Knobs
 from walferry.zk.client import children, connect, connected, disconnect
 
 ROWS = 30_000  # of 1 kB: seconds of shipping
-BRIEF_SESSION_S = 4.0
+BRIEF_SESSION_SECONDS = 4.0
 PATIENCE_SECONDS = 8.0
 SMALL = Knobs(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
 
@@ -190,7 +190,7 @@ def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
 
     @contextmanager
     def connected_briefly(quorum: str) -> Iterator[KazooClient]:
-        zk = connect(quorum, session_timeout=BRIEF_SESSION_S, call_timeout=5)
+        zk = connect(quorum, session_timeout=BRIEF_SESSION_SECONDS, call_timeout=5)
         try:
             yield zk
         finally:

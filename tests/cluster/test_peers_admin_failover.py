@@ -17,7 +17,7 @@ from walferry.admin.removing import remove
 from walferry.queues.reading import Queue, read_queues
 
 ROWS = 2000
-CLAIM_TIMEOUT_S = 240
+CLAIM_TIMEOUT_SECONDS = 240
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_peer_with_a_claimed_queue_is_handed_back_when_it_is_drained(admin, di
     source.put_many(table, ROWS, ["f:q"])
     distributed_pair.source.start_regionserver()
     distributed_pair.source.kill_regionserver(0)
-    wait_until(lambda: recovered(admin, ours) != [], "HBase claims the queue", processes=[], timeout=CLAIM_TIMEOUT_S)
+    wait_until(lambda: recovered(admin, ours) != [], "HBase claims the queue", processes=[], timeout=CLAIM_TIMEOUT_SECONDS)
 
     with pytest.raises(Refused, match="not shipped whole"):
         remove(admin, ours)

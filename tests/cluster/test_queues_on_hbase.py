@@ -24,7 +24,7 @@ from walferry.queues.reading import Queue, groups, read_queues
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
 
-CLAIM_LIMIT_S = 300
+CLAIM_LIMIT_SECONDS = 300
 MakeClient = Callable[[ClusterAddress], JavaClient]
 
 
@@ -156,7 +156,7 @@ def test_a_holder_goes_on_while_hbase_claims_the_dead_server_s_queue(
 
 
 def wait_for_claim(zk: KazooClient, nodes: ZNodes, peer: str, queue: Queue) -> Queue:
-    give_up = time.monotonic() + CLAIM_LIMIT_S
+    give_up = time.monotonic() + CLAIM_LIMIT_SECONDS
     while time.monotonic() < give_up:
         for found in read_queues(session_of(zk, nodes), peer):
             if found.id.recovered:

@@ -16,13 +16,13 @@ from walferry.names import parse_wal_name
 from walferry.shipping.summary import Status
 from walferry.source.knobs import Knobs
 
-WAIT_S = 60
+WAIT_SECONDS = 60
 
 
 def eventually(done: Callable[[], bool], what: str) -> None:
-    give_up = time.monotonic() + WAIT_S
+    give_up = time.monotonic() + WAIT_SECONDS
     while not done():
-        assert time.monotonic() < give_up, f"not within {WAIT_S} s: {what}"
+        assert time.monotonic() < give_up, f"not within {WAIT_SECONDS} s: {what}"
         time.sleep(0.1)
 
 

@@ -89,7 +89,7 @@ def test_the_stale_length_of_an_open_file_is_not_taken_for_its_end(
     client: Client, store: WalStore, wal: WalName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The writer has written all of it and goes on, and the NameNode does not know yet."""
-    monkeypatch.setattr(module, "POLL_S", 0.05)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.05)
     file = client.create(f"/hbase/WALs/{SERVER}/{wal}")
     file.write(ENTRIES)
     assert located(store, wal).size < len(ENTRIES)

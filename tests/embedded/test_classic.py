@@ -21,12 +21,12 @@ from walferry.rpc import master
 from walferry.rpc.errors import RemoteError
 from walferry.source.agreement import master_peers
 
-WAIT_S = 60
+WAIT_SECONDS = 60
 QUEUES = "/hbase/replication/rs"
 
 
 def eventually(done: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + WAIT_SECONDS
     while not done():
         if time.monotonic() > deadline:
             return False
@@ -56,7 +56,7 @@ def client(cluster: DistributedCluster, java_client: Callable[[ClusterAddress], 
 @pytest.fixture
 def zk(cluster: DistributedCluster) -> Iterator[KazooClient]:
     zk = KazooClient(hosts=cluster.address.quorum)
-    zk.start(timeout=WAIT_S)
+    zk.start(timeout=WAIT_SECONDS)
     yield zk
     zk.stop()
     zk.close()

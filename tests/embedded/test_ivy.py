@@ -159,7 +159,7 @@ def test_a_repository_that_does_not_answer_is_not_one_that_lacks_the_jars(reposi
 
 
 def test_a_repository_that_hangs_is_not_waited_for(repository, jars, folders, monkeypatch):
-    monkeypatch.setattr(ivy, "STALLED_S", 2.0)
+    monkeypatch.setattr(ivy, "STALLED_SECONDS", 2.0)
     repository.hangs.set()
     with pytest.raises(JarsMissingError, match=r"check the network(.|\n)*nothing has arrived for 2 s"):
         fetch("jars", jars, *folders, pauses=())

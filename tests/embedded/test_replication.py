@@ -10,11 +10,11 @@ from kazoo.client import KazooClient
 from embedded import wire
 from embedded.client import GLOBAL, LOCAL
 
-WAIT_S = 60
+WAIT_SECONDS = 60
 
 
 def eventually(done) -> bool:
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + WAIT_SECONDS
     while not done():
         if time.monotonic() > deadline:
             return False
@@ -64,7 +64,7 @@ def test_a_managed_peer_queues_wals_and_ships_nothing(standalone_pair, tables, m
     source, slave, name = tables
     peer = managed_peer(standalone_pair.source.address, standalone_pair.slave.address)
     zk = KazooClient(hosts=standalone_pair.source.address.quorum)
-    zk.start(timeout=WAIT_S)
+    zk.start(timeout=WAIT_SECONDS)
     try:
         source.write(name, [wire.put("r", {"g:a": b"v"})])
         source.roll_wals()

@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 
 from tests.zk.claim_cluster import WRITES, Killed
 
-STEP_TIMEOUT_S = 60
+STEP_TIMEOUT_SECONDS = 60
 
 
 class Stepped:
@@ -65,14 +65,14 @@ class Stepped:
 
     def _await_stop(self) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: self._done or self._waiting, STEP_TIMEOUT_S), "it neither ends nor writes"
+            assert self._changed.wait_for(lambda: self._done or self._waiting, STEP_TIMEOUT_SECONDS), "it neither ends nor writes"
 
     def _gated(self, request: Any, result: Any) -> Any:
         if not self.killed and isinstance(request, WRITES):
             with self._changed:
                 self._waiting = True
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._go, STEP_TIMEOUT_S)
+                self._changed.wait_for(lambda: self._go, STEP_TIMEOUT_SECONDS)
                 self._go = False
         if self.killed:
             result.set_exception(Killed())

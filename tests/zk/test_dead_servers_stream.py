@@ -23,7 +23,7 @@ from walferry.source.cluster import SourceCluster
 from walferry.zk import watcher
 from walferry.zk.client import connect, disconnect
 
-LIMIT_S = 60
+LIMIT_SECONDS = 60
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def names(found: tuple[DeadServer, ...]) -> list[str]:
 @asynccontextmanager
 async def waiting(stream: DeadServersStream) -> AsyncIterator[Awaitable[tuple[DeadServer, ...]]]:
     """A task that has looked, found nothing and waits for a watch."""
-    task = asyncio.ensure_future(asyncio.wait_for(stream.next(), LIMIT_S))
+    task = asyncio.ensure_future(asyncio.wait_for(stream.next(), LIMIT_SECONDS))
     for _ in range(200):
         await asyncio.sleep(0.02)
         if stream._zk is not None and not stream._changed.is_set() and stream._zk._child_watchers:
@@ -89,7 +89,7 @@ def test_servers_that_died_while_nobody_watched_are_told_at_once_and_once(hbase:
 
     async def scenario() -> list[str]:
         async with DeadServersStream(source) as stream:
-            found = await asyncio.wait_for(stream.next(), LIMIT_S)
+            found = await asyncio.wait_for(stream.next(), LIMIT_SECONDS)
             async with waiting(stream):
                 await asyncio.to_thread(hbase.add_wal, SERVER, "p", wal(2))
                 await asyncio.to_thread(hbase.claim, DEAD, "p", SERVER)
@@ -105,7 +105,7 @@ def test_a_queue_that_hbase_has_claimed_already_is_told_of_its_dead_server(hbase
 
     async def scenario() -> tuple[DeadServer, ...]:
         async with DeadServersStream(source) as stream:
-            return await asyncio.wait_for(stream.next(), LIMIT_S)
+            return await asyncio.wait_for(stream.next(), LIMIT_SECONDS)
 
     (dead,) = asyncio.run(scenario())
     assert (dead.name, [queue.ref for queue in dead.queues]) == (DEAD, [f"{SERVER}/p-{DEAD}"])

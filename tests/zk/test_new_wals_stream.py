@@ -19,7 +19,7 @@ from walferry.zk import watcher as module
 from walferry.zk.client import connect, disconnect
 
 GROUP, DEAD_GROUP = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
-LIMIT_S = 60
+LIMIT_SECONDS = 60
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def source_of(hbase: HBaseZNodes, quorum: str) -> SourceCluster:
 @asynccontextmanager
 async def waiting(stream: NewWalsStream) -> AsyncIterator[Awaitable[NewWals]]:
     """A task that has looked, found nothing and waits for a watch."""
-    task = asyncio.ensure_future(asyncio.wait_for(stream.next(), LIMIT_S))
+    task = asyncio.ensure_future(asyncio.wait_for(stream.next(), LIMIT_SECONDS))
     for _ in range(200):
         await asyncio.sleep(0.02)
         if stream._zk is not None and not stream._changed.is_set() and stream._zk._child_watchers:
@@ -123,7 +123,7 @@ def test_what_is_committed_does_not_come_again(hbase: HBaseZNodes, source: Sourc
         async with NewWalsStream(source, "p", "k") as stream:
             for timestamp in (2, 3, 4):
                 await asyncio.to_thread(hbase.add_wal, SERVER, "p", wal(timestamp))
-                found.append(await asyncio.wait_for(stream.next(), LIMIT_S))
+                found.append(await asyncio.wait_for(stream.next(), LIMIT_SECONDS))
                 assert await stream.commit(found[-1].newest)
             async with waiting(stream):
                 pass
@@ -137,7 +137,7 @@ def test_it_comes_again_to_who_did_not_commit(hbase: HBaseZNodes, source: Source
 
     async def once() -> NewWals:
         async with NewWalsStream(source, "p", "k") as stream:
-            return await asyncio.wait_for(stream.next(), LIMIT_S)
+            return await asyncio.wait_for(stream.next(), LIMIT_SECONDS)
 
     assert asyncio.run(once()) == asyncio.run(once()) == NewWals({GROUP: 1}, 1)
 
@@ -187,7 +187,7 @@ def test_a_restarted_server_loses_no_change(own_server: ZooKeeperServer) -> None
 
     async def scenario() -> list[NewWals]:
         async with NewWalsStream(source, "p", "k") as stream:
-            first = await asyncio.wait_for(stream.next(), LIMIT_S)
+            first = await asyncio.wait_for(stream.next(), LIMIT_SECONDS)
             await stream.commit(first.newest)
             async with waiting(stream) as next_wals:
                 await asyncio.to_thread(own_server.stop)
@@ -215,7 +215,7 @@ def test_an_ensemble_that_is_not_up_yet_is_waited_for(own_server: ZooKeeperServe
             found = asyncio.ensure_future(stream.next())
             await asyncio.sleep(2)
             await asyncio.to_thread(own_server.start)
-            return await asyncio.wait_for(found, LIMIT_S)
+            return await asyncio.wait_for(found, LIMIT_SECONDS)
 
     assert asyncio.run(scenario()) == NewWals({DEAD_GROUP: 1}, 1)
 

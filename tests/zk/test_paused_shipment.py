@@ -27,7 +27,7 @@ from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs
 from walferry.zk.client import connect, disconnect
 
-SESSION_S = 3.0
+SESSION_SECONDS = 3.0
 ENTRIES = 400
 NAME = wal(1_700_000_000_000, DEAD)
 
@@ -55,7 +55,7 @@ def arrived(slave: FakeServer) -> set[int]:
 def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def connected(quorum: str) -> Iterator[KazooClient]:
-        zk = connect(quorum, session_timeout=SESSION_S, call_timeout=5)
+        zk = connect(quorum, session_timeout=SESSION_SECONDS, call_timeout=5)
         try:
             yield zk
         finally:
@@ -92,7 +92,7 @@ def test_a_group_goes_on_in_a_new_session_with_a_new_lease(
                 time.sleep(0.05)
             assert server.process
             os.kill(server.process.pid, signal.SIGSTOP)
-            threading.Event().wait(3 * SESSION_S)
+            threading.Event().wait(3 * SESSION_SECONDS)
             os.kill(server.process.pid, signal.SIGCONT)
             summary = shipped.result(120)
         assert summary.status is Status.DONE, summary.error

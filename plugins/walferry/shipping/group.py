@@ -22,7 +22,7 @@ from walferry.shipping.runs import read_group, write_group
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.session import Session, open_session
 from walferry.wal.errors import WalCorruptError, WalTruncatedError
-from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_S
+from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_SECONDS
 from walferry.zk.errors import ConnectError
 
 RETRY_SECONDS = 2.0  # before a group begins again in a new session
@@ -79,7 +79,7 @@ def _ship_group(job: GroupJob, session: Session) -> GroupSummary:
 
 def _acquire(session: Session, job: GroupJob) -> Lease:
     """The group's lease. A holder may have been killed: its session is given the time to end."""
-    give_up = time.time() + min(1.25 * SESSION_TIMEOUT_S, max(0.0, job.deadline - time.time()))
+    give_up = time.time() + min(1.25 * SESSION_TIMEOUT_SECONDS, max(0.0, job.deadline - time.time()))
     while True:
         try:
             return acquire(session, job.peer_id, job.group, job.holder)

@@ -38,13 +38,13 @@ log = logging.getLogger(__name__)
 _kazoo_log = logging.getLogger("walferry.zk.kazoo")
 _kazoo_log.setLevel(logging.ERROR)
 
-SESSION_TIMEOUT_S = 20.0
-CONNECT_TIMEOUT_S = 30.0
+SESSION_TIMEOUT_SECONDS = 20.0
+CONNECT_TIMEOUT_SECONDS = 30.0
 TCP_TIMEOUT_SECONDS = 4.0  # for each server: the next one is tried while the first is unreachable
 FIRST_LOOK_SECONDS = 2.0  # a healthy ensemble has taken the connection by then
 UNREACHABLE_SECONDS = 5.0  # for how long a server may refuse connections because it is just starting
 LAST_LOOK_SECONDS = 1.0  # for each server, to tell one that cannot be reached from one that is silent
-CALL_TIMEOUT_S = 30.0
+CALL_TIMEOUT_SECONDS = 30.0
 CLOSE_SECONDS = 2.0  # for an ensemble to take note of a session's end
 PIPELINED_READS = 256
 MAX_ANSWER_BYTES = 64 << 20  # a znode has 1 MiB at most by default; a listing of children may be longer (jute.maxbuffer)
@@ -105,9 +105,9 @@ class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
 def connect(
     quorum: str,
-    timeout: float = CONNECT_TIMEOUT_S,
-    session_timeout: float = SESSION_TIMEOUT_S,
-    call_timeout: float = CALL_TIMEOUT_S,
+    timeout: float = CONNECT_TIMEOUT_SECONDS,
+    session_timeout: float = SESSION_TIMEOUT_SECONDS,
+    call_timeout: float = CALL_TIMEOUT_SECONDS,
     whose: Whose = SOURCE,
 ) -> KazooClient:
     """A started client of the ensemble "host:port,host:port"; all times in seconds. `disconnect` ends it.
@@ -181,7 +181,7 @@ def disconnect(zk: KazooClient) -> None:
 
 
 @contextmanager
-def connected(quorum: str, timeout: float = CONNECT_TIMEOUT_S, whose: Whose = SOURCE) -> Iterator[KazooClient]:
+def connected(quorum: str, timeout: float = CONNECT_TIMEOUT_SECONDS, whose: Whose = SOURCE) -> Iterator[KazooClient]:
     """`connect` and `disconnect` around a block."""
     zk = connect(quorum, timeout, whose=whose)
     try:

@@ -36,7 +36,7 @@ def runs(environment: Path) -> int:
 
 
 def test_it_says_how_far_it_is(environment, monkeypatch, capsys):
-    monkeypatch.setattr(venv, "PROGRESS_S", 0.05)
+    monkeypatch.setattr(venv, "PROGRESS_SECONDS", 0.05)
     packages = environment / "lib" / "python3.11" / "site-packages"
     pip_says(
         environment,

@@ -22,7 +22,7 @@ from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase.manager import SinkManager
 from walferry.sinks.hbase.replicate import Shipper
 from walferry.source.knobs import Knobs
-from walferry.zk.client import CONNECT_TIMEOUT_S, connect, disconnect
+from walferry.zk.client import CONNECT_TIMEOUT_SECONDS, connect, disconnect
 from walferry.zk.errors import ConnectError
 
 CONNECT_SLEEP_SECONDS = 2.0
@@ -65,7 +65,7 @@ class Slave:
             tries += 1
             try:
                 self.answers.trying()
-                timeout = min(CONNECT_TIMEOUT_S, tries * FIRST_CONNECT_SECONDS, max(self._left, SHORTEST_TRY_SECONDS))
+                timeout = min(CONNECT_TIMEOUT_SECONDS, tries * FIRST_CONNECT_SECONDS, max(self._left, SHORTEST_TRY_SECONDS))
                 self._connect(timeout)
             except ConnectError as error:
                 self.answers.failed(str(error))

@@ -17,7 +17,7 @@ from walferry.sinks.hbase.manager import SinkManager
 from walferry.sinks.hbase.replicate import Shipper
 from walferry.source.knobs import Knobs
 
-ONE_TRY_S = 0.1
+ONE_TRY_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def test_passing_failures_are_tried_again_after_growing_sleeps(failure):
 def test_a_slow_server_is_given_more_time_at_each_try():
     time = Time()
     with FakeServer(fake_server.silence, fake_server.silence, answer) as server:
-        ship = shipper(name(server), time=time, call_timeout_seconds=ONE_TRY_S)
+        ship = shipper(name(server), time=time, call_timeout_seconds=ONE_TRY_SECONDS)
         ship.ship(Shipment(), deadline=2000)
         ship.close()
     assert [request.header.timeout for request in server.requests] == [100, 200, 300]
