@@ -47,9 +47,11 @@ class DeadServersStream(Watcher):
         return await self.first(self._look, self._pause)
 
     def _look(self, zk: KazooClient, watch: Watch) -> tuple[DeadServer, ...] | None:
-        session, now = Session(self._source, zk), time.monotonic()
+        session = Session(self._source, zk)
+        there = find_dead(session, watch)
+        now = time.monotonic()  # after the look, however long it took: pauses count from the announcement
         found, told = [], {}
-        for dead in find_dead(session, watch):
+        for dead in there:
             before = self.told.get(dead.name)
             if before is None:
                 found.append(dead)
