@@ -8,7 +8,7 @@ from dataclasses import replace
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin
 from walferry.hbase.peers import ENABLED, MANAGED_KEY, Peer, check_shippable, read_peer
-from walferry.queues.lease import settling_s
+from walferry.queues.lease import settling_seconds
 from walferry.source.agreement import check_agreement
 from walferry.zk.client import just_written, read
 
@@ -36,7 +36,7 @@ def _await_settled(admin: PeerAdmin, peer_id: str) -> None:
     """Wait until no RegionServer can still be shipping for a peer that was disabled a moment ago."""
     session = admin.session
     state = read(session.zk, session.nodes.peer_state(peer_id))
-    pause = settling_s(state, just_written(session.zk, f"{session.source.root}/clock")) if state else 0.0
+    pause = settling_seconds(state, just_written(session.zk, f"{session.source.root}/clock")) if state else 0.0
     if pause > 0:
         log.info("peer %s was disabled a moment ago; waiting %.0f s, as RegionServers may still ship for it", peer_id, pause)
         admin.sleep(pause)

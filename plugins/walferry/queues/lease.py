@@ -74,13 +74,13 @@ def _await_settled(zk: KazooClient, guard: Guard, hold: Hold) -> None:
     state, clock = read(zk, guard.path), read(zk, hold.path)
     if state is None or clock is None:
         return  # the peer was removed, or the hold is lost: each write says so
-    pause = settling_s(state, clock)
+    pause = settling_seconds(state, clock)
     if pause > 0:
         log.info("%s was set a moment ago; waiting %.0f s until the RegionServers have come to rest", guard.path, pause)
         time.sleep(pause)
 
 
-def settling_s(state: ZNode, clock: ZNode) -> float:
+def settling_seconds(state: ZNode, clock: ZNode) -> float:
     """Seconds until a peer whose `state` was set counts as settled; `clock` is any znode that was just written."""
     return min(SETTLE_SECONDS, SETTLE_SECONDS - float(clock.stat.mtime - state.stat.mtime) / 1000)
 
