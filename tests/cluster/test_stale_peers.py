@@ -22,6 +22,7 @@ from walferry.admin.removing import remove
 from walferry.admin.showing import describe
 from walferry.admin.taking_over import take_over
 from walferry.airflow.steps import batch, recovery
+from walferry.airflow.values import QueueRef
 from walferry.hbase.errors import PeerError
 from walferry.hbase.values import PBUF
 from walferry.source.cluster import SourceCluster
@@ -126,7 +127,7 @@ def test_a_queue_of_a_peer_that_only_the_master_knows_is_not_deleted_as_an_orpha
         zk.create(f"{queue}/gone%2C16020%2C1700000000000.1", makepath=True)
         with pytest.raises(PeerError, match=r"the Master knows it \(DISABLED\), but there is no"):
             recovery.select(moved.at, "added", "", True)
-        orphan = {"peer": "added", "server": dead, "queue": "added", "groups": [], "wals": 1}
+        orphan = QueueRef("added", dead, "added", dead_server=dead, claimed=False, claimed_by="", groups=(), wals=1)
         with pytest.raises(PeerError, match="the Master knows it"):
             recovery.deal_with_orphans(moved.at, [orphan], True, "run")
         assert recovery.claim(moved.at, dead, "run").queues == ()
