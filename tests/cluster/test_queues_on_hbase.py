@@ -148,7 +148,7 @@ def test_a_holder_goes_on_while_hbase_claims_the_dead_server_s_queue(
         assert read_position(zk, nodes, peer, first) == 86
         store = WalStore(source.address.wal_root)
         for queued in claimed.wals:
-            assert await_closed(store, queued.name, (*claimed.id.dead_servers, claimed.server), timeout_s=60).size >= 0
+            assert await_closed(store, queued.name, (*claimed.id.dead_servers, claimed.server), timeout_seconds=60).size >= 0
             assert lease.remove_wal(queued.name.text)
     assert [q.server for q in read_queues(session_of(zk, nodes), peer) if q.id.recovered] == []
     assert not zk.exists(claimed.path)

@@ -10,6 +10,7 @@ from hdfs_native import Client
 
 from embedded.hdfs import Hdfs
 from walferry.airflow.reports.recovery import preview
+from walferry.airflow.values import QueueRef
 from walferry.files import closedness as module
 from walferry.files import systems as storage
 from walferry.files.closedness import Closed, Open, WalNotClosed, await_closed, closedness
@@ -22,7 +23,7 @@ from walferry.shipping.plan import GroupPlan, PlannedWal, plan_wal
 from walferry.wal.header import EMPTY_TRAILER
 
 SERVER = "rs-1.example.org,16020,1700000000001"
-QUEUE = {"server": SERVER, "queue": "p", "peer": "p", "claimed_by": "nobody"}
+QUEUE = QueueRef("p", SERVER, "p", SERVER, claimed=False, claimed_by="nobody", groups=("group",), wals=1)
 ENTRIES = b"PWAL" + os.urandom(3_000_000)
 
 
@@ -95,7 +96,7 @@ def test_the_stale_length_of_an_open_file_is_not_taken_for_its_end(
     assert located(store, wal).size < len(ENTRIES)
     assert isinstance(closedness(store, located(store, wal)), Open)
     with pytest.raises(WalNotClosed, match="no trailer"):
-        await_closed(store, wal, timeout_s=0.3)
+        await_closed(store, wal, timeout_seconds=0.3)
     file.write(EMPTY_TRAILER)
     file.close()
     assert await_closed(store, wal).size == len(ENTRIES + EMPTY_TRAILER)
@@ -110,7 +111,7 @@ def test_an_archived_file_whose_writer_never_closed_it_is_read_at_its_recovered_
     file.hsync()
     file.write(ENTRIES[1_000_000:2_000_000])
     stale = located(store, wal).size
-    location = await_closed(store, wal, timeout_s=60)
+    location = await_closed(store, wal, timeout_seconds=60)
     assert location.size >= max(stale, 1_000_000)
     with store.open(location) as opened:
         assert opened.size == location.size
@@ -150,7 +151,7 @@ def test_a_look_at_a_file_whose_lease_was_recovered_tells_its_size(client: Clien
     file = client.create(f"/hbase/oldWALs/{wal}")
     file.write(ENTRIES)
     file.hsync()
-    recovered = await_closed(WalStore(f"{hdfs.url}/hbase"), wal, timeout_s=60)
+    recovered = await_closed(WalStore(f"{hdfs.url}/hbase"), wal, timeout_seconds=60)
     store = WalStore(f"{hdfs.url}/hbase", look_only=True)
     queued = Candidate(QueuedWal(wal, "/queue/wal", 0), False, (SERVER,))
     seen = plan_wal(store, queued, store.locate(wal, (SERVER,)))

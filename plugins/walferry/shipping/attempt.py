@@ -92,7 +92,8 @@ class Attempt:
         try:
             self._run()
         except SlaveUnreachable as error:
-            note_down(self._session, self._job.peer_id, self._job.run_id, str(error))
+            if not error.answered:  # else the trouble may be with what this group ships, and the other groups try for themselves
+                note_down(self._session, self._job.peer_id, self._job.run_id, str(error))
             self._counters.end(Status.SLAVE_DOWN, str(error))
         finally:
             self._note()

@@ -46,7 +46,7 @@ class SourceCluster:
     root_dir: str | None = None  # URL of hbase.rootdir, where wal_root is another one
     skip_bulk_loads: bool = False  # pass over bulk loads that the source would replicate
     visibility_labels: str = VisibilityLabels.REFUSE
-    replication: Mapping[str, str] = field(default_factory=dict)  # HBase's settings, by their names: see knobs
+    replication: Mapping[str, str] = field(default_factory=dict, hash=False)  # HBase's settings, by their names: see knobs
 
     @property
     def nodes(self) -> ZNodes:
