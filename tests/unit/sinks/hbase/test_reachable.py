@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from contextlib import ExitStack
 
 import pytest
 
-from tests.unit.rpc.fake_server import FakeServer, exception, silence
+from tests.unit.rpc.fake_server import FakeServer, exception, raw, silence
 from tests.unit.sinks.hbase.test_replicate import closed_port, name
 from walferry.hbase.errors import ClusterError
 from walferry.hbase.peers import Peer
@@ -74,3 +76,22 @@ def test_an_ensemble_that_cannot_be_reached_is_found_out_in_time():
 
 def test_a_cluster_key_that_cannot_be_read_is_a_reason():
     assert "cluster key 'nonsense'" in (of_peer.why_down(Peer("2", "nonsense", "DISABLED", {}), SOURCE) or "")
+
+
+def test_a_name_whose_look_up_hangs_is_not_waited_for(monkeypatch):
+    hung = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: hung.wait(20) and [])
+    began = time.monotonic()
+    try:
+        why = look(monkeypatch, ServerName("slow.example", 16020, 1))
+        assert time.monotonic() - began < 5
+    finally:
+        hung.set()
+    assert "none answers (slow.example:16020)" in (why or "")
+
+
+def test_a_server_that_announces_a_huge_answer_is_not_listened_to(monkeypatch):
+    with FakeServer(raw((60 << 20).to_bytes(4, "big") + b"x")) as server:
+        began = time.monotonic()
+        assert "none answers" in (look(monkeypatch, name(server), timeout_seconds=10.0) or "")
+        assert time.monotonic() - began < 5
