@@ -74,7 +74,7 @@ def _newest_of(names: Iterable[str]) -> dict[str, int]:
 
 
 def _ask(servers: Collection[ServerName], user: str | None) -> dict[str, str]:
-    """Ask all servers at the same time; why some did not do it. A call that hangs, as in the look-up of a name, is left behind."""
+    """Ask all servers at the same time; why some did not do it. A call that hangs, as in looking up a name, is left behind."""
     give_up = time.monotonic() + CALLS_SECONDS
 
     def ask(server: ServerName) -> str | None:
