@@ -7,8 +7,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from kazoo.exceptions import KazooException
-
 from walferry.errors import WalferryError
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.layout import ZNodes
@@ -30,8 +28,8 @@ def why_down(peer: Peer, *, user: str | None, timeout_seconds: float) -> str | N
         servers = _servers(peer, 0.6 * timeout_seconds)
     except WalferryError as error:
         return one_line(str(error), MAX_REASON_CHARS)
-    except KazooException as error:  # such as NoAuthError
-        return one_line(f"ZooKeeper of slave {peer.slave} refuses to be read: {error!r}", MAX_REASON_CHARS)
+    except Exception as error:  # kazoo raises errors of many kinds: NoAuthError, or struct.error for an answer that makes no sense
+        return one_line(f"ZooKeeper of slave {peer.slave} cannot be read: {error!r}", MAX_REASON_CHARS)
     if not servers:
         return f"slave {peer.slave} has no live RegionServer"
     asked = random.sample(servers, min(ASKED_SERVERS, len(servers)))

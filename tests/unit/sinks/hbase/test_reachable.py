@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import struct
 import threading
 import time
 from contextlib import ExitStack
@@ -95,3 +97,28 @@ def test_a_server_that_announces_a_huge_answer_is_not_listened_to(monkeypatch):
         began = time.monotonic()
         assert "none answers" in (look(monkeypatch, name(server), timeout_seconds=10.0) or "")
         assert time.monotonic() - began < 5
+
+
+CONNECTED = bytes.fromhex("00000025 00000000 00004e20 0000000000000007 00000010") + b"p" * 16 + b"\0"
+
+
+@pytest.mark.parametrize("error", [-999, 7, 0], ids=["no error that there is", "nor this", "a value longer than the answer"])
+def test_a_zookeeper_that_answers_nonsense_is_a_reason(error):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_answer_nonsense, args=(listener, error), daemon=True).start()
+        why = of_peer.why_down(Peer("2", f"127.0.0.1:{listener.getsockname()[1]}:/hbase", "DISABLED", {}), SOURCE, 4.0)
+    assert why
+    assert why.isprintable()
+
+
+def _answer_nonsense(listener: socket.socket, error: int) -> None:
+    """Take each connection as ZooKeeper does, and answer each request with `error` and a length without bytes."""
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = listener.accept()
+            with client, contextlib.suppress(OSError):
+                client.recv(4096)
+                client.sendall(CONNECTED)
+                while request := client.recv(4096):
+                    body = request[4:8] + bytes(8) + struct.pack(">i", error) + b"\x7f\xff\xff\xff"
+                    client.sendall(struct.pack(">i", len(body)) + body)
