@@ -28,7 +28,7 @@ def why_down(peer: Peer, *, user: str | None, timeout_seconds: float) -> str | N
         servers = _servers(peer, 0.6 * timeout_seconds)
     except WalferryError as error:
         return one_line(str(error), MAX_REASON_CHARS)
-    except Exception as error:  # kazoo raises errors of many kinds: NoAuthError, or struct.error for an answer that makes no sense
+    except Exception as error:  # kazoo's are of many kinds: NoAuthError, or struct.error for an answer that makes no sense
         return one_line(f"ZooKeeper of slave {peer.slave} cannot be read: {error!r}", MAX_REASON_CHARS)
     if not servers:
         return f"slave {peer.slave} has no live RegionServer"

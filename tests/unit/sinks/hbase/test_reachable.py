@@ -102,6 +102,7 @@ def test_a_server_that_announces_a_huge_answer_is_not_listened_to(monkeypatch):
 CONNECTED = bytes.fromhex("00000025 00000000 00004e20 0000000000000007 00000010") + b"p" * 16 + b"\0"
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # kazoo's own thread ends
 @pytest.mark.parametrize("error", [-999, 7, 0], ids=["no error that there is", "nor this", "a value longer than the answer"])
 def test_a_zookeeper_that_answers_nonsense_is_a_reason(error):
     with socket.create_server(("127.0.0.1", 0)) as listener:
