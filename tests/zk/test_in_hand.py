@@ -56,6 +56,37 @@ def test_a_plan_that_another_run_has_overtaken_ships_nothing(zk: KazooClient, at
         pass
 
 
+def test_a_run_that_was_overtaken_does_not_overtake_others(zk: KazooClient, at: SourceCluster) -> None:
+    """Otherwise runs that ship nothing could go on overtaking each other, and nobody would ship the peer."""
+    early = turn_of(session_of(zk, at), "p", "run 1").number
+    with in_hand(at, "p", "run 2", "run 2", early):
+        pass
+    later = turn_of(session_of(zk, at), "p", "run 3").number  # its plan knows what run 2 has left
+    with pytest.raises(InOtherHands), in_hand(at, "p", "run 1", "run 1", early):
+        pytest.fail("the plan is out of date")
+    with in_hand(at, "p", "run 3", "run 3", later):
+        pass
+
+
+@pytest.mark.parametrize(
+    "record",
+    [b"[" * 100_000, b'{"holder": {"a": 1}, "run": [2]}', b"[1]", b"\xff", b"9" * 5000, b'{"holder": "x\\n\\u001b[31mFAILED"}'],
+)  # fmt: skip
+def test_a_record_that_makes_no_sense_is_told_in_one_short_line(zk: KazooClient, at: SourceCluster, record: bytes) -> None:
+    with in_hand(at, "p", "run 1", "run 1", NO_TURN):
+        zk.set(path(at), record)
+        other = turn_of(session_of(zk, at), "p", "run 2").other
+        assert other is not None
+        assert str(other).isprintable()
+        with pytest.raises(InOtherHands), in_hand(at, "p", "run 2", "run 2", NO_TURN):
+            pytest.fail("two runs have the peer in hand")
+
+
+def test_a_holder_with_a_long_name_is_cut(zk: KazooClient, at: SourceCluster) -> None:
+    with in_hand(at, "p", "run 1", "x" * 100_000, NO_TURN):
+        assert len(str(turn_of(session_of(zk, at), "p", "run 2").other)) < 2000
+
+
 def test_a_retry_ends_the_session_that_its_killed_task_has_left(
     new_client: Callable[[], KazooClient], zk: KazooClient, at: SourceCluster
 ) -> None:

@@ -213,3 +213,26 @@ def test_claims_of_servers_without_a_znode_go_unless_somebody_claims_them(
     assert sweep_gone(session_of(new_client(), at)) == 1
     assert sorted(hbase.children(own.claim(DEAD).rpartition("/")[0])) == [OTHER, "rs-9.example.org,16020,9"]
     held.check()
+
+
+@pytest.mark.parametrize("name", ["%2E%2E", "%2E", "%00", "a%2Fb", "..%2F..", "%C3%28", "%"])
+def test_a_name_that_is_no_server_s_does_not_stop_the_sweep(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, name: str
+) -> None:
+    for folder in ("claims", "runs", "in-hand", "leases", "marks"):
+        zk.ensure_path(f"{at.root}/{folder}/{quoted(at.znode_parent)}/{name}")
+    dead = claim_hold(zk, OwnZNodes(at.root, at.nodes).claim(DEAD), DEAD)
+    dead.acquire("run")
+    dead.release()
+    sweep_gone(session_of(zk, at))
+    assert quoted(DEAD) not in hbase.children(f"{at.root}/claims/{quoted(at.znode_parent)}")
+
+
+@pytest.mark.parametrize("until", [b"9" * 5000, b"never", b"\xff", b"1" * 400])
+def test_a_run_of_a_gone_peer_that_does_not_say_when_it_ends_does_not_stop_the_sweep(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, until: bytes
+) -> None:
+    begin_run(session_of(zk, at), "gone", "run", 0)
+    zk.set(runs._run_path(at, "gone", "run"), until)
+    sweep_gone(session_of(zk, at))
+    begin_run(session_of(zk, at), "gone", "another run", 0)

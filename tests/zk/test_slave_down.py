@@ -66,3 +66,27 @@ def test_an_old_note_is_looked_into_and_left_anew_if_it_is_still_true(session, m
     assert known_down(session, PEER, "run") == why
     assert known_down(session, PEER, "run") == why
     assert len(asked) == (1 if why else 2)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        b"no JSON", b"\xff\xfe", b"[]", b"7", b"null", b"[" * 100_000, b"9" * 5000,
+        b'{"run_id": "run"}', b'{"run_id": "run", "time": "now", "error": "x"}', b'{"run_id": "run", "time": 1e999}',
+    ],
+)  # fmt: skip
+def test_a_note_that_makes_no_sense_is_no_note(session, monkeypatch, note):
+    monkeypatch.setattr(slave_down, "why_down", lambda peer, source: None)
+    begin_run(session, "p", "run", 60)
+    session.zk.set(slave_down._path(session, "p"), note)
+    assert known_down(session, PEER, "run") is None
+
+
+def test_a_note_is_told_in_one_short_line(session):
+    begin_run(session, "p", "run", 60)
+    note = {"run_id": "run", "time": slave_down.time.time(), "error": "x\nFAILED\x1b[31m" + "y" * 100_000}
+    session.zk.set(slave_down._path(session, "p"), slave_down.json.dumps(note).encode())
+    told = known_down(session, PEER, "run")
+    assert told
+    assert told.isprintable()
+    assert len(told) <= slave_down.MAX_ERROR_CHARS

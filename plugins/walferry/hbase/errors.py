@@ -1,6 +1,9 @@
 """What can be wrong with a cluster's znodes and peers, each with the znode or peer it is about and what to do."""
 
 from walferry.errors import WalferryError
+from walferry.texts import one_line
+
+MAX_PROBLEM_CHARS = 2000  # of a peer, in whose configuration anything may stand
 
 
 class ZNodeValueError(WalferryError):
@@ -50,7 +53,7 @@ class PeerError(WalferryError):
     retry_helps = False
 
     def __init__(self, peer_id: str, reason: str, advice: str) -> None:
-        super().__init__(f"peer {peer_id}: {reason}", advice)
+        super().__init__(one_line(f"peer {peer_id}: {reason}", MAX_PROBLEM_CHARS), advice)
         self.peer_id = peer_id
 
 

@@ -35,6 +35,7 @@ INTER_CLUSTER_ENDPOINTS = ("", "org.apache.hadoop.hbase.replication.regionserver
 CUSTOM_FILTERS_KEY = "hbase.replication.source.custom.walentryfilters"  # BaseReplicationEndpoint.java
 _HOST = re.compile(r"[^:,\s/?#@\[\]\x00-\x1f]+(?::(\d{1,5}))?")
 _ZNODE_PARENT = re.compile(r"/.*[^/]")
+MAX_CLUSTER_KEY_CHARS = 4000
 _CLUSTER_KEY_FORM = "it should be hbase.zookeeper.quorum:hbase.zookeeper.property.clientPort:zookeeper.znode.parent"
 
 
@@ -60,11 +61,17 @@ def parse_cluster_key(text: str) -> ClusterKey:
     head, _, parent = text.rpartition(":")
     quorum, _, port = head.rpartition(":")
     named = [host for host in quorum.split(",") if (match := _HOST.fullmatch(host)) and 0 < int(match[1] or 1) < 65536]
-    if not named or len(named) != quorum.count(",") + 1 or not _ZNODE_PARENT.fullmatch(parent):
+    if len(text) > MAX_CLUSTER_KEY_CHARS:
+        raise ValueError(f"a cluster key of {len(text):,} characters is too long: {text[:100]!r}…; {_CLUSTER_KEY_FORM}")
+    if not named or len(named) != quorum.count(",") + 1 or not _is_path(parent):
         raise ValueError(f"cluster key {text!r}: {_CLUSTER_KEY_FORM}")
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError(f"cluster key {text!r}: port {port!r} is not between 1 and 65535; {_CLUSTER_KEY_FORM}")
     return ClusterKey(quorum, int(port), parent)
+
+
+def _is_path(parent: str) -> bool:
+    return bool(_ZNODE_PARENT.fullmatch(parent)) and parent.isprintable() and not {".", ".."} & set(parent.split("/"))
 
 
 @dataclass(frozen=True)

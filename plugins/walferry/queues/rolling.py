@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from walferry.hbase.cluster import live_servers
@@ -19,6 +19,7 @@ from walferry.source.session import Session
 from walferry.zk.client import children_all
 
 CALLS_SECONDS = 30.0  # for all servers together, so silent ones delay nobody longer than that
+GRACE_SECONDS = 1.0  # for a call that ends in time to say what was wrong
 QUEUED_SECONDS = 30.0  # until the WALs that a roll has begun are queued
 POLL_SECONDS = 0.2
 ASKED_AT_ONCE = 64
@@ -73,7 +74,7 @@ def _newest_of(names: Iterable[str]) -> dict[str, int]:
 
 
 def _ask(servers: Collection[ServerName], user: str | None) -> dict[str, str]:
-    """Ask all servers at the same time; why some did not do it."""
+    """Ask all servers at the same time; why some did not do it. A call that hangs, as in looking up a name, is left behind."""
     give_up = time.monotonic() + CALLS_SECONDS
 
     def ask(server: ServerName) -> str | None:
@@ -86,9 +87,15 @@ def _ask(servers: Collection[ServerName], user: str | None) -> dict[str, str]:
             return str(error)
         return None
 
-    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        answers = zip(servers, pool.map(ask, servers), strict=True)
-        return {str(server): why for server, why in answers if why is not None}
+    pool = ThreadPoolExecutor(ASKED_AT_ONCE)
+    try:
+        calls = {server: pool.submit(ask, server) for server in servers}
+        done, _ = wait(calls.values(), CALLS_SECONDS + GRACE_SECONDS)
+        late = f"it did not answer within {CALLS_SECONDS:g} s"
+        answers = {str(server): call.result() if call in done else late for server, call in calls.items()}
+        return {server: why for server, why in answers.items() if why is not None}
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _await_newer(session: Session, before: _Newest) -> Collection[_Queue]:

@@ -7,6 +7,8 @@ from walferry.rpc.connection import CALL_TIMEOUT_SECONDS, Address, Connection
 from walferry.rpc.errors import RemoteError, RpcError
 
 SERVICE = "AdminService"
+# The longest answers are exceptions, with a stack trace. Many servers may be asked side by side, and not all mean well.
+MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 
 
 def roll_wal_writer(server: Address, *, user: str | None = None, timeout: float = CALL_TIMEOUT_SECONDS) -> None:
@@ -15,7 +17,7 @@ def roll_wal_writer(server: Address, *, user: str | None = None, timeout: float 
     The server answers before it rolls (RSRpcServices.rollWALWriter only requests the roll), so wait until the newer WAL is
     queued. Raises an RpcError. With AccessController the user needs global ADMIN.
     """
-    with Connection(server.host, server.port, SERVICE, user=user, call_timeout=timeout) as connection:
+    with _connection(server, user, timeout) as connection:
         connection.call("RollWALWriter", RollWALWriterRequest(), RollWALWriterResponse)
 
 
@@ -25,10 +27,16 @@ def answers(server: Address, *, user: str | None = None, timeout: float) -> bool
     Shipments do not occupy its handlers for such calls (ADMIN_QOS).
     """
     try:
-        with Connection(server.host, server.port, SERVICE, user=user, call_timeout=timeout) as connection:
+        with _connection(server, user, timeout) as connection:
             connection.call("GetServerInfo", b"", ReplicateWALEntryResponse)  # any message without required fields works
     except RemoteError:
         return True
     except RpcError:
         return False
     return True
+
+
+def _connection(server: Address, user: str | None, timeout: float) -> Connection:
+    return Connection(
+        server.host, server.port, SERVICE, user=user, call_timeout=timeout, max_response_bytes=MAX_RESPONSE_BYTES
+    )

@@ -63,6 +63,7 @@ class Connection:
         auth: AuthMethod = AuthMethod.SIMPLE,
         connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
         call_timeout: float = CALL_TIMEOUT_SECONDS,
+        max_response_bytes: int = codec.MAX_RESPONSE_BYTES,
     ) -> None:
         self.server = f"{host}:{port}"
         self._address = (host, port)
@@ -70,7 +71,8 @@ class Connection:
         self._connect_timeout = connect_timeout
         self._call_timeout = call_timeout
         self._socket: socket.socket | None = None
-        self._parser = codec.ResponseParser()
+        self._max_response_bytes = max_response_bytes
+        self._parser = codec.ResponseParser(max_response_bytes)
         self._call_id = 0
         self._interrupted = False
 
@@ -144,7 +146,7 @@ class Connection:
             self.close()  # between calls a server only tells that it closed the connection
         if self._socket is None:
             self._socket = self._connect(deadline, connect_timeout)
-            self._parser = codec.ResponseParser()
+            self._parser = codec.ResponseParser(self._max_response_bytes)
         if self._interrupted:
             raise ConnectionFailed(self.server, "the call was ended before it was sent")
         return self._socket

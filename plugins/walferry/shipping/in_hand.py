@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from walferry.errors import WalferryError
 from walferry.source.cluster import SourceCluster
@@ -43,10 +43,13 @@ class RightLost(WalferryError):
 
 @dataclass(frozen=True)
 class Turn:
-    """How a peer's right stands: how many turns there have been, and which other run has the peer in hand now."""
+    """How a peer's right stands: how many turns there have been, which other run has the peer in hand now, and what the last
+    holder has left as record.
+    """
 
     number: int
     other: InOtherHands | None
+    last: Record = field(default_factory=dict)
 
 
 def turn_of(session: Session, peer_id: str, run: str) -> Turn:
@@ -58,7 +61,7 @@ def turn_of(session: Session, peer_id: str, run: str) -> Turn:
     held = bool(children(session.zk, path))
     record = read_record(session.zk, path)
     other = InOtherHands(peer_id, *_who_and_since(record)) if held and record.get("run") != run else None
-    return Turn(int(znode.stat.version), other)
+    return Turn(int(znode.stat.version), other, record)
 
 
 @contextmanager
@@ -79,6 +82,7 @@ def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned:
 
 class _Right:
     def __init__(self, session: Session, peer_id: str, run: str, holder: str) -> None:
+        self._session = session
         self._zk = session.zk
         self._path = session.own.in_hand(peer_id)
         self._peer_id = peer_id
@@ -89,6 +93,10 @@ class _Right:
         self._keeper = threading.Thread(target=self._keep, name=f"right to ship peer {peer_id}", daemon=True)
 
     def take(self, planned: int) -> None:
+        # A run that was overtaken must not take a turn: it would overtake others, which would ship nothing either.
+        seen = turn_of(self._session, self._peer_id, self._run)
+        if seen.other is None and seen.number != planned and seen.last.get("run", self._run) != self._run:
+            raise InOtherHands(self._peer_id, *_who_and_since(seen.last), now=False)
         before = self._hold.acquire(self._holder, self._run)
         if before and before.get("run") != self._run and self._hold.turn - 1 != planned:
             self._hold.release()

@@ -66,8 +66,17 @@ def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
     for name in set(children(session.zk, f"{session.source.root}/runs/{quoted(nodes.base)}") or ()) - known:
         swept += delete_old_runs(session, unquote(name), AT_ONCE)
     claims = _parent(own.claim("server"))
-    gone = (name for name in children(session.zk, claims) or () if read(session.zk, nodes.queue_server(unquote(name))) is None)
+    gone = (name for name in children(session.zk, claims) or () if _is_gone(session, unquote(name)))
     return swept + _delete_all(session.zk, claims, gone)
+
+
+def _is_gone(session: Session, server: str) -> bool:
+    """Whether a claimed server has no queues any more; what is no server's name is left alone, and never part of a path."""
+    try:
+        ServerName.parse(server)
+    except ValueError:
+        return False
+    return read(session.zk, session.nodes.queue_server(server)) is None
 
 
 def _server(group: str) -> ServerName | None:

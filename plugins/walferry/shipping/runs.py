@@ -29,6 +29,7 @@ from walferry.zk.client import ZNode, children, read, read_all, retried
 
 RUNS_KEPT = 20  # of one peer: the newest
 RUNS_AT_MOST = 200  # of one peer, including those that have to be kept longer
+MAX_TIME_DIGITS = 18
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ def _superfluous(runs: Mapping[str, ZNode]) -> list[str]:
 
 
 def _kept_until(run: ZNode) -> int:
-    return int(run.value) if run.value.isdigit() else 0
+    return int(run.value) if run.value.isdigit() and len(run.value) <= MAX_TIME_DIGITS else 0
 
 
 def write_group(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 from kazoo.exceptions import NoNodeError
 
@@ -38,16 +39,26 @@ def forget_down(session: Session, peer_id: str) -> None:
 
 def known_down(session: Session, peer: Peer, run_id: str) -> str | None:
     """Why the slave is down, if a group of this run has found out and it still seems to be so. Raises ConnectError."""
-    znode = read(session.zk, _path(session, peer.id))
-    note = json.loads(znode.value) if znode and znode.value else {}
+    note = _read(session, peer.id)
     if note.get("run_id") != run_id:
         return None
-    if 0 <= time.time() - note["time"] < TRUSTED_SECONDS:
-        return str(note["error"])
-    error = why_down(peer, session.source)
-    if error is not None:
-        note_down(session, peer.id, run_id, error)
-    return error
+    noted, error = note.get("time"), note.get("error")
+    if isinstance(noted, int | float) and isinstance(error, str) and 0 <= time.time() - noted < TRUSTED_SECONDS:
+        return one_line(error, MAX_ERROR_CHARS)
+    why = why_down(peer, session.source)
+    if why is not None:
+        note_down(session, peer.id, run_id, why)
+    return why
+
+
+def _read(session: Session, peer_id: str) -> dict[str, Any]:
+    """The note; empty if there is none, or one that makes no sense."""
+    znode = read(session.zk, _path(session, peer_id))
+    try:
+        note = json.loads(znode.value) if znode and znode.value else {}
+    except (ValueError, RecursionError):
+        return {}
+    return note if isinstance(note, dict) else {}
 
 
 def _write(session: Session, peer_id: str, note: dict[str, object]) -> None:

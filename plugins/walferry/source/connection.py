@@ -33,8 +33,10 @@ from walferry.crypto.provider import KeyStoreUrl
 from walferry.hbase.layout import QueueLayout
 from walferry.source import knobs
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError, VisibilityLabels
+from walferry.texts import one_line
 
 DEFAULT_ZK_PORT = 2181
+MAX_NAMES_CHARS = 500
 KNOWN_EXTRAS = (
     "znode_parent",
     "wal_root",
@@ -74,7 +76,8 @@ def from_connection(
     where = f"connection {conn_id!r}"
     known = (*KNOWN_EXTRAS, *knobs.KEYS)
     if unknown := sorted(set(extra) - set(known)):
-        raise SourceError(f"{where}: extra has {', '.join(unknown)}, which Walferry does not know; it takes {known}")
+        names = one_line(", ".join(unknown), MAX_NAMES_CHARS)
+        raise SourceError(f"{where}: extra has {names}, which Walferry does not know; it takes {known}")
     return SourceCluster(
         quorum=_quorum(where, host, port),
         wal_root=_wal_root(where, extra.get("wal_root")),
@@ -124,7 +127,7 @@ def _quorum(where: str, host: str | None, port: int | None) -> str:
 def _port(where: str, port: Any) -> int:
     try:
         number = int(port)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         number = 0
     if not 0 < number < 65536:
         raise SourceError(f"{where}: port is {port!r}; it must be ZooKeeper's client port, 1 to 65535")
@@ -177,7 +180,7 @@ def _flag(where: str, field: str, value: Any) -> bool:
 
 
 def _znode(where: str, field: str, path: Any) -> str:
-    if not isinstance(path, str) or not _ZNODE.match(path):
+    if not isinstance(path, str) or not _ZNODE.fullmatch(path) or not path.isprintable() or {".", ".."} & set(path.split("/")):
         raise SourceError(f"{where}: extra's {field} is {path!r}; it must be an absolute znode path such as '/hbase'")
     return path
 

@@ -25,6 +25,7 @@ from kazoo.exceptions import BadVersionError, ConnectionClosedError, NodeExistsE
 from kazoo.protocol.states import KazooState
 
 from walferry.errors import WalferryError
+from walferry.texts import one_line
 from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, children, commit, hosts, read, retried, whose
 from walferry.zk.errors import ConnectError, Contention
 
@@ -32,6 +33,7 @@ ACQUIRE_TRIES = 50  # each time somebody else has acquired and released in betwe
 PATIENCE_SECONDS = 60.0  # with an ensemble that does not answer
 RETRY_SECONDS = 0.1
 HELD = "held"
+MAX_TEXT_CHARS = 1000  # of each text of a record
 OWN_CHECKS = 2  # at the head of each write, before the guards
 
 Record = Mapping[str, str]
@@ -242,8 +244,8 @@ def read_record(zk: KazooClient, path: str) -> Record:
 def _record(value: bytes) -> Record:
     try:
         known = json.loads(value)
-        return {str(name): str(text) for name, text in known.items()}
-    except (ValueError, AttributeError):
+        return {str(name): one_line(str(text), MAX_TEXT_CHARS) for name, text in known.items()}
+    except (ValueError, AttributeError, RecursionError):  # the last one: lists in lists in lists …
         return {}
 
 

@@ -30,7 +30,8 @@ def test_cluster_keys_are_read_as_hbase_reads_them(key: str, connect_string: str
     "key",
     ["", "h1", "h1:2181", "h1:2181:hbase", "h1:2181:/", "h1:0:/hbase", "h1:65536:/hbase", "h1:x:/hbase", ",h1:2181:/hbase",
      "h1,:2181:/hbase", "hbase+zk://h1:2181/hbase", "hbase+rpc://h1:16000", "h1 h2:2181:/hbase",
-     "h1:65536,h2:2181:/hbase", "h1:0,h2:2181:/hbase", "h1/x:2181:/hbase", "u@h1:2181:/hbase", "[h1:2181:/hbase"],
+     "h1:65536,h2:2181:/hbase", "h1:0,h2:2181:/hbase", "h1/x:2181:/hbase", "u@h1:2181:/hbase", "[h1:2181:/hbase",
+     "h1:2181:/hbase\n", "h1:2181:/h\rFAILED", "h1:2181:/h\x1b[31m", "h1:2181:/a/../b", "h1:2181:/./b"],
 )  # fmt: skip
 def test_what_is_no_cluster_key_is_refused_with_the_form_it_should_have(key: str) -> None:
     with pytest.raises(ValueError, match=f"^cluster key {re.escape(repr(key))}: .*zookeeper.znode.parent$"):
@@ -59,6 +60,17 @@ def test_any_other_peer_is_refused_with_what_to_do(change: dict[str, object], er
         check_shippable(replace(PEER, **change))  # type: ignore[arg-type]
     assert refused.value.peer_id == "p"
     assert "peer p: " in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["x\nFAILED \x1b[31m", "x" * 500_000, "x\u202e\u2028"])
+@pytest.mark.parametrize("change", ["cluster_key", "endpoint_impl", "config", "id"])
+def test_a_refusal_is_one_short_line_whatever_the_peer_says(change: str, text: str) -> None:
+    value = {"walferry.managed": "true", CUSTOM_FILTERS_KEY: text} if change == "config" else text
+    peer = replace(PEER, state="DISABLED" if change != "id" else "ENABLED", **{change: value})  # type: ignore[arg-type]
+    with pytest.raises(PeerError) as refused:
+        check_shippable(peer)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 3000
 
 
 def test_hbase_s_own_endpoint_named_outright_is_no_custom_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -124,3 +125,24 @@ def test_very_many_silent_servers_delay_a_roll_no_longer_than_one(servers: Serve
     rolled = roll(SESSION, ["p"])
     assert time.monotonic() - began < 2
     assert len(rolled.failures) == 40
+
+
+def test_a_call_that_does_not_keep_its_time_delays_no_roll(servers: Servers, monkeypatch: pytest.MonkeyPatch):
+    """No timeout is for the look-up of a server's name, which may hang."""
+    monkeypatch.setattr(rolling, "CALLS_SECONDS", 0.3)
+    hung = threading.Event()
+
+    def ask(server: ServerName, *, user: str | None, timeout: float) -> None:
+        if server == TWO:
+            hung.wait(20)
+        servers.roll(server, user=user, timeout=timeout)
+
+    monkeypatch.setattr(rolling, "roll_wal_writer", ask)
+    began = time.monotonic()
+    try:
+        rolled = roll(SESSION, ["p"])
+        assert time.monotonic() - began < 5
+    finally:
+        hung.set()
+    assert rolled.servers == 1
+    assert "within 0.3 s" in rolled.failures[str(TWO)]

@@ -198,3 +198,23 @@ def test_a_missing_variable_is_named():
 def test_broken_json_names_the_connection(text):
     with pytest.raises(SourceError, match="connection 'prod'"):
         from_text(text, "prod")
+
+
+@pytest.mark.parametrize("field", ["znode_parent", "walferry_root"])
+@pytest.mark.parametrize("path", ["/a/../b", "/./b", "/b/.", "/b\n", "/b\x1b[31m", "/b\x07"])
+def test_a_path_that_zookeeper_cannot_have_is_refused(field, path):
+    with pytest.raises(SourceError, match=f"extra's {field} is ") as error:
+        from_connection("zk", None, {"wal_root": "file:///hbase", field: path})
+    assert str(error.value).isprintable()
+
+
+def test_a_port_beyond_all_numbers_is_refused():
+    with pytest.raises(SourceError, match="port is inf"):
+        from_text('{"host": "zk", "port": 1e999, "extra": {"wal_root": "file:///hbase"}}')
+
+
+def test_an_unknown_field_s_name_is_quoted_and_cut():
+    with pytest.raises(SourceError) as error:
+        from_connection("zk", None, {"wal_root": "file:///hbase", "x\nFAILED" + "y" * 100_000: 1})
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 3000

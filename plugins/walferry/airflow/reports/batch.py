@@ -51,6 +51,7 @@ TOTALS_OF_QUEUES = (
 )
 MAX_GROUPS = 100  # in XCom and in the table; failed ones first
 MAX_REASON_CHARS = 500
+MAX_AGE_SECONDS = 10**12  # in the table: an edit's write time is any number that its WAL has
 
 
 class BatchFailed(WalferryError):
@@ -206,7 +207,7 @@ def as_cell(column: str, value: int | None) -> str:
     if value is None:
         return "-"  # never shipped, or not known: that is not an age of 0
     if column in AGES:
-        return str(timedelta(seconds=value // 1000))
+        return str(timedelta(seconds=min(value // 1000, MAX_AGE_SECONDS)))
     return f"{value:,}"
 
 

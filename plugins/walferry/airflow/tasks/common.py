@@ -13,10 +13,12 @@ from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.retries import RetryIfItHelps
 from walferry.errors import WalferryError
 from walferry.source.cluster import DEFAULT_CONN_ID
+from walferry.texts import one_line
 
 if TYPE_CHECKING:
     from walferry.source.cluster import SourceCluster
 
+MAX_PROBLEM_CHARS = 4000
 PROBLEM = "problem"  # the XCom that tells the report why a task has failed
 SOURCE = Param(
     DEFAULT_CONN_ID,
@@ -49,7 +51,7 @@ def telling(what: str = "") -> Iterator[None]:
         yield
     except WalferryError as error:
         ti = get_current_context()["ti"]
-        ti.xcom_push(PROBLEM, [name_of(ti), f"{what}: {error}" if what else str(error)])
+        ti.xcom_push(PROBLEM, [name_of(ti), one_line(f"{what}: {error}" if what else str(error), MAX_PROBLEM_CHARS)])
         raise
 
 

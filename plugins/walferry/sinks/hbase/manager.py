@@ -16,8 +16,10 @@ from collections.abc import Callable, Sequence
 
 from walferry.errors import WalferryError
 from walferry.names import ServerName
+from walferry.texts import one_line
 
 REFRESH_SECONDS = 60.0
+MAX_PROBLEM_CHARS = 1000  # a slave may name its servers with as many characters as it likes
 AVOID_SECONDS = 600.0  # for which a server that did not answer is not chosen, if there are others
 
 log = logging.getLogger(__name__)
@@ -116,7 +118,8 @@ class SinkManager:
         try:
             self._live = frozenset(self._list_servers())
         except Exception as error:  # of any kind: a slave that cannot be asked may come back
-            self._problem = f"its RegionServers cannot be listed: {error or type(error).__name__}"
+            why = one_line(str(error) or type(error).__name__, MAX_PROBLEM_CHARS)
+            self._problem = f"its RegionServers cannot be listed: {why}"
             log.warning("%s; going on with those known", self._problem)
         else:
             self._problem = "it has no live RegionServer"

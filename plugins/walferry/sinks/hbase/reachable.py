@@ -28,6 +28,8 @@ def why_down(peer: Peer, *, user: str | None, timeout_seconds: float) -> str | N
         servers = _servers(peer, 0.6 * timeout_seconds)
     except WalferryError as error:
         return one_line(str(error), MAX_REASON_CHARS)
+    except Exception as error:  # kazoo's are of many kinds: NoAuthError, or struct.error for an answer that makes no sense
+        return one_line(f"ZooKeeper of slave {peer.slave} cannot be read: {error!r}", MAX_REASON_CHARS)
     if not servers:
         return f"slave {peer.slave} has no live RegionServer"
     asked = random.sample(servers, min(ASKED_SERVERS, len(servers)))
@@ -51,13 +53,17 @@ def _servers(peer: Peer, timeout_seconds: float) -> Sequence[ServerName]:
 
 
 def _any_answers(servers: Sequence[ServerName], user: str | None, timeout_seconds: float) -> bool:
+    """Whether one of them answers in time. A call that hangs, as in the look-up of a name, is left behind."""
+    give_up = time.monotonic() + timeout_seconds
     pool = ThreadPoolExecutor(len(servers))
     try:
         asked = [pool.submit(answers, server, user=user, timeout=timeout_seconds) for server in servers]
         while asked:
-            done, pending = wait(asked, return_when="FIRST_COMPLETED")
+            done, pending = wait(asked, max(0.0, give_up - time.monotonic()), return_when="FIRST_COMPLETED")
             if any(future.result() for future in done):
                 return True
+            if not done:
+                return False
             asked = list(pending)
         return False
     finally:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from walferry.names import ServerName
 from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
-from walferry.rpc.admin import SERVICE
+from walferry.rpc.admin import MAX_RESPONSE_BYTES, SERVICE
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, Buffer
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcTimeout
@@ -198,6 +198,7 @@ class Shipper:
                 user=self._user,
                 cell_codec=KEY_VALUE_CODEC_WITH_TAGS,
                 connect_timeout=CONNECT_SECONDS,
+                max_response_bytes=MAX_RESPONSE_BYTES,
             )
         return self._connections[server]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from walferry.airflow.reports.batch import BatchReport, Steps
+from walferry.airflow.reports.batch import BatchReport, Steps, as_cell
 from walferry.airflow.values import Planned, PlanProblem
 from walferry.shipping.summary import GroupSummary, Status
 
@@ -160,3 +160,9 @@ def test_a_batch_whose_slave_is_down_says_so_and_keeps_the_lag_and_the_backlog()
 def test_a_batch_without_a_plan_tells_why_the_peer_was_refused():
     assert failures(None, Steps(plan="failed", refusal="peer p: it is ENABLED"), []) == ["peer p: it is ENABLED"]
     assert failures(None, Steps(plan="upstream_failed"), []) == ["plan is upstream_failed: see its log; nothing was shipped"]
+
+
+@pytest.mark.parametrize("age", [2**63, 10**19, 86_400_000 * 10**9])
+def test_an_age_beyond_all_calendars_is_told_too(age):
+    """An edit's write time is any number that its WAL has."""
+    assert "days" in as_cell("ageOfLastShippedOp", age)

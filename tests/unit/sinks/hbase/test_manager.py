@@ -160,3 +160,13 @@ def test_the_subset_stays_while_the_servers_stay():
     now[0] = 1000.0
     sinks.choose()
     assert sinks.sinks == before
+
+
+def test_what_a_slave_says_when_it_cannot_be_listed_is_one_short_line():
+    def fail():
+        raise ValueError("a\nFAILED \x1b[31m" + "x" * 1_000_000)
+
+    with pytest.raises(NoSinks) as error:
+        SinkManager(fail, 0.5).choose()
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 1100

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import struct
+import threading
 import time
 from contextlib import ExitStack
 
 import pytest
 
-from tests.unit.rpc.fake_server import FakeServer, exception, silence
+from tests.unit.rpc.fake_server import FakeServer, exception, raw, silence
 from tests.unit.sinks.hbase.test_replicate import closed_port, name
 from walferry.hbase.errors import ClusterError
 from walferry.hbase.peers import Peer
@@ -74,3 +78,48 @@ def test_an_ensemble_that_cannot_be_reached_is_found_out_in_time():
 
 def test_a_cluster_key_that_cannot_be_read_is_a_reason():
     assert "cluster key 'nonsense'" in (of_peer.why_down(Peer("2", "nonsense", "DISABLED", {}), SOURCE) or "")
+
+
+def test_a_name_whose_look_up_hangs_is_not_waited_for(monkeypatch):
+    hung = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: hung.wait(20) and [])
+    began = time.monotonic()
+    try:
+        why = look(monkeypatch, ServerName("slow.example", 16020, 1))
+        assert time.monotonic() - began < 5
+    finally:
+        hung.set()
+    assert "none answers (slow.example:16020)" in (why or "")
+
+
+def test_a_server_that_announces_a_huge_answer_is_not_listened_to(monkeypatch):
+    with FakeServer(raw((60 << 20).to_bytes(4, "big") + b"x")) as server:
+        began = time.monotonic()
+        assert "none answers" in (look(monkeypatch, name(server), timeout_seconds=10.0) or "")
+        assert time.monotonic() - began < 5
+
+
+CONNECTED = bytes.fromhex("00000025 00000000 00004e20 0000000000000007 00000010") + b"p" * 16 + b"\0"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # kazoo's own thread ends
+@pytest.mark.parametrize("error", [-999, 7, 0], ids=["no error that there is", "nor this", "a value longer than the answer"])
+def test_a_zookeeper_that_answers_nonsense_is_a_reason(error):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_answer_nonsense, args=(listener, error), daemon=True).start()
+        why = of_peer.why_down(Peer("2", f"127.0.0.1:{listener.getsockname()[1]}:/hbase", "DISABLED", {}), SOURCE, 4.0)
+    assert why
+    assert why.isprintable()
+
+
+def _answer_nonsense(listener: socket.socket, error: int) -> None:
+    """Take each connection as ZooKeeper does, and answer each request with `error` and a length without bytes."""
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = listener.accept()
+            with client, contextlib.suppress(OSError):
+                client.recv(4096)
+                client.sendall(CONNECTED)
+                while request := client.recv(4096):
+                    body = request[4:8] + bytes(8) + struct.pack(">i", error) + b"\x7f\xff\xff\xff"
+                    client.sendall(struct.pack(">i", len(body)) + body)
