@@ -183,6 +183,28 @@ def test_a_queue_that_is_copied_after_it_was_read_loses_no_wal_that_was_not_remo
         lease.register_position(wal(2, DEAD), 99)
 
 
+def test_an_emptied_queue_stays_while_hbase_copies_into_it(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    """HBase 1 passes over a copy that fails for want of its queue, and then deletes the originals (copyQueueFromLockedRS)."""
+    classic = HBaseZNodes(hbase.zk, ZNodes(hbase.nodes.base, QueueLayout.CLASSIC))
+    original, copy = classic.nodes.queue(DEAD, "p"), classic.nodes.queue(SERVER, f"p-{DEAD}")
+    queue_up(classic, 1, 2, 3)
+    classic.zk.ensure_path(copy)
+    with acquire(session_of(zk, classic), "p", DEAD_GROUP, "task") as lease:
+        assert not lease.remove_empty_queue(copy)  # it has only just been made
+        queue_up(classic, 1, queue=(SERVER, f"p-{DEAD}"))
+        lease.read(None)
+        assert lease.remove_wal(wal(1, DEAD))
+        lease.remove_wal(wal(1, DEAD))  # the other copy
+        assert classic.children(copy) == []
+        assert classic.zk.exists(copy)
+        for timestamp in (2, 3):
+            queue_up(classic, timestamp, queue=(SERVER, f"p-{DEAD}"))
+        classic.zk.delete(original, recursive=True)
+        for timestamp in (2, 3):
+            assert lease.remove_wal(wal(timestamp, DEAD))
+        assert not classic.zk.exists(copy)
+
+
 def test_a_wal_that_has_left_a_live_server_s_queue_is_not_taken_for_its_last_one(zk: KazooClient, hbase: HBaseZNodes) -> None:
     queue_up(hbase, 1, 2, server=SERVER)
     with acquire(session_of(zk, hbase), "p", GROUP, "task") as lease:

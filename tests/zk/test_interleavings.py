@@ -1,9 +1,13 @@
 """Any interleaving of two shippers, HBase's own writes and lost sessions keeps every WAL, every position and one holder.
 
 The steps are single operations in an order that Hypothesis chooses; the model remembers what each acknowledged edit allowed.
+HBase may also write between any two calls of a shipper that reads the group, registers a position or finishes a WAL.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,14 +21,20 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from walferry.hbase.values import decode_position
 from walferry.names import parse_queue_id
 from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
+from walferry.queues.finding import Place
 from walferry.queues.lease import Lease, acquire
+from walferry.shipping.candidates import candidates
 from walferry.shipping.leftovers import sweep_peer
+from walferry.shipping.plan import groups_to_ship
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connect, disconnect
 
 SERVERS = (SERVER, DEAD, OTHER)
+GROUP = wal(0, DEAD).rpartition(".")[0]
 SHIPPERS = st.integers(0, 1)
 WAL_LENGTH = 1000
+# What HBase does while a shipper is at work, and before which of the shipper's calls.
+WRITES_BETWEEN = st.tuples(st.sampled_from(["nothing", "roll", "die", "claim"]), st.integers(0, 8), st.sampled_from(SERVERS))
 
 
 class Shipping(RuleBasedStateMachine):
@@ -45,6 +55,7 @@ class Shipping(RuleBasedStateMachine):
         self.created: list[str] = []
         self.finished: set[str] = set()  # whose removal was allowed
         self.low: dict[str, int] = {}  # the largest position that a holder registered
+        self.places: list[Place | None] = [None]  # where plans have seen the group
         self.alive = True
         self.at = (DEAD, "p")  # where the queue is
         self.roll()
@@ -94,9 +105,8 @@ class Shipping(RuleBasedStateMachine):
     @rule(shipper=SHIPPERS)
     def take(self, shipper: int) -> None:
         held = any(self.valid)
-        group = wal(0, DEAD).rpartition(".")[0]
         try:
-            lease = acquire(session_of(self.clients[shipper], self.hbase), "p", group, f"shipper {shipper}")
+            lease = acquire(session_of(self.clients[shipper], self.hbase), "p", GROUP, f"shipper {shipper}")
         except LeaseHeld:
             assert held
             return
@@ -104,17 +114,52 @@ class Shipping(RuleBasedStateMachine):
         self.leases[shipper].append(lease)
         self.valid[shipper] = True
 
-    @precondition(lambda self: any(self.leases))
-    @rule(shipper=SHIPPERS, which=st.integers(0, 5), file=st.integers(0, 5), offset=st.integers(1, WAL_LENGTH))
-    def register(self, shipper: int, which: int, file: int, offset: int) -> None:
-        name = self.created[file % len(self.created)]
-        self._write(shipper, which, lambda lease: self._register(lease, name, offset))
+    @rule()
+    def plan(self) -> None:
+        """A driver looks where the group lies."""
+        self.places += [place for _, place in groups_to_ship(session_of(self.hbase_client, self.hbase), "p")]
+
+    @precondition(lambda self: any(self.valid))
+    @rule(plan=st.integers(0, 5), between=WRITES_BETWEEN)
+    def read(self, plan: int, between: tuple[str, int, str]) -> None:
+        """The holder reads the group, beginning where a plan has seen it, which may be long ago."""
+        lease = self.leases[self.valid.index(True)][-1]
+        before = (list(self.created), self.alive)
+        with self._between(self.valid.index(True), between):
+            found = candidates(lease.read(self.places[-1 - plan % len(self.places)]))
+        after = (list(self.created), self.alive)
+        allowed = [
+            [(name, self.low[name]) for name in (created[:-1] if alive else created) if name not in self.finished]
+            for (created, _), (_, alive) in product([before, after], repeat=2)
+        ]
+        assert [(wal.queued.name.text, wal.queued.position) for group in found for wal in group.wals] in allowed
+
+    @precondition(lambda self: any(self.valid))
+    @rule(plan=st.integers(0, 5), between=WRITES_BETWEEN)
+    def list_wals(self, plan: int, between: tuple[str, int, str]) -> None:
+        """The holder sweeps the group that a plan has seen."""
+        place = self.places[-1 - plan % len(self.places)]
+        if place is not None:
+            with self._between(self.valid.index(True), between):
+                self.leases[self.valid.index(True)][-1].list_wals(place)
 
     @precondition(lambda self: any(self.leases))
-    @rule(shipper=SHIPPERS, which=st.integers(0, 5), file=st.integers(0, 5))
-    def finish(self, shipper: int, which: int, file: int) -> None:
+    @rule(
+        shipper=SHIPPERS,
+        which=st.integers(0, 5),
+        file=st.integers(0, 5),
+        offset=st.integers(1, WAL_LENGTH),
+        between=WRITES_BETWEEN,
+    )
+    def register(self, shipper: int, which: int, file: int, offset: int, between: tuple[str, int, str]) -> None:
         name = self.created[file % len(self.created)]
-        self._write(shipper, which, lambda lease: self._finish(lease, name))
+        self._write(shipper, which, between, lambda lease: self._register(lease, name, offset))
+
+    @precondition(lambda self: any(self.leases))
+    @rule(shipper=SHIPPERS, which=st.integers(0, 5), file=st.integers(0, 5), between=WRITES_BETWEEN)
+    def finish(self, shipper: int, which: int, file: int, between: tuple[str, int, str]) -> None:
+        name = self.created[file % len(self.created)]
+        self._write(shipper, which, between, lambda lease: self._finish(lease, name))
 
     @precondition(lambda self: any(self.leases))
     @rule(shipper=SHIPPERS, which=st.integers(0, 5))
@@ -132,7 +177,30 @@ class Shipping(RuleBasedStateMachine):
         source = SourceCluster(quorum="", wal_root="file:///hbase", znode_parent=self.hbase.nodes.base, root=self.hbase.root)
         sweep_peer(session_of(self.hbase_client, source), "p")
 
-    def _write(self, shipper: int, which: int, write: Callable[[Lease], None]) -> None:
+    @contextmanager
+    def _between(self, shipper: int, between: tuple[str, int, str]) -> Iterator[None]:
+        """HBase writes before one of the calls that the shipper's client makes meanwhile, if there are as many."""
+        what, number, by = between
+        client, calls = self.clients[shipper], iter(range(number, -1, -1))
+        call = client._call
+
+        def disturbed(request: Any, result: Any) -> Any:
+            if next(calls, None) == 0:
+                if what == "roll" and self.alive and len(self.created) < 6:
+                    self.roll()
+                elif what == "die" and self.alive:
+                    self.die()
+                elif what == "claim" and not self.alive:
+                    self.claim(by)
+            return call(request, result)
+
+        client._call = disturbed
+        try:
+            yield
+        finally:
+            client._call = call
+
+    def _write(self, shipper: int, which: int, between: tuple[str, int, str], write: Callable[[Lease], None]) -> None:
         """By the shipper's newest lease, or by one of the old ones it may still believe in."""
         leases = self.leases[shipper]
         if not leases:
@@ -141,7 +209,8 @@ class Shipping(RuleBasedStateMachine):
         in_force = self.valid[shipper] and lease is leases[-1]
         before = self._queued()
         try:
-            write(lease)
+            with self._between(shipper, between if in_force else ("nothing", 0, SERVER)):
+                write(lease)
         except LeaseLost:
             assert not in_force
             assert self._queued() == before
@@ -158,14 +227,14 @@ class Shipping(RuleBasedStateMachine):
             self.low[name] = max(self.low[name], offset)
 
     def _finish(self, lease: Lease, name: str) -> None:
-        newest_of_a_live_server = self.alive and name == self.created[-1]
+        was_alive, before = self.alive, self._names()
         try:
             removed = lease.remove_wal(name)
         except LastWal:
-            assert self.alive
-            assert not [other for other in self._names() if self.created.index(other) > self.created.index(name)]
+            assert was_alive
+            assert not [other for other in before if self.created.index(other) > self.created.index(name)]
         else:
-            assert not newest_of_a_live_server
+            assert not (self.alive and name == self.created[-1])
             assert removed == (name not in self.finished)
             self.finished.add(name)
 

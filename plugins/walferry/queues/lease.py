@@ -24,7 +24,7 @@ from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 from walferry.hbase.cluster import is_live
 from walferry.hbase.peers import disabled_guard
 from walferry.hbase.values import decode_position, encode_position
-from walferry.names import WalName, is_file_name, parse_queue_id, parse_wal_name
+from walferry.names import QueueId, WalName, is_file_name, parse_queue_id, parse_wal_name
 from walferry.queues.dead_servers import WALFERRY_SERVER
 from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.queues.finding import Place, find_wal, read_group
@@ -346,12 +346,27 @@ class Lease:
                 self._delete_queue(queue)
 
     def _delete_queue(self, queue: str) -> bool:
-        """Delete the queue unless it has WALs, and Walferry's pseudo server with its last one; whether the queue is gone."""
-        if not self._deleted_if_empty(queue):
+        """Delete the queue unless it has WALs or may get some, and Walferry's pseudo server with its last one.
+
+        Returns whether the queue is gone.
+        """
+        if self._is_being_copied(queue) or not self._deleted_if_empty(queue):
             return False
         if self._nodes.place(queue)[0] == WALFERRY_SERVER:
             self._deleted_if_empty(self._nodes.queue_server(WALFERRY_SERVER))  # who claims to it meanwhile makes it anew
         return True
+
+    def _is_being_copied(self, queue: str) -> bool:
+        """Whether a claim in a classic layout may still copy WALs into the queue: the queue that it was claimed from is there.
+
+        If HBase does not find its copy any more it gives up copying, but still deletes the original with the WALs that are left.
+        Once the original is gone nothing is copied any more.
+        """
+        queue_id = parse_queue_id(self._nodes.place(queue)[1])
+        if not self._nodes.locked or not queue_id.recovered:
+            return False
+        *before, last = queue_id.dead_servers
+        return read(self._zk, self._nodes.queue(last, str(QueueId(queue_id.peer_id, tuple(before))))) is not None
 
     def _deleted_if_empty(self, path: str) -> bool:
         refusal = self._write(lambda multi: multi.delete(path)).refusal

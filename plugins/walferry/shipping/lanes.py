@@ -157,6 +157,7 @@ class Lanes:
         return not self.running
 
     def _add(self, lane: int, first: WalOffset, written: int, take: Take, part: Ints, size: int) -> None:
+        request = take.request(part)  # first: if it raises, no request is left open that has nothing in it
         open_ = self._open[lane]
         limits = self._limits
         if open_ and (open_.size + size > limits.shipment_bytes or open_.entries + part.size > limits.shipment_entries):
@@ -164,7 +165,7 @@ class Lanes:
             open_ = None
         if open_ is None:
             open_ = self._open[lane] = _Open(self._acknowledged.take(first, written), [])
-        open_.parts.append(take.request(part))
+        open_.parts.append(request)
         open_.size += size
         open_.entries += int(part.size)
         if open_.size >= limits.shipment_bytes or open_.entries >= limits.shipment_entries:

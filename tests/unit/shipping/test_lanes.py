@@ -18,6 +18,7 @@ from walferry.shipping.lanes import Lanes, lanes_of_each
 from walferry.sinks.errors import Stopped
 from walferry.sinks.hbase.shipment import Shipment, assemble, join
 from walferry.sinks.hbase.sink import ShipmentsOf
+from walferry.sinks.sink import Ints
 from walferry.source.knobs import Knobs
 from walferry.wal.scan import scan_entries
 from walferry.wal.windows import Window
@@ -304,3 +305,25 @@ def test_an_entry_that_goes_alone_keeps_its_place_among_its_region_s_edits(alone
     assert sinks.sequence_ids() == {b"region0": [0, 2, 4, 6, 8], b"region1": [1, 3, 5, 7, 9]}
     assert all(any(s is shipment for s in sinks.shipments) for shipment in shipments.values())
     assert run.acknowledged.safe() == WalOffset(0, int(w.next_positions[-1]))
+
+
+def test_a_request_that_cannot_be_made_leaves_nothing_behind_that_keeps_the_lanes_from_ending() -> None:
+    """As when there is no memory for it. What was dispatched before is still sent, and no position passes what was not."""
+    sinks = Sinks()
+    run = Run(sinks.ship, 2, Knobs())
+    first, second = window(10, 1), window(10, 2)
+
+    class Failing(ShipmentsOf):
+        def request(self, entries: Ints) -> Shipment:
+            if int(entries[0]) == 1:
+                raise MemoryError
+            return super().request(entries)
+
+    run.dispatch(first)
+    kept = filter_window(second, RULES, "wal")
+    with pytest.raises(MemoryError):
+        run.lanes.dispatch(second, kept, 1, Failing(second, kept, {}, MARK))
+    run.lanes.finish()
+    assert run.lanes.join(TIMEOUT)
+    assert sum(shipment.entry_count for shipment in sinks.shipments) >= 10
+    assert run.acknowledged.safe() == WalOffset(0, int(first.next_positions[-1]))
