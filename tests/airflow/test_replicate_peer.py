@@ -35,6 +35,7 @@ class Cluster:
     down: dict[str, str] = field(default_factory=dict)  # slaves
     elsewhere: list[str] = field(default_factory=list)  # peers that another run has in hand when they are to be shipped
     unrolled: dict[str, str] = field(default_factory=dict)
+    recovering: dict[str, list[str]] = field(default_factory=dict)  # peers with groups held by recoveries: their other groups
     left: list[GroupSummary] = field(default_factory=lambda: [DONE])  # by a job
     job_fails: int = 0  # times
     rolls: list[list[str]] = field(default_factory=list)
@@ -54,7 +55,10 @@ class Cluster:
         if peer in self.refused:
             raise ENABLED
         groups = 0 if peer in self.idle else 1
-        return Planned(attempt, peer, groups=groups, wals=groups, bytes=100 * groups, oldest=1)
+        return Planned(attempt, peer, groups=groups, wals=groups, bytes=100 * groups, oldest=1, held=peer in self.recovering)
+
+    def not_held(self, source: object, peer: str) -> list[str]:
+        return self.recovering[peer]
 
     @contextmanager
     def in_hand(self, source: object, planned: Planned, run: str) -> Iterator[None]:
@@ -82,7 +86,7 @@ class Cluster:
 def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     cluster = Cluster()
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
-    for name in ("choose", "roll", "plan", "in_hand", "why_down", "summaries"):
+    for name in ("choose", "roll", "plan", "in_hand", "why_down", "summaries", "not_held"):
         monkeypatch.setattr(batch, name, getattr(cluster, name))
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
     execute = ShipWalsOperator.execute
@@ -132,6 +136,16 @@ def test_a_slave_that_is_down_fails_its_batch_at_once_without_a_job(run, cluster
     assert reason.startswith("peer down: no job is started, as its slave is down: connection refused; 1 WALs")
     assert ended.reports["down"]["totals"]["replicationLag"] > 10**12
     assert len(cluster.held) == 4  # the right to ship the peer is given up again
+
+
+def test_a_batch_ships_the_groups_that_no_recovery_holds_and_no_others(run, cluster):
+    cluster.managed, cluster.recovering = ["all", "some"], {"all": [], "some": ["g1"]}
+    ended = run()
+    assert ended.state == "success"
+    (command,) = cluster.commands  # a job for no group would be one for all
+    assert "--group=g1" in command
+    assert ended.tasks["peer.ship", "all"] == "skipped"
+    assert "in the hands of recoveries" in ended.reports["all"]["left_to"]
 
 
 def test_a_peer_that_another_run_has_in_hand_is_left_to_it_and_the_run_is_a_success(run, cluster):

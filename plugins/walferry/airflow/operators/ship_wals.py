@@ -111,10 +111,17 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
         try:
             with batch.in_hand(source, planned, batch.run_of(context["ti"])):
                 self._check_slave(context, source)
-                self._ship(context, source, planned, batch.not_held(source, self.peer) if planned.held else ())
+                only = batch.not_held(source, self.peer) if planned.held else ()
+                if planned.held and not only:  # a job for no group would be one for all
+                    self._leave(context, f"peer {self.peer}: all that is left to ship is in the hands of recoveries")
+                self._ship(context, source, planned, only)
         except InOtherHands as error:
-            context["ti"].xcom_push(LEFT_TO, str(error))
-            raise AirflowSkipException(str(error)) from error
+            self._leave(context, str(error))
+
+    def _leave(self, context: Context, to: str) -> NoReturn:
+        """Skip the task; the report says to which run the peer is left."""
+        context["ti"].xcom_push(LEFT_TO, to)
+        raise AirflowSkipException(to)
 
     def _check_slave(self, context: Context, source: SourceCluster) -> None:
         """Raises AirflowFailException if the slave is down: a job would only find out the same, later and at some cost."""
