@@ -26,10 +26,15 @@ class Outage:
 
 
 class Answers:
-    """What became of the tries to reach the slave. Any thread may call the methods."""
+    """What became of the tries to reach the slave. Any thread may call the methods.
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    Durations are taken from `clock`, so that a correction of the machine's time neither uses up the patience with a slave nor
+    prolongs it. `epoch_clock` only says what time it is, for people.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, epoch_clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
+        self._epoch_clock = epoch_clock
         self._lock = threading.Lock()
         self._under_way = 0
         self._since: float | None = None
@@ -77,7 +82,7 @@ class Answers:
     def since(self) -> float:
         """Since when the slave acknowledges nothing; now if it does, or is asked nothing. In seconds since the epoch."""
         with self._lock:
-            return self._clock() if self._since is None else self._since
+            return self._epoch_clock() if self._since is None else self._in_epoch(self._since)
 
     @property
     def silent_seconds(self) -> float:
@@ -92,7 +97,10 @@ class Answers:
             now = self._clock()
             if self._since is None or (now - self._since < FAILING_SECONDS if self._tries else now < self._quiet_until):
                 return None
-            return Outage(self._since, self._tries, self._error)
+            return Outage(self._in_epoch(self._since), self._tries, self._error)
+
+    def _in_epoch(self, moment: float) -> float:
+        return self._epoch_clock() - (self._clock() - moment)
 
 
 class Repeats:

@@ -12,7 +12,7 @@ class Clock:
 
 def test_a_failure_is_an_outage_if_the_next_tries_fail_too():
     clock = Clock()
-    answers = Answers(clock)
+    answers = Answers(clock, clock)
     answers.trying()
     answers.failed("refused")
     assert answers.outage is None
@@ -28,7 +28,7 @@ def test_a_failure_is_an_outage_if_the_next_tries_fail_too():
 
 def test_silence_becomes_an_outage_and_counts_from_the_last_answer_of_any_lane():
     clock = Clock()
-    answers = Answers(clock)
+    answers = Answers(clock, clock)
     answers.trying()
     answers.trying()
     clock.now += 3
@@ -42,7 +42,7 @@ def test_silence_becomes_an_outage_and_counts_from_the_last_answer_of_any_lane()
 
 def test_a_bulk_load_may_take_its_time():
     clock = Clock()
-    answers = Answers(clock)
+    answers = Answers(clock, clock)
     answers.trying(500)
     clock.now += 499
     assert answers.outage is None
@@ -52,7 +52,7 @@ def test_a_bulk_load_may_take_its_time():
 
 def test_a_try_that_this_side_ended_says_nothing_about_the_slave():
     clock = Clock()
-    answers = Answers(clock)
+    answers = Answers(clock, clock)
     answers.trying()
     answers.given_up()
     clock.now += 1000
@@ -61,7 +61,7 @@ def test_a_try_that_this_side_ended_says_nothing_about_the_slave():
 
 def test_silence_lasts_from_the_first_try_or_the_last_sign_of_life():
     clock = Clock()
-    answers = Answers(clock)
+    answers = Answers(clock, clock)
     assert answers.silent_seconds == 0
     clock.now += 50
     answers.trying()
@@ -77,3 +77,14 @@ def test_silence_lasts_from_the_first_try_or_the_last_sign_of_life():
     answers.answered()
     clock.now += 5
     assert answers.silent_seconds == 0
+
+
+def test_a_correction_of_the_machine_s_time_is_not_a_silence():
+    clock, wall = Clock(), Clock()
+    answers = Answers(clock, wall)
+    answers.trying()
+    answers.failed("connection refused")
+    wall.now += 3600
+    clock.now += 5
+    assert answers.silent_seconds == 5
+    assert answers.since == wall.now - 5

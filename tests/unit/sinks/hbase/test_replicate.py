@@ -243,7 +243,7 @@ def test_connecting_does_not_take_long_beyond_the_deadline(monkeypatch):
 
 def test_the_answers_are_told_of_each_try():
     time = Time()
-    answers = Answers(time.clock)
+    answers = Answers(time.clock, time.clock)
     with FakeServer(fake_server.hang_up, fake_server.hang_up, fake_server.hang_up, answer) as server:
         ship = shipper(name(server), time=time, answers=answers)
         wait, outages = ship._wait, []
@@ -263,7 +263,7 @@ def test_the_answers_are_told_of_each_try():
 
 def test_a_refusal_counts_as_an_answer():
     time, missing = Time(), exception("org.apache.hadoop.hbase.TableNotFoundException", "'ns:t1'", do_not_retry=True)
-    answers = Answers(time.clock)
+    answers = Answers(time.clock, time.clock)
     with FakeServer(missing) as server, pytest.raises(TableNotFound):
         shipper(name(server), time=time, answers=answers).ship(Shipment(), deadline=2000)
     time.now += 100

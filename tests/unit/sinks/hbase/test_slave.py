@@ -106,7 +106,7 @@ def test_an_ensemble_that_is_away_is_an_outage_after_each_try_and_ends_at_the_de
     monkeypatch.setattr(module, "connect", connect)
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     slave = Slave(PEER, Knobs(), 1060.0, user=None, stop=Stop(), on_failure=lambda: said.append(now[0]))
-    slave.answers._clock = lambda: now[0]
+    slave.answers._clock = slave.answers._epoch_clock = lambda: now[0]
     with pytest.raises(SlaveUnreachable, match=r"in 5 tries; .* check the cluster key of peer 2, zk1:2181:/hbase"), slave:
         pass
     assert tried == [5.0, 10.0, 15.0, 20.0, 2.0]
