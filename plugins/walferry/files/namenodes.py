@@ -1,4 +1,4 @@
-"""The NameNodes behind a URL, as hdfs-native finds them: host and port, or a name service of the Hadoop configuration."""
+"""Finds the NameNodes behind a URL as hdfs-native does: host and port, or a name service of the Hadoop configuration."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _FILES = ("core-site.xml", "hdfs-site.xml")
 
 
 def namenodes(url: str, environ: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:
-    """Host and port of each NameNode behind an hdfs:// or viewfs:// URL; empty if they are not known."""
+    """List host and port of each NameNode behind an hdfs:// or viewfs:// URL; empty if they are not known."""
     parts = urlsplit(url)
-    # As it was written: `hostname` has it in lower case, and the keys of name services and mount tables have not.
+    # `hostname` is in lower case, but the keys of name services and mount tables are not, so take the name as written.
     name = parts.netloc.rpartition("@")[2] if parts.port is None else parts.hostname or ""
     if parts.scheme == "viewfs":
         links = f"fs.viewfs.mounttable.{name}.link"

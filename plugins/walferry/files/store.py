@@ -1,15 +1,16 @@
-"""Opening a WAL wherever it lies now.
+"""Finds and opens a WAL wherever it lies now.
 
-    <wal root>/WALs/<server>/<wal>                written to, or just closed
-    <wal root>/WALs/<server>-splitting/<wal>      of a dead server whose edits HBase is recovering
+    <wal root>/WALs/<server>/<wal>                still open, or just closed
+    <wal root>/WALs/<server>-splitting/<wal>      a dead server's: HBase is recovering its edits
     <wal root>/oldWALs/<wal>                      archived
     <wal root>/oldWALs/<server>/<wal>             archived, with hbase.separate.oldlogdir.by.regionserver
 
-A WAL moves down this list, never up, so looking in this order finds it even if it moves meanwhile. HBase moves files by renaming
-them: one that is open can be read on; one that vanished between finding and opening raises FileNotFoundError, and is looked for
-again by the caller.
+A WAL moves down this list, never up, so a search in this order finds it even if it moves meanwhile. HBase moves files by renaming
+them, so a file that is open stays readable. Opening a file that has moved since it was found raises FileNotFoundError, and the
+caller looks for it again.
 
-WALs lie on local files and HDFS only: elsewhere nothing tells whether the length of a file that was never closed is final.
+WALs may lie on local disks or HDFS only: other file systems do not tell whether the length of a file that was never closed is
+final.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SPLITTING = "-splitting"
 
 
 class WrongRoot(StoreError):
-    """No cluster keeps its WALs at wal_root."""
+    """wal_root is not a folder where a cluster keeps its WALs."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class WalLocation:
     """Where a WAL was found."""
 
     url: str
-    size: int  # bytes; of a file on HDFS that is still written to, less than there is
-    archived: bool  # lies in oldWALs: HBase is done with it
-    splitting: bool = False  # lies in the folder of a dead server that the master has renamed to recover its WALs
+    size: int  # bytes; too small for a file on HDFS that is still being written
+    archived: bool  # lies in oldWALs, so HBase no longer needs it
+    splitting: bool = False  # lies in a dead server's folder, which the master has renamed to recover its WALs
 
     @property
     def fenced(self) -> bool:
@@ -53,9 +54,9 @@ def _exists(url: str) -> bool:
 
 
 class WalStore:
-    """The WALs of one cluster. `root` is the URL of hbase.wal.dir, or of hbase.rootdir where that is not set.
+    """The WALs of one cluster. `root` is the URL of hbase.wal.dir, or of hbase.rootdir if that is not set.
 
-    With `look_only` the file system is asked, but told nothing: no lease is recovered.
+    A store with `look_only` only reads: it never asks a NameNode to recover a lease.
     """
 
     def __init__(self, wal_root: str, *, look_only: bool = False) -> None:
@@ -64,18 +65,18 @@ class WalStore:
         self._is_a_root = False
 
     def check_root(self) -> None:
-        """Raises WrongRoot if the root has no folder of WALs, as each cluster's has; StoreError if that cannot be told."""
+        """Check that the root has a folder of WALs, as each cluster's has. Raises WrongRoot, StoreError."""
         self._is_a_root = self._is_a_root or any(_exists(f"{self.root}/{folder}") for folder in (WALS, OLD_WALS))
-        if self._is_a_root:  # that is not asked again for each WAL that is missing
+        if self._is_a_root:  # not checked again for each missing WAL
             return
         what = f"the folder has neither {WALS} nor {OLD_WALS} in it" if _exists(self.root) else "there is no such folder"
         raise WrongRoot(
-            f"wal_root {self.root}: {what}, so no WAL is found there and how much is to be shipped is not known. Set wal_root in "
-            "the connection's extra to the source's hbase.wal.dir, or to its hbase.rootdir if that is not set"
+            f"wal_root {self.root}: {what}, so no WAL is found there, and it is not known how much there is to ship. "
+            "Set wal_root in the connection's extra to the source's hbase.wal.dir, or to its hbase.rootdir if that is not set"
         )
 
     def locate(self, wal: WalName, dead_servers: Sequence[str] = ()) -> WalLocation | None:
-        """The WAL's place now; `dead_servers` are those its queue came from. None if it is in none of `places`.
+        """Find the WAL's present place; `dead_servers` are those that its queue came from. None if it is in none of `places`.
 
         Raises StoreError if the file system does not answer.
         """
@@ -88,7 +89,7 @@ class WalStore:
         return None
 
     def places(self, wal: WalName, dead_servers: Sequence[str] = ()) -> list[str]:
-        """URLs at which the WAL can lie, in the order in which HBase moves it from one to the next."""
+        """List the URLs where the WAL can lie, in the order in which HBase moves it."""
         servers = list(dict.fromkeys([*([str(wal.server)] if wal.server else []), *dead_servers]))
         return [
             *(f"{self.root}/{WALS}/{server}/{wal.text}" for server in servers),
@@ -98,15 +99,15 @@ class WalStore:
         ]
 
     def open(self, location: WalLocation) -> OpenWal:
-        """The file there. Raises FileNotFoundError if it has moved on, StoreError."""
+        """Open the file. Raises FileNotFoundError if it has moved, StoreError."""
         return open_wal(location.url)
 
     def has_no_writer(self, location: WalLocation) -> bool:
-        """Whether the length of a file to which no server writes any more is final.
+        """Whether the length of a file that no server writes any more is final.
 
-        On HDFS a file has a writer until it is closed, and until then the length that others see is stale. There this asks the
-        NameNode to close the file, as HBase itself does before it reads a WAL that was not closed cleanly; it may take some
-        seconds, so ask again. A store that is `look_only` asks whether it is closed. Raises FileNotFoundError, StoreError.
+        On HDFS a file has a writer until it is closed, and until then readers see a stale length. So this asks the NameNode to
+        close the file, as HBase does before it reads a WAL that was not closed cleanly. That may take some seconds, so call this
+        again. A store with `look_only` only asks whether the file is closed. Raises FileNotFoundError, StoreError.
         """
         if not location.fenced:
             raise ValueError(f"{location.url} is neither archived nor being split: its writer must not be disturbed")
@@ -114,8 +115,8 @@ class WalStore:
             return True
         if kind not in HDFS_SCHEMES:
             raise StoreError(
-                f"{location.url}: on {kind}:// nothing says whether the length of a file that was never closed is final. "
-                "wal_root must be on HDFS or local files"
+                f"{location.url}: on {kind}:// nothing tells whether the length of a file that was never closed is final. "
+                "wal_root must be on HDFS or a local disk"
             )
 
         if self.look_only:
@@ -128,9 +129,9 @@ class WalStore:
         return remote(location.url, ask)
 
     def is_growing(self, location: WalLocation) -> bool:
-        """Whether the file was not closed, on a file system where it may be longer then than it seems.
+        """Whether the file was not closed and may therefore be longer than its length says.
 
-        The NameNode counts the last block of such a file as a full one. Raises FileNotFoundError, StoreError.
+        Only a file on HDFS may. The NameNode counts its last block as a full one. Raises FileNotFoundError, StoreError.
         """
         if scheme(location.url) not in HDFS_SCHEMES:
             return False

@@ -1,4 +1,4 @@
-"""HBase's znodes: where they lie, what their values mean, what a cluster and its peers say of themselves.
+"""HBase's znodes: their paths (`layout`), their values, and what they say about a cluster and its peers.
 
-Stands on `zk`, `protos` and `names`.
+Imports `zk`, `protos` and `names`.
 """

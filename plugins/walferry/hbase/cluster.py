@@ -1,4 +1,4 @@
-"""What an HBase cluster says of itself in ZooKeeper."""
+"""Reads from ZooKeeper what an HBase cluster is: its id, its live servers, its active master, where it keeps its queues."""
 
 import uuid
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from walferry.zk.client import Watch, children, hosts, read, whose
 
 
 def cluster_id(zk: KazooClient, nodes: ZNodes) -> uuid.UUID:
-    """The cluster's id, which marks its edits. Raises ClusterError, ZNodeValueError."""
+    """Read the cluster's id, which marks its edits. Raises ClusterError, ZNodeValueError."""
     found = read(zk, nodes.hbaseid)
     if found is None:
         raise ClusterError(
@@ -24,9 +24,9 @@ def cluster_id(zk: KazooClient, nodes: ZNodes) -> uuid.UUID:
 
 
 def live_servers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> frozenset[ServerName]:
-    """The RegionServers that hold a session now; empty when all of them are down. Raises ClusterError, ZNodeValueError.
+    """List the RegionServers that have a session now; empty if all are down. Raises ClusterError, ZNodeValueError.
 
-    `watch` is called once when one comes or goes.
+    `watch` is called once, when a server starts or dies.
     """
     names = children(zk, nodes.rs, watch)
     if names is None:
@@ -34,11 +34,12 @@ def live_servers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> 
     try:
         return frozenset(map(ServerName.parse, names))
     except ValueError as error:
-        raise ZNodeValueError(nodes.rs, f"a child is no server name ({error})", "Is this an HBase cluster's rs znode?") from error
+        advice = "Is this an HBase cluster's rs znode?"
+        raise ZNodeValueError(nodes.rs, f"a child is not a server name ({error})", advice) from error
 
 
 def is_live(zk: KazooClient, nodes: ZNodes, server: str) -> bool:
-    """Whether the RegionServer of that name holds a session now. Raises ClusterError where there is no cluster."""
+    """Whether the RegionServer has a session now. Raises ClusterError if there is no cluster."""
     try:
         ServerName.parse(server)
     except ValueError:
@@ -55,7 +56,7 @@ def _no_cluster(zk: KazooClient, nodes: ZNodes) -> ClusterError:
 
 
 def master(zk: KazooClient, nodes: ZNodes) -> ServerName:
-    """The active master. Raises ClusterError when there is none, ZNodeValueError."""
+    """Read the active master's name. Raises ClusterError if no master is active, ZNodeValueError."""
     found = read(zk, nodes.master)
     if found is None:
         raise ClusterError(f"{nodes.master} is not there on {hosts(zk)}: no master is active. Start one and try again")
@@ -64,15 +65,15 @@ def master(zk: KazooClient, nodes: ZNodes) -> ServerName:
 
 
 def visibility_labels(zk: KazooClient, nodes: ZNodes) -> dict[int, bytes]:
-    """The visibility labels by their ordinals; empty without the VisibilityController. Raises ZNodeValueError."""
+    """Read the visibility labels by ordinal; empty without the VisibilityController. Raises ZNodeValueError."""
     found = read(zk, nodes.visibility_labels)
     return {} if found is None else decode_labels(found.value, nodes.visibility_labels)
 
 
 def check_storage(zk: KazooClient, nodes: ZNodes) -> None:
-    """Raises StorageError if the cluster's replication queues or peers are not kept in ZooKeeper."""
+    """Check that the cluster keeps its replication queues and peers in ZooKeeper. Raises StorageError."""
     if zk_has(zk, nodes.queues):
-        # HBase makes the znode with the first peer, and never deletes it.
+        # HBase creates the znode with the first peer and never deletes it.
         if not zk_has(zk, nodes.peers) and (queue := _any_queue(zk, nodes)) is not None and not zk_has(zk, nodes.peers):
             raise StorageError(
                 f"there are queues ({queue}), but no {nodes.peers} on {hosts(zk)}: peers are kept elsewhere "
@@ -88,7 +89,7 @@ def check_storage(zk: KazooClient, nodes: ZNodes) -> None:
 
 
 def check_layout(zk: KazooClient, nodes: ZNodes, server: str, found: Iterable[str]) -> None:
-    """Raises StorageError if what was found as a server's queues shows that the cluster has another layout."""
+    """Check that the names found as a server's queues fit the layout of the connection. Raises StorageError."""
     classic_peers, other = QueueLayout.CLASSIC_PEERS, "2.x or classic"
     if nodes.layout is classic_peers:
         wrong, layout = set(children(zk, nodes.queue_server(server)) or ()) - {LOCK, PEERS_LEVEL}, other
@@ -98,10 +99,10 @@ def check_layout(zk: KazooClient, nodes: ZNodes, server: str, found: Iterable[st
         wrong, layout = {LOCK}, str(QueueLayout.CLASSIC)
     else:
         return
-    if wrong and not any(zk_has(zk, nodes.peer(name)) for name in wrong & {LOCK, PEERS_LEVEL}):  # a peer may be called so
+    if wrong and not any(zk_has(zk, nodes.peer(name)) for name in wrong & {LOCK, PEERS_LEVEL}):  # a peer may have this name
         raise StorageError(
             f"{nodes.queue_server(server)} has {min(wrong)}, which the layout {nodes.layout} does not have: set queue_layout in "
-            f"the connection's extra to {layout}; if it was left from before an upgrade to 2.x, delete it. Nothing was changed"
+            f"the connection's extra to {layout}; if an upgrade to 2.x left it behind, delete it. Nothing was changed"
         )
 
 
@@ -113,5 +114,5 @@ def _any_queue(zk: KazooClient, nodes: ZNodes) -> str | None:
 
 
 def zk_has(zk: KazooClient, path: str) -> bool:
-    """Whether the znode is there."""
+    """Whether the znode exists."""
     return read(zk, path) is not None

@@ -1,4 +1,4 @@
-"""What can be wrong with a cluster's znodes and peers, each with the znode or peer it is about and what to do."""
+"""Errors about a cluster's znodes and peers. Each names the znode or peer and says what to do."""
 
 from walferry.errors import WalferryError
 from walferry.texts import one_line
@@ -22,13 +22,13 @@ class PositionError(ZNodeValueError):
         super().__init__(
             znode,
             reason,
-            "It should be empty or a PBUF ReplicationHLogPosition. Nothing of this WAL's group is shipped until it is: "
-            "deleting the znode gives the WAL up, an empty value ships it again from its first entry",
+            "It should be empty or a PBUF ReplicationHLogPosition. Until it is, nothing of this WAL's group is shipped. "
+            "Deleting the znode gives the WAL up; an empty value ships the WAL again from its first entry",
         )
 
 
 class ClusterError(WalferryError):
-    """The HBase cluster behind the ensemble is missing, not running, or of a kind we cannot serve."""
+    """The HBase cluster behind the ensemble is missing, not running, or of a kind that Walferry cannot serve."""
 
 
 class MasterSilent(ClusterError):
@@ -36,13 +36,13 @@ class MasterSilent(ClusterError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"the Master could not be asked whether the peers are what ZooKeeper says: {reason}. Nothing is touched until it "
+            f"the Master could not be asked whether the peers are as ZooKeeper has them: {reason}. Nothing is touched until it "
             "answers; try again when a master is active (with AccessController the user needs global ADMIN)"
         )
 
 
 class StorageError(ClusterError):
-    """Replication queues or peers are not kept in ZooKeeper (HBase 3, or peers in the file system)."""
+    """The cluster does not keep its replication queues or peers in ZooKeeper (HBase 3, or peers in the file system)."""
 
     retry_helps = False
 
@@ -58,7 +58,7 @@ class PeerError(WalferryError):
 
 
 class MissingPeer(PeerError):
-    """No such peer."""
+    """The peer does not exist."""
 
 
 class EnabledPeer(PeerError):
@@ -66,28 +66,28 @@ class EnabledPeer(PeerError):
 
 
 class UnmanagedPeer(PeerError):
-    """The peer's configuration does not say that it is ours."""
+    """The peer's configuration does not mark it as managed."""
 
 
 class StalePeer(PeerError):
-    """The Master knows the peer otherwise than ZooKeeper."""
+    """The Master and ZooKeeper disagree on the peer."""
 
     def __init__(self, peer_id: str, difference: str) -> None:
         super().__init__(
             peer_id,
             difference,
-            "Nothing of it is touched: what ZooKeeper says of it is stale, as after `hbase copyreppeers zookeeper filesystem`. "
+            "Nothing of it is touched, because ZooKeeper's copy is stale, as after `hbase copyreppeers zookeeper filesystem`. "
             "Walferry serves peers in ZooKeeper only (hbase.replication.peer.storage.impl=zookeeper)",
         )
 
 
 class SerialPeer(PeerError):
-    """The peer wants an order across servers that we do not keep."""
+    """The peer asks for an order across servers that Walferry does not keep."""
 
 
 class CustomEndpointPeer(PeerError):
-    """The peer's edits go somewhere else than into an HBase cluster's ordinary sink."""
+    """The peer has a replication endpoint that is not HBase's own."""
 
 
 class CustomFilterPeer(PeerError):
-    """The peer's edits go through filters of somebody else's, which only HBase can run."""
+    """The peer has custom WAL entry filters, which only HBase can run."""

@@ -1,4 +1,4 @@
-"""Where HBase keeps things in ZooKeeper, and where Walferry keeps its own."""
+"""The paths of HBase's znodes and of Walferry's own."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,9 +11,9 @@ PEERS_LEVEL = "peers"
 class QueueLayout(StrEnum):
     """How a cluster keeps its queues, and so how they are claimed.
 
-    HBASE2          rs/<server>/<queue>/<wal>               a queue is moved by one multi, there is no lock (1.x with multi, 2.x)
-    CLASSIC         rs/<server>/<queue>/<wal>               copied, then deleted, under rs/<server>/lock (0.98 to 1.x without)
-    CLASSIC_PEERS   rs/<server>/peers/<queue>/<wal>         the same, of the oldest releases
+    HBASE2          rs/<server>/<queue>/<wal>           one multi moves a queue, without a lock (2.x, and 1.x with multi)
+    CLASSIC         rs/<server>/<queue>/<wal>           copied, then deleted, under rs/<server>/lock (0.98 to 1.x without multi)
+    CLASSIC_PEERS   rs/<server>/peers/<queue>/<wal>     the same in the oldest releases
     """
 
     HBASE2 = "2.x"
@@ -53,21 +53,21 @@ class ZNodes:
 
     @property
     def queues(self) -> str:
-        """Parent of one znode per server that has queues; its cversion is HBase's optimistic lock on where WALs are queued."""
+        """Parent of one znode per server that has queues; HBase's optimistic lock on the queues is its cversion."""
         return f"{self.base}/replication/rs"
 
     def hfile_refs(self, peer_id: str) -> str:
-        """Parent of one znode for each bulk-loaded HFile that the peer has still to get; HBase deletes no such file."""
+        """Parent of one znode for each bulk-loaded HFile that the peer does not have yet. HBase keeps these files."""
         return f"{self.base}/replication/hfile-refs/{peer_id}"
 
     @property
     def visibility_labels(self) -> str:
-        """The visibility labels and their ordinals; only the VisibilityController makes it."""
+        """The visibility labels and their ordinals. Only the VisibilityController creates this znode."""
         return f"{self.base}/visibility/labels"
 
     @property
     def locked(self) -> bool:
-        """Whether who claims a server's queues makes the znode `lock` in it. In 2.x that name would be taken for a queue."""
+        """Whether a claimer creates the znode `lock` among a server's queues. HBase 2.x would take that name for a queue."""
         return self.layout is not QueueLayout.HBASE2
 
     def queue_server(self, server: str) -> str:
@@ -99,14 +99,14 @@ class ZNodes:
 
 
 def quoted(name: str) -> str:
-    """Any text as one znode name: percent-encoded, "/" too, and never empty, "." or ".."."""
+    """Percent-encode any text as one znode name, which has no "/" and is never empty, "." or ".."."""
     text = quote(name, safe=",=:@+") or "%"
     return text.replace(".", "%2E") if text in (".", "..") else text
 
 
 @dataclass(frozen=True)
 class OwnZNodes:
-    """Paths below Walferry's own root, for one source cluster (the ensemble may serve several, so its parent is part of them)."""
+    """Paths below Walferry's own root for one source cluster. They contain its parent, as one ensemble may serve several."""
 
     root: str
     cluster: ZNodes
@@ -115,11 +115,11 @@ class OwnZNodes:
         return f"{self.root}/leases/{quoted(self.cluster.base)}/{quoted(peer_id)}/{quoted(group)}"
 
     def claim(self, server: str) -> str:
-        """Who claims a dead server's queues."""
+        """The hold of the run that claims a dead server's queues."""
         return f"{self.root}/claims/{quoted(self.cluster.base)}/{quoted(server)}"
 
     def in_hand(self, peer_id: str) -> str:
-        """Which run has the peer in hand, to ship all of its queues."""
+        """The hold of the run that has the peer in hand, to ship all its queues."""
         return f"{self.root}/in-hand/{quoted(self.cluster.base)}/{quoted(peer_id)}"
 
     def mark(self, peer_id: str, key: str) -> str:

@@ -1,4 +1,4 @@
-"""Replication peers: what HBase says of them, and whether Walferry may ship them."""
+"""Reads replication peers, and checks whether Walferry may ship them."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ DISABLED = "DISABLED"
 ENABLED_ADVICE = (
     "Disable it; if Walferry has shipped it before, restart the RegionServers too: their sources name WALs that are gone"
 )
-# Endpoints that put whole entries into the other cluster's sinks, which is what Walferry does.
+# HBase's own endpoints, which send whole entries to the other cluster's sinks as Walferry does.
 INTER_CLUSTER_ENDPOINTS = ("", "org.apache.hadoop.hbase.replication.regionserver.HBaseInterClusterReplicationEndpoint")
 CUSTOM_FILTERS_KEY = "hbase.replication.source.custom.walentryfilters"  # BaseReplicationEndpoint.java
 _HOST = re.compile(r"[^:,\s/?#@\[\]\x00-\x1f]+(?::(\d{1,5}))?")
@@ -43,13 +43,13 @@ _CLUSTER_KEY_FORM = "it should be hbase.zookeeper.quorum:hbase.zookeeper.propert
 class ClusterKey:
     """Where another cluster's ZooKeeper is."""
 
-    quorum: str  # "h1,h2", or "h1:2181,h2:2182" where the key gives hosts ports of their own
+    quorum: str  # "h1,h2", or "h1:2181,h2:2182" if the hosts in the key have ports
     port: int
     znode_parent: str
 
     @property
     def connect_string(self) -> str:
-        """Every host with a port, as ZooKeeper clients take it."""
+        """The quorum with a port for every host, as ZooKeeper clients take it."""
         return ",".join(host if ":" in host else f"{host}:{self.port}" for host in self.quorum.split(","))
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class ClusterKey:
 
 
 def parse_cluster_key(text: str) -> ClusterKey:
-    """`quorum:port:parent`, where hosts of the quorum may have a port (ZKConfig.transformClusterKey). Raises ValueError."""
+    """Parse `quorum:port:parent`; the quorum's hosts may have ports (ZKConfig.transformClusterKey). Raises ValueError."""
     head, _, parent = text.rpartition(":")
     quorum, _, port = head.rpartition(":")
     named = [host for host in quorum.split(",") if (match := _HOST.fullmatch(host)) and 0 < int(match[1] or 1) < 65536]
@@ -76,7 +76,7 @@ def _is_path(parent: str) -> bool:
 
 @dataclass(frozen=True)
 class Peer:
-    """A replication peer. Tables are named as in WALs: `table` in the default namespace, else `namespace:table`."""
+    """A replication peer. Its tables have the names that WALs use: `table` in the default namespace, else `namespace:table`."""
 
     id: str
     cluster_key: str
@@ -92,12 +92,12 @@ class Peer:
 
     @property
     def managed(self) -> bool:
-        """Whether the peer says that it is Walferry's."""
+        """Whether the peer's configuration marks it as Walferry's."""
         return self.config.get(MANAGED_KEY, "").strip().lower() == "true"
 
     @property
     def slave(self) -> ClusterKey:
-        """Where the edits go. Raises PeerError when the key cannot be read."""
+        """Where the edits go. Raises PeerError if the cluster key is malformed."""
         try:
             return parse_cluster_key(self.cluster_key)
         except ValueError as error:
@@ -105,21 +105,21 @@ class Peer:
 
 
 def slave_of(peer_id: str, key: ClusterKey) -> Whose:
-    """How messages call the ensemble that a peer's cluster key leads to."""
+    """How messages name the ensemble behind a peer's cluster key."""
     where = f"the cluster key of peer {peer_id}, {key}"
     return Whose(f"the slave of peer {peer_id}", f"{where},", where)
 
 
 @dataclass(frozen=True)
 class PeerListing:
-    """All peers that could be read, and what is wrong with the rest."""
+    """The peers that could be read, and what is wrong with the others."""
 
     peers: tuple[Peer, ...]
     problems: tuple[WalferryError, ...]
 
 
 def read_peer(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Peer:
-    """One peer. Raises MissingPeer, StorageError, ZNodeValueError."""
+    """Read one peer. Raises MissingPeer, StorageError, ZNodeValueError."""
     if peer_id in ("", ".", "..") or "/" in peer_id or not peer_id.isprintable():
         raise MissingPeer(peer_id, "no peer can have such an id", f"Peers here: {_names(zk, nodes)}")
     config = read(zk, nodes.peer(peer_id))
@@ -136,7 +136,7 @@ def read_peer(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Peer:
 
 
 def read_peers(zk: KazooClient, nodes: ZNodes) -> PeerListing:
-    """All peers. Raises StorageError."""
+    """Read all peers. Raises StorageError."""
     ids = children(zk, nodes.peers)
     if not ids:
         check_storage(zk, nodes)
@@ -153,12 +153,12 @@ def read_peers(zk: KazooClient, nodes: ZNodes) -> PeerListing:
 
 
 def check_shippable(peer: Peer) -> None:
-    """Raises the PeerError that says why this peer must not be shipped and what to do."""
+    """Check that the peer may be shipped. Raises a PeerError that says why not and what to do."""
     if not peer.managed:
         raise UnmanagedPeer(
             peer.id,
             f"its configuration has no {MANAGED_KEY}=true, so it is not Walferry's",
-            "Nothing of it is touched. To hand it over, disable it first and then set that in its configuration",
+            "Nothing of it is touched. To hand it over, disable it first, then set this in its configuration",
         )
     if peer.state != DISABLED:
         raise EnabledPeer(
@@ -179,14 +179,14 @@ def check_shippable(peer: Peer) -> None:
     if filters := peer.config.get(CUSTOM_FILTERS_KEY, "").strip():
         raise CustomFilterPeer(
             peer.id,
-            f"its edits go through filters of its own ({CUSTOM_FILTERS_KEY} = {filters})",
-            "Walferry cannot run these and would ship what they leave out: leave this peer to HBase, or empty that setting",
+            f"its edits go through custom filters ({CUSTOM_FILTERS_KEY} = {filters})",
+            "Walferry cannot run them and would ship what they leave out: leave this peer to HBase, or empty that setting",
         )
     _ = peer.slave
 
 
 def disabled_guard(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Guard:
-    """What lets writes pass only while the peer stays the DISABLED one that it is now.
+    """Make a guard that lets writes pass only while the peer's state stays as it is now: DISABLED.
 
     Raises MissingPeer, EnabledPeer, ZNodeValueError.
     """
@@ -199,7 +199,7 @@ def disabled_guard(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Guard:
             return error
         return EnabledPeer(
             peer_id,
-            "its state was changed while it was being worked on, so RegionServers may have begun to ship it themselves",
+            "its state changed during the work on it, so RegionServers may have begun to ship it themselves",
             "Leave it disabled and restart the RegionServers before shipping it again",
         )
 
@@ -218,7 +218,7 @@ def _disabled_version(zk: KazooClient, nodes: ZNodes, peer_id: str) -> int:
 
 
 def as_peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -> Peer:
-    """What a peer's message says; `znode` is where that was found. Raises ZNodeValueError."""
+    """Turn a peer's message into a Peer; `znode` is where it was found, for errors. Raises ZNodeValueError."""
     try:
         return Peer(
             id=peer_id,
@@ -227,7 +227,6 @@ def as_peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -
             config={pair.name: pair.value for pair in message.configuration},
             endpoint_impl=message.replicationEndpointImpl,
             serial=message.serial,
-            # Releases before 1.4 do not write it: there a peer with tables or namespaces is meant for these only.
             replicate_all=_replicates_all(message),
             namespaces=frozenset(name.decode() for name in message.namespaces),
             table_cfs=_table_cfs(message.table_cfs),
@@ -239,7 +238,7 @@ def as_peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -
 
 
 def _replicates_all(message: pb.ReplicationPeer) -> bool:
-    """Releases before 1.4 do not write it: there a peer that names tables or namespaces is meant for these only."""
+    """Releases before 1.4 do not write replicate_all: there a peer with tables or namespaces replicates only these."""
     return message.replicate_all if message.HasField("replicate_all") else not (message.table_cfs or message.namespaces)
 
 

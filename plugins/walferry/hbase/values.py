@@ -1,4 +1,4 @@
-"""Values of HBase's znodes.
+"""Decodes and encodes the values of HBase's znodes.
 
     value    = [ prefix ] body
     prefix   = 0xFF | int32 length (big-endian) | `length` bytes: process id and an 8-byte salt   (ZKMetadata.java)
@@ -12,7 +12,7 @@
     labels   = empty | "PBUF" VisibilityLabelsRequest                      (VisibilityUtils.getDataToWriteToZooKeeper)
     lock     = "PBUF" ReplicationLock                        (ReplicationQueuesZKImpl.lockToByteArray, up to 1.x)
 
-HBase's own client puts the prefix before every value that is not empty; readers, HBase's too, do without it.
+HBase's own client writes the prefix before every value that is not empty. All readers, HBase's too, accept values without it.
 """
 
 import uuid
@@ -33,9 +33,9 @@ M = TypeVar("M", bound=Message)
 
 
 def strip_client_prefix(value: bytes, znode: str) -> bytes:
-    """The value without the prefix of HBase's ZooKeeper client, if it has one.
+    """Return the value without the prefix of HBase's ZooKeeper client, if it has one.
 
-    Raises ZNodeValueError if the prefix says that it is longer than the value.
+    Raises ZNodeValueError if the prefix claims to be longer than the value.
     """
     if not value or value[0] != PREFIX_MAGIC:
         return value
@@ -51,7 +51,7 @@ def _message(body: bytes, kind: type[M], znode: str) -> M:
     try:
         return parse_message(kind, body[len(PBUF) :])
     except DecodeError as error:
-        raise ZNodeValueError(znode, f"{_shown(body)} is no {kind.DESCRIPTOR.name} ({error})", _CHECK_PATH) from error
+        raise ZNodeValueError(znode, f"{_shown(body)} is not a {kind.DESCRIPTOR.name} ({error})", _CHECK_PATH) from error
 
 
 def _shown(body: bytes) -> str:
@@ -59,7 +59,7 @@ def _shown(body: bytes) -> str:
 
 
 def decode_position(value: bytes, znode: str) -> int:
-    """Byte offset in the WAL just after the last shipped entry; 0 means from the first entry. Raises PositionError."""
+    """Read the offset in the WAL just after the last shipped entry; 0: before the first entry. Raises PositionError."""
     try:
         body = strip_client_prefix(value, znode)
         if not body:
@@ -69,7 +69,7 @@ def decode_position(value: bytes, znode: str) -> int:
         elif len(body) == 8:
             position = int.from_bytes(body, "big", signed=True)
         else:
-            raise PositionError(znode, f"its value {_shown(body)} is no position")
+            raise PositionError(znode, f"its value {_shown(body)} is not a position")
     except PositionError:
         raise
     except ZNodeValueError as error:
@@ -80,63 +80,63 @@ def decode_position(value: bytes, znode: str) -> int:
 
 
 def encode_position(position: int) -> bytes:
-    """What HBase writes for `position` (ZKUtil.positionToByteArray), without its client's prefix."""
+    """Write `position` as HBase does (ZKUtil.positionToByteArray), without its client's prefix."""
     if not 0 <= position <= LONG_MAX:
         raise ValueError(f"a WAL position lies between 0 and 2^63-1, not {position}")
     return PBUF + pb.ReplicationHLogPosition(position=position).SerializeToString()
 
 
 def decode_peer(value: bytes, znode: str) -> pb.ReplicationPeer:
-    """A peer's configuration. Raises ZNodeValueError."""
+    """Read a peer's configuration. Raises ZNodeValueError."""
     body = strip_client_prefix(value, znode)
     if body and not body.startswith(PBUF):
         try:
             return pb.ReplicationPeer(clusterkey=body.decode("utf-8"))
         except UnicodeDecodeError as error:
-            raise ZNodeValueError(znode, f"{_shown(body)} is no peer configuration", _CHECK_PATH) from error
+            raise ZNodeValueError(znode, f"{_shown(body)} is not a peer configuration", _CHECK_PATH) from error
     return _message(body, pb.ReplicationPeer, znode)
 
 
 def decode_state(value: bytes, znode: str) -> str:
-    """ENABLED or DISABLED. Raises ZNodeValueError."""
+    """Read a peer's state: ENABLED or DISABLED. Raises ZNodeValueError."""
     message = _message(strip_client_prefix(value, znode), pb.ReplicationState, znode)
     return pb.ReplicationState.State.Name(message.state)
 
 
 def decode_cluster_id(value: bytes, znode: str) -> uuid.UUID:
-    """The cluster's id. Raises ZNodeValueError."""
+    """Read the cluster's id. Raises ZNodeValueError."""
     body = strip_client_prefix(value, znode)
     try:
         text = _message(body, pb.ClusterId, znode).cluster_id if body.startswith(PBUF) else body.decode("ascii")
         return uuid.UUID(text)
     except ValueError as error:
-        raise ZNodeValueError(znode, f"{_shown(body)} is no cluster id", _CHECK_PATH) from error
+        raise ZNodeValueError(znode, f"{_shown(body)} is not a cluster id", _CHECK_PATH) from error
 
 
 def decode_master(value: bytes, znode: str) -> pb.Master:
-    """Who the active master is. Raises ZNodeValueError."""
+    """Read the active master. Raises ZNodeValueError."""
     return _message(strip_client_prefix(value, znode), pb.Master, znode)
 
 
 def decode_server_version(value: bytes, znode: str) -> str | None:
-    """The HBase version of a live RegionServer, None where it does not tell. Raises ZNodeValueError."""
+    """Read the HBase version of a live RegionServer, None if it does not publish it. Raises ZNodeValueError."""
     body = strip_client_prefix(value, znode)
     info = _message(body, pb.RegionServerInfo, znode) if body else pb.RegionServerInfo()
     return info.version_info.version or None
 
 
 def decode_labels(value: bytes, znode: str) -> dict[int, bytes]:
-    """Visibility labels by their ordinals. Raises ZNodeValueError."""
+    """Read the visibility labels by ordinal. Raises ZNodeValueError."""
     body = strip_client_prefix(value, znode)
     labels = _message(body, pb.VisibilityLabelsRequest, znode).visLabel if body else ()
     return {label.ordinal: label.label for label in labels}
 
 
 def decode_lock(value: bytes, znode: str) -> str:
-    """Who owns the lock on a dead server's queues: with HBase the znode of its own queues. Raises ZNodeValueError."""
+    """Read the owner of the lock on a dead server's queues: in HBase the znode of its queues. Raises ZNodeValueError."""
     return _message(strip_client_prefix(value, znode), pb.ReplicationLock, znode).lock_owner
 
 
 def encode_lock(owner: str) -> bytes:
-    """What HBase 1.x writes into the lock, without its client's prefix."""
+    """Write the lock's value as HBase 1.x does, without its client's prefix."""
     return PBUF + pb.ReplicationLock(lock_owner=owner).SerializeToString()

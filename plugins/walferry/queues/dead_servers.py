@@ -1,7 +1,7 @@
 """Queues that get no new WALs, and the dead servers that they came from.
 
-Such a queue was claimed from a dead server, or still lies under one. A look finds what is there now, whenever it happened: a
-server that died while nobody watched is found like one that has just died.
+Such a queue was claimed from a dead server, or still lies under one. A look finds whatever is there
+now, so it also finds servers that died while no watcher was running.
 """
 
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ def find_dead(session: Session, watch: Watch | None = None) -> tuple[DeadServer,
 
 
 def unclaimed(session: Session, watch: Watch | None = None) -> tuple[str, ...]:
-    """The servers that `find_dead` finds with queues still under them, because nobody has claimed these."""
+    """The servers that `find_dead` finds with queues still under them, because they are not claimed yet."""
     return tuple(dead.name for dead in find_dead(session, watch) if not all(queue.claimed for queue in dead.queues))
 
 

@@ -27,11 +27,11 @@ class Told:
 
 
 class DeadServersStream(Watcher):
-    """Announces servers that are gone and have left queues of managed peers, as long as the queues are there.
+    """Announces servers that are gone and have left queues of managed peers, while the queues are there.
 
-    It looks at what is there. So it also finds servers that died while nobody watched, and it does not take the loss of its own
-    session for a death. It announces a server again after ever longer pauses while nobody claims or drains its queues: the run
-    that the first announcement started may have failed.
+    It looks at what is there. So it also finds servers that died while it was not running, and it does not take the loss of its
+    own session for a death. It announces a server again after ever longer pauses while no run claims or drains its queues: the
+    run that the first announcement started may have failed.
     """
 
     def __init__(self, source: SourceCluster, told: Mapping[str, Told] | None = None) -> None:

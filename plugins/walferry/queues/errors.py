@@ -78,7 +78,7 @@ class ClaimLost(WalferryError):
     """This claimer's session or claim is gone: it may not move anything any more."""
 
     def __init__(self, server: str, reason: str) -> None:
-        super().__init__(f"the claim on the queues of {server} is lost: {reason}. A new try goes on where this one stopped")
+        super().__init__(f"the claim on the queues of {server} is lost: {reason}. The next try continues where this one stopped")
         self.server = server
 
 

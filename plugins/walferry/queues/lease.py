@@ -1,9 +1,9 @@
 """The lease on a WAL group: its holder moves positions forward, and takes finished WALs out of their queues.
 
-The lease is a hold (zk/hold.py) at <root>/leases/<cluster>/<peer>/<group>. Each write also depends on the peer's state being
-the DISABLED that was seen at first, so no write is done once the peer is enabled. While a live server adds to the group, the
-lease's znode stays and names the last holder. The holder that finishes a dead server's group deletes it; what a killed holder has
-left is swept (shipping/leftovers.py).
+The lease is a hold (zk/hold.py) at <root>/leases/<cluster>/<peer>/<group>. Each write also depends on the peer's state, which
+must not have changed since the lease began, so no write is done once the peer is enabled. While a live server adds to the group,
+the lease's znode stays and names the last holder. The holder that finishes a dead server's group deletes it; what a killed holder
+has left is swept (shipping/leftovers.py).
 
 Below /hbase a lease creates nothing. It sets positions of queued WALs. It deletes finished WALs, emptied queues of dead servers,
 Walferry's own pseudo server when it is empty, and references to bulk-loaded HFiles that the slave has copied.
@@ -34,15 +34,15 @@ from walferry.zk.client import ZNode, children, read, read_all
 from walferry.zk.errors import Contention
 from walferry.zk.hold import Guard, Hold, Outcome
 
-REFS_AT_ONCE = 500  # znodes of a length of 100 bytes or so in one multi, which ZooKeeper bounds at 1 MB
+REFS_AT_ONCE = 500  # znodes in one multi, with paths of some 100 bytes; ZooKeeper's limit is 1 MB
 SETTLE_SECONDS = 15.0  # a RegionServer that was shipping when its peer was disabled may still register a position
-TRIES = 50  # each time the WAL was moved or its position changed between our reading and our writing
+TRIES = 50  # a try fails if the WAL moves or its position changes between the read and the write
 
 log = logging.getLogger(__name__)
 
 
 def acquire(session: Session, peer_id: str, group: str, holder: str) -> "Lease":
-    """Become the holder of a WAL group of a disabled peer; `holder` says for people who that is.
+    """Become the holder of a WAL group of a disabled peer; `holder` is its name for people.
 
     If the peer was disabled a moment ago, this waits for up to SETTLE_SECONDS until its RegionServers have come to rest.
 
@@ -52,7 +52,7 @@ def acquire(session: Session, peer_id: str, group: str, holder: str) -> "Lease":
     hold = Hold(
         session.zk,
         session.own.lease(peer_id, group),
-        lambda who, since: LeaseHeld(peer_id, group, who, since),
+        lambda other, since: LeaseHeld(peer_id, group, other, since),
         lambda why: LeaseLost(peer_id, group, why),
     )
     hold.acquire(holder)
@@ -65,9 +65,9 @@ def acquire(session: Session, peer_id: str, group: str, holder: str) -> "Lease":
 
 
 def _await_settled(zk: KazooClient, guard: Guard, hold: Hold) -> None:
-    """Wait if the peer's state was set less than SETTLE_SECONDS ago, by ZooKeeper's clock: the hold's znode was just written.
+    """Wait if the peer's state was set less than SETTLE_SECONDS ago. The hold's znode, just written, shows ZooKeeper's clock.
 
-    A state that has never been set since the peer was added was always DISABLED: nobody ever shipped that peer.
+    A state that was never set since the peer was added was always DISABLED, so no RegionServer ever shipped that peer.
     """
     if guard.version == 0:
         return
@@ -86,7 +86,7 @@ def settling_seconds(state: ZNode, clock: ZNode) -> float:
 
 
 class _NotThere(Exception):
-    """A WAL is not where it was seen last."""
+    """The WAL is not where it was last seen."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,9 @@ class Lease:
             self._remember(path, self._mine(children(self._zk, path) or ()))
 
     def register_position(self, wal: str, offset: int) -> None:
-        """Let the WAL's position be `offset`, a byte offset just after an entry, wherever the WAL is queued now.
+        """Move the WAL's position to `offset`, the end of an entry, in whatever queue the WAL is now.
 
-        A position that is there already or beyond stays as it is. Raises WalGone, PositionError, ValueError for a WAL of another
+        A position at `offset` or beyond it is not changed. Raises WalGone, PositionError, ValueError for a WAL of another
         group.
         """
         self._check_group(wal)
@@ -204,7 +204,7 @@ class Lease:
         """
         server, name = self._nodes.place(queue_path)
         if self._nodes.queue(server, name) != queue_path or parse_queue_id(name).peer_id != self.peer_id:
-            raise ValueError(f"{queue_path} is no queue of peer {self.peer_id} under {self._nodes.queues}")
+            raise ValueError(f"{queue_path} is not a queue of peer {self.peer_id} under {self._nodes.queues}")
         with self._lock:
             self._hold.check()
             if self._is_live(f"{queue_path}/") or children(self._zk, queue_path):
@@ -232,12 +232,12 @@ class Lease:
                         break
                     if not isinstance(refusal.error, NoNodeError):
                         raise refusal.error
-                    del there[refusal.operation]  # by an earlier try of ours whose answer was lost, or with the peer
+                    del there[refusal.operation]  # deleted by an earlier try whose answer was lost, or with the peer
 
     def release(self) -> None:
         """Give the lease up, so that the next holder need not wait for the session's end. A lost lease may be released, too.
 
-        The znode of a finished group's lease is deleted; if the group is queued again, the next holder makes it anew.
+        The znode of a finished group's lease is deleted; if the group is queued again, the next holder creates it again.
         """
         with self._lock:
             self._hold.release(forget=self._finished)
@@ -353,7 +353,7 @@ class Lease:
         if self._is_being_copied(queue) or not self._deleted_if_empty(queue):
             return False
         if self._nodes.place(queue)[0] == WALFERRY_SERVER:
-            self._deleted_if_empty(self._nodes.queue_server(WALFERRY_SERVER))  # who claims to it meanwhile makes it anew
+            self._deleted_if_empty(self._nodes.queue_server(WALFERRY_SERVER))  # a claimer that needs it creates it again
         return True
 
     def _is_being_copied(self, queue: str) -> bool:

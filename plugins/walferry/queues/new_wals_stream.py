@@ -7,7 +7,7 @@ from walferry.zk.watcher import Watcher
 
 
 class NewWalsStream(Watcher):
-    """Watches one peer for one mark. `async with`, or `close` in the end, leaves neither session nor thread behind."""
+    """Watches one peer for one mark. Use `async with`, or `close` it in the end, so that no session or thread is left."""
 
     def __init__(self, source: SourceCluster, peer_id: str, key: str) -> None:
         super().__init__(source.quorum)

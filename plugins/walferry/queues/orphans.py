@@ -1,4 +1,4 @@
-"""Deletes queues of peers that no longer exist: nobody will ship them, and HBase never cleans their WALs (HBASE-17077)."""
+"""Deletes queues of peers that no longer exist. HBase neither ships them nor ever cleans their WALs (HBASE-17077)."""
 
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import NoNodeError, NotEmptyError

@@ -1,4 +1,4 @@
-"""Reading replication queues.
+"""Reads replication queues.
 
     replication/rs / <server> / <queue id> / <WAL>        (ZKReplicationQueueStorage.java)
 
@@ -113,10 +113,10 @@ def read_queues(session: Session, peer_id: str, group: str | None = None) -> lis
 
 
 def read_begun(session: Session, queues: Sequence[Queue]) -> list[Queue]:
-    """The queues with the positions of those WALs whose shipping has begun; all others have none, which is position 0.
+    """The queues with the positions of the WALs whose shipping has begun. All other WALs are at position 0.
 
     The WALs of a group are shipped one after the other. So each group is read from its oldest WAL to the first one that has no
-    position. Were a later one to have a position after all, the plan would only take more for unshipped than there is.
+    position. If a later WAL has a position after all, the plan only counts more bytes as unshipped than there are.
     """
     begun: dict[str, tuple[int | PositionError, int]] = {}
     rests: list[Iterator[QueuedWal]] = [iter(wals) for queue in queues for wals in groups(queue).values()]
@@ -139,7 +139,7 @@ def groups(queue: Queue) -> dict[str, tuple[QueuedWal, ...]]:
 
 
 def closed_groups(queue: Queue) -> dict[str, tuple[QueuedWal, ...]]:
-    """As `groups`, but only WALs that get no more entries: a live server still writes to the newest one of each group."""
+    """The closed WALs of the queue by WAL group, oldest first. A live server still writes to the newest WAL of each group."""
     return {group: wals[:-1] if queue.live else wals for group, wals in groups(queue).items()}
 
 
@@ -154,12 +154,12 @@ def queued_groups(session: Session, peer_id: str) -> frozenset[str]:
 
 
 def peer_queues(session: Session, peer_id: str, watch: Watch | None = None) -> list[tuple[str, QueueId, str]]:
-    """As `queue_paths`, with server and id; `watch` is called once when a queue comes or goes."""
+    """List the peer's queues as `queue_paths` does, with server and id. `watch` is called once when a queue comes or goes."""
     return [queue for queue in every_queue(session, watch) if queue[1].peer_id == peer_id]
 
 
 def every_queue(session: Session, watch: Watch | None = None) -> Iterator[tuple[str, QueueId, str]]:
-    """As `peer_queues`, of all peers. Raises StorageError if the queues do not lie as the layout says."""
+    """List the queues of all peers. Raises StorageError if their layout is not the connection's."""
     zk, nodes = session.zk, session.nodes
     servers = children(zk, nodes.queues, watch) or []
     for server, names in zip(servers, children_all(zk, [nodes.server_queues(s) for s in servers], watch), strict=True):
@@ -209,10 +209,10 @@ def looked_for(
     both: Callable[[T, T], T],
     enough: Callable[[T], bool] = lambda found: False,
 ) -> T:
-    """As `consistent`, but in the classic layouts the look is repeated, and `both` puts the findings together.
+    """Call `look` as `consistent` does; in the classic layouts call it twice, and let `both` merge the findings.
 
-    There queues are copied before they are deleted, and the child version does not change in between. A reader that looks once
-    may come to each of the two places when nothing is there.
+    In these layouts a queue is copied before it is deleted, and the child version does not change in between. A reader that looks
+    only once may look at each of the two places while the queue is at the other.
     """
     found = consistent(session, look, enough)
     return both(found, consistent(session, look, enough)) if session.nodes.locked and not enough(found) else found

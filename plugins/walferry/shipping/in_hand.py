@@ -1,9 +1,9 @@
-"""The right to ship a peer: one run at a time has a peer in hand.
+"""The right to ship a peer, which one run at a time has.
 
     <root>/in-hand/<quoted znode parent>/<quoted peer>      a hold (zk/hold.py); its version counts the turns
 
-Batches overlap, so that a slow peer delays no other one. A run that finds a peer in another run's hands leaves it to that run.
-The right only keeps runs out of each other's way: what keeps the edits safe is the lease on each WAL group.
+Batches overlap, so that a slow peer does not delay the others. A run that finds a peer in another run's hands leaves it to that
+run. The right only keeps runs out of each other's way; the lease on each WAL group keeps the edits safe.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class RightLost(WalferryError):
 
 @dataclass(frozen=True)
 class Turn:
-    """How a peer's right stands: how many turns there have been, which other run has the peer in hand now, and what the last
-    holder has left as record.
+    """The state of a peer's right: how many turns there have been, which other run has the peer in hand now, and the record that
+    the last holder has left.
     """
 
     number: int
@@ -69,7 +69,7 @@ def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned:
     """Have the peer in hand while the block runs; `planned` is the number of the turn that its plan has seen.
 
     A session that a killed task of the same run has left is ended. If our own session ends in the meantime, the right is taken
-    anew as soon as ZooKeeper answers, unless another run was faster. Raises InOtherHands, ConnectError.
+    again as soon as ZooKeeper answers, unless another run was faster. Raises InOtherHands, ConnectError.
     """
     with open_session(source) as session:
         right = _Right(session, peer_id, run, holder)

@@ -1,12 +1,12 @@
-"""Sweeps what is left in ZooKeeper of things that are gone, a bounded number of znodes at a time.
+"""Deletes znodes that nothing needs any more, a bounded number at a time.
 
-    <root>/leases/…/<peer>/<group>       of groups that are queued nowhere: their holder was killed before it could release them
-    <root>/claims/…/<server>             of servers that have no znode any more: their claimer was killed, and HBase took the rest
-    <root>/{leases,marks,runs,in-hand}/…/<peer>  of peers that are gone; runs when they need not be kept any more
-    replication/rs/walferry,1,1          when it is empty
+    <root>/leases/…/<peer>/<group>       if the group is in no queue: its holder was killed before it could delete the lease
+    <root>/claims/…/<server>             if the server has no znode: its claimer was killed, and HBase took the other queues
+    <root>/{leases,marks,runs,in-hand}/…/<peer>   if the peer is gone; runs only once they need not be kept any more
+    replication/rs/walferry,1,1          if it is empty
 
-None of it is needed for safety: a hold that nobody has may be forgotten by anybody (zk/hold.py), and a znode with children is not
-deleted. A run that needs one of them again makes it anew.
+Safety does not depend on these znodes: any client may delete a hold without a holder (zk/hold.py), and ZooKeeper does not delete
+a znode with children. A run that needs one of them again creates it.
 """
 
 import operator
@@ -29,16 +29,16 @@ AT_ONCE = 200  # deletions a call
 
 
 def sweep_peer(session: Session, peer_id: str) -> int:
-    """Delete the peer's leases of groups that are queued nowhere, and Walferry's pseudo server if it is empty.
+    """Delete the peer's leases of groups that are in no queue, and Walferry's pseudo server if it is empty.
 
-    Returns how many leases were deleted. Raises QueuesMoving, ClusterError, ConnectError.
+    Returns the number of deleted leases. Raises QueuesMoving, ClusterError, ConnectError.
     """
     nodes = session.nodes
     if children(session.zk, nodes.queue_server(WALFERRY_SERVER)) == []:
         _deleted(session.zk, nodes.queue_server(WALFERRY_SERVER))
     leases = _parent(session.own.lease(peer_id, "group"))
-    names = children(session.zk, leases)  # before the queues: a lease that is made later is of a group that is queued
-    live = live_servers(session.zk, nodes) if names else ()  # these have a WAL of each of their groups queued
+    names = children(session.zk, leases)  # read before the queues: a group whose lease is created later is in a queue
+    live = live_servers(session.zk, nodes) if names else ()  # each group of a live server has a WAL in a queue
     names = [name for name in names or () if _server(unquote(name)) not in live]
     if not names:
         return 0
@@ -47,9 +47,9 @@ def sweep_peer(session: Session, peer_id: str) -> int:
 
 
 def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
-    """Delete what is left of peers and claimed servers that are gone; returns how many znodes were deleted.
+    """Delete the znodes of peers and claimed servers that are gone. Returns the number of deleted znodes.
 
-    `also_known` are peers that are not gone though ZooKeeper does not have them. Raises ConnectError.
+    `also_known` are peers that exist although ZooKeeper does not have them. Raises ConnectError.
     """
     own, nodes = session.own, session.nodes
     peers = children(session.zk, nodes.peers)
@@ -80,7 +80,7 @@ def _is_gone(session: Session, server: str) -> bool:
 
 
 def _server(group: str) -> ServerName | None:
-    """The server whose WALs are of the group; None if its name does not say so."""
+    """The server that writes the group's WALs; None if the group's name does not contain it."""
     try:
         return parse_wal_name(f"{group}.1").server
     except ValueError:
@@ -99,7 +99,7 @@ def _delete_all(zk: KazooClient, parent: str, names: Iterable[str]) -> int:
 def _deleted(zk: KazooClient, path: str) -> bool:
     try:
         retried(zk, zk.delete, path)
-    except (NoNodeError, NotEmptyError):  # by another run, or by a try of ours that was done after all; or it is in use
+    except (NoNodeError, NotEmptyError):  # deleted by another run or by an earlier try of this one, or in use
         return False
     return True
 

@@ -1,7 +1,7 @@
-"""Passes on within a job that its slave is down.
+"""Tells the other groups of a job that the slave is down.
 
-A job may have far more WAL groups than run side by side, and each would wait for the slave until its patience is over. So the
-first group that gives the slave up leaves a note, and the groups that begin after it end at once:
+A job may have far more WAL groups than run side by side, and each of them would wait until its patience with the slave is over.
+So the first group that gives the slave up leaves a note, and the groups that begin after it end at once:
 
     <root>/runs/<quoted znode parent>/<quoted peer>     {"run_id": …, "time": seconds since the epoch, "error": …}
 
@@ -33,7 +33,7 @@ def note_down(session: Session, peer_id: str, run_id: str, error: str) -> None:
 
 
 def forget_down(session: Session, peer_id: str) -> None:
-    """A job begins: a note of an earlier one does not count. Raises ConnectError."""
+    """Delete the note of an earlier job when a job begins. Raises ConnectError."""
     _write(session, peer_id, {})
 
 
@@ -64,7 +64,7 @@ def _read(session: Session, peer_id: str) -> dict[str, Any]:
 def _write(session: Session, peer_id: str, note: dict[str, object]) -> None:
     try:
         retried(session.zk, session.zk.set, _path(session, peer_id), json.dumps(note).encode() if note else b"")
-    except NoNodeError:  # nothing has been kept of any run, so there is nothing to forget, and no job to tell
+    except NoNodeError:  # no run of the peer has begun, so there is no note to delete and no job to tell
         return
 
 

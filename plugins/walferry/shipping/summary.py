@@ -18,7 +18,7 @@ class Status(StrEnum):
     RUNNING = "running"
     DONE = "done"  # every closed WAL of the group is shipped
     DEADLINE = "deadline"  # the run's time was over; the rest stays queued
-    HELD = "held"  # somebody else holds the group's lease
+    HELD = "held"  # another run holds the group's lease
     SLAVE_DOWN = "slave-down"  # the slave has acknowledged nothing for too long; the next batch tries again
     FAILED = "failed"  # the error says why; what was acknowledged is registered, the rest stays queued
 
@@ -43,7 +43,7 @@ class GroupSummary:
     logEditsRead: int = 0
     logReadInBytes: int = 0
     logEditsFiltered: Mapping[str, int] = field(default_factory=dict)  # by reason
-    cellsFiltered: int = 0  # cells left out, in entries of which others were shipped too
+    cellsFiltered: int = 0  # cells left out of entries whose other cells were shipped
     completedLogs: int = 0  # WALs that left the queue
     uncleanlyClosedLogs: int = 0  # among them those that end without a trailer
     ignoredUncleanlyClosedLogContentsInBytes: int = 0  # behind the last whole entry of these

@@ -1,10 +1,10 @@
 """Checks that the active Master knows the peers as ZooKeeper has them.
 
 HBase can keep its peers in the file system (hbase.replication.peer.storage.impl=filesystem). A cluster that was moved there by
-`hbase copyreppeers zookeeper filesystem` has copies in ZooKeeper that nobody changes any more: a peer that is DISABLED there may
-long be ENABLED. Only the Master knows, so it is asked before a batch, a claim or a change of a peer, once for each step.
+`hbase copyreppeers zookeeper filesystem` still has copies in ZooKeeper, but they are never updated: a peer that is DISABLED there
+may have been ENABLED long ago. Only the Master knows, so each step of a batch, a claim or a change of a peer asks it first.
 
-HBase 1 always has its peers in ZooKeeper, and its Master has no such call: there ZooKeeper's word is enough.
+HBase 1 always keeps its peers in ZooKeeper, and its Master has no such call, so there ZooKeeper is believed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ HBASE_1 = ("0.", "1.")
 
 
 def check_peer(session: Session, peer_id: str) -> Peer:
-    """The peer, if it may be shipped as it is now. Raises the PeerError that says why not, MasterSilent, WalferryError."""
+    """Return the peer if it may be shipped now. Raises a PeerError that says why not, MasterSilent, WalferryError."""
     try:
         peer = read_peer(session.zk, session.nodes, peer_id)
     except MissingPeer:
-        check_agreement(session, peer_id)  # the Master may know a peer that ZooKeeper has never heard of
+        check_agreement(session, peer_id)  # the Master may know a peer that is not in ZooKeeper
         raise
     check_shippable(peer)
     Knobs.of(session.source.replication, peer)  # raises for a setting that is wrong
@@ -52,10 +52,10 @@ def check_agreement(session: Session, peer_id: str) -> None:
 def disagreements(
     session: Session, peer_ids: Collection[str], said: Mapping[str, Peer] | None = None
 ) -> dict[str, StalePeer]:
-    """Those of the peers that the Master knows otherwise than ZooKeeper, or only one of both knows; one call for all of them.
+    """Return the peers that differ between the Master and ZooKeeper, or that only one of the two has. Asks for all in one call.
 
-    `said` is what the Master has just said: it is asked again only if that differs. A peer whose znode cannot be read is none of
-    them. Raises MasterSilent, ConnectError.
+    `said` is the Master's answer of a moment ago: the Master is asked again only if that answer differs from ZooKeeper. A peer
+    whose znode cannot be read is left out. Raises MasterSilent, ConnectError.
     """
     found: dict[str, StalePeer] = {}
     for number in range(TRIES if peer_ids else 0):
@@ -72,7 +72,7 @@ def disagreements(
 
 
 def master_peers(session: Session) -> Mapping[str, Peer] | None:
-    """The peers as the active Master knows them, by id; None for HBase 1. Raises MasterSilent, ConnectError."""
+    """Ask the active Master for its peers, by id; None for HBase 1. Raises MasterSilent, ConnectError."""
     try:
         at = active_master(session.zk, session.nodes)
         with master.connect(at, user=session.source.user, timeout=CALL_SECONDS) as connection:
@@ -84,7 +84,7 @@ def master_peers(session: Session) -> Mapping[str, Peer] | None:
 
 
 def _theirs(peer: pb.ReplicationPeerDescription) -> Peer:
-    """A peer as the Master knows it; of one with names that are not UTF-8 only enough to tell that it is there.
+    """The peer as the Master knows it. If it has names that are not UTF-8, only its id, cluster key and state.
 
     Such a peer is not shipped, but it must not stop the others.
     """
@@ -96,10 +96,10 @@ def _theirs(peer: pb.ReplicationPeerDescription) -> Peer:
 
 
 def _difference(session: Session, peer_id: str, theirs: Peer | None) -> str | None:
-    """What Master and ZooKeeper do not agree on; None if they do."""
+    """Describe how the Master and ZooKeeper differ about the peer; None if they agree."""
     try:
         ours = read_peer(session.zk, session.nodes, peer_id)
-    except (MissingPeer, StorageError):  # ZooKeeper without any peer may be right: the Master says so
+    except (MissingPeer, StorageError):  # a ZooKeeper without peers may be right: the Master knows
         return None if theirs is None else f"the Master knows it ({theirs.state}), but there is no {session.nodes.peer(peer_id)}"
     except ZNodeValueError:
         return None
@@ -113,7 +113,7 @@ def _difference(session: Session, peer_id: str, theirs: Peer | None) -> str | No
 
 
 def _is_hbase_1(session: Session) -> bool:
-    """Whether a live RegionServer says so; those before 1.2 say nothing."""
+    """Whether the first live RegionServer that publishes its version runs HBase 0 or 1. Servers before 1.2 publish none."""
     for name in children(session.zk, session.nodes.rs) or ():
         znode = read(session.zk, f"{session.nodes.rs}/{name}")
         version = decode_server_version(znode.value, f"{session.nodes.rs}/{name}") if znode else None

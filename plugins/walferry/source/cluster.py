@@ -1,4 +1,4 @@
-"""The source cluster: what Walferry has to know of it to reach it, and how its data is to be treated."""
+"""The source cluster: how to reach it, and how to treat its data."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ DEFAULT_CONN_ID = "hbase_source"
 
 
 class VisibilityLabels(StrEnum):
-    """What becomes of cells with visibility labels."""
+    """What happens to cells with visibility labels."""
 
     REFUSE = "refuse"
-    STRINGS = "strings"  # as expressions of labels, of which the slave makes its own tags
+    STRINGS = "strings"  # as label expressions, which the slave turns into its own tags
     SHIP = "ship"  # as they are
 
 
@@ -31,20 +31,20 @@ class SourceError(WalferryError):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceCluster:
-    """The HBase cluster whose queues are shipped. No secrets: it travels in arguments and in logs."""
+    """The HBase cluster whose queues are shipped. It holds no secrets, because it travels in arguments and logs."""
 
     quorum: str  # "h1:2181,h2:2181", as ZooKeeper clients take it
-    wal_root: str  # URL of hbase.wal.dir, or of hbase.rootdir where that is not set
+    wal_root: str  # URL of hbase.wal.dir, or of hbase.rootdir if that is not set
     znode_parent: str = "/hbase"
     root: str = "/walferry"  # our own root in ZooKeeper: leases, progress, marks
-    user: str | None = None  # effective user of RPCs; None: the process's own
+    user: str | None = None  # effective user of RPCs; None: the process's user
     queue_layout: str = QueueLayout.HBASE2
     quarantine: str | None = None  # URL of the folder for broken WALs that a run gives up
     key_provider: str | None = None  # URL of the key store for encrypted WALs, without any password
     key_names: tuple[str, ...] = ()  # aliases to try; none: KeyProvider's default
     replication_cluster_id: str | None = None  # hbase.replication.cluster.id; None: bulk loads cannot be shipped
-    root_dir: str | None = None  # URL of hbase.rootdir, where wal_root is another one
-    skip_bulk_loads: bool = False  # pass over bulk loads that the source would replicate
+    root_dir: str | None = None  # URL of hbase.rootdir, if it is not wal_root
+    skip_bulk_loads: bool = False  # leave out the bulk loads that the source would replicate
     visibility_labels: str = VisibilityLabels.REFUSE
     replication: Mapping[str, str] = field(default_factory=dict, hash=False)  # HBase's settings, by their names: see knobs
 
@@ -54,7 +54,7 @@ class SourceCluster:
         return ZNodes(self.znode_parent, QueueLayout(self.queue_layout))
 
     def keys(self) -> KeyProvider | None:
-        """What unwraps the keys of encrypted WALs; it reads nothing before the first of them. Raises SourceError."""
+        """What unwraps the keys of encrypted WALs. It reads no key store until the first such WAL. Raises SourceError."""
         if self.key_provider is None:
             return None
         try:
@@ -63,12 +63,12 @@ class SourceCluster:
             raise SourceError(f"key_provider: {error}") from None
 
     def to_json(self) -> str:
-        """This cluster as one line of JSON, read back by `from_json`."""
+        """Write this cluster as one line of JSON for `from_json`."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> SourceCluster:
-        """The cluster that `to_json` wrote. Raises SourceError."""
+        """Read the cluster that `to_json` wrote. Raises SourceError."""
         try:
             fields = json.loads(text)
             return cls(**fields | {"key_names": tuple(fields.get("key_names", ()))})

@@ -1,22 +1,22 @@
-"""Where the source cluster is: the Airflow connection `hbase_source`, checked field by field.
+"""Reads the Airflow connection `hbase_source`, which says where the source cluster is, and checks each field.
 
 A flat plugins folder cannot register a connection type, so the connection is a generic one:
 
-    host          ZooKeeper quorum, hosts split by commas, each with or without a port of its own
-    port          ZooKeeper client port of the hosts that name none (default 2181)
+    host          ZooKeeper quorum: hosts separated by commas, each with or without its own port
+    port          ZooKeeper client port of the hosts without their own (default 2181)
     extra         {"znode_parent": "/hbase", "wal_root": "hdfs://nn:8020/hbase", "walferry_root": "/walferry", "user": "hbase",
                    "queue_layout": "2.x", "quarantine": "hdfs://nn:8020/walferry-quarantine",
                    "replication_cluster_id": "east", "root_dir": "hdfs://nn:8020/hbase", "skip_bulk_loads": false,
                    "visibility_labels": "refuse", "replication.source.ratio": 0.2,
                    "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
 
-replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled: see the module
-bulk_loads in sinks/hbase. visibility_labels says what becomes of cells that have such labels: see filters/visibility.py.
+replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled: see
+sinks/hbase/bulk_loads.py. visibility_labels says what happens to cells with visibility labels: see filters/visibility.py.
 
-HBase's settings of replication are given under HBase's names: see knobs.py.
+HBase's replication settings have HBase's names: see knobs.py.
 
-The key provider is for encrypted WALs (walferry.crypto.provider). A password of the connection is not used, and refused beside a
-key provider: the only ways from here to where WALs are read are arguments and Spark's settings, which everybody can see.
+The key provider is for encrypted WALs (walferry.crypto.provider). The connection's password is not used, and is refused beside a
+key provider: it could reach the Spark tasks only through arguments or Spark's settings, which are visible to every user.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ KNOWN_EXTRAS = (
     "skip_bulk_loads",
     "visibility_labels",
 )
-# On others the length that outsiders see of a file whose writer died may be stale for ever, and nothing says so: they know no
-# lease (webhdfs has no call to recover one), or whether they do depends on their server.
+# On other file systems a reader may see a stale length for ever after a file's writer has died, and nothing tells it so: they
+# have no leases, or no call to recover one (webhdfs), or it depends on their server.
 WAL_SCHEMES = ("file", "hdfs", "viewfs")
 _FOLDERS = {
     "wal_root": "the URL of hbase.wal.dir (or hbase.rootdir, if that is not set), e.g. 'hdfs://nn:8020/hbase'",
@@ -72,7 +72,7 @@ def from_connection(
     *,
     has_password: bool = False,
 ) -> SourceCluster:
-    """A connection's fields, checked. Raises SourceError naming connection and field."""
+    """Check a connection's fields and return the cluster. Raises a SourceError that names the connection and the field."""
     where = f"connection {conn_id!r}"
     known = (*KNOWN_EXTRAS, *knobs.KEYS)
     if unknown := sorted(set(extra) - set(known)):
@@ -97,7 +97,7 @@ def from_connection(
 
 
 def from_env(conn_id: str = DEFAULT_CONN_ID, environ: Mapping[str, str] = os.environ) -> SourceCluster:
-    """The connection in AIRFLOW_CONN_<ID>, as JSON or as a URI. Raises SourceError if it is not set or not valid."""
+    """Read the connection in AIRFLOW_CONN_<ID>, JSON or a URI. Raises SourceError if it is not set or not valid."""
     name = f"AIRFLOW_CONN_{conn_id.upper()}"
     value = environ.get(name)
     if not value:
@@ -106,7 +106,7 @@ def from_env(conn_id: str = DEFAULT_CONN_ID, environ: Mapping[str, str] = os.env
 
 
 def from_text(text: str, conn_id: str = DEFAULT_CONN_ID) -> SourceCluster:
-    """A connection written as Airflow writes it in the environment: JSON, or a URI. Raises SourceError."""
+    """Read a connection as Airflow writes it in the environment: JSON, or a URI. Raises SourceError."""
     host, port, extra, has_password = (_from_json if text.lstrip().startswith("{") else _from_uri)(text, conn_id)
     return from_connection(host, port, extra, conn_id, has_password=has_password)
 
@@ -119,7 +119,7 @@ def _quorum(where: str, host: str | None, port: int | None) -> str:
     for member in host.split(","):
         match = _HOST.match(member.strip())
         if not match:
-            raise SourceError(f"{where}: host has {member.strip()!r}, which is no host or host:port")
+            raise SourceError(f"{where}: host has {member.strip()!r}, which is neither a host nor host:port")
         members.append(f"{match[1]}:{_port(where, match[2] or port or DEFAULT_ZK_PORT)}")
     return ",".join(members)
 
@@ -148,7 +148,7 @@ def _wal_root(where: str, url: Any) -> str:
 
 
 def _folder(where: str, field: str, url: Any) -> str:
-    # First of all: what is wrong is repeated below. Also where it cannot be split as a URL.
+    # Checked first, even if the text is not a URL, because the errors below repeat the text.
     if isinstance(url, str) and _PASSWORD.search(url):
         raise SourceError(f"{where}: extra's {field} holds a password; credentials belong to the file system's own settings")
     try:
@@ -162,7 +162,7 @@ def _folder(where: str, field: str, url: Any) -> str:
 
 
 def _replication_cluster_id(where: str, name: Any) -> str | None:
-    # The sink makes a folder's name of it.
+    # The slave's servers use it as a folder's name.
     if name is not None and (not isinstance(name, str) or not name or "/" in name or name in (".", "..")):
         raise SourceError(
             f"{where}: extra's replication_cluster_id is {name!r}; it must be the source's hbase.replication.cluster.id, or be "
@@ -225,8 +225,8 @@ def _key_provider(where: str, url: Any, has_password: bool) -> str | None:
         raise SourceError(f"{where}: extra's key_provider: {error}") from None
     if has_password:
         raise SourceError(
-            f"{where}: it has a password, which cannot reach the Spark tasks unseen. Leave it empty: key_provider says by "
-            "passwordFile or passwordEnv where the tasks find the key store's"
+            f"{where}: it has a password, which cannot reach the Spark tasks unseen. Leave it empty, and tell the tasks where to "
+            "find the key store's password by passwordFile or passwordEnv in key_provider"
         )
     return url
 
@@ -239,7 +239,7 @@ def _key_names(where: str, names: Any) -> tuple[str, ...]:
 
 
 _Fields = tuple[str | None, int | None, Mapping[str, Any], bool]
-"""Host, port, extra, and whether there is a password."""
+"""Host, port, extra, and whether the connection has a password."""
 
 
 def _from_json(text: str, conn_id: str) -> _Fields:
@@ -263,6 +263,6 @@ def _from_uri(text: str, conn_id: str) -> _Fields:
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     host = unquote(parts.netloc.rpartition("@")[2]) or None
     extra = _from_json(json.dumps({"extra": query["__extra__"]}), conn_id)[2] if "__extra__" in query else query
-    # A port stays with its host, as a quorum may name several; the last one is also the connection's, as Airflow reads it.
+    # Each host keeps its port, since a quorum may have several; the last port is also the connection's, as Airflow reads it.
     port = host.rpartition(",")[2].rpartition(":")[2] if host else ""
     return host, int(port) if port.isdecimal() else None, extra, bool(parts.password)

@@ -17,7 +17,7 @@ from walferry.zk.client import connected
 
 @dataclass(frozen=True)
 class Session:
-    """The source cluster with a connected client of its ZooKeeper. A session with `look_only` changes nothing in its files."""
+    """The source cluster with a connected ZooKeeper client. A session with `look_only` changes nothing in the file system."""
 
     source: SourceCluster
     zk: KazooClient

@@ -1,4 +1,5 @@
-"""ZooKeeper itself: a client whose calls end, a right that one holder has at a time, watches for an event loop.
+"""ZooKeeper itself: a client whose calls always end (`client`), a right that one holder has at a time (`hold`), and watches for
+an event loop (`watcher`).
 
-Nothing here knows HBase's znodes; these are in `hbase`.
+Nothing here knows HBase's znodes: see `hbase`.
 """

@@ -1,7 +1,7 @@
-"""A ZooKeeper client whose every call ends.
+"""A ZooKeeper client whose calls always end.
 
-kazoo's synchronous calls wait for an answer without bound: while a client tries to reconnect, a call may hang for as long as the
-ensemble is away. Here each answer is waited for `call_timeout` seconds at most, and reads are tried again over a lost connection.
+kazoo's synchronous calls have no time limit: while a client tries to reconnect, a call may hang until the ensemble is back. Here
+a call waits `call_timeout` seconds at most for its answer, and reads are tried again after a lost connection.
 """
 
 import contextlib
@@ -34,22 +34,22 @@ from walferry.zk.errors import ConnectError
 
 log = logging.getLogger(__name__)
 
-# kazoo warns about once a second while an ensemble is away; who calls says it once.
+# kazoo warns about once a second while an ensemble is away; the caller reports it once.
 _kazoo_log = logging.getLogger("walferry.zk.kazoo")
 _kazoo_log.setLevel(logging.ERROR)
 
 SESSION_TIMEOUT_SECONDS = 20.0
 CONNECT_TIMEOUT_SECONDS = 30.0
-TCP_TIMEOUT_SECONDS = 4.0  # for each server: the next one is tried while the first is unreachable
-FIRST_LOOK_SECONDS = 2.0  # a healthy ensemble has taken the connection by then
-UNREACHABLE_SECONDS = 5.0  # for how long a server may refuse connections because it is just starting
-LAST_LOOK_SECONDS = 1.0  # for each server, to tell one that cannot be reached from one that is silent
+TCP_TIMEOUT_SECONDS = 4.0  # for each server; then the next one is tried
+FIRST_LOOK_SECONDS = 2.0  # a healthy ensemble accepts a connection within this time
+UNREACHABLE_SECONDS = 5.0  # a server that is starting may refuse connections for this long
+LAST_LOOK_SECONDS = 1.0  # for each server, to tell an unreachable one from a silent one
 CALL_TIMEOUT_SECONDS = 30.0
-CLOSE_SECONDS = 2.0  # for an ensemble to take note of a session's end
+CLOSE_SECONDS = 2.0  # an ensemble's time to acknowledge the end of a session
 PIPELINED_READS = 256
-MAX_ANSWER_BYTES = 64 << 20  # a znode has 1 MiB at most by default; a listing of children may be longer (jute.maxbuffer)
+MAX_ANSWER_BYTES = 64 << 20  # a znode has at most 1 MiB by default; a list of children may be longer (jute.maxbuffer)
 
-# The request may or may not have been carried out, or may be so later, when this session reconnects.
+# The request may have been carried out, or may still be when this session reconnects.
 OUTCOME_UNKNOWN = (ConnectionLoss, OperationTimeoutError, KazooTimeoutError)
 
 Watch = Callable[[WatchedEvent], None]
@@ -64,7 +64,7 @@ class _BoundedResult(AsyncResult):  # type: ignore[misc]  # kazoo has no types
 
 @dataclass(frozen=True)
 class Whose:
-    """Whose ensemble a client talks to, and what to check if it is not there or not that cluster's: for messages."""
+    """How messages name an ensemble, and what they say to check if it is away or belongs to another cluster."""
 
     name: str
     check: str
@@ -96,7 +96,7 @@ class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
         return self._socket
 
     def hang_up(self) -> None:
-        """Let what waits for the server wait no more: it gets nothing, and no other connection."""
+        """Close the connection and open no other, so that nothing waits for the server any more."""
         self._hung_up = True
         if self._socket is not None:
             with contextlib.suppress(OSError):
@@ -110,9 +110,9 @@ def connect(
     call_timeout: float = CALL_TIMEOUT_SECONDS,
     whose: Whose = SOURCE,
 ) -> KazooClient:
-    """A started client of the ensemble "host:port,host:port"; all times in seconds. `disconnect` ends it.
+    """Start a client of the ensemble "host:port,host:port"; all times in seconds. `disconnect` ends it.
 
-    Raises ConnectError when no server answers within `timeout`, or within UNREACHABLE_SECONDS if none can be reached at all.
+    Raises ConnectError if no server answers within `timeout`, or if none can be reached within UNREACHABLE_SECONDS.
     """
     advice = f"It is the ensemble of {whose.name}: check {whose.check} and that it is up"
     try:
@@ -124,7 +124,7 @@ def connect(
             connection_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=1.0),
             command_retry=KazooRetry(max_tries=-1, delay=0.1, max_delay=2.0, deadline=call_timeout),
         )
-    except ValueError as error:  # of what is no host, or no port
+    except ValueError as error:  # for a malformed host or port
         raise ConnectError(f"no ZooKeeper server of {quorum} can be reached: {error}. {advice}") from error
     _bound_answers(zk)
     why = _start(zk, timeout)
@@ -137,21 +137,22 @@ def connect(
 
 
 def _bound_answers(zk: KazooClient) -> None:
-    """Let the client drop a server that announces a longer answer than any is: kazoo would collect 2 GiB of it."""
+    """Drop a server that announces an impossibly long answer. kazoo would collect up to 2 GiB of it."""
     read = zk._connection._read
 
     def bounded(length: int, timeout: float) -> Any:
         if not 0 <= length <= MAX_ANSWER_BYTES:
-            raise ConnectionDropped(f"an answer of {length} bytes, of {MAX_ANSWER_BYTES} at most")
+            raise ConnectionDropped(f"an answer of {length} bytes; at most {MAX_ANSWER_BYTES} are accepted")
         return read(length, timeout)
 
     zk._connection._read = bounded
 
 
 def _start(zk: KazooClient, timeout: float) -> str | None:
-    """Connect as KazooClient.start does, which tries an unknown host for the whole `timeout`: here that is given up earlier.
+    """Connect as KazooClient.start does, but give up early if no server can be reached.
 
-    Returns why no server can be reached, as far as that is known; the caller looks whether the client is connected.
+    KazooClient.start tries an unknown host for the whole `timeout`. Returns why no server can be reached, if that is known; the
+    caller checks whether the client is connected.
     """
     began = time.monotonic()
     live = zk.start_async()
@@ -167,7 +168,7 @@ def _start(zk: KazooClient, timeout: float) -> str | None:
 
 
 def disconnect(zk: KazooClient) -> None:
-    """End the session and its threads, also when the ensemble is away or silent: kazoo would wait for it as long as a session."""
+    """End the session and its threads, even if the ensemble is away or silent. kazoo would wait for it for a session's time."""
     hang_up = threading.Timer(CLOSE_SECONDS if zk.connected else 0, zk.handler.hang_up)
     hang_up.start()
     try:
@@ -182,7 +183,7 @@ def disconnect(zk: KazooClient) -> None:
 
 @contextmanager
 def connected(quorum: str, timeout: float = CONNECT_TIMEOUT_SECONDS, whose: Whose = SOURCE) -> Iterator[KazooClient]:
-    """`connect` and `disconnect` around a block."""
+    """Connect for the length of a block."""
     zk = connect(quorum, timeout, whose=whose)
     try:
         yield zk
@@ -191,7 +192,7 @@ def connected(quorum: str, timeout: float = CONNECT_TIMEOUT_SECONDS, whose: Whos
 
 
 def retried(zk: KazooClient, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """A call that may be repeated, tried again when the connection is lost. Raises ConnectError in the end."""
+    """Make a call that may be repeated; try it again if the connection is lost. Raises ConnectError in the end."""
     try:
         result: T = zk.retry(call, *args, **kwargs)
     except (*OUTCOME_UNKNOWN, RetryFailedError, ConnectionClosedError) as error:
@@ -200,24 +201,24 @@ def retried(zk: KazooClient, call: Callable[P, T], *args: P.args, **kwargs: P.kw
 
 
 def hosts(zk: KazooClient) -> str:
-    """The ensemble's servers as in the quorum string."""
+    """List the ensemble's servers as in the quorum string."""
     return ",".join(f"{host}:{port}" for host, port in zk.hosts)
 
 
 def whose(zk: KazooClient) -> Whose:
-    """Whose ensemble it is, as `connect` was told."""
+    """How messages name the client's ensemble, as `connect` was told."""
     return getattr(zk.handler, "whose", SOURCE)
 
 
 class ZNode(NamedTuple):
-    """A znode's value and stat as read together."""
+    """A znode's value and stat, read together."""
 
     value: bytes
     stat: ZnodeStat
 
 
 def read(zk: KazooClient, path: str) -> ZNode | None:
-    """The znode, or None if there is none."""
+    """Read the znode; None if it does not exist."""
     try:
         return ZNode(*retried(zk, zk.get, path))
     except NoNodeError:
@@ -225,13 +226,13 @@ def read(zk: KazooClient, path: str) -> ZNode | None:
 
 
 def just_written(zk: KazooClient, path: str) -> ZNode:
-    """An empty znode of ours, made or set now: its time of change is what ZooKeeper's clock shows."""
+    """Create or set an empty znode of Walferry's own. Its modification time is the time on ZooKeeper's clock."""
     retried(zk, zk.ensure_path, path)
     return ZNode(b"", retried(zk, zk.set, path, b""))
 
 
 def children(zk: KazooClient, path: str, watch: Watch | None = None) -> list[str] | None:
-    """The names of the znode's children, sorted, or None if there is no such znode.
+    """List the names of the znode's children, sorted; None if the znode does not exist.
 
     `watch` is called once, in a thread of the client, when the children change or the connection is lost.
     """
@@ -242,18 +243,18 @@ def children(zk: KazooClient, path: str, watch: Watch | None = None) -> list[str
 
 
 def children_all(zk: KazooClient, paths: Sequence[str], watch: Watch | None = None) -> list[list[str] | None]:
-    """As `children` of each of the paths, in the order asked for, by pipelined requests."""
+    """List the children of each path as `children` does, in the order of the paths, with pipelined requests."""
     found = _pipelined(zk, paths, lambda path: zk.get_children_async(path, watch=watch))
     return [None if names is None else sorted(names) for names in found]
 
 
 def read_all(zk: KazooClient, paths: Sequence[str]) -> list[ZNode | None]:
-    """The znodes, in the order asked for, by pipelined requests; None for each that does not exist."""
+    """Read the znodes in the order of the paths, with pipelined requests; None for each that does not exist."""
     return [None if found is None else ZNode(*found) for found in _pipelined(zk, paths, zk.get_async)]
 
 
 def _pipelined(zk: KazooClient, paths: Sequence[str], request: Callable[[str], Any]) -> list[Any]:
-    """The answers to the requests for the paths; None where there is no such znode."""
+    """Send the requests for the paths and collect the answers; None for each znode that does not exist."""
 
     def some(paths: Sequence[str]) -> list[Any]:
         return [_or_none(pending) for pending in [request(path) for path in paths]]
@@ -273,14 +274,14 @@ def _or_none(pending: Any) -> Any:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Which operation of a multi made ZooKeeper refuse all of it, counted from 0, and why."""
+    """The operation, counted from 0, for which ZooKeeper refused a whole multi, and why."""
 
     operation: int
     error: Exception
 
 
 def commit(transaction: TransactionRequest) -> Refusal | None:
-    """Carry out a multi once; None if it was done. Raises one of OUTCOME_UNKNOWN if nobody can tell."""
+    """Send a multi once; None if it was carried out. Raises one of OUTCOME_UNKNOWN if that is not known."""
     for i, result in enumerate(transaction.commit()):
         if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
             return Refusal(i, result)

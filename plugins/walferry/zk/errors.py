@@ -1,4 +1,4 @@
-"""What can be wrong with a ZooKeeper ensemble, whatever is kept in it."""
+"""Errors about a ZooKeeper ensemble, whatever it stores."""
 
 from walferry.errors import WalferryError
 
@@ -8,4 +8,4 @@ class ConnectError(WalferryError):
 
 
 class Contention(WalferryError):
-    """A znode changed between our reading and our writing, again and again."""
+    """A znode kept changing between a read and the write that depends on it."""

@@ -1,15 +1,16 @@
-"""One holder of a right at a time, and no write by anybody else.
+"""A right that has one holder at a time. Only the holder can write under it.
 
     <path>                   persistent, its version counts the acquisitions; {"holder", "since", …} as JSON
-    <path>/holder-<token>    ephemeral of the holder's session, named by a token of this acquisition's own
-    <path>/held              ephemeral too, and of the same name for all: there are never two
+    <path>/holder-<token>    ephemeral of the holder's session; each acquisition has a token of its own
+    <path>/held              ephemeral too; all holders use this name, so there are never two
 
-Acquiring is one multi: set the path as it was seen without a holder, and create ours. Each write is one multi too, and begins
-with checks: the path has the version we made, our znode is there, and what else the write depends on is as it was seen. So a
-holder whose session ended, or whose right was acquired by the next, can change nothing, whatever it believes; not even when the
-path was forgotten in between and counts from 0 again. Nor does one who looked before that put out the holder that came after it.
+A holder acquires the right with one multi, which sets the path at the version that was read without a holder, and creates both
+ephemerals. Each write is one multi as well and begins with checks: the path still has the holder's version, the holder's znode
+exists, and everything else that the write depends on is as it was read. So a holder that has lost its session or its right can
+change nothing, whatever it believes, even if the path was deleted meanwhile and counts from 0 again. And a client that read the
+path before that cannot put out the later holder.
 
-The path may be forgotten by its holder, or by anybody while it has no children.
+The holder may delete the path, and any client may while the path has no children.
 """
 
 import json
@@ -29,38 +30,38 @@ from walferry.texts import one_line
 from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, children, commit, hosts, read, retried, whose
 from walferry.zk.errors import ConnectError, Contention
 
-ACQUIRE_TRIES = 50  # each time somebody else has acquired and released in between
-PATIENCE_SECONDS = 60.0  # with an ensemble that does not answer
+ACQUIRE_TRIES = 50  # a try fails if another client acquires and releases in between
+PATIENCE_SECONDS = 60.0  # how long to wait for an ensemble that does not answer
 RETRY_SECONDS = 0.1
 HELD = "held"
 MAX_TEXT_CHARS = 1000  # of each text of a record
-OWN_CHECKS = 2  # at the head of each write, before the guards
+OWN_CHECKS = 2  # checks at the head of each write, before the guards
 
 Record = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Guard:
-    """A znode that must be as it was seen for a write to be done; `version` -1 means that it is there at all."""
+    """A znode that a write depends on: it must have this version, or only exist if `version` is -1."""
 
     path: str
     version: int
-    broken: Callable[[], WalferryError]  # what is wrong then
+    broken: Callable[[], WalferryError]  # makes the error if it has not
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a write that all checks let pass."""
+    """The result of a write whose checks all passed."""
 
-    refusal: Refusal | None  # None: done; else its operation counts from the first one after the checks
-    maybe_before: bool  # an earlier try of this write may have been done
+    refusal: Refusal | None  # None: done. Otherwise its operation counts from the first one after the checks
+    maybe_before: bool  # an earlier try of this write may have been carried out
 
 
 class Hold:
-    """One holder's right to write, until it is released or lost; lost it stays lost, also when the client gets a new session.
+    """One holder's right to write, until it is released or lost. A lost right stays lost, even if the client gets a new session.
 
-    `lost` is set as soon as this client knows that its session is gone; the checks in each write do not depend on it.
-    `held_error(holder, since)` and `lost_error(reason)` say what is held and lost.
+    `lost` is set as soon as this client knows that its session has ended; the checks in each write do not depend on it.
+    `held_error(holder, since)` and `lost_error(reason)` make the errors, which name the right.
     """
 
     def __init__(
@@ -76,14 +77,14 @@ class Hold:
         self._held_error = held_error
         self._lost_error = lost_error
         self._version = -1
-        self._znode = ""  # ours, of the acquisition
+        self._znode = ""  # of this acquisition
         self._why_lost = "the ZooKeeper session ended"
 
     def acquire(self, holder: str, run: str | None = None, **details: str) -> Record:
-        """Become the holder; what the last one has left as record, empty at the first time.
+        """Become the holder. Returns the last holder's record, empty if there was none.
 
-        A holder of the same `run` is this one's own killed attempt, and is put out at once; without a run nobody is.
-        `details` are kept in the record beside the holder. Raises `held_error`, ConnectError.
+        A holder with the same `run` is a killed attempt of that run, and is put out at once; without `run` no holder is.
+        `details` go into the record beside the holder. Raises `held_error`, ConnectError.
         """
         self._zk.add_listener(self._on_state)
         try:
@@ -91,25 +92,25 @@ class Hold:
         except BaseException:
             self._zk.remove_listener(self._on_state)
             raise
-        if self.lost.is_set():  # a session ended meanwhile; which one holds it is not known
+        if self.lost.is_set():  # a session ended meanwhile, perhaps the one that acquired it
             self.release()
             raise self._lost("the ZooKeeper session ended")
         return before
 
     @property
     def turn(self) -> int:
-        """How many acquisitions there have been at this path, the present one included; counts from 1."""
+        """The number of this acquisition at the path, counted from 1."""
         return self._version
 
     def check(self) -> None:
-        """Raises `lost_error` if this client knows already that it may not write."""
+        """Raise `lost_error` if this client already knows that it has lost the right."""
         if self.lost.is_set():
             raise self._lost()
 
     def write(self, operations: Callable[[TransactionRequest], None], guards: Sequence[Guard] = ()) -> Outcome:
-        """One multi behind the checks, repeated while nobody can tell whether it was done: the operations must bear that.
+        """Write in one multi, behind the checks. It is repeated while its outcome is unknown, so the operations must bear that.
 
-        Raises `lost_error`, the error of the guard that is broken, ConnectError.
+        Raises `lost_error`, the error of a broken guard, ConnectError.
         """
         maybe_before = False
         give_up = time.monotonic() + PATIENCE_SECONDS
@@ -142,9 +143,9 @@ class Hold:
         raise self._lost()
 
     def release(self, *, forget: bool = False) -> None:
-        """Give the right up, so that the next holder need not wait for the session's end; harmless when it is lost already.
+        """Give the right up, so that the next holder need not wait for the session's end. Harmless if the right is lost already.
 
-        With `forget` the path goes too, with what it has recorded: for a right to something that is gone for good.
+        With `forget` the path and its record are deleted too: for a right to something that is gone for good.
         """
         self._zk.remove_listener(self._on_state)
 
@@ -158,12 +159,12 @@ class Hold:
                     multi.delete(self.path)
                 if commit(multi) is None:
                     return
-            # refused: it was done before, or somebody else has it already
+            # refused: an earlier try was carried out, or another client has the right already
 
         try:
             retried(self._zk, give_up)
         except (ConnectError, SessionExpiredError):
-            pass  # the session's end does it
+            pass  # the right ends with the session
         finally:
             self._lost("it was released")
 
@@ -180,7 +181,7 @@ class Hold:
         if check == 0:
             record = read_record(self._zk, self.path)
             if not record:
-                return self._lost("nobody holds it any more, what it was for is finished")
+                return self._lost("it has no holder any more, because what it was for is finished")
             return self._lost("{} has it since {}".format(*_who_and_since(record)))
         return self._lost("its holder znode is gone, so the session that made it has ended")
 
@@ -188,15 +189,15 @@ class Hold:
         zk, path = self._zk, self.path
         self._znode = f"{path}/holder-{uuid.uuid4().hex}"
         value = json.dumps({**record, "since": datetime.now(UTC).isoformat(timespec="seconds")}).encode()
-        maybe_ours: Record | None = None  # what a request of ours has overwritten, if it was done
+        maybe_ours: Record | None = None  # the record that our request has overwritten, if it was carried out
         for _ in range(ACQUIRE_TRIES):
             retried(zk, zk.ensure_path, path)
             if maybe_ours is not None:
                 retried(zk, zk.sync, path)
-            # In this order: who acquires it after the first reading changes the version, whatever the second one finds.
+            # In this order: an acquisition after the first read changes the version, whatever the second read finds.
             znode, holders = read(zk, path), children(zk, path)
             if znode is None or holders is None:
-                continue  # just released and forgotten by the last holder
+                continue  # the last holder has just released and deleted it
             if maybe_ours is not None and self._znode in (f"{path}/{holder}" for holder in holders) and self._is_ours():
                 return maybe_ours
             before, version = _record(znode.value), int(znode.stat.version)
@@ -221,22 +222,22 @@ class Hold:
         raise Contention(f"{path} changed {ACQUIRE_TRIES} times while it was being acquired; try again later")
 
     def _is_ours(self) -> bool:
-        """Whether a request whose outcome was unknown was done, in the session that we have now."""
+        """Whether a request with unknown outcome was carried out in the present session."""
         ours = read(self._zk, self._znode)
         if ours is None or not self._zk.client_id or ours.stat.ephemeralOwner != self._zk.client_id[0]:
             return False
-        znode = read(self._zk, self.path)  # after it: the same multi has set the version
+        znode = read(self._zk, self.path)  # read second: the same multi has set its version
         self._version = int(znode.stat.version) if znode else -1
         return znode is not None
 
 
 def is_held(zk: KazooClient, path: str) -> bool:
-    """Whether somebody has the right at `path` now."""
+    """Whether the right at `path` has a holder now."""
     return bool(children(zk, path))
 
 
 def read_record(zk: KazooClient, path: str) -> Record:
-    """What the last holder has left at a hold's path; empty if nobody ever held it."""
+    """Read the last holder's record at a hold's path; empty if there was no holder."""
     znode = read(zk, path)
     return _record(znode.value) if znode else {}
 
@@ -250,4 +251,4 @@ def _record(value: bytes) -> Record:
 
 
 def _who_and_since(record: Record) -> tuple[str, str]:
-    return record.get("holder", "somebody"), record.get("since", "an unknown time")
+    return record.get("holder", "an unknown holder"), record.get("since", "an unknown time")

@@ -1,8 +1,7 @@
-"""What lies in ZooKeeper, looked at from an event loop whenever it has changed: ZooKeeper watches, no polling.
+"""Reads ZooKeeper from an event loop whenever something has changed there. It uses ZooKeeper's watches and does not poll.
 
-kazoo works in threads of its own. What blocks runs in threads of the loop's executor, and watches come back by
-call_soon_threadsafe. ZooKeeper forgets watches with the connection, so after each loss everything is read again, which sets them
-anew.
+kazoo works in its own threads. Blocking calls run in threads of the loop's executor, and watches come back by
+call_soon_threadsafe. Watches end with the connection, so after each loss everything is read again, which sets new watches.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from walferry.zk.errors import ConnectError, Contention
 
 log = logging.getLogger(__name__)
 
-SETTLE_SECONDS = 1.0  # from the first change to the look: changes come in swarms, as when all servers roll
+SETTLE_SECONDS = 1.0  # from the first change to the look: changes come in swarms, for example when all servers roll
 RECONNECT_SECONDS = 5.0
 
 T = TypeVar("T")
@@ -28,7 +27,7 @@ Look = Callable[[KazooClient, Watch], T | None]
 
 
 class Watcher:
-    """One session with an ensemble. `async with`, or `close` in the end, leaves neither session nor thread behind."""
+    """One session with an ensemble. Use `async with`, or `close` it in the end, so that no session or thread is left."""
 
     def __init__(self, quorum: str) -> None:
         self._quorum = quorum
@@ -39,14 +38,14 @@ class Watcher:
         self._closed = False
 
     async def connect(self) -> None:
-        """Begin the session now, where the first use would. Raises ConnectError if the ensemble does not answer."""
+        """Begin the session now instead of at the first use. Raises ConnectError if the ensemble does not answer."""
         await self.call(lambda _: None)
 
     async def first(self, look: Look[T], pause: Callable[[], float | None] = lambda: None) -> T:
-        """What `look` finds; while that is None it is asked again after each change that its watches tell of.
+        """Call `look` until it finds something, and return that. Each change that its watches report leads to another call.
 
-        It is asked without a change too, when the seconds that `pause()` says after each look are over (None: it is not).
-        A lost session, or an ensemble that is away, is waited for. Raises whatever else `look` raises.
+        After each call, `pause()` gives the seconds after which `look` is called even without a change (None: it is not). If the
+        session is lost or the ensemble is away, this waits for it. Raises whatever else `look` raises.
         """
         while True:
             self._changed.clear()
@@ -65,15 +64,15 @@ class Watcher:
             await asyncio.sleep(SETTLE_SECONDS)
 
     async def call(self, function: Callable[[KazooClient], T]) -> T:
-        """What `function` returns of this session's client, called in a thread. Raises ConnectError."""
+        """Call `function` with this session's client, in a thread, and return its result. Raises ConnectError."""
         return await asyncio.to_thread(lambda: function(self._client()))
 
     def look_again(self) -> None:
-        """Let `first` look although nothing has changed there: what its `look` takes into account besides has."""
+        """Make `first` look again, because something outside ZooKeeper that its `look` depends on has changed."""
         self._changed.set()
 
     async def close(self) -> None:
-        """End the session. Done in a thread that ends by itself, so being cancelled here leaves nothing behind either."""
+        """End the session, in a thread that ends by itself: even if this call is cancelled, nothing is left."""
         await asyncio.to_thread(self._close)
 
     async def __aenter__(self) -> Self:
@@ -108,5 +107,5 @@ class Watcher:
     def _wake(self) -> None:
         try:
             self._loop.call_soon_threadsafe(self._changed.set)
-        except RuntimeError:  # the loop has ended, and nobody is waiting
-            log.debug("a change came after the event loop's end")
+        except RuntimeError:  # the loop has ended, so nothing waits for the change
+            log.debug("a change came after the event loop had ended")

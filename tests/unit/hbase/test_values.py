@@ -67,7 +67,7 @@ def test_eight_plain_bytes_are_a_position_of_before_hbase_0_95() -> None:
     ],
 )
 def test_an_unparsable_position_is_an_error_that_names_the_znode_and_what_to_do(value: bytes) -> None:
-    with pytest.raises(PositionError, match=f"^znode {ZNODE}: .*ships it again from its first entry$") as error:
+    with pytest.raises(PositionError, match=f"^znode {ZNODE}: .*ships the WAL again from its first entry$") as error:
         decode_position(value, ZNODE)
     assert error.value.znode == ZNODE
 
@@ -122,7 +122,7 @@ def test_a_peer_of_before_0_95_is_its_cluster_key() -> None:
 
 def test_a_peer_with_a_key_that_is_no_text_is_an_error() -> None:
     value = b"PBUF" + pb.ReplicationPeer(clusterkey="zk1:2181:/hbase").SerializeToString().replace(b"zk1", b"zk\xff")
-    with pytest.raises(ZNodeValueError, match=r"znode /peers/1: .* is no ReplicationPeer \(.*clusterkey is not UTF-8\)"):
+    with pytest.raises(ZNodeValueError, match=r"znode /peers/1: .* is not a ReplicationPeer \(.*clusterkey is not UTF-8\)"):
         decode_peer(value, "/peers/1")
 
 

@@ -275,7 +275,7 @@ def ref_of(source: SourceCluster, queue: RecoveredQueue) -> QueueRef:
 
 
 def _claimed_by(source: SourceCluster, queue: RecoveredQueue) -> str:
-    """Who has claimed the queue, judging by where it lies."""
+    """What has claimed the queue, judging by where it lies."""
     if not queue.claimed:
         return "nobody"
     if queue.server == WALFERRY_SERVER:

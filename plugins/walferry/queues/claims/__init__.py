@@ -1,4 +1,4 @@
-"""Claiming a dead server's queues: `claim` chooses between `multi` (one multi a queue, HBase 2) and `classic` (copies).
+"""Claims a dead server's queues. `claim` chooses between `multi` (HBase 2: one multi a queue) and `classic` (copies).
 
-`steps` is what these two share.
+`steps` has what these two share.
 """

@@ -1,13 +1,13 @@
-"""Claiming a dead server's queues, so that nobody else does and a drain is not disturbed.
+"""Claims a dead server's queues, so that HBase does not move them during a drain.
 
-    <root>/claims/<cluster>/<dead server>     who claims; a hold (zk/hold.py), gone when there is nothing left to claim
+    <root>/claims/<cluster>/<dead server>     the claimer's hold (zk/hold.py), gone when there is nothing left to claim
 
-One claim at a time moves the queues of the peers that Walferry may ship; those of other peers are left to HBase. How they are
-moved depends on the layout: `multi` and `classic` beside this. Each step can be repeated: killed between any two writes,
-the next try, by the same run or by another, goes on where it stopped. A retry of the same run need not wait for the killed
-attempt's session to end; its writes are refused from then on.
+One claim at a time moves the queues of the peers that Walferry may ship; those of other peers are left to HBase. The layout
+decides how: see `multi` and `classic`. Each step can be repeated: if a claim is killed between any two writes, the next try, by
+the same run or another, continues where it stopped. A retry of the same run does not wait for the killed attempt's session to
+end; from then on the killed attempt's writes are refused.
 
-HBase may claim the same queues at the same time. Whoever is faster has them; each WAL stays in one queue.
+HBase may claim the same queues at the same time. The faster of the two gets them, and each WAL stays in one queue.
 """
 
 import logging
@@ -35,12 +35,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Claim:
-    """What has become of a dead server's queues."""
+    """Where a dead server's queues are after a claim."""
 
     server: str
-    queues: tuple[RecoveredQueue, ...]  # of shippable peers, that came from it, and where they lie now, whoever claimed them
-    moved: int  # how many of them this call has moved
-    left: tuple[str, ...]  # why queues of other peers were left where they are
+    queues: tuple[RecoveredQueue, ...]  # those of shippable peers, where they lie now, even if HBase has claimed them
+    moved: int  # how many of them this call moved
+    left: tuple[str, ...]  # why the queues of other peers were left in place
 
 
 def claim(
@@ -51,14 +51,14 @@ def claim(
     to: str | None = None,
     refused: Mapping[str, PeerError] | None = None,
 ) -> Claim:
-    """Move the dead server's queues to a place of ours; all of them moved already is fine.
+    """Move the dead server's queues to another server's name. Queues that were moved before are fine.
 
-    `run_id` is who claims, for a retry; `holder` tells people. `to` names the server that gets the queues, by default Walferry's
-    own pseudo server, and in the classic layouts a live RegionServer, as there any other would be taken for a dead one. Queues of
-    `refused` peers are left where they are.
+    `run_id` identifies the claimer to its own retries; `holder` names it to people. `to` is the server that gets the queues, by
+    default Walferry's pseudo server. In the classic layouts it is a live RegionServer, because HBase would take any other name
+    for a dead server. Queues of `refused` peers are left in place.
 
-    Raises ClaimHeld while another run, or in the classic layouts a live RegionServer, is at it, LiveServer, NoTarget, ClaimLost,
-    StorageError, ConnectError.
+    Raises ClaimHeld while another run, or in the classic layouts a live RegionServer, claims them; LiveServer, NoTarget,
+    ClaimLost, StorageError, ConnectError.
     """
     nodes, own = session.nodes, session.own
     if server == WALFERRY_SERVER or is_live(session.zk, nodes, server):
@@ -82,9 +82,9 @@ def claim(
 
 
 def clean_up(session: Session, server: str) -> list[str]:
-    """Remove the znodes of the dead server and of Walferry's pseudo server if no queue is left in them; which were removed.
+    """Remove the znodes of the dead server and of Walferry's pseudo server if they have no queues. Returns what was removed.
 
-    In the classic layouts a lock that a dead claimer has left there goes too. Raises LiveServer.
+    In the classic layouts this also removes a lock that a dead claimer has left there. Raises LiveServer.
     """
     nodes = session.nodes
     removed = []
@@ -105,13 +105,13 @@ def _removed_if_empty(zk: KazooClient, path: str) -> bool:
         return False
     try:
         retried(zk, zk.delete, path)
-    except (NoNodeError, NotEmptyError):  # by HBase, or by a try of ours that was done after all; or somebody uses it again
+    except (NoNodeError, NotEmptyError):  # removed by HBase or by an earlier try of this run, or in use again
         return False
     return True
 
 
 def _guarded(session: Session, server: str, refused: Mapping[str, PeerError]) -> dict[str, Guard]:
-    """The queues under the dead server that are ours to claim, by id, each with what must stay true of its peer."""
+    """The queues under the dead server that Walferry may claim, by id, each with a guard on its peer."""
     mine, _ = _queues_under(session, server, shippable_peers(session) - set(refused), refused)
     guards = {}
     for queue_id in mine:
@@ -125,7 +125,7 @@ def _guarded(session: Session, server: str, refused: Mapping[str, PeerError]) ->
 def _queues_under(
     session: Session, server: str, shippable: frozenset[str], refused: Mapping[str, PeerError]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Ids of the queues under a server's znode that are ours to claim, and why others are not, in the order of their names."""
+    """Ids of the queues under a server's znode that Walferry may claim, and why it leaves the others, sorted by name."""
     mine, left = [], []
     names = children(session.zk, session.nodes.server_queues(server)) or ()
     check_layout(session.zk, session.nodes, server, names)

@@ -1,20 +1,20 @@
-"""Claiming in the layouts of HBase 0.98 to 1.x without multi: lock, copy, delete (ReplicationQueuesZKImpl.claimQueue).
+"""Claims queues in the layouts of HBase 0.98 to 1.x without multi: lock, copy, delete (ReplicationQueuesZKImpl.claimQueue).
 
-    create <dead>/lock                      PBUF ReplicationLock; whoever has it claims, RegionServers and Walferry alike
+    create <dead>/lock                      PBUF ReplicationLock; its owner claims, a RegionServer or Walferry
     { create <to>/<queue>-<dead>, and in it a copy of each WAL }*          all queues, one at a time
     { delete <dead>/<queue>/<wal>, <dead>/<queue> }*
     delete <dead>/lock, <dead>
 
-`to` is a live RegionServer, which knows nothing of the copies and so ships nothing of them. Any other server would be taken for
-a dead one by the next RegionServer that starts, and its queues be moved on. Each of our writes depends on `to` being alive: when
-it dies in the middle, nobody has begun to claim from it yet, and another one is chosen.
+`to` is a live RegionServer. It does not know of the copies, so it ships none of them. If `to` were any other name, the next
+RegionServer that starts would take it for a dead server and move its queues on. Each write depends on `to` being alive. If `to`
+dies during the claim, no server has begun to claim from it yet, and the claim chooses another one.
 
-A lock whose owner is a dead RegionServer is taken over (HBASE-2611, HBASE-16144: with HBase alone its queues were stuck). What
-that server had copied already lies under its own znode, to be claimed from there. So a WAL that is queued elsewhere for its peer
-is not copied again, only taken out here: each WAL ends in one queue.
+A lock whose owner is a dead RegionServer is taken over (HBASE-2611, HBASE-16144: with HBase alone these queues were stuck). What
+that server had copied lies under its own znode and is claimed from there. So a WAL that is also in another queue of its peer is
+not copied again, only taken out of this one: each WAL ends in one queue.
 
-Between copying and deleting, the child version of replication/rs is changed, by which HBase's log cleaner notices that WALs were
-moved while it was reading.
+Between copying and deleting, the child version of replication/rs is changed, which shows HBase's log cleaner that WALs have moved
+while it was reading.
 """
 
 import logging
@@ -52,18 +52,18 @@ from walferry.zk.hold import Guard, Hold, is_held, read_record
 
 log = logging.getLogger(__name__)
 
-LOCK_WAIT_SECONDS = 60.0  # for a live RegionServer that is claiming: it holds the lock for one queue at a time
+LOCK_WAIT_SECONDS = 60.0  # for a live RegionServer that is claiming, which holds the lock for one queue at a time
 LOCK_POLL_SECONDS = 0.1
-TARGETS = 5  # live servers that are tried, as each of them may die
+TARGETS = 5  # live servers to try, since each of them may die
 
 
 class _TargetDied(WalferryError):
-    """The server that was to get the queues died."""
+    """The server that the queues were being moved to has died."""
 
 
 @dataclass(frozen=True)
 class _Transfer:
-    """One claimer's work on one dead server, with the lock."""
+    """A claimer at work on a dead server, with the lock."""
 
     session: Session
     hold: Hold
@@ -76,7 +76,7 @@ class _Transfer:
 
 
 def claim(claimer: Claimer, queues: Callable[[], Mapping[str, Guard]], to: str | None) -> int:
-    """Move the queues that `queues()` names once the lock is ours; how many. Raises as claims.claim."""
+    """Take the lock and move the queues that `queues()` then names. Returns how many. Raises the same errors as claims.claim."""
     session, server = claimer.session, claimer.server
     _check_classic(session)
     for _ in range(TARGETS):
@@ -87,7 +87,7 @@ def claim(claimer: Claimer, queues: Callable[[], Mapping[str, Guard]], to: str |
         except _TargetDied:
             if to is not None:
                 raise
-            log.warning("%s died while it was getting the queues of %s; taking another server", target, server)
+            log.warning("%s died while the queues of %s were being moved to it; trying another server", target, server)
     raise NoTarget(server)
 
 
@@ -114,7 +114,7 @@ def _claim(
 
 
 def _check_classic(session: Session) -> None:
-    """In 2.x a lock would be taken for a queue, and the dead server's crash procedure would never end."""
+    """Refuse HBase 2.x, which would take the lock for a queue and never end the dead server's crash procedure."""
     for name in live_servers(session.zk, session.nodes):
         znode = read(session.zk, f"{session.nodes.rs}/{name}")
         version = decode_server_version(znode.value, f"{session.nodes.rs}/{name}") if znode else None
@@ -126,7 +126,7 @@ def _check_classic(session: Session) -> None:
 
 
 def _target(session: Session, server: str, before: str | None) -> str:
-    """The live server that gets the queues: the one that has some of them already, or any."""
+    """Choose the live server that gets the queues: the one that has some of them already, or any."""
     live = sorted(map(str, live_servers(session.zk, session.nodes)))
     if not live:
         raise NoTarget(server)
@@ -134,7 +134,7 @@ def _target(session: Session, server: str, before: str | None) -> str:
 
 
 def _take_lock(session: Session, hold: Hold, server: str, alive: Guard) -> Guard | None:
-    """What every later write depends on; None if the server has no znode any more, so nothing is left to claim."""
+    """Take the lock. Returns the guard of all later writes; None if the server has no znode any more, so no queues."""
     path, give_up = session.nodes.lock(server), time.monotonic() + LOCK_WAIT_SECONDS
     while True:
         znode = read(session.zk, path)
@@ -147,14 +147,14 @@ def _take_lock(session: Session, hold: Hold, server: str, alive: Guard) -> Guard
             continue
         owner, version = decode_lock(znode.value, path), int(znode.stat.version)
         if owner == hold.path:
-            return Guard(path, version, lambda: ClaimLost(server, f"its lock {path} was taken away by somebody"))
-        who = owner.rpartition("/")[2]
-        if is_live(session.zk, session.nodes, who):
+            return Guard(path, version, lambda: ClaimLost(server, f"its lock {path} was taken away"))
+        owning_server = owner.rpartition("/")[2]
+        if is_live(session.zk, session.nodes, owning_server):
             if time.monotonic() > give_up:
-                raise ClaimHeld(server, f"RegionServer {who}", _when(znode.stat.mtime))
+                raise ClaimHeld(server, f"RegionServer {owning_server}", _when(znode.stat.mtime))
             time.sleep(LOCK_POLL_SECONDS)
             continue
-        log.warning("%s is locked by %s, which is dead: taking it over", server, who)
+        log.warning("%s is locked by %s, which is dead: taking the lock over", server, owning_server)
         refusal = hold.write(_taking_over(path, version, hold.path), [alive]).refusal
         if refusal is not None and not isinstance(refusal.error, CHANGED):
             raise refusal.error
@@ -169,7 +169,7 @@ def _when(mtime_ms: int) -> str:
 
 
 def _copy(transfer: _Transfer, guard: Guard, queue_id: str) -> None:
-    """Copy the queue's WALs that are neither there yet nor queued elsewhere."""
+    """Copy those of the queue's WALs that are neither in the copy nor in another queue."""
     nodes, hold, zk = transfer.session.nodes, transfer.hold, transfer.session.zk
     old, new = nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)
     for _ in range(TRIES):
@@ -189,7 +189,7 @@ def _copy(transfer: _Transfer, guard: Guard, queue_id: str) -> None:
 
 
 def _delete(transfer: _Transfer, guard: Guard, queue_id: str) -> bool:
-    """Delete the queue, each WAL only while it is queued elsewhere. False if it was gone already."""
+    """Delete the queue, each WAL only while it is also in another queue. Returns False if the queue was gone already."""
     nodes, hold, zk = transfer.session.nodes, transfer.hold, transfer.session.zk
     old, new = nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)
     deleted = False
@@ -226,7 +226,7 @@ def _copying(old: str, new: str, wals: Sequence[WalNode], *, create: bool) -> Ca
 def _deleting(
     nodes: ZNodes, old: str, new: str, wals: Sequence[WalNode], copies: Mapping[str, WalNode], elsewhere: Mapping[str, str]
 ) -> Callable[[TransactionRequest], None]:
-    """Delete `wals`, each while it stays queued in our copy, at the position that it has by now, or elsewhere."""
+    """The operations that delete `wals`, each only while it is in the copy, at its latest position, or in another queue."""
 
     def operations(multi: TransactionRequest) -> None:
         for wal in wals:
@@ -244,7 +244,7 @@ def _deleting(
 
 
 def _position(value: bytes, znode: str) -> int:
-    """-1 for a position that cannot be read: it stays as it is, and stops its queue when it is shipped."""
+    """Read a position; -1 if it is malformed. Such a position is kept, and stops its queue when that is shipped."""
     try:
         return decode_position(value, znode)
     except WalferryError:
@@ -252,9 +252,9 @@ def _position(value: bytes, znode: str) -> int:
 
 
 def _elsewhere(transfer: _Transfer, queue_id: str) -> dict[str, str]:
-    """The queues in which WALs of the queue's peer lie besides this one and our copy, by WAL.
+    """The other queues of the queue's peer, without this one and its copy, by the WALs in them.
 
-    What is gone since it was looked at is refused when a write depends on it.
+    If one has gone since this look, the write that depends on it is refused.
     """
     zk, nodes = transfer.session.zk, transfer.session.nodes
     here = {nodes.queue(transfer.server, queue_id), transfer.copy_of(queue_id)}
@@ -267,7 +267,7 @@ def _elsewhere(transfer: _Transfer, queue_id: str) -> dict[str, str]:
 
 
 def _unlock(transfer: _Transfer) -> None:
-    """Give the lock up, and the server's znode with it if no queue of another peer is left there."""
+    """Delete the lock, and the server's znode too if no queue of another peer is left there."""
     zk, nodes, hold, server = transfer.session.zk, transfer.session.nodes, transfer.hold, transfer.server
     lock = transfer.guards[0]
     for _ in range(TRIES):
@@ -280,7 +280,7 @@ def _unlock(transfer: _Transfer) -> None:
 
 
 def _emptied(session: Session, server: str) -> list[str]:
-    """The server's znodes that are to go, innermost first: none while a queue is there."""
+    """The server's znodes to delete, innermost first; none while a queue is there."""
     own, queues = session.nodes.queue_server(server), session.nodes.server_queues(server)
     there = children(session.zk, queues)
     if any(session.nodes.is_queue(name) for name in there or ()):
@@ -289,9 +289,10 @@ def _emptied(session: Session, server: str) -> list[str]:
 
 
 def remove_abandoned_lock(session: Session, server: str, claim: str) -> bool:
-    """Remove the lock, and the dead server's znode with it, if nothing else is there and its owner is dead; whether it did.
+    """Remove the lock and the dead server's znode if no queue is there and the lock's owner is dead. Returns whether it did.
 
-    Without queues nobody takes such a lock over, and with it HBase never removes the znode. `claim` is what our locks name.
+    Where no queue is left no claimer takes such a lock over, and HBase never removes the locked znode. `claim` is the owner that
+    Walferry's locks name.
     """
     lock = session.nodes.lock(server)
     znode, gone = read(session.zk, lock), _emptied(session, server)

@@ -1,14 +1,14 @@
-"""Claiming in the 2.x layout: one multi a queue, as ZKReplicationQueueStorage.claimQueue has it.
+"""Claims queues in the 2.x layout with one multi a queue, as ZKReplicationQueueStorage.claimQueue does.
 
     create <to>/<queue>-<dead>
     { create <to>/<queue>-<dead>/<wal> with the value of the old one; delete <dead>/<queue>/<wal> }*
     delete <dead>/<queue>
     create, delete replication/rs/cversion_<queue>-<dead>
 
-The last pair changes the child version of replication/rs, by which HBase's log cleaner notices that a queue was moved while it
-was reading (HBASE-12865). There is no lock in this layout: HBase may move the same queue in between, and one of the two multis
-is refused then. A queue that is too large for one multi (ZooKeeper's jute.maxbuffer, by default 1 MiB) is moved in several, each
-of which moves some WALs as a whole.
+The last pair changes the child version of replication/rs, which shows HBase's log cleaner that a queue has moved while it was
+reading (HBASE-12865). This layout has no lock: HBase may move the same queue at the same time, and then one of the two multis is
+refused. A queue that is too large for one multi (ZooKeeper's jute.maxbuffer, 1 MiB by default) is moved in several. Each of them
+moves whole WALs.
 """
 
 import logging
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 def claim(claimer: Claimer, queues: Mapping[str, Guard], to: str) -> int:
-    """Move the queues to `to`; how many. Raises as claims.claim."""
+    """Move the queues to `to`. Returns how many were moved. Raises the same errors as claims.claim."""
     session, server = claimer.session, claimer.server
     moved = 0
     with claimer.holding(to) as hold:
@@ -53,7 +53,7 @@ def claim(claimer: Claimer, queues: Mapping[str, Guard], to: str) -> int:
 
 
 def _move(session: Session, hold: Hold, guard: Guard, server: str, queue_id: str, to: str) -> bool:
-    """Whether the queue was moved by us; False if somebody else was faster, or it was empty and only had to go."""
+    """Move the queue. Returns False if HBase or another run was faster, or if the queue was empty and was only deleted."""
     old, new_id = session.nodes.queue(server, queue_id), str(parse_queue_id(queue_id).claimed_from(server))
     new = session.nodes.queue(to, new_id)
     moved = False
@@ -84,13 +84,13 @@ def _move(session: Session, hold: Hold, guard: Guard, server: str, queue_id: str
 def _moving(
     nodes: ZNodes, old: str, new: str, wals: Sequence[WalNode], there: Container[str], *, create: bool, delete: bool
 ) -> Callable[[TransactionRequest], None]:
-    """Move `wals`; `create` the new queue before, `delete` the old one after that."""
+    """The operations that move `wals`, after those that `create` the new queue, before those that `delete` the old one."""
 
     def operations(multi: TransactionRequest) -> None:
         if create:
             multi.create(new)
         for wal in wals:
-            if wal.name in there:  # can only be a copy of the same; one of the two has to go
+            if wal.name in there:  # can only be a copy of the same WAL; one of the two has to go
                 multi.check(f"{new}/{wal.name}", -1)
             else:
                 multi.create(f"{new}/{wal.name}", wal.value)

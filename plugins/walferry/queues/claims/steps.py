@@ -1,4 +1,4 @@
-"""What the ways of claiming queues have in common: the claimer, and single steps of moving WALs from queue to queue."""
+"""What the ways of claiming queues share: the claimer, and the steps that move WALs between queues."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,16 +13,16 @@ from walferry.source.session import Session
 from walferry.zk.client import ZNode, read, read_all
 from walferry.zk.hold import Hold
 
-MAX_MULTI_BYTES = 256 * 1024  # a quarter of what ZooKeeper takes if nobody has set jute.maxbuffer
-OPERATION_BYTES = 80  # of one create or delete beside its path and value: headers, lengths, ACL
-TRIES = 50  # each time the queue was changed between our reading and our writing
+MAX_MULTI_BYTES = 256 * 1024  # a quarter of ZooKeeper's default limit (jute.maxbuffer)
+OPERATION_BYTES = 80  # of a create or delete, without its path and value: headers, lengths, ACL
+TRIES = 50  # a try fails if the queue changes between the read and the write
 
 CHANGED = (NoNodeError, NodeExistsError, NotEmptyError, BadVersionError)
 
 
 @dataclass(frozen=True)
 class WalNode:
-    """A queued WAL as it was read."""
+    """A queued WAL's znode, as it was read."""
 
     name: str
     value: bytes
@@ -30,13 +30,13 @@ class WalNode:
 
 
 def claim_hold(zk: KazooClient, path: str, server: str) -> Hold:
-    """The right to change a server's queues, at the path of its claim; to be acquired."""
-    return Hold(zk, path, lambda who, since: ClaimHeld(server, who, since), lambda why: ClaimLost(server, why))
+    """Make the hold, not acquired yet, that gives the right to change a server's queues."""
+    return Hold(zk, path, lambda other, since: ClaimHeld(server, other, since), lambda why: ClaimLost(server, why))
 
 
 @dataclass(frozen=True)
 class Claimer:
-    """Who claims from which dead server, and where that is written down."""
+    """A run that claims a dead server's queues."""
 
     session: Session
     server: str
@@ -50,7 +50,7 @@ class Claimer:
 
     @contextmanager
     def holding(self, to: str) -> Iterator[Hold]:
-        """The right to move the server's queues to `to`; forgotten when the block ends without an error. Raises ClaimHeld."""
+        """Hold the right to move the server's queues to `to`. The znode goes if the block succeeds. Raises ClaimHeld."""
         hold = claim_hold(self.session.zk, self.path, self.server)
         hold.acquire(self.holder, self.run_id, to=to)
         done = False
@@ -62,13 +62,13 @@ class Claimer:
 
 
 def read_wals(zk: KazooClient, queue: str, names: Sequence[str]) -> list[WalNode]:
-    """The queue's WALs; one that is gone meanwhile is left out."""
+    """Read the queue's WALs, without those that are gone by now."""
     znodes: list[ZNode | None] = read_all(zk, [f"{queue}/{name}" for name in names])
     return [WalNode(name, z.value, int(z.stat.version)) for name, z in zip(names, znodes, strict=True) if z is not None]
 
 
 def chunked(wals: Sequence[WalNode], path_bytes: int) -> Iterator[list[WalNode]]:
-    """The WALs in chunks that fit a multi, each WAL twice, below paths of about `path_bytes`; at least one chunk."""
+    """Split the WALs into chunks that fit a multi, each WAL twice, below paths of about `path_bytes`. At least one chunk."""
     chunk: list[WalNode] = []
     size = 0
     for wal in wals:
@@ -82,14 +82,14 @@ def chunked(wals: Sequence[WalNode], path_bytes: int) -> Iterator[list[WalNode]]
 
 
 def bump_cversion(multi: TransactionRequest, nodes: ZNodes, queue_id: str) -> None:
-    """Let readers of the queues know that one has moved; nobody ever sees the znode."""
+    """Show readers of the queues that one has moved, by a znode that exists only within the multi."""
     path = f"{nodes.queues}/cversion_{queue_id}"
     multi.create(path)
     multi.delete(path)
 
 
 def create_if_missing(zk: KazooClient, hold: Hold, path: str) -> None:
-    """A znode that queues are to lie under."""
+    """Create a parent of queues if it is missing."""
     if read(zk, path) is not None:
         return
     refusal = hold.write(lambda multi: multi.create(path)).refusal
@@ -98,7 +98,7 @@ def create_if_missing(zk: KazooClient, hold: Hold, path: str) -> None:
 
 
 def delete_if_empty(hold: Hold, path: str) -> None:
-    """Delete a znode without children; one that is gone or in use is fine."""
+    """Delete a znode if it has no children; it may also be gone already."""
     refusal = hold.write(lambda multi: multi.delete(path)).refusal
     if refusal is not None and not isinstance(refusal.error, (NoNodeError, NotEmptyError)):
         raise refusal.error

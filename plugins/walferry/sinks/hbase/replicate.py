@@ -147,7 +147,7 @@ class Shipper:
             )
 
     def _told(self, shipment: Shipment, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
-        """`_try`, of which `answers` is told."""
+        """Call `_try` and report its outcome to `answers`."""
         self._answers.trying(expected_seconds or SILENCE_SECONDS)
         self._overdue_at = None if expected_seconds is None else self._clock() + self._knobs.call_timeout_seconds
         try:
