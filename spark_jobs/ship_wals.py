@@ -49,13 +49,11 @@ def main() -> int:
     """Ship; print one line if the job cannot begin."""
     args = parse_args()
     from walferry.errors import WalferryError
-    from walferry.files.systems import StoreError
-    from walferry.source.cluster import SourceError
 
     try:
         return _run(args)
-    except (SourceError, StoreError, WalferryError) as e:
-        print(f"nothing is shipped: {e}", file=sys.stderr)
+    except WalferryError as error:
+        print(f"nothing is shipped: {error}", file=sys.stderr)
         return 1
 
 
@@ -83,7 +81,7 @@ def _run(args: argparse.Namespace) -> int:
         knobs = Knobs.of(source.replication, check_peer(session, args.peer))
         groups = groups_to_ship(session, args.peer, args.groups)
         begin_run(session, args.peer, args.run_id, args.deadline + 3600 if args.keep is None else args.keep)
-        forget_down(session, args.peer)
+        forget_down(session, args.peer, args.run_id)
     if not groups:
         print(f"peer {args.peer}: no closed WALs are queued" + (f" in {', '.join(args.groups)}" if args.groups else ""))
         return 0

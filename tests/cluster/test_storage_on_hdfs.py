@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hdfs_native import Client
+from hdfs_native import Client, WriteOptions
 
 from embedded.hdfs import Hdfs
 from walferry.airflow.reports.recovery import preview
 from walferry.airflow.values import QueueRef
 from walferry.files import closedness as module
+from walferry.files import listing
 from walferry.files import systems as storage
 from walferry.files.closedness import Closed, Open, WalNotClosed, await_closed, closedness
+from walferry.files.listing import locate_all
 from walferry.files.store import WalLocation, WalStore, WrongRoot
 from walferry.files.systems import StoreError
 from walferry.names import WalName, parse_wal_name
@@ -160,6 +162,26 @@ def test_a_look_at_a_file_whose_lease_was_recovered_tells_its_size(client: Clien
 
 def group_of(wal: PlannedWal) -> GroupPlan:
     return GroupPlan("group", SERVER, "p", 1, (wal,), None)
+
+
+def test_listings_find_what_single_lookups_find(client: Client, store: WalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many WALs in all folders, more in oldWALs than the NameNode lists in one answer, and one that is still being written."""
+    claimer = "rs-9.example.org,16020,1700000000009"
+    folders = (f"WALs/{SERVER}", f"WALs/{SERVER}-splitting", f"oldWALs/{SERVER}", "oldWALs", f"WALs/{claimer}")
+    names = [f"{SERVER.replace(',', '%2C')}.regiongroup-{number % 2}.{number}" for number in range(100)]
+    for number, name in enumerate(names):
+        with client.create(f"/hbase/{folders[number % 5]}/{name}", WriteOptions(create_parent=True)) as file:
+            file.write(bytes(number))
+    for number in range(1200):
+        client.create(f"/hbase/oldWALs/{names[0].rpartition('.')[0]}.{number + 1000}").close()
+    writer = client.create(f"/hbase/WALs/{SERVER}/{names[0].rpartition('.')[0]}.999")
+    group = names[0].rpartition(".")[0]
+    wanted = [(parse_wal_name(name), [claimer]) for name in (*names, f"{group}.999", f"{group}.5000")]
+    found = locate_all(store, wanted)
+    writer.close()
+    assert len(found) >= 101
+    monkeypatch.setattr(listing, "SINGLY", len(wanted))
+    assert found == locate_all(store, wanted)
 
 
 def test_a_root_without_wals_is_told_apart_from_a_lost_file(client: Client, hdfs: Hdfs, store: WalStore) -> None:

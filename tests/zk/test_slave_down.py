@@ -10,7 +10,7 @@ from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.hbase.peers import Peer
 from walferry.shipping import slave_down
 from walferry.shipping.runs import begin_run, read_run, write_group
-from walferry.shipping.slave_down import TRUSTED_SECONDS, forget_down, known_down, note_down
+from walferry.shipping.slave_down import MAX_NOTES, TRUSTED_SECONDS, forget_down, known_down, note_down
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session
@@ -34,10 +34,32 @@ def test_a_note_counts_for_the_groups_of_its_run(session):
     assert known_down(session, Peer("q", PEER.cluster_key, "DISABLED", {}), "run") is None
 
 
+def test_other_jobs_of_the_peer_leave_a_run_its_note(session):
+    """A batch and the drains of dead servers' queues ship the same peer side by side."""
+    begin_run(session, "p", "batch", 60)
+    note_down(session, "p", "batch", "down")
+    for drain in ("drain 1", "drain 2"):
+        begin_run(session, "p", drain, 60)
+        forget_down(session, "p", drain)
+        assert known_down(session, PEER, drain) is None
+        note_down(session, "p", drain, f"down for {drain}")
+    assert known_down(session, PEER, "batch") == "down"
+    assert known_down(session, PEER, "drain 1") == "down for drain 1"
+
+
+def test_the_notes_stay_few_and_small(session):
+    begin_run(session, "p", "run", 60)
+    for run in range(MAX_NOTES + 5):
+        note_down(session, "p", f"run {run}", "x" * 5000)
+    assert known_down(session, PEER, "run 4") is None
+    assert known_down(session, PEER, f"run {MAX_NOTES + 4}") is not None
+    assert len(session.zk.get(slave_down._path(session, "p"))[0]) < 500_000
+
+
 def test_a_job_that_begins_again_forgets_the_note(session):
     begin_run(session, "p", "run", 60)
     note_down(session, "p", "run", "down")
-    forget_down(session, "p")
+    forget_down(session, "p", "run")
     assert known_down(session, PEER, "run") is None
 
 
@@ -51,7 +73,7 @@ def test_the_note_is_none_of_the_summaries(session):
 
 def test_without_a_run_there_is_nothing_to_note(session):
     note_down(session, "p", "run", "down")
-    forget_down(session, "p")
+    forget_down(session, "p", "run")
     assert known_down(session, PEER, "run") is None
 
 
@@ -72,7 +94,7 @@ def test_an_old_note_is_looked_into_and_left_anew_if_it_is_still_true(session, m
     "note",
     [
         b"no JSON", b"\xff\xfe", b"[]", b"7", b"null", b"[" * 100_000, b"9" * 5000,
-        b'{"run_id": "run"}', b'{"run_id": "run", "time": "now", "error": "x"}', b'{"run_id": "run", "time": 1e999}',
+        b'{"run": 7}', b'{"run": {}}', b'{"run": {"time": "now", "error": "x"}}', b'{"run": {"time": 1e999}}',
     ],
 )  # fmt: skip
 def test_a_note_that_makes_no_sense_is_no_note(session, monkeypatch, note):
@@ -84,8 +106,8 @@ def test_a_note_that_makes_no_sense_is_no_note(session, monkeypatch, note):
 
 def test_a_note_is_told_in_one_short_line(session):
     begin_run(session, "p", "run", 60)
-    note = {"run_id": "run", "time": slave_down.time.time(), "error": "x\nFAILED\x1b[31m" + "y" * 100_000}
-    session.zk.set(slave_down._path(session, "p"), slave_down.json.dumps(note).encode())
+    note = {"time": slave_down.time.time(), "error": "x\nFAILED\x1b[31m" + "y" * 100_000}
+    session.zk.set(slave_down._path(session, "p"), slave_down.json.dumps({"run": note}).encode())
     told = known_down(session, PEER, "run")
     assert told
     assert told.isprintable()

@@ -3,18 +3,21 @@
 A job may have far more WAL groups than run side by side, and each of them would wait until its patience with the slave is over.
 So the first group that gives the slave up leaves a note, and the groups that begin after it end at once:
 
-    <root>/runs/<quoted znode parent>/<quoted peer>     {"run_id": …, "time": seconds since the epoch, "error": …}
+    <root>/runs/<quoted znode parent>/<quoted peer>     {run id: {"time": seconds since the epoch, "error": …}, …}
 
-A note is trusted for a while; then the group that finds it takes a quick look at the slave.
+Several runs may ship a peer side by side, a batch and drains of dead servers' queues, so each has a note of its own. A note is
+trusted for a while; then the group that finds it takes a quick look at the slave.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import BadVersionError, NoNodeError
 
 from walferry.hbase.layout import quoted
 from walferry.hbase.peers import Peer
@@ -25,47 +28,71 @@ from walferry.zk.client import read, retried
 
 TRUSTED_SECONDS = 60.0
 MAX_ERROR_CHARS = 4000
+MAX_NOTES = 50  # of one peer: the newest
+TRIES = 50  # a try fails if another note is written between the read and the write
+
+log = logging.getLogger(__name__)
+
+_Notes = Mapping[str, Mapping[str, Any]]  # by run
 
 
 def note_down(session: Session, peer_id: str, run_id: str, error: str) -> None:
     """Leave the note for the other groups of the run. Raises ConnectError."""
-    _write(session, peer_id, {"run_id": run_id, "time": time.time(), "error": one_line(error, MAX_ERROR_CHARS)})
+    note = {"time": time.time(), "error": one_line(error, MAX_ERROR_CHARS)}
+    _change(session, peer_id, lambda notes: {**notes, run_id: note})
 
 
-def forget_down(session: Session, peer_id: str) -> None:
-    """Delete the note of an earlier job when a job begins. Raises ConnectError."""
-    _write(session, peer_id, {})
+def forget_down(session: Session, peer_id: str, run_id: str) -> None:
+    """Delete the note of the run's earlier job when a job begins. Raises ConnectError."""
+    _change(session, peer_id, lambda notes: {run: note for run, note in notes.items() if run != run_id})
 
 
 def known_down(session: Session, peer: Peer, run_id: str) -> str | None:
     """Why the slave is down, if a group of this run has found out and it still seems to be so. Raises ConnectError."""
-    note = _read(session, peer.id)
-    if note.get("run_id") != run_id:
+    znode = read(session.zk, _path(session, peer.id))
+    note = _notes(znode.value).get(run_id) if znode else None
+    if note is None:
         return None
-    noted, error = note.get("time"), note.get("error")
-    if isinstance(noted, int | float) and isinstance(error, str) and 0 <= time.time() - noted < TRUSTED_SECONDS:
-        return one_line(error, MAX_ERROR_CHARS)
+    if 0 <= time.time() - note["time"] < TRUSTED_SECONDS:
+        return one_line(note["error"], MAX_ERROR_CHARS)
     why = why_down(peer, session.source)
     if why is not None:
         note_down(session, peer.id, run_id, why)
     return why
 
 
-def _read(session: Session, peer_id: str) -> dict[str, Any]:
-    """The note; empty if there is none, or one that makes no sense."""
-    znode = read(session.zk, _path(session, peer_id))
+def _notes(value: bytes) -> _Notes:
+    """The notes by run, without those that make no sense."""
     try:
-        note = json.loads(znode.value) if znode and znode.value else {}
+        notes = json.loads(value) if value else {}
     except (ValueError, RecursionError):
         return {}
-    return note if isinstance(note, dict) else {}
+    return {run_id: note for run_id, note in notes.items() if _is_note(note)} if isinstance(notes, dict) else {}
 
 
-def _write(session: Session, peer_id: str, note: dict[str, object]) -> None:
-    try:
-        retried(session.zk, session.zk.set, _path(session, peer_id), json.dumps(note).encode() if note else b"")
-    except NoNodeError:  # no run of the peer has begun, so there is no note to delete and no job to tell
+def _is_note(note: Any) -> bool:
+    return isinstance(note, dict) and isinstance(note.get("time"), int | float) and isinstance(note.get("error"), str)
+
+
+def _change(session: Session, peer_id: str, change: Callable[[_Notes], _Notes]) -> None:
+    """Change the notes of the peer's runs and keep the newest. Raises ConnectError."""
+    path = _path(session, peer_id)
+    for _ in range(TRIES):
+        znode = read(session.zk, path)
+        if znode is None:  # no run of the peer has begun, so there is no note to delete and no job to tell
+            return
+        before = _notes(znode.value)
+        newest = sorted(change(before).items(), key=lambda item: item[1]["time"])[-MAX_NOTES:]
+        if dict(newest) == before:
+            return
+        try:
+            retried(session.zk, session.zk.set, path, json.dumps(dict(newest)).encode(), znode.stat.version)
+        except BadVersionError:  # another group or run has changed them
+            continue
+        except NoNodeError:
+            return
         return
+    log.warning("the notes in %s changed %d times while one was being written", path, TRIES)
 
 
 def _path(session: Session, peer_id: str) -> str:
