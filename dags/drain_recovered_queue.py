@@ -1,8 +1,8 @@
-"""Drain recovered queues by hand: those that HBase has claimed, those that nobody has, and those whose peer is gone.
+"""Drain recovered queues by hand: claimed by HBase, unclaimed, or of a peer that is gone.
 
-A queue of a dead server that nobody has claimed is claimed first, with all other queues of managed peers that this server has
-left: otherwise HBase may claim it in the middle of the drain. A queue whose peer is gone can be shipped nowhere: it is reported,
-and deleted only if you ask for that. A dry run tells for each WAL what would be shipped, and claims, ships and deletes nothing.
+An unclaimed queue of a dead server is claimed first, together with all other queues that this server has left of managed peers.
+Otherwise HBase might claim it in the middle of the drain. A queue whose peer is gone cannot be shipped: the run reports it, and
+deletes it only if you ask for that. A dry run says for each WAL what would be shipped. It claims, ships and deletes nothing.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from walferry.airflow.tasks.recovery import DEADLINE, recover
             maxLength=2000,
             examples=proposed(),
             title="Queue",
-            description="One recovered queue, as server/queue id, where the server is the one under which it lies; empty for all "
-            "of the peer. Those proposed were there when a run looked last.",
+            description="One recovered queue, as server/queue id, as under replication/rs; empty for all queues of the peer. The "
+            "proposals are the queues that the last run saw.",
         ),
         "dry_run": Param(
             False,
@@ -55,7 +55,7 @@ from walferry.airflow.tasks.recovery import DEADLINE, recover
             False,
             type="boolean",
             title="Delete queues of peers that are gone",
-            description="Their edits were never shipped, and are lost for replication then. Name a peer or a queue with it.",
+            description="Their unshipped edits will never be replicated. Name a peer or a queue, too.",
         ),
         "deadline": DEADLINE,
         "broken_wals": BROKEN_WALS,

@@ -1,11 +1,11 @@
 """A RegionServer has died: claim its replication queues, drain them, and tidy up.
 
-The asset's watcher sees a server leave ZooKeeper's `rs`, and also finds servers that died while it did not run. Each death, or
-several at once, begins a run, even while another run drains. A run that is triggered by hand recovers one server, or all that are
-dead now.
+The asset's watcher sees a server leave ZooKeeper's `rs`, and also finds servers that died while it was not running. Each
+death, or several at once, begins a run, even while another run drains. A run that is triggered by hand recovers one server, or
+all that are dead now.
 
-Queues that HBase itself has claimed are drained where they lie. A queue that fails stops no other queue; it stays queued, and the
-run fails. You can clear the run, or trigger another one by hand, at any time.
+Queues that HBase itself has claimed are drained where they lie. A queue that fails does not stop the others; it stays queued, and
+the run fails. You can clear the run, or trigger another one by hand, at any time.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Ship what is queued for the managed peers of a source cluster, in micro-batches.
 
-`roll` has the RegionServers begin new WALs, once for all peers. Then, for each peer, `plan` looks what lies in closed WALs,
-`ship` is the Spark job, and `report` says what was shipped and ends as failed if anything was not. A managed peer is one that is
+`roll` has the RegionServers begin new WALs, once for all peers. Then, for each peer, `plan` lists the closed WALs, `ship` is
+the Spark job, and `report` says what was shipped and fails if anything was not. A managed peer is one that is
 DISABLED and has `walferry.managed=true` in its configuration; no other peer is touched.
 
-Runs overlap, so a slave that is down, or a peer with a large backlog, delays no other peer. A run that finds a peer in another
-run's hands leaves it to that run: its `ship` is skipped. If a slave is down, its `ship` fails at once, and the next run tries
-again.
+Runs overlap, so a slave that is down, or a peer with a large backlog, does not delay other peers. A run that finds a peer in
+another run's hands leaves it to that run: its `ship` is skipped. If a slave is down, its `ship` fails at once, and the next run
+tries again.
 
 Every task may be cleared, retried or killed at any time: the only state is in ZooKeeper, where a position never passes an edit
 that the slave has not acknowledged.

@@ -87,38 +87,40 @@ def _parser() -> argparse.ArgumentParser:
     peers = parser.add_subparsers(required=True, metavar="peers").add_parser("peers", help="replication peers of the source")
     commands = peers.add_subparsers(required=True, metavar="command")
 
-    command = commands.add_parser("list", help="all peers, and whose they are")
+    command = commands.add_parser("list", help="list all peers and say which are managed")
     command.set_defaults(run=_list)
 
-    command = _with_id(commands, "show", "one peer: configuration, queues, what is left to ship")
+    command = _with_id(commands, "show", "show a peer's configuration, its queues and what is left to ship")
     command.set_defaults(run=_show)
 
     command = _with_id(commands, "create", "add a peer that Walferry ships")
     command.add_argument("--cluster-key", required=True, help="the slave's ZooKeeper: host,host:port:/znode")
-    command.add_argument("--namespaces", nargs="+", default=[], metavar="NAMESPACE", help="only these")
+    command.add_argument("--namespaces", nargs="+", default=[], metavar="NAMESPACE", help="replicate only these")
     command.add_argument(
         "--table-cfs",
         nargs="+",
         default=[],
         type=_tables,
         metavar="[NAMESPACE:]TABLE[=CF,CF]",
-        help="only these; also as HBase writes them: TABLE:CF,CF or { 'NAMESPACE:TABLE' => ['CF'] }",
+        help="replicate only these; also as HBase writes them: TABLE:CF,CF or { 'NAMESPACE:TABLE' => ['CF'] }",
     )
     command.add_argument(
-        "--allow-missing", action="store_true", help="also if tables, families or namespaces are not there, or the slave is down"
+        "--allow-missing",
+        action="store_true",
+        help="add the peer even if tables, families or namespaces are missing, or the slave is down",
     )
     command.set_defaults(run=_create)
 
     command = _with_id(commands, "take-over", "let Walferry ship an existing peer that is DISABLED, with its backlog")
     command.set_defaults(run=_take_over)
 
-    command = _with_id(commands, "hand-back", "let HBase ship again, by a new peer; in two steps")
-    command.add_argument("--to", required=True, metavar="NEW_ID", help="id of the peer that HBase ships by")
+    command = _with_id(commands, "hand-back", "let HBase ship again through a new peer, in two steps")
+    command.add_argument("--to", required=True, metavar="NEW_ID", help="id of the new peer, which HBase ships")
     command.add_argument("--finish", action="store_true", help="second step: remove the managed peer once it is drained")
     command.set_defaults(run=_hand_back)
 
     command = _with_id(commands, "remove", "remove a managed peer")
-    command.add_argument("--drop-backlog", action="store_true", help="also if edits queued for it were not shipped")
+    command.add_argument("--drop-backlog", action="store_true", help="remove it even if edits in its queues were not shipped")
     command.set_defaults(run=_remove)
     return parser
 

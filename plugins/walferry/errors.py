@@ -9,7 +9,7 @@ class WalferryError(Exception):
     """Says what is wrong and where, and then what to do about it.
 
     `advice` is the part of the message that says what to do. `retry_helps` tells whether the same step can succeed later though
-    nobody changes anything: a server may come back, but a wrong field of a connection stays wrong.
+    nothing is changed: a server may come back, but a wrong field of a connection stays wrong.
     """
 
     advice: str = ""

@@ -1,4 +1,4 @@
-"""Adding a managed peer: DISABLED, marked, and queued for by every RegionServer."""
+"""Adds a managed peer: DISABLED, marked as managed, and with a queue at every RegionServer."""
 
 from __future__ import annotations
 

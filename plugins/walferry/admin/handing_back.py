@@ -1,4 +1,4 @@
-"""Handing a peer back to HBase, which ships again by a new peer.
+"""Hands a peer back to HBase, which ships again through a new peer.
 
     1. begin:   a new ENABLED peer beside ours, with its cluster key and filters; HBase ships what is written from now on
     2. Walferry's batches drain the rest of ours

@@ -1,4 +1,4 @@
-"""Removing a managed peer, once its backlog is shipped or given up."""
+"""Removes a managed peer, once its backlog is shipped or given up."""
 
 from __future__ import annotations
 

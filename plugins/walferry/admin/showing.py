@@ -60,7 +60,7 @@ def describe(peers: PeerAdmin, peer_id: str) -> Told:
 
 
 def _disagreement(peers: PeerAdmin, peer_id: str) -> str | None:
-    """Why ZooKeeper's word of the peer cannot be relied on; None if the Master knows the peer so too."""
+    """Why ZooKeeper's copy of the peer cannot be trusted; None if the Master agrees with it."""
     try:
         check_agreement(peers.session, peer_id)
     except (StalePeer, MasterSilent) as error:

@@ -1,4 +1,4 @@
-"""Taking an existing DISABLED peer over from HBase, with whatever is queued for it."""
+"""Takes an existing DISABLED peer over from HBase, with whatever is queued for it."""
 
 from __future__ import annotations
 

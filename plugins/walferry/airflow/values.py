@@ -135,7 +135,7 @@ class Drain(XComValue):
 
     @property
     def needs_job(self) -> bool:
-        """Whether a Spark job is to be started for it."""
+        """Whether it needs a Spark job."""
         return not self.problem and self.plan is not None and self.plan.groups > 0
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Finding many WALs at once: each folder that may have some of them is listed once, and only what was asked for is kept."""
+"""Finds many WALs at once. It lists each folder that may have some of them once, and keeps only those that were asked for."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from walferry.files.store import OLD_WALS, SPLITTING, WALS, WalLocation, WalStor
 from walferry.files.systems import list_folder
 from walferry.names import WalName
 
-SINGLY = 50  # so few WALs are looked for one by one: oldWALs may have a million others
+SINGLY = 50  # up to this many WALs are looked for one by one, because oldWALs may have a million others
 
 _Wanted = Mapping[str, tuple[WalName, Sequence[str]]]  # by file name: the WAL, and the servers whose folders may have it
 
 
 def locate_all(store: WalStore, wanted: Sequence[tuple[WalName, Sequence[str]]]) -> dict[str, WalLocation]:
-    """The places of the WALs, by name; those that are nowhere are left out. As many calls of WalStore.locate would find them.
+    """Find the WALs, by name, as calls of WalStore.locate would. Those that are nowhere are left out.
 
     A WAL that moves from one folder to the next between two listings is looked for singly. Raises StoreError.
     """

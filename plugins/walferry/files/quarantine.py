@@ -1,4 +1,4 @@
-"""Decides what becomes of a broken WAL: one whose end is missing, or that contains bytes that do not belong into a WAL.
+"""Decides what becomes of a broken WAL: one whose end is missing, or that contains bytes that do not belong in a WAL.
 
     stop             its WAL group stops at the exact offset and keeps the WAL queued; the other groups go on
     whole-entries    a file that was cut off inside its last entry ends before that entry; any other damage stops the group

@@ -104,7 +104,7 @@ def _part(path: str) -> str:
 
 
 def _remove(system: Any, part: str) -> None:
-    with suppress(Exception):  # what went wrong before is what there is to tell
+    with suppress(Exception):  # the earlier error is the one to report
         system.rm_file(part)
 
 
@@ -132,9 +132,9 @@ def file_size(url: str) -> int:
 
 
 def list_folder(url: str, wanted: Callable[[str], bool]) -> dict[str, int]:
-    """The sizes in bytes of those files and folders in the folder whose names are wanted; none if there is no such folder.
+    """List the wanted files and folders of a folder, with their sizes in bytes. Empty if the folder does not exist.
 
-    However many others there are, only these are kept. Raises StoreError.
+    The others are not kept, however many there are. Raises StoreError.
     """
     try:
         if scheme(url) == "file":
@@ -193,7 +193,7 @@ class _RemoteFile:
         self.size = int(self._file.size)
 
     def read_at(self, offset: int, length: int) -> bytes:
-        # hdfs-native panics when it is asked for what lies behind the end.
+        # hdfs-native panics if it is asked for bytes beyond the end.
         length = min(length, self.size - offset)
         return remote(self._url, lambda: self._read(offset, length)) if length > 0 else b""
 
@@ -228,7 +228,7 @@ def file_system(url: str) -> Any:
     with _file_systems_lock:
         if key not in _file_systems:
             # fsspec's own cache keeps one a thread, for ever.
-            # The path is left out: "::" in it, as in the name of an IPv6 host's folder, would mean something to fsspec.
+            # The path is left out: fsspec would interpret "::" in it, as in the name of an IPv6 host's folder.
             _file_systems[key] = _connect(url)
         return _file_systems[key]
 
@@ -256,7 +256,7 @@ def remote(url: str, call: Callable[[], T]) -> T:
     def run() -> None:
         try:
             outcome.put((call(), None))
-        except BaseException as error:  # hdfs-native's panics are no Exceptions
+        except BaseException as error:  # hdfs-native's panics are not Exceptions
             outcome.put((None, error))
 
     threading.Thread(target=run, name=f"remote-{url}", daemon=True).start()

@@ -84,7 +84,7 @@ class LabelFilter:
         self._cached = 0  # bytes of the translated tags
 
     def apply(self, window: Window, kept: Kept, path: str) -> tuple[Window, Kept]:
-        """Return the window as it is to be shipped.
+        """Return the window as it will be shipped.
 
         Raises LabelsRefused, with `path`, at the first entry that must not be shipped.
         """

@@ -1,4 +1,4 @@
-"""Having the RegionServers begin new WALs, so that all that was written until now lies in closed ones.
+"""Has the RegionServers begin new WALs, so that all edits written until now lie in closed WALs.
 
 One roll serves any number of peers: a server queues its new WAL for each of them before it uses it.
 """
@@ -18,7 +18,7 @@ from walferry.rpc.errors import RpcError
 from walferry.source.session import Session
 from walferry.zk.client import children_all
 
-CALLS_SECONDS = 30.0  # for all servers together, so silent ones delay nobody longer than that
+CALLS_SECONDS = 30.0  # for all servers together: silent ones delay a batch no longer than this
 GRACE_SECONDS = 1.0  # for a call that ends in time to say what was wrong
 QUEUED_SECONDS = 30.0  # until the WALs that a roll has begun are queued
 POLL_SECONDS = 0.2

@@ -27,7 +27,7 @@ LEAST_LANES_OF_A_GROUP = 2
 
 
 def lanes_of_each(groups: int, lanes_of_job: int) -> int:
-    """How many lanes each of a job's groups has: one that is alone, as when a recovered queue is drained, has all of them."""
+    """How many lanes each of a job's groups has. A single group, for example a drained queue, has all of them."""
     return max(min(LEAST_LANES_OF_A_GROUP, lanes_of_job), lanes_of_job // groups)
 
 

@@ -1,4 +1,4 @@
-"""What there is to ship: the peer's closed WALs with their files, group by group, oldest first."""
+"""Plans what to ship: the peer's closed WALs with their files, group by group, oldest first."""
 
 from __future__ import annotations
 

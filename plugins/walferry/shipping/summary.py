@@ -13,7 +13,7 @@ MAX_ERROR_CHARS = 4000  # ZooKeeper drops a connection that sends it more than 1
 
 
 class Status(StrEnum):
-    """How a group's shipping stands."""
+    """How a group's shipping stands, or ended."""
 
     RUNNING = "running"
     DONE = "done"  # every closed WAL of the group is shipped
@@ -59,8 +59,8 @@ class GroupSummary:
     replicationLag: int | None = None  # ms since then, when this was written; 0: no closed WAL is left; None: not known
     slave: str = ""  # the peer's cluster key
     slaveSilentSince: int | None = None  # since when it acknowledges nothing; None: it does, or is asked nothing
-    slaveTries: int = 0  # that have failed since then
-    slaveError: str | None = None  # why the last of them has
+    slaveTries: int = 0  # tries that have failed since then
+    slaveError: str | None = None  # why the last of them failed
     seconds: float = 0.0
     cpuSeconds: float = 0.0  # of the Spark task's own process, while it shipped this group
 
@@ -70,7 +70,7 @@ class GroupSummary:
         return self.status in (Status.FAILED, Status.HELD, Status.SLAVE_DOWN)
 
     def to_json(self) -> str:
-        """This summary as JSON, read back by `from_json`; of errors, in which others may have their say, a line each."""
+        """This summary as JSON, read back by `from_json`; each error, which may contain text from outside, is cut to one line."""
         errors = {name: one_line(text, MAX_ERROR_CHARS) for name in ("error", "slaveError") if (text := getattr(self, name))}
         return json.dumps(asdict(self) | errors, sort_keys=True)
 

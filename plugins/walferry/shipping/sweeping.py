@@ -1,4 +1,4 @@
-"""Taking WALs that have nothing to ship out of their queues, without a Spark job."""
+"""Takes WALs that have nothing to ship out of their queues, without a Spark job."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Answers:
             self._error = error
 
     def given_up(self) -> None:
-        """This side ended a try, so nobody knows whether the slave would have answered."""
+        """This side ended a try, so it is not known whether the slave would have answered."""
         with self._lock:
             self._under_way -= 1
             if not self._under_way and not self._tries:

@@ -1,11 +1,12 @@
-"""How a peer is shipped: the settings that HBase's replication has, under HBase's names.
+"""The settings of how a peer is shipped: HBase's replication settings under HBase's names, and two of Walferry's own.
 
     connection's extra      {"replication.source.ratio": 0.2}                    for all peers of the source
     peer's configuration    walferry.replication.source.ratio = 0.2              for this peer; wins over the connection's
 
 HBase's own names are in ReplicationSource, HBaseInterClusterReplicationEndpoint, ReplicationSourceShipper,
-ReplicationSourceWALReader and ReplicationSinkManager. Times are in milliseconds and sizes in bytes, as they are there. Three
-defaults differ from HBase's, because they count something else here: see `_KNOBS`.
+ReplicationSourceWALReader and ReplicationSinkManager. As in HBase, times are in milliseconds and sizes in bytes. Two defaults
+differ from HBase's because they count something else here: see `_KNOBS`. HBase knows neither replication.sink.tries nor
+replication.slave.patience.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from walferry.hbase.errors import PeerError
 if TYPE_CHECKING:  # DAG files import the source's connection, and are parsed without kazoo
     from walferry.hbase.peers import Peer
 
-PREFIX = "walferry."  # of a peer's keys, which HBase hands to nobody but us
+PREFIX = "walferry."  # of the peer's keys that are for Walferry; HBase ignores them
 
 _MS = 1000.0
 _KIB, _MIB = 1 << 10, 1 << 20

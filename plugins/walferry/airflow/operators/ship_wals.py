@@ -158,7 +158,7 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
     def _judge(
         self, error: AirflowException, before: Sequence[GroupSummary], after: Sequence[GroupSummary], free: bool
     ) -> NoReturn:
-        """Raise what says whether a job that failed is to be submitted again."""
+        """Raise the error that tells Airflow whether to submit a failed job again."""
         failed = _failed_groups(before, after)
         if not failed:
             raise error  # it was killed or could not start: try again

@@ -1,6 +1,6 @@
 """The tasks of a batch: peers → roll → for each peer plan → ship → report.
 
-A peer that fails, waits or takes long delays no other peer: from its plan on each has a branch of its own, and runs overlap.
+A peer that fails, waits or takes long does not delay the others: each has a branch of its own, and runs overlap.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def roll(peers: Sequence[str]) -> None:
         raise RollFailed("; ".join(rolled.problems))
 
 
-# Also if the roll failed: what lies in closed WALs is shipped all the same, and the report tells.
+# Also if the roll failed: the WALs that are closed are shipped all the same, and the report says so.
 @task(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
 def plan(peer: str) -> dict[str, Any]:
     """What there is to ship for the peer."""

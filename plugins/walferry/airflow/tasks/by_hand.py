@@ -35,7 +35,7 @@ def select() -> list[dict[str, Any]]:
 
 @task
 def servers(queues: list[dict[str, Any]]) -> list[str]:
-    """The dead servers under which queues lie that nobody has claimed."""
+    """The dead servers that still have unclaimed queues."""
     from walferry.airflow.steps import recovery
 
     return recovery.servers_to_claim(map(QueueRef.from_xcom, queues))
