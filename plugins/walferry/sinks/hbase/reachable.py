@@ -16,13 +16,13 @@ from walferry.rpc.admin import answers
 from walferry.texts import one_line
 from walferry.zk.client import connect, disconnect
 
-ASKED_SERVERS = 3  # one that answers is enough: any RegionServer takes edits of all regions
+ASKED_SERVERS = 16  # one that answers is enough, but a rack may have failed whose servers are still in ZooKeeper
 MAX_REASON_CHARS = 1000
 LEAST_SECONDS = 0.5
 
 
 def why_down(peer: Peer, *, user: str | None, timeout_seconds: float) -> str | None:
-    """Why the slave cannot be shipped to, in one line; None if its ZooKeeper and one of a few RegionServers answer."""
+    """Why the slave cannot be shipped to, in one line; None if its ZooKeeper and one of some RegionServers answer."""
     give_up = time.monotonic() + timeout_seconds
     try:
         servers = _servers(peer, 0.6 * timeout_seconds)

@@ -41,7 +41,7 @@ def test_an_answer_of_any_kind_will_do(monkeypatch):
         assert look(monkeypatch, name(server)) is None
 
 
-@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("count", [1, 20])
 def test_servers_that_are_silent_or_gone_are_named_in_time(monkeypatch, count):
     with ExitStack() as stack:
         silent = [name(stack.enter_context(FakeServer(silence))) for _ in range(count)]
@@ -51,7 +51,16 @@ def test_servers_that_are_silent_or_gone_are_named_in_time(monkeypatch, count):
     assert why
     assert why.startswith("slave zk1:2181:/hbase: of ")
     assert "none answers (127.0.0.1:" in why
-    assert ("3 of its 5 RegionServers" in why) == (count == 5)
+    assert ("16 of its 20 RegionServers" in why) == (count == 20)
+
+
+def test_a_slave_that_has_lost_a_rack_can_be_shipped_to(monkeypatch):
+    """Half of its servers are gone, and their ZooKeeper sessions have not ended yet."""
+    servers = [ServerName(f"rs-{number}", 16020, 1) for number in range(40)]
+    monkeypatch.setattr(reachable, "answers", lambda server, user, timeout: int(server.host[3:]) % 2 == 0)
+    for seed in range(300):
+        reachable.random.seed(seed)
+        assert look(monkeypatch, *servers) is None
 
 
 def test_a_slave_without_servers_is_down(monkeypatch):
