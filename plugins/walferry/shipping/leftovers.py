@@ -71,7 +71,7 @@ def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
 
 
 def _is_gone(session: Session, server: str) -> bool:
-    """Whether a claimed server has no queues any more; what is no server's name is left alone, and never part of a path."""
+    """Whether a claimed server has no queues any more; a name that is not a server's is left alone, and never part of a path."""
     try:
         ServerName.parse(server)
     except ValueError:

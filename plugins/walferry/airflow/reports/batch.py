@@ -212,7 +212,7 @@ def as_cell(column: str, value: int | None) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], texts: int = 2) -> list[str]:
-    """Lines of a table; the first row is its head, the last one its totals, the first `texts` columns are no figures."""
+    """Lines of a table; the first row is its head, the last one its totals, the first `texts` columns hold text, not figures."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     formats = [f"{{:<{w}}}" if i < texts else f"{{:>{w}}}" for i, w in enumerate(widths)]
     lines = ["  ".join(formats).format(*row) for row in rows]

@@ -124,7 +124,7 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
         peers = children(session.zk, session.nodes.peers) or []
         live = {str(server) for server in live_servers(session.zk, session.nodes)}
         chosen = pick_queues(peer, ref, there, peers, live)
-        # Also of peers that ZooKeeper does not know: the Master may, and then their queues are no orphans.
+        # Also ask about peers that ZooKeeper does not know: the Master may know them, and then their queues are not orphans.
         refused: dict[str, PeerError] = dict(disagreements(session, {queue.peer_id for queue in chosen}))
         for peer_id in {queue.peer_id for queue in chosen} & set(peers):
             try:
