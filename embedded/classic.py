@@ -11,17 +11,14 @@ keeps it elsewhere. Peers of HBase 1 are made in ZooKeeper alone: its own tools 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-
-from kazoo.client import KazooClient
+from collections.abc import Mapping
 
 from embedded.distributed import ClusterOptions
+from embedded.ephemerals import zookeeper
 from embedded.hbase import ClusterAddress
 from embedded.jars import HBASE_1
 from embedded.processes import SMALL_JVM, ClusterError
 
-ZK_TIMEOUT_SECONDS = 30
 PBUF = b"PBUF"
 DISABLED = PBUF + b"\x08\x01"
 
@@ -29,8 +26,6 @@ CLASSIC = {
     "hbase.replication": "true",
     "hbase.zookeeper.useMulti": "false",  # with it, queues are moved by one multi and without a lock
     "hbase.regionserver.hostname": "localhost",
-    # A session may outlive its timeout by this much.
-    "hbase.zookeeper.property.tickTime": "1000",
 }
 
 
@@ -59,7 +54,7 @@ def add_managed_peer(address: ClusterAddress, peer_id: str, cluster_key: str) ->
     child `peer-state`. It writes both at once, because a RegionServer that sees a peer without a state makes it ENABLED.
     """
     peer = f"{address.znode_parent}/replication/peers/{peer_id}"
-    with _zookeeper(address) as zk:
+    with zookeeper(address) as zk:
         transaction = zk.transaction()
         transaction.create(peer, _peer_value(cluster_key, {"walferry.managed": "true"}))
         transaction.create(f"{peer}/peer-state", DISABLED)
@@ -70,19 +65,8 @@ def add_managed_peer(address: ClusterAddress, peer_id: str, cluster_key: str) ->
 
 def remove_peer(address: ClusterAddress, peer_id: str) -> None:
     """Remove a peer as ReplicationPeersZKImpl.removePeer does; the RegionServers then delete its queues."""
-    with _zookeeper(address) as zk:
+    with zookeeper(address) as zk:
         zk.delete(f"{address.znode_parent}/replication/peers/{peer_id}", recursive=True)
-
-
-@contextmanager
-def _zookeeper(address: ClusterAddress) -> Iterator[KazooClient]:
-    zk = KazooClient(hosts=address.quorum)
-    try:
-        zk.start(timeout=ZK_TIMEOUT_SECONDS)
-        yield zk
-    finally:
-        zk.stop()
-        zk.close()
 
 
 def _peer_value(cluster_key: str, configuration: Mapping[str, str]) -> bytes:

@@ -13,10 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+from embedded.ephemerals import forget_master, forget_regionserver
 from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
 from embedded.hdfs import Hdfs
 from embedded.jars import HBASE_2, JarSet
-from embedded.processes import SMALL_JVM, ClusterError, JavaProcess, free_port, start_java, wait_until
+from embedded.processes import (
+    SMALL_JVM,
+    ZOOKEEPER_WITHOUT_FSYNC,
+    ClusterError,
+    JavaProcess,
+    free_port,
+    start_java,
+    wait_until,
+)
 
 START_TIMEOUT_SECONDS = 480
 STOP_TIMEOUT_SECONDS = 90
@@ -85,12 +94,16 @@ class DistributedCluster:
             hbase_site=self._folder / "conf" / "hbase-site.xml",
         )
 
+    @property
+    def _is_zookeeper_alive(self) -> bool:
+        return self.zookeeper is not None and self.zookeeper.alive
+
     def launch_zookeeper(self) -> None:
         write_site(self.address.hbase_site, self._settings())
         if self.options.jars is not HBASE_2:
             # These log through log4j, which stays silent without a configuration.
             self.address.hbase_site.with_name("log4j.properties").write_text(LOG4J)
-        self.zookeeper = self._launch("zookeeper", "zookeeper.HQuorumPeer", [], "256m", SMALL_JVM)
+        self.zookeeper = self._launch("zookeeper", "zookeeper.HQuorumPeer", [], "256m", (*SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC))
 
     def launch_servers(self) -> None:
         """Start the master and the RegionServers. HDFS and ZooKeeper must be running."""
@@ -122,10 +135,20 @@ class DistributedCluster:
         return server
 
     def kill_regionserver(self, index: int = 0) -> RegionServer:
-        """Kill (-9) one of `regionservers`, remove it from the list and return it."""
+        """Kill (-9) one of `regionservers`, remove it from the list and return it. The cluster notices its death at once."""
         server = self.regionservers.pop(index)
         server.process.kill()
+        if server.is_serving and self._is_zookeeper_alive:
+            forget_regionserver(self.address, server.server_name)
         return server
+
+    def kill_master(self) -> None:
+        """Kill (-9) the Master, so that the next one becomes active at once."""
+        if self.master is None:
+            raise ClusterError(f"cluster {self.name} has not been started")
+        self.master.kill()
+        if self._is_zookeeper_alive:
+            forget_master(self.address)
 
     def stop_regionserver(self, index: int = 0) -> RegionServer:
         """Shut one down in order: it closes its regions, and its WALs get their trailer."""
@@ -196,7 +219,6 @@ class DistributedCluster:
             "hbase.rootdir": self.address.wal_root,
             "hbase.tmp.dir": str(self._folder / "tmp"),
             "hbase.zookeeper.property.dataDir": str(self._folder / "zookeeper"),
-            "zookeeper.session.timeout": "6000",
             **self.options.conf,
         }
 

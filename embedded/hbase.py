@@ -44,6 +44,9 @@ SMALL = {
     "hbase.netty.worker.count": "2",
 }
 
+# Longer than a shared machine stands still now and then. embedded.ephemerals removes at once what killed servers leave behind.
+SESSION_TIMEOUT_MS = 180_000
+
 # Pass as `conf` to see archived WALs disappear within seconds once nothing needs them any more (HBase's own: 10 minutes).
 QUICK_LOG_CLEANER = {
     "hbase.master.cleaner.interval": "2000",
@@ -67,8 +70,11 @@ class ClusterAddress:
 
 
 def zookeeper_settings(client_port: int) -> dict[str, str]:
-    """Settings by which servers and clients find ZooKeeper at `client_port`."""
+    """Settings by which servers and clients find ZooKeeper at `client_port`, with sessions of SESSION_TIMEOUT_MS."""
     return {
+        "zookeeper.session.timeout": str(SESSION_TIMEOUT_MS),
+        "zookeeper.session.timeout.localHBaseCluster": str(SESSION_TIMEOUT_MS),  # where ZooKeeper and all servers are one JVM
+        "hbase.zookeeper.property.maxSessionTimeout": str(SESSION_TIMEOUT_MS),
         "hbase.zookeeper.quorum": "localhost",
         "hbase.zookeeper.property.clientPort": str(client_port),
         "zookeeper.znode.parent": ZNODE_PARENT,

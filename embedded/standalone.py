@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from embedded.ephemerals import forget_servers
 from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
-from embedded.processes import SMALL_JVM, ClusterError, JavaProcess, free_port, start_java, wait_until
+from embedded.processes import SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC, ClusterError, JavaProcess, free_port, start_java, wait_until
 
 START_TIMEOUT_SECONDS = 300
 
@@ -35,10 +37,16 @@ class StandaloneCluster:
         self._classpath = classpath
         self._port = free_port()
         self._process: JavaProcess | None = None
+        self._launched_at = 0.0
+        self._has_former_life = False
 
     @property
     def _root(self) -> str:
         return f"file://{self.folder}/root"
+
+    @property
+    def _zookeeper_data(self) -> Path:
+        return self.folder / "zookeeper"
 
     @property
     def address(self) -> ClusterAddress:
@@ -61,6 +69,8 @@ class StandaloneCluster:
         if self._process is not None and self._process.alive:
             raise ClusterError(f"cluster {self.name} is running already")
         write_site(self.address.hbase_site, self._settings())
+        self._has_former_life = self._zookeeper_data.exists()
+        self._launched_at = time.time()
         self._process = start_java(
             self.name,
             "org.apache.hadoop.hbase.master.HMaster",
@@ -68,11 +78,14 @@ class StandaloneCluster:
             folder=self.folder,
             classpath=[self.address.hbase_site.parent, *self._classpath],
             heap=self._heap,
-            options=SMALL_JVM,
+            options=(*SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC),
         )
 
     def await_ready(self) -> None:
         """Wait until the master has assigned the system tables. Raises ClusterError with the end of the log."""
+        if self._has_former_life:
+            # Else the Master would wait until the sessions of servers that were killed have ended.
+            forget_servers(self.address, created_before=self._launched_at)
         wait_until(
             lambda: "Master has completed initialization" in self.process.log_text(),
             f"cluster {self.name} serves",
@@ -109,8 +122,6 @@ class StandaloneCluster:
             "hbase.cluster.distributed": "false",
             "hbase.rootdir": self._root,
             "hbase.tmp.dir": str(self.folder / "tmp"),
-            "hbase.zookeeper.property.dataDir": str(self.folder / "zookeeper"),
-            # A cluster that was killed and started again waits until the sessions of its former self have ended.
-            "zookeeper.session.timeout": "10000",
+            "hbase.zookeeper.property.dataDir": str(self._zookeeper_data),
             **self._conf,
         }

@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from types import TracebackType
 
-from embedded.processes import ClusterError, JavaProcess, free_port, start_java, wait_until
+from embedded.processes import SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC, ClusterError, JavaProcess, free_port, start_java, wait_until
 
 START_TIMEOUT_SECONDS = 60
 TICK_MS = 500  # sessions may be as short as two ticks
@@ -47,8 +47,7 @@ class ZooKeeperServer:
             [str(config)],
             folder=self.folder,
             heap=self._heap,
-            # Nobody needs this data later, and without fsync a write takes a tenth of a millisecond.
-            options=["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"],
+            options=[*SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC],
         )
         wait_until(self._answers, "ZooKeeper answers", processes=[self._process], timeout=START_TIMEOUT_SECONDS)
 

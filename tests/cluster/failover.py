@@ -35,8 +35,6 @@ BULK_ROWS = 20_000  # of 1 kB, written before a kill so that the drain takes a w
 WAIT_SECONDS = 240
 REGIONS = 6
 SLOW = Knobs(shipment_bytes=64 << 10, buffer_bytes=256 << 10)  # so that a kill finds a drain under way
-# A session that outlives the pauses of a machine that is busy with other tests.
-SESSION = {"zookeeper.session.timeout": "10000"}
 
 
 @dataclass
@@ -107,8 +105,7 @@ class Failover:
         return claimed()[0]
 
     def kill_master(self) -> None:
-        assert self.cluster.master is not None
-        self.cluster.master.kill()
+        self.cluster.kill_master()
 
     def begin_splitting(self, server: str) -> None:
         """What a master does first with a dead server's WALs: nobody can begin another one there from now on."""
@@ -227,7 +224,7 @@ def failover(
     folder: Path, client_of: Callable[[ClusterAddress], JavaClient], *, regionservers: int, sleep_before_failover_ms: int
 ) -> Iterator[Failover]:
     """Clusters, a managed peer and the load, all at work. HBase claims a queue one to two times that sleep after it could."""
-    conf = {**QUICK_LOG_CLEANER, **SESSION, "replication.sleep.before.failover": str(sleep_before_failover_ms)}
+    conf = {**QUICK_LOG_CLEANER, "replication.sleep.before.failover": str(sleep_before_failover_ms)}
     options: Mapping[str, ClusterOptions] = {
         "source": ClusterOptions(conf, regionservers=regionservers),
         "slave": ClusterOptions(regionservers=1),

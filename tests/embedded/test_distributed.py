@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import time
+
 import pytest
 
 from embedded import wire
@@ -35,6 +38,23 @@ def test_what_a_killed_regionserver_had_acknowledged_is_still_there(distributed_
     assert source.count_rows(name) == 2000
     assert added.server_name in source.region_servers()
     assert killed.server_name not in source.region_servers()
+
+
+@pytest.mark.soak
+def test_its_servers_outlive_a_machine_that_stands_still(distributed_pair, source):
+    cluster = distributed_pair.source
+    before = source.region_servers()
+    processes = [cluster.zookeeper, cluster.master, *(server.process for server in cluster.regionservers)]
+
+    for process in processes:
+        process.popen.send_signal(signal.SIGSTOP)
+    time.sleep(60)
+    for process in processes:
+        process.popen.send_signal(signal.SIGCONT)
+    time.sleep(10)
+
+    assert source.region_servers() == before
+    assert all(process.alive for process in processes)
 
 
 def test_a_region_moves_to_the_server_named(distributed_pair, source, unique):

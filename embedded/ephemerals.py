@@ -1,0 +1,64 @@
+"""Removes what killed servers leave in ZooKeeper, as HBase's own start script does (org.apache.hadoop.hbase.ZNodeClearer).
+
+A dead server is therefore noticed at once, however long its session lasts. So sessions may last for minutes, and a cluster
+outlives a machine that stands still for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from embedded.hbase import ClusterAddress
+
+CONNECT_TIMEOUT_SECONDS = 60
+
+
+def forget_regionserver(address: ClusterAddress, server_name: str) -> None:
+    """Remove the znode by which a RegionServer that was killed says that it lives."""
+    with zookeeper(address) as zk:
+        _delete(zk, f"{address.znode_parent}/rs/{server_name}")
+
+
+def forget_master(address: ClusterAddress) -> None:
+    """Remove the znode by which a Master that was killed says that it is the active one."""
+    with zookeeper(address) as zk:
+        _delete(zk, f"{address.znode_parent}/master")
+
+
+def forget_servers(address: ClusterAddress, *, created_before: float) -> None:
+    """Remove the ephemeral znodes of all servers that are older than `created_before` (seconds since 1970)."""
+    with zookeeper(address) as zk:
+        parent = address.znode_parent
+        folders = (f"{parent}/rs", f"{parent}/backup-masters")
+        for path in [f"{parent}/master", *(f"{folder}/{name}" for folder in folders for name in _children(zk, folder))]:
+            stat = zk.exists(path)
+            if stat is not None and stat.ephemeralOwner and stat.created < created_before:
+                _delete(zk, path)
+
+
+@contextmanager
+def zookeeper(address: ClusterAddress) -> Iterator[KazooClient]:
+    """A client of the cluster's ZooKeeper, which may still be starting."""
+    zk = KazooClient(hosts=address.quorum)
+    try:
+        zk.start(timeout=CONNECT_TIMEOUT_SECONDS)
+        yield zk
+    finally:
+        zk.stop()
+        zk.close()
+
+
+def _children(zk: KazooClient, path: str) -> list[str]:
+    try:
+        return list(zk.get_children(path))
+    except NoNodeError:
+        return []
+
+
+def _delete(zk: KazooClient, path: str) -> None:
+    with suppress(NoNodeError):  # then its session had ended already
+        zk.delete(path)
