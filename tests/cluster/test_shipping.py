@@ -133,9 +133,9 @@ def test_a_run_whose_time_is_over_leaves_the_rest_queued(sides, both, proxied, p
     sides.source.put_many(table, 40_000, ["f:a"])
     roll(sides.at, proxied_peer)
     (wal,) = [wal for group in plan(sides.at, proxied_peer).groups for wal in group.wals if wal.bytes_left]
-    proxied.sink.requests.speed = (1 << 20) / lanes
+    proxied.sink.requests.speed = (1 << 18) / lanes
     small = Knobs(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
-    summary = ship_one(sides.at, proxied_peer, roll_first=False, knobs=small, lanes=lanes, deadline=3)
+    summary = ship_one(sides.at, proxied_peer, roll_first=False, knobs=small, lanes=lanes, deadline=8)
     proxied.sink.requests.speed = math.inf
     assert summary.status is Status.DEADLINE, summary.error
     assert 0 < positions(sides.at, proxied_peer)[wal.name] < wal.bytes_left
