@@ -26,7 +26,7 @@ PERIOD_SECONDS = 30  # the schedule's own is 5 minutes
 BEFORE, DURING = 2, 3  # periods with all slaves well, and with one only
 DEADLINE_SECONDS = 900  # of a batch: all periods would be over before a run that waited for it
 NOISE_SECONDS = 60  # of a busy machine, on which Spark has to start; a batch that waited would do so for 90 at least
-WAIT_SECONDS = 240
+WAIT_SECONDS = 480
 SILENT_AFTER_BYTES = 8000  # a batch may still find the slave there, and then waits in the middle of its shipment
 
 pytestmark = pytest.mark.timeout(1200)

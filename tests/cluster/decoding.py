@@ -45,7 +45,12 @@ def write_all_kinds(client: JavaClient) -> None:
 
 
 def is_closed(url: str) -> bool:
-    with open_wal(url) as file:
+    """Whether the WAL has a trailer, or has been archived since it was listed: HBase archives only closed WALs."""
+    try:
+        file = open_wal(url)
+    except FileNotFoundError:
+        return True
+    with file:
         return trailer_start(bytes(file.read_at(max(0, file.size - TAIL_BYTES), TAIL_BYTES)), file.size) is not None
 
 

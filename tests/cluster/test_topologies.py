@@ -172,9 +172,18 @@ def ship_until_quiet(edges: list[Edge], hops: int) -> tuple[int, int]:
             assert operations == 0 or number <= hops, f"{operations} operations are still under way in round {number}"
             cells += sum(s.shippedCells for s in summaries)
             kept_back += sum(s.logEditsFiltered.get(FROM_SLAVE, 0) for s in summaries)
-    assert not any(plan(edge.source.at, edge.peer).to_ship for edge in edges)
-    assert all(len(queue.wals) == 1 for edge in edges for queue in queues(edge.source.at, edge.peer))
+    assert any(is_empty(edges) for _ in range(3)), "a queue holds more than the WAL that is being written"
     return cells, kept_back
+
+
+def is_empty(edges: list[Edge]) -> bool:
+    """Whether the queues hold one WAL each. If they do not, a batch that ships nothing follows: HBase begins a WAL after a slow
+    write, so the one before it is queued although it holds nothing."""
+    if all(len(queue.wals) == 1 for edge in edges for queue in queues(edge.source.at, edge.peer)):
+        return not any(plan(edge.source.at, edge.peer).to_ship for edge in edges)
+    again = ship_round(edges, f"after{time.monotonic_ns()}")
+    assert not any(s.shippedOps for summaries in again.values() for s in summaries)
+    return False
 
 
 def global_cells(member: Member, table: str) -> list[Cell]:
