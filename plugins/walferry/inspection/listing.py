@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -69,16 +70,16 @@ def within(files: Iterable[Found], written_from: int | None, written_before: int
     A WAL's name says when it was begun. It was finished at the latest when a later one of its group was begun.
     """
     files = list(files)
-    starts: dict[str, list[int]] = {}
+    begun: dict[tuple[str, bool], list[int]] = {}  # hbase:meta's WALs follow one another, beside those of their server
     for file in files:
         if file.name:
-            starts.setdefault(file.name.group, []).append(file.name.timestamp)
-    ends = {group: dict(zip(sorted(times), sorted(times)[1:], strict=False)) for group, times in starts.items()}
+            begun.setdefault((file.name.group, file.name.is_meta), []).append(file.name.timestamp)
+    ends = {series: dict(pairwise(sorted(times))) for series, times in begun.items()}
 
     def may_hold(file: Found) -> bool:
         if file.name is None:
             return True
-        end = ends[file.name.group].get(file.name.timestamp)
+        end = ends[file.name.group, file.name.is_meta].get(file.name.timestamp)
         begun_too_late = written_before is not None and file.name.timestamp - MARGIN_MS >= written_before
         finished_too_early = written_from is not None and end is not None and end + MARGIN_MS < written_from
         return not (begun_too_late or finished_too_early)

@@ -45,7 +45,6 @@ class Answer:
 
     url: str
     bytes: int = 0
-    entries: int = 0
     cells: int = 0
     problem: str = ""
     note: str = ""
