@@ -1,4 +1,4 @@
-"""`python -m walferry`: an operator's commands for replication peers. They need neither an HBase shell nor Airflow."""
+"""`python -m walferry`: an operator's commands for replication peers and WALs. They need neither an HBase shell nor Airflow."""
 
 from __future__ import annotations
 
@@ -15,21 +15,31 @@ from walferry.admin.showing import Told, describe, table
 from walferry.admin.tables import Asked, parse_tables
 from walferry.admin.taking_over import take_over
 from walferry.errors import WalferryError
+from walferry.inspection.commands import add_commands as add_wal_commands
 from walferry.source.connection import from_env, from_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit status: 0 for done, 1 for refused, failed or a problem (stderr says which)."""
+    """Run one command. Returns the exit status: 0 for done, 1 for refused, failed or a problem (stderr says which).
+
+    walferry.inspection.commands has the exit status of `wal`.
+    """
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     parsed = _parser().parse_args(arguments)
     try:
-        source = from_text(parsed.source) if parsed.source else from_env()
-        with peer_admin(source) as peers:
-            told = parsed.run(peers, parsed)
+        status: int = parsed.main(parsed)
     except WalferryError as error:
         print(f"walferry: {error}", file=sys.stderr)
         return 1
+    return status
+
+
+def _peers(parsed: argparse.Namespace) -> int:
+    """Run a command for peers. Returns the exit status."""
+    source = from_text(parsed.source) if parsed.source else from_env()
+    with peer_admin(source) as peers:
+        told = parsed.run(peers, parsed)
     told = told if isinstance(told, Told) else Told(told)
     print(told.text)
     if told.problem:
@@ -84,7 +94,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--source", help="the source cluster, as Airflow's JSON or URI of a connection (default: AIRFLOW_CONN_HBASE_SOURCE)"
     )
-    peers = parser.add_subparsers(required=True, metavar="peers").add_parser("peers", help="replication peers of the source")
+    groups = parser.add_subparsers(required=True, metavar="peers|wal")
+    add_wal_commands(groups)
+    peers = groups.add_parser("peers", help="replication peers of the source")
+    peers.set_defaults(main=_peers)
     commands = peers.add_subparsers(required=True, metavar="command")
 
     command = commands.add_parser("list", help="list all peers and say which are managed")

@@ -1,5 +1,6 @@
 """Finding, opening and waiting for WALs on a real HDFS."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ import pytest
 from hdfs_native import Client, WriteOptions
 
 from embedded.hdfs import Hdfs
+from tests.unit.wal.encoder import PUT, Cell, encode_wal, entry
+from walferry.__main__ import main
 from walferry.airflow.reports.recovery import preview
 from walferry.airflow.values import QueueRef
 from walferry.files import closedness as module
@@ -206,3 +209,21 @@ def test_a_name_node_that_stops_answering_is_given_up(
         namenode.send_signal(signal.SIGCONT)
     monkeypatch.setattr(storage, "REMOTE_TIMEOUT_SECONDS", 60)
     assert located(store, wal).archived
+
+
+def test_wal_find_looks_into_closed_and_open_wals(client: Client, store: WalStore, capfd: pytest.CaptureFixture[str]) -> None:
+    data = encode_wal([entry(Cell(b"row", b"f", b"q", 1, PUT, b"v"))])
+    names = [f"rs-1.example.org%2C16020%2C1700000000001.{1700000000123 + number}" for number in range(3)]
+    for folder, name in (("oldWALs", names[0]), (f"WALs/{SERVER}", names[1]), ("data/default/t", names[2])):
+        with client.create(f"/hbase/{folder}/{name}", WriteOptions(create_parent=True)) as file:
+            file.write(data)
+    being_written = client.create(f"/hbase/WALs/{SERVER}/{names[2]}")
+    being_written.write(data[:-1])
+    assert main(["wal", "find", "--json", "--row", "row", store.root]) == 0
+    out, err = capfd.readouterr()
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [cell["wal"] for cell in found] == [f"{store.root}/oldWALs/{names[0]}", f"{store.root}/WALs/{SERVER}/{names[1]}"]
+    assert f"{store.root}/WALs/{SERVER}/{names[2]} is empty: it is still being written" in err
+    assert main(["wal", "find", "--row", "row", f"{store.root}/nowhere"]) == 1
+    assert f"{store.root}/nowhere: there is no such file or folder" in capfd.readouterr().err
+    being_written.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,17 @@ from embedded import wire
 from embedded.client import JavaClient
 from embedded.hbase import ClusterAddress
 from embedded.standalone import StandaloneCluster
-from tests.cluster.decoding import BIG_VALUE, compare_with_pretty_printer, compare_with_reader, decode, is_closed, write_all_kinds
+from tests.cluster.decoding import (
+    ALL_BYTES,
+    BIG_VALUE,
+    compare_with_pretty_printer,
+    compare_with_reader,
+    decode,
+    escaped,
+    is_closed,
+    write_all_kinds,
+)
+from walferry.__main__ import main
 from walferry.files.systems import open_wal
 from walferry.names import parse_wal_name
 from walferry.wal.errors import WalPositionError
@@ -66,6 +77,44 @@ def test_keys_positions_and_bytes_are_those_of_hbase_s_wal_reader(client: JavaCl
 def test_windows_and_batches_of_any_size_give_the_same_cells(wals: list[str]) -> None:
     for url in wals:
         assert decode(url, window_bytes=1000, batch_bytes=1000) == decode(url)
+
+
+def test_wal_show_prints_what_hbase_s_wal_pretty_printer_prints(
+    client: JavaClient, wals: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    names = ("row", "family", "qualifier", "timestamp", "type", "value")
+    for url in wals:
+        entries = client.wal_pretty_print(url)
+        expected = [
+            {name: entry[name] for name in ("table", "region")}
+            | {"sequence_id": entry["sequence"], "next_position": entry["position"]}
+            | {name: action[name] for name in names}
+            | {"value_length": action["vlen"], "tags": action.get("tag", []), "wal": url}
+            for entry in entries
+            for action in entry["actions"]
+        ]
+        assert main(["wal", "show", "--json", "--values", url]) == 0
+        found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+        assert [{name: cell[name] for name in expected[0]} for cell in found] == expected
+
+
+def test_wal_find_finds_each_row_as_hbase_s_wal_pretty_printer_shows_it(
+    cluster: StandaloneCluster, client: JavaClient, wals: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    written = [(url, entry) for url in wals for entry in client.wal_pretty_print(url)]
+    for row in ("one", escaped(ALL_BYTES), "z0499", "no such row"):
+        expected = [
+            (url, entry["position"], action["qualifier"], action["timestamp"])
+            for url, entry in written
+            for action in entry["actions"]
+            if action["row"] == row
+        ]
+        assert main(["wal", "find", "--json", "--row", row, cluster.address.wal_root]) == 0
+        found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+        cells = [(cell["wal"], cell["next_position"], cell["qualifier"], cell["timestamp"]) for cell in found]
+        assert sorted(cells) == sorted(expected)
+        assert bool(cells) == (row != "no such row")
+        assert {cell["server"] for cell in found} <= {str(parse_wal_name(url.rpartition("/")[2]).server) for url in wals}
 
 
 def test_reading_goes_on_from_every_position_that_hbase_could_have_registered(wals: list[str]) -> None:

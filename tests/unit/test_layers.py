@@ -15,7 +15,7 @@ LAYERS = (
     {"source", "files", "filters", "sinks"},
     {"queues"},
     {"shipping"},
-    {"spark", "admin"},
+    {"spark", "admin", "inspection"},
     {"airflow"},
     {"__main__"},
 )

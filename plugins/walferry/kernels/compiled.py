@@ -22,7 +22,8 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
-PACKAGES = ("walferry.kernels", "walferry.wal", "walferry.wal.codecs", "walferry.filters")  # packages with kernels
+# The packages with kernels.
+PACKAGES = ("walferry.kernels", "walferry.wal", "walferry.wal.codecs", "walferry.filters", "walferry.inspection")
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
