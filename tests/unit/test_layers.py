@@ -14,7 +14,7 @@ LAYERS = (
     {"wal", "hbase", "rpc", "crypto"},
     {"source", "files", "filters", "sinks", "tables"},
     {"queues"},
-    {"shipping"},
+    {"shipping", "verification"},
     {"spark", "admin"},
     {"airflow"},
     {"__main__"},

@@ -22,7 +22,14 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
-PACKAGES = ("walferry.kernels", "walferry.wal", "walferry.wal.codecs", "walferry.filters", "walferry.tables")  # with kernels
+PACKAGES = (  # packages with kernels
+    "walferry.kernels",
+    "walferry.wal",
+    "walferry.wal.codecs",
+    "walferry.filters",
+    "walferry.tables",
+    "walferry.verification",
+)
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 

@@ -123,9 +123,17 @@ def replicated_families(master: Connection, tables: Collection[str]) -> dict[str
 
     With AccessController the user needs ADMIN or CREATE on the tables. Raises an RpcError.
     """
-    if not tables:
-        return {}  # a request without names asks for all tables
-    request = pb.GetTableDescriptorsRequest(include_sys_tables=True)
+    return _descriptors(master, tables) if tables else {}
+
+
+def all_replicated_families(master: Connection) -> dict[str, dict[str, bool]]:
+    """Tell the same for all tables but HBase's own."""
+    return _descriptors(master, ())
+
+
+def _descriptors(master: Connection, tables: Collection[str]) -> dict[str, dict[str, bool]]:
+    """Ask for the descriptors of these tables, or, if there are none, of all but HBase's own."""
+    request = pb.GetTableDescriptorsRequest(include_sys_tables=bool(tables))
     for table in tables:
         namespace, _, name = table.rpartition(":")
         request.table_names.add(namespace=(namespace or "default").encode(), qualifier=name.encode())
