@@ -691,3 +691,39 @@ class ScanResponse(_message.Message):
     partial_flag_per_result: _containers.RepeatedScalarFieldContainer[bool]
     more_results_in_region: bool
     def __init__(self, cells_per_result: _Optional[_Iterable[int]] = ..., scanner_id: _Optional[int] = ..., more_results: _Optional[bool] = ..., partial_flag_per_result: _Optional[_Iterable[bool]] = ..., more_results_in_region: _Optional[bool] = ...) -> None: ...
+
+class ServerLoad(_message.Message):
+    __slots__ = ("report_end_time",)
+    REPORT_END_TIME_FIELD_NUMBER: _ClassVar[int]
+    report_end_time: int
+    def __init__(self, report_end_time: _Optional[int] = ...) -> None: ...
+
+class LiveServerInfo(_message.Message):
+    __slots__ = ("server", "server_load")
+    SERVER_FIELD_NUMBER: _ClassVar[int]
+    SERVER_LOAD_FIELD_NUMBER: _ClassVar[int]
+    server: ServerName
+    server_load: ServerLoad
+    def __init__(self, server: _Optional[_Union[ServerName, _Mapping]] = ..., server_load: _Optional[_Union[ServerLoad, _Mapping]] = ...) -> None: ...
+
+class ClusterStatus(_message.Message):
+    __slots__ = ("live_servers",)
+    LIVE_SERVERS_FIELD_NUMBER: _ClassVar[int]
+    live_servers: _containers.RepeatedCompositeFieldContainer[LiveServerInfo]
+    def __init__(self, live_servers: _Optional[_Iterable[_Union[LiveServerInfo, _Mapping]]] = ...) -> None: ...
+
+class GetClusterStatusRequest(_message.Message):
+    __slots__ = ("options",)
+    class Option(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        LIVE_SERVERS: _ClassVar[GetClusterStatusRequest.Option]
+    LIVE_SERVERS: GetClusterStatusRequest.Option
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    options: _containers.RepeatedScalarFieldContainer[GetClusterStatusRequest.Option]
+    def __init__(self, options: _Optional[_Iterable[_Union[GetClusterStatusRequest.Option, str]]] = ...) -> None: ...
+
+class GetClusterStatusResponse(_message.Message):
+    __slots__ = ("cluster_status",)
+    CLUSTER_STATUS_FIELD_NUMBER: _ClassVar[int]
+    cluster_status: ClusterStatus
+    def __init__(self, cluster_status: _Optional[_Union[ClusterStatus, _Mapping]] = ...) -> None: ...

@@ -141,6 +141,18 @@ def _descriptors(master: Connection, tables: Collection[str]) -> dict[str, dict[
     return {_name(schema.table_name): _families(schema) for schema in response.table_schema}
 
 
+def server_reports(master: Connection) -> dict[str, int]:
+    """For each live RegionServer, tell when it made its last report to the master, in ms by its own clock. Raises an RpcError.
+
+    The RegionServers report every hbase.regionserver.msginterval, by default 3 s.
+    """
+    request = pb.GetClusterStatusRequest(options=[pb.GetClusterStatusRequest.LIVE_SERVERS])
+    live = master.call("GetClusterStatus", request, pb.GetClusterStatusResponse).cluster_status.live_servers
+    return {
+        f"{each.server.host_name},{each.server.port},{each.server.start_code}": each.server_load.report_end_time for each in live
+    }
+
+
 def has_namespace(master: Connection, namespace: str) -> bool:
     """Tell whether the namespace exists. With AccessController the user needs ADMIN on it. Raises an RpcError."""
     request = pb.GetNamespaceDescriptorRequest(namespaceName=namespace)
