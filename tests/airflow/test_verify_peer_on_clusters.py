@@ -48,7 +48,7 @@ def test_differences_are_reported_and_then_repaired(run_dag, clients, standalone
     assert repaired.reports[peer]["totals"]["repaired"] == 1
 
 
-def test_a_table_that_the_slave_lacks_is_named_and_the_others_are_compared(run_dag, clients, standalone_pair, managed_peer, unique):
+def test_a_table_that_the_slave_lacks_is_named_and_others_are_compared(run_dag, clients, standalone_pair, managed_peer, unique):
     source, slave = clients
     peer, there, lacking = managed_peer(standalone_pair.source.address, standalone_pair.slave.address), unique("t"), unique("t")
     for client, tables in ((source, (there, lacking)), (slave, (there,))):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MAX_SHOWN_BYTES = 200
-_PLAIN = frozenset(b" !#$%&'()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~")
+_PLAIN = frozenset(b" !#$%&()*+,-./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~")
 
 
 def shown(data: bytes, at_most: int = MAX_SHOWN_BYTES) -> str:

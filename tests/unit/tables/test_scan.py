@@ -96,5 +96,5 @@ def test_a_scan_without_progress_ends_and_says_why():
     ticks = iter(range(10_000))
     served = Served(ROWS, dict.fromkeys(range(3, 10_000), ConnectionFailed("h:1", "refused")))
     patience = Patience(60, clock=lambda: next(ticks), sleep=lambda seconds: None)
-    with pytest.raises(ScanGivenUp, match="table t .* 60 s: .*refused"):
+    with pytest.raises(ScanGivenUp, match=r"table t .* 60 s: .*refused"):
         list(scan_rows(served, ScanSpec(), patience))  # type: ignore[arg-type]

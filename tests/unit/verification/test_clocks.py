@@ -21,8 +21,9 @@ class Cluster:
 
     def ask(self) -> dict[str, int]:
         self.now += 0.01
-        reported = {name: (self.now + number) // self._interval * self._interval - number for number, name in enumerate(self._ahead)}
-        return {name: int((reported[name] + ahead) * 1000) for name, ahead in self._ahead.items()}
+        every = self._interval
+        made = {name: (self.now + number) // every * every - number for number, name in enumerate(self._ahead)}
+        return {name: int((made[name] + ahead) * 1000) for name, ahead in self._ahead.items()}
 
 
 def test_the_true_skew_lies_within_the_bounds():

@@ -60,8 +60,8 @@ def test_every_difference_lies_in_a_span_and_rows_tell_its_kind():
                 del source[key]
             else:
                 (a, b) = slave[key]
-                other = dice.choice([(a,), (a, Cell(key, b"f", b"b", 5, PUT, b"w" * 10)), (a, Cell(key, b"f", b"b", 6, PUT, b.value))])
-                slave[key] = other
+                changed = (Cell(key, b"f", b"b", 5, PUT, b"w" * 10), Cell(key, b"f", b"b", 6, PUT, b.value))
+                slave[key] = dice.choice([(a,), *((a, other) for other in changed)])
         equal, spans = differing(digest(blocks(source, 100)), digest(blocks(slave, 90)), 3)
         assert all(any(within(span, key) for span in spans) for key in expected)
         found: dict[bytes, Kind] = {}
