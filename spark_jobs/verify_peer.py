@@ -11,10 +11,12 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from pyspark import SparkConf, SparkContext
+
+MAX_SAMPLES = 5000  # of each kind
 
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
     from walferry.verification.outcome import Outcome
@@ -62,8 +64,11 @@ def _run(args: argparse.Namespace) -> int:
             check_peer(session, args.peer)  # only Walferry's own peers are shipped to
         plan = plan_verification(session, args.peer, args.tables, options)
 
+    # However many ranges there are, the driver has to hold their samples.
+    of_range = replace(options, samples=max(1, min(options.samples, MAX_SAMPLES // max(1, len(plan.parts)))))
+
     def compare(part: TableRange) -> Outcome:
-        return compare_range(source, plan.peer, part, options)
+        return compare_range(source, plan.peer, part, of_range)
 
     parts: list[Outcome] = []
     if plan.parts:

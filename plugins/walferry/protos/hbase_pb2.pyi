@@ -635,7 +635,7 @@ class Column(_message.Message):
     def __init__(self, family: _Optional[bytes] = ..., qualifier: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Scan(_message.Message):
-    __slots__ = ("column", "attribute", "start_row", "stop_row", "time_range", "max_versions", "cache_blocks", "max_result_size", "reversed", "include_start_row")
+    __slots__ = ("column", "attribute", "start_row", "stop_row", "time_range", "max_versions", "cache_blocks", "max_result_size", "reversed")
     COLUMN_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
     START_ROW_FIELD_NUMBER: _ClassVar[int]
@@ -645,7 +645,6 @@ class Scan(_message.Message):
     CACHE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
     MAX_RESULT_SIZE_FIELD_NUMBER: _ClassVar[int]
     REVERSED_FIELD_NUMBER: _ClassVar[int]
-    INCLUDE_START_ROW_FIELD_NUMBER: _ClassVar[int]
     column: _containers.RepeatedCompositeFieldContainer[Column]
     attribute: _containers.RepeatedCompositeFieldContainer[NameBytesPair]
     start_row: bytes
@@ -655,8 +654,7 @@ class Scan(_message.Message):
     cache_blocks: bool
     max_result_size: int
     reversed: bool
-    include_start_row: bool
-    def __init__(self, column: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., attribute: _Optional[_Iterable[_Union[NameBytesPair, _Mapping]]] = ..., start_row: _Optional[bytes] = ..., stop_row: _Optional[bytes] = ..., time_range: _Optional[_Union[TimeRange, _Mapping]] = ..., max_versions: _Optional[int] = ..., cache_blocks: _Optional[bool] = ..., max_result_size: _Optional[int] = ..., reversed: _Optional[bool] = ..., include_start_row: _Optional[bool] = ...) -> None: ...
+    def __init__(self, column: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., attribute: _Optional[_Iterable[_Union[NameBytesPair, _Mapping]]] = ..., start_row: _Optional[bytes] = ..., stop_row: _Optional[bytes] = ..., time_range: _Optional[_Union[TimeRange, _Mapping]] = ..., max_versions: _Optional[int] = ..., cache_blocks: _Optional[bool] = ..., max_result_size: _Optional[int] = ..., reversed: _Optional[bool] = ...) -> None: ...
 
 class ScanRequest(_message.Message):
     __slots__ = ("region", "scan", "scanner_id", "number_of_rows", "close_scanner", "next_call_seq", "client_handles_partials", "client_handles_heartbeats")

@@ -47,11 +47,11 @@ class ScanSpec:
     raw: bool = False
     answer_bytes: int = 2 * 1024 * 1024
 
-    def message(self, start_row: bytes, included: bool) -> pb.Scan:
-        """The message that opens a scanner at `start_row`, or after it."""
+    def message(self, start_row: bytes) -> pb.Scan:
+        """The message that opens a scanner at `start_row`."""
         scan = pb.Scan(
             start_row=start_row, stop_row=self.stop_row, max_versions=self.max_versions, cache_blocks=False,
-            max_result_size=self.answer_bytes, include_start_row=included,
+            max_result_size=self.answer_bytes,
         )  # fmt: skip
         for family in self.families:
             scan.column.add(family=family)
@@ -105,13 +105,13 @@ def scan_rows(place: Place, spec: ScanSpec, patience: Patience) -> Iterator[Rows
 
     Raises ScanGivenUp when the patience is over, MissingTable, or an RpcError that another try cannot mend.
     """
-    row, included = spec.start_row, True
+    row = spec.start_row
     while True:
         try:
             region = place.locate(row)
-            with closing(RegionScanner(place.connection(region), region.name, spec.message(row, included))) as scanner:
+            with closing(RegionScanner(place.connection(region), region.name, spec.message(row))) as scanner:
                 for block in _blocks(scanner, place.table, patience):
-                    row, included = block.key(len(block) - 1), False
+                    row = block.key(len(block) - 1) + b"\0"  # the least key after the last one
                     yield block
         except (RpcError, RegionUnavailable) as error:
             if not _another_try_helps(error):
@@ -121,7 +121,7 @@ def scan_rows(place: Place, spec: ScanSpec, patience: Patience) -> Iterator[Rows
             continue
         if not region.end or (spec.stop_row and region.end >= spec.stop_row):
             return
-        row, included = region.end, True
+        row = region.end
 
 
 def _blocks(scanner: RegionScanner, table: str, patience: Patience) -> Iterator[Rows]:

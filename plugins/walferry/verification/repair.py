@@ -17,6 +17,7 @@ from functools import partial
 
 import numpy as np
 
+from walferry.errors import WalferryError
 from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter
 from walferry.filters.window import filter_window
@@ -25,7 +26,7 @@ from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import Peer
 from walferry.protos import hbase_pb2 as pb
 from walferry.sinks.of_peer import open_sink
-from walferry.sinks.sink import Sink
+from walferry.sinks.sink import Sender, Sink
 from walferry.source.cluster import VisibilityLabels
 from walferry.source.knobs import Knobs
 from walferry.source.session import Session
@@ -37,6 +38,12 @@ from walferry.wal.uncompressed_windows import plain
 REPAIR_SECONDS = 600.0
 _REQUEST_BYTES = 4 * 1024 * 1024
 _NO_REGION = b"0" * 32  # sinks do not look at it
+
+
+class RepairFailed(WalferryError):
+    """Rows of the source cannot be shipped."""
+
+    retry_helps = False
 
 
 class _NoHFiles:
@@ -88,15 +95,19 @@ class Repairs:
                     entries = _Entries()
         self._send(sender, entries, part)
 
-    def _send(self, sender: object, entries: _Entries, part: TableRange) -> None:
+    def _send(self, sender: Sender, entries: _Entries, part: TableRange) -> None:
         if not entries.data:
             return
         path = f"rows of table {part.table}"
-        window = plain(np.frombuffer(bytes(entries.data), dtype=np.uint8), 0).window
+        found = plain(np.frombuffer(bytes(entries.data), dtype=np.uint8), 0)
+        if found.consumed != len(entries.data):
+            reason = found.fault.reason if found.fault else "an entry is cut off"
+            raise RepairFailed(f"{path} cannot be shipped: {reason}")
+        window = found.window
         window, kept = self.labels.apply(window, filter_window(window, self.rules, path), path)
         take = self.sink.take(window, kept, self.rules, path)
         if len(take.entries):
-            sender.send(take.request(take.entries), self.deadline)  # type: ignore[attr-defined]
+            sender.send(take.request(take.entries), self.deadline)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from walferry.errors import WalferryError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer, slave_of
 from walferry.source.cluster import SourceCluster
-from walferry.source.session import open_session
+from walferry.source.session import Session, open_session
 from walferry.tables.tables import Tables
 from walferry.verification.job import Options, TableRange
 from walferry.verification.outcome import Outcome
@@ -31,10 +31,21 @@ def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: 
         ):
             comparison = RangeComparison(ours, theirs, part, options)
             comparison.run()
-            if options.repair and comparison.shippable:
-                with open_repairs(session, peer) as repairs:
-                    comparison.repair(repairs)
-            return comparison.outcome()
+            problem = _repair(session, peer, comparison) if options.repair and comparison.shippable else ""
+            outcome = comparison.outcome()
+            outcome.problem = problem
+            return outcome
     except WalferryError as error:
         log.warning("table %s from row %r: %s", part.table, part.start, error)
         return Outcome(part.table, problem=str(error))
+
+
+def _repair(session: Session, peer: Peer, comparison: RangeComparison) -> str:
+    """Ship what differs. Returns what went wrong: the comparison stands all the same."""
+    try:
+        with open_repairs(session, peer) as repairs:
+            comparison.repair(repairs)
+    except WalferryError as error:
+        log.warning("not repaired: %s", error)
+        return f"not repaired: {error}"
+    return ""

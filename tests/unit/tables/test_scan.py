@@ -42,8 +42,7 @@ class Served:
         if self.calls in self.lost:
             raise self.lost[self.calls]
         if request.HasField("scan"):
-            start, included = request.scan.start_row, request.scan.include_start_row
-            wanted = [row for row in self.rows if row > start or (included and row == start)]
+            wanted = [row for row in self.rows if row >= request.scan.start_row]
             self._left = [(row, qualifier) for row in wanted for qualifier in (b"1", b"2", b"3")]
         now, self._left = self._left[:2], self._left[2:]
         partial = bool(self._left) and bool(now)

@@ -41,7 +41,7 @@ class VerificationReport:
         """Why this run must end as failed; empty if it must not."""
         if self.outcomes is None:
             return [f"compare is {self.state}: see the log of the Spark job there; nothing was compared"]
-        problems = [f"table {o.table} could not be compared: {o.problem}" for o in self.outcomes if o.problem]
+        problems = [f"table {o.table}: {o.problem}" for o in self.outcomes if o.problem]
         differing = [f"table {o.table}: {o.bad_rows:,} rows differ" for o in self.outcomes if o.bad_rows]
         return problems + differing
 

@@ -35,7 +35,7 @@ def choose(source: SourceCluster, asked: str | None) -> list[str]:
 def options_of(params: Mapping[str, Any]) -> Options:
     """The run's parameters as options. Raises InputError."""
     try:
-        return Options(
+        options = Options(
             start_row=unshown(params["start_row"] or ""),
             stop_row=unshown(params["stop_row"] or ""),
             start_time=_milliseconds(params["start_time"]),
@@ -48,6 +48,11 @@ def options_of(params: Mapping[str, Any]) -> Options:
         )
     except ValueError as error:
         raise InputError(f"a row is written as HBase's shell shows it, e.g. abc\\x00: {error}") from error
+    if options.stop_row and options.start_row >= options.stop_row:
+        raise InputError("start_row does not come before stop_row, so there is no row to compare")
+    if options.end_time is not None and (options.start_time or 0) >= options.end_time:
+        raise InputError("start_time does not come before end_time, so there is no cell to compare")
+    return options
 
 
 def clocks(source: SourceCluster, peer_id: str) -> dict[str, list[Skew]]:
