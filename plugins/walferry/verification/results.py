@@ -2,11 +2,13 @@
 
     <root>/verifications/<quoted znode parent>/<peer>      run id and outcomes as JSON
 
-It comes back from the Spark job this way whatever the Spark master and the deploy mode. The next comparison replaces it.
+It comes back from the Spark job this way whatever the Spark master and the deploy mode. The next comparison replaces it. A later
+run deletes it once the peer is gone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,7 +18,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from walferry.hbase.layout import quoted
 from walferry.source.session import Session
 from walferry.verification.outcome import Kind, Outcome, Sample
-from walferry.zk.client import read, retried
+from walferry.zk.client import children, read, retried
 
 MAX_TABLES = 500
 MAX_SAMPLES = 300  # of all tables
@@ -51,6 +53,17 @@ def read_result(session: Session, peer_id: str, run_id: str) -> list[Outcome] | 
     return [_outcome(fields) for fields in found["outcomes"]] if found.get("run_id") == run_id else None
 
 
+def delete_of_gone_peers(session: Session) -> None:
+    """Delete the results of peers that do not exist any more. Raises ConnectError."""
+    folder = _folder(session)
+    peers = children(session.zk, session.nodes.peers)
+    if peers is None:
+        return
+    for name in set(children(session.zk, folder) or ()) - set(map(quoted, peers)):
+        with contextlib.suppress(NoNodeError):  # another run deletes it too
+            retried(session.zk, session.zk.delete, f"{folder}/{name}")
+
+
 def _outcome(fields: dict[str, object]) -> Outcome:
     outcome = Outcome(**fields)  # type: ignore[arg-type]
     outcome.bad = {Kind(kind): count for kind, count in outcome.bad.items()}
@@ -59,5 +72,8 @@ def _outcome(fields: dict[str, object]) -> Outcome:
 
 
 def _path(session: Session, peer_id: str) -> str:
-    source = session.source
-    return f"{source.root}/verifications/{quoted(source.znode_parent)}/{quoted(peer_id)}"
+    return f"{_folder(session)}/{quoted(peer_id)}"
+
+
+def _folder(session: Session) -> str:
+    return f"{session.source.root}/verifications/{quoted(session.source.znode_parent)}"

@@ -14,7 +14,7 @@ from walferry.source.session import open_session
 from walferry.verification.clocks import Skew, skews
 from walferry.verification.job import Options
 from walferry.verification.outcome import Outcome
-from walferry.verification.results import read_result
+from walferry.verification.results import delete_of_gone_peers, read_result
 from walferry.verification.shown import unshown
 from walferry.zk.client import connected
 
@@ -25,8 +25,12 @@ def run_of(ti: Any) -> str:
 
 
 def choose(source: SourceCluster, asked: str | None) -> list[str]:
-    """The peer asked for, whether it is Walferry's or not, or all peers that are managed now. Raises WalferryError."""
+    """The peer asked for, whether it is Walferry's or not, or all peers that are managed now.
+
+    Deletes the results of peers that are gone. Raises WalferryError.
+    """
     with open_session(source, look_only=True) as session:
+        delete_of_gone_peers(session)
         if asked:
             return [read_peer(session.zk, session.nodes, asked).id]
         return sorted(peer.id for peer in read_peers(session.zk, session.nodes).peers if peer.managed)
