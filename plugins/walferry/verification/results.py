@@ -20,9 +20,11 @@ from walferry.source.session import Session
 from walferry.verification.outcome import Kind, Outcome, Sample
 from walferry.zk.client import children, read, retried
 
-MAX_TABLES = 500
-MAX_SAMPLES = 300  # of all tables
+# A znode holds 1 MiB.
+MAX_TABLES = 300
+MAX_SAMPLES = 150  # of all tables
 MAX_PROBLEM_CHARS = 500
+MAX_DETAIL_CHARS = 500
 
 
 def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence[Outcome]) -> None:
@@ -32,7 +34,7 @@ def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence
     kept = []
     for outcome in ordered[:MAX_TABLES]:
         fields = asdict(outcome) | {"problem": outcome.problem[:MAX_PROBLEM_CHARS]}
-        fields["samples"] = fields["samples"][:places]
+        fields["samples"] = [{**s, "detail": s["detail"][:MAX_DETAIL_CHARS]} for s in fields["samples"][:places]]
         places -= len(fields["samples"])
         kept.append(fields)
     value = json.dumps({"run_id": run_id, "tables": len(outcomes), "outcomes": kept}).encode()
