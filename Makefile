@@ -12,7 +12,7 @@ help:
 	@echo 'make demo       two real HBase clusters and Airflow: replicate, compare, look around (DEMO_ONCE=1 ends by itself)'
 	@echo 'make test       all tests, those with real clusters too; `make test-unit` only the quick ones without'
 	@echo 'make lint       ruff and mypy'
-	@echo 'make bench      beside HBase: reading and showing WALs, draining a backlog, and a dead server'"'"'s queue; planning as clusters grow'
+	@echo 'make bench      beside HBase: reading and showing WALs, draining a backlog, a dead server'"'"'s queue, comparing tables; planning'
 	@echo 'make soak       the tests that take long'
 	@echo 'make clean      remove the virtual environment and what was cached beside it'
 
@@ -57,6 +57,7 @@ bench: java venv
 	$(PYTHON) -m bench.replication
 	$(PYTHON) -m bench.recovered_queue
 	$(PYTHON) -m bench.plan
+	$(PYTHON) -m bench.verification
 
 soak: jars
 	$(PYTHON) -m pytest -m soak --timeout=0

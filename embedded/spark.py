@@ -1,4 +1,4 @@
-"""The Spark job by spark-submit on this machine, without Airflow: for tests and the benchmark."""
+"""The Spark jobs by spark-submit on this machine, without Airflow: for tests and the benchmark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from embedded.cache import cache_home
 from walferry.source.cluster import SourceCluster
 from walferry.spark.archive import build_archive
 
-JOB = Path(__file__).resolve().parents[1] / "spark_jobs" / "ship_wals.py"
+JOBS = Path(__file__).resolve().parents[1] / "spark_jobs"
+SHIP, VERIFY = JOBS / "ship_wals.py", JOBS / "verify_peer.py"
 CONF = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -26,13 +27,19 @@ def submit(
     source: SourceCluster, peer_id: str, run_id: str, *, out: IO[bytes], deadline: float = 600, cores: int = 2,
     args: tuple[str, ...] = (),
 ) -> subprocess.Popen[bytes]:  # fmt: skip
-    """Start ship_wals.py on `local[cores]`, its output to `out`; as a session of its own, so that all of it can be killed."""
+    """Start ship_wals.py; see `submit_job`."""
+    given = ("--source", source.to_json(), "--peer", peer_id, "--run-id", run_id, "--deadline", f"{deadline:g}", *args)
+    return submit_job(SHIP, given, out=out, cores=cores)
+
+
+def submit_job(job: Path, args: tuple[str, ...], *, out: IO[bytes], cores: int = 2) -> subprocess.Popen[bytes]:
+    """Start a job on `local[cores]`, its output to `out`; as a session of its own, so that all of it can be killed."""
     bin_folder = Path(sys.executable).parent
     command = [
         str(bin_folder / "spark-submit"),
         *("--master", f"local[{cores}]", "--py-files", str(build_archive(cache_home() / "archives"))),
         *(part for name, value in CONF.items() for part in ("--conf", f"{name}={value}")),
-        *(str(JOB), "--source", source.to_json(), "--peer", peer_id, "--run-id", run_id, "--deadline", f"{deadline:g}", *args),
+        *(str(job), *args),
     ]
     environment = {
         **os.environ,

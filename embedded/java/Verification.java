@@ -22,6 +22,7 @@ public final class Verification {
     conf.set("mapreduce.jobtracker.staging.root.dir", folder + "/staging");
     conf.setInt("hbase.mapreduce.scan.cachedrows", ClusterClient.SCAN_CACHING);
     conf.setBoolean("mapreduce.map.speculative", false);
+    conf.setInt("mapreduce.local.map.tasks.maximum", Runtime.getRuntime().availableProcessors());
     String[] args = families.isEmpty() ? new String[] {peer, table} : new String[] {"--families=" + families, peer, table};
     Job job = new VerifyReplication().createSubmittableJob(conf, args);
     if (job == null) {

@@ -26,7 +26,11 @@ DEFAULTS = {  # dag.test() keeps a run's parameters for the next
     "replicate_peer": {"peer": None, "roll": True, "deadline": 1800},
     "regionserver_failover": {"server": None, "deadline": 120},
     "drain_recovered_queue": {"peer": None, "queue": None, "dry_run": False, "delete_orphan": False, "deadline": 120},
-}
+    "verify_peer": {
+        "peer": None, "tables": None, "start_row": None, "stop_row": None, "start_time": None, "end_time": None, "versions": 1,
+        "deleted": False, "recompares": 0, "recompare_seconds": 1, "repair": False,
+    },
+}  # fmt: skip
 
 assert "airflow" not in sys.modules, "airflow was imported before its environment was set: run tests/airflow in its own process"
 HOME = Path(tempfile.mkdtemp(prefix="walferry-airflow-"))

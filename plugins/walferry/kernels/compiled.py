@@ -22,8 +22,15 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
-# The packages with kernels.
-PACKAGES = ("walferry.kernels", "walferry.wal", "walferry.wal.codecs", "walferry.filters", "walferry.inspection")
+PACKAGES = (  # packages with kernels
+    "walferry.kernels",
+    "walferry.wal",
+    "walferry.wal.codecs",
+    "walferry.filters",
+    "walferry.tables",
+    "walferry.verification",
+    "walferry.inspection",
+)
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 

@@ -577,3 +577,151 @@ class RollWALWriterResponse(_message.Message):
     REGION_TO_FLUSH_FIELD_NUMBER: _ClassVar[int]
     region_to_flush: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, region_to_flush: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class RegionInfo(_message.Message):
+    __slots__ = ("region_id", "table_name", "start_key", "end_key", "offline", "split", "replica_id")
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    START_KEY_FIELD_NUMBER: _ClassVar[int]
+    END_KEY_FIELD_NUMBER: _ClassVar[int]
+    OFFLINE_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
+    region_id: int
+    table_name: TableName
+    start_key: bytes
+    end_key: bytes
+    offline: bool
+    split: bool
+    replica_id: int
+    def __init__(self, region_id: _Optional[int] = ..., table_name: _Optional[_Union[TableName, _Mapping]] = ..., start_key: _Optional[bytes] = ..., end_key: _Optional[bytes] = ..., offline: _Optional[bool] = ..., split: _Optional[bool] = ..., replica_id: _Optional[int] = ...) -> None: ...
+
+class MetaRegionServer(_message.Message):
+    __slots__ = ("server", "rpc_version")
+    SERVER_FIELD_NUMBER: _ClassVar[int]
+    RPC_VERSION_FIELD_NUMBER: _ClassVar[int]
+    server: ServerName
+    rpc_version: int
+    def __init__(self, server: _Optional[_Union[ServerName, _Mapping]] = ..., rpc_version: _Optional[int] = ...) -> None: ...
+
+class RegionSpecifier(_message.Message):
+    __slots__ = ("type", "value")
+    class RegionSpecifierType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        REGION_NAME: _ClassVar[RegionSpecifier.RegionSpecifierType]
+        ENCODED_REGION_NAME: _ClassVar[RegionSpecifier.RegionSpecifierType]
+    REGION_NAME: RegionSpecifier.RegionSpecifierType
+    ENCODED_REGION_NAME: RegionSpecifier.RegionSpecifierType
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    type: RegionSpecifier.RegionSpecifierType
+    value: bytes
+    def __init__(self, type: _Optional[_Union[RegionSpecifier.RegionSpecifierType, str]] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class TimeRange(_message.Message):
+    __slots__ = ("first", "end")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    end: int
+    def __init__(self, first: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class Column(_message.Message):
+    __slots__ = ("family", "qualifier")
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    QUALIFIER_FIELD_NUMBER: _ClassVar[int]
+    family: bytes
+    qualifier: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, family: _Optional[bytes] = ..., qualifier: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class Scan(_message.Message):
+    __slots__ = ("column", "attribute", "start_row", "stop_row", "time_range", "max_versions", "cache_blocks", "max_result_size", "reversed")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
+    START_ROW_FIELD_NUMBER: _ClassVar[int]
+    STOP_ROW_FIELD_NUMBER: _ClassVar[int]
+    TIME_RANGE_FIELD_NUMBER: _ClassVar[int]
+    MAX_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    CACHE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    MAX_RESULT_SIZE_FIELD_NUMBER: _ClassVar[int]
+    REVERSED_FIELD_NUMBER: _ClassVar[int]
+    column: _containers.RepeatedCompositeFieldContainer[Column]
+    attribute: _containers.RepeatedCompositeFieldContainer[NameBytesPair]
+    start_row: bytes
+    stop_row: bytes
+    time_range: TimeRange
+    max_versions: int
+    cache_blocks: bool
+    max_result_size: int
+    reversed: bool
+    def __init__(self, column: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., attribute: _Optional[_Iterable[_Union[NameBytesPair, _Mapping]]] = ..., start_row: _Optional[bytes] = ..., stop_row: _Optional[bytes] = ..., time_range: _Optional[_Union[TimeRange, _Mapping]] = ..., max_versions: _Optional[int] = ..., cache_blocks: _Optional[bool] = ..., max_result_size: _Optional[int] = ..., reversed: _Optional[bool] = ...) -> None: ...
+
+class ScanRequest(_message.Message):
+    __slots__ = ("region", "scan", "scanner_id", "number_of_rows", "close_scanner", "next_call_seq", "client_handles_partials", "client_handles_heartbeats")
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    SCAN_FIELD_NUMBER: _ClassVar[int]
+    SCANNER_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_OF_ROWS_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_SCANNER_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CALL_SEQ_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HANDLES_PARTIALS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HANDLES_HEARTBEATS_FIELD_NUMBER: _ClassVar[int]
+    region: RegionSpecifier
+    scan: Scan
+    scanner_id: int
+    number_of_rows: int
+    close_scanner: bool
+    next_call_seq: int
+    client_handles_partials: bool
+    client_handles_heartbeats: bool
+    def __init__(self, region: _Optional[_Union[RegionSpecifier, _Mapping]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., scanner_id: _Optional[int] = ..., number_of_rows: _Optional[int] = ..., close_scanner: _Optional[bool] = ..., next_call_seq: _Optional[int] = ..., client_handles_partials: _Optional[bool] = ..., client_handles_heartbeats: _Optional[bool] = ...) -> None: ...
+
+class ScanResponse(_message.Message):
+    __slots__ = ("cells_per_result", "scanner_id", "more_results", "partial_flag_per_result", "more_results_in_region")
+    CELLS_PER_RESULT_FIELD_NUMBER: _ClassVar[int]
+    SCANNER_ID_FIELD_NUMBER: _ClassVar[int]
+    MORE_RESULTS_FIELD_NUMBER: _ClassVar[int]
+    PARTIAL_FLAG_PER_RESULT_FIELD_NUMBER: _ClassVar[int]
+    MORE_RESULTS_IN_REGION_FIELD_NUMBER: _ClassVar[int]
+    cells_per_result: _containers.RepeatedScalarFieldContainer[int]
+    scanner_id: int
+    more_results: bool
+    partial_flag_per_result: _containers.RepeatedScalarFieldContainer[bool]
+    more_results_in_region: bool
+    def __init__(self, cells_per_result: _Optional[_Iterable[int]] = ..., scanner_id: _Optional[int] = ..., more_results: _Optional[bool] = ..., partial_flag_per_result: _Optional[_Iterable[bool]] = ..., more_results_in_region: _Optional[bool] = ...) -> None: ...
+
+class ServerLoad(_message.Message):
+    __slots__ = ("report_end_time",)
+    REPORT_END_TIME_FIELD_NUMBER: _ClassVar[int]
+    report_end_time: int
+    def __init__(self, report_end_time: _Optional[int] = ...) -> None: ...
+
+class LiveServerInfo(_message.Message):
+    __slots__ = ("server", "server_load")
+    SERVER_FIELD_NUMBER: _ClassVar[int]
+    SERVER_LOAD_FIELD_NUMBER: _ClassVar[int]
+    server: ServerName
+    server_load: ServerLoad
+    def __init__(self, server: _Optional[_Union[ServerName, _Mapping]] = ..., server_load: _Optional[_Union[ServerLoad, _Mapping]] = ...) -> None: ...
+
+class ClusterStatus(_message.Message):
+    __slots__ = ("live_servers",)
+    LIVE_SERVERS_FIELD_NUMBER: _ClassVar[int]
+    live_servers: _containers.RepeatedCompositeFieldContainer[LiveServerInfo]
+    def __init__(self, live_servers: _Optional[_Iterable[_Union[LiveServerInfo, _Mapping]]] = ...) -> None: ...
+
+class GetClusterStatusRequest(_message.Message):
+    __slots__ = ("options",)
+    class Option(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        LIVE_SERVERS: _ClassVar[GetClusterStatusRequest.Option]
+    LIVE_SERVERS: GetClusterStatusRequest.Option
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    options: _containers.RepeatedScalarFieldContainer[GetClusterStatusRequest.Option]
+    def __init__(self, options: _Optional[_Iterable[_Union[GetClusterStatusRequest.Option, str]]] = ...) -> None: ...
+
+class GetClusterStatusResponse(_message.Message):
+    __slots__ = ("cluster_status",)
+    CLUSTER_STATUS_FIELD_NUMBER: _ClassVar[int]
+    cluster_status: ClusterStatus
+    def __init__(self, cluster_status: _Optional[_Union[ClusterStatus, _Mapping]] = ...) -> None: ...

@@ -123,14 +123,34 @@ def replicated_families(master: Connection, tables: Collection[str]) -> dict[str
 
     With AccessController the user needs ADMIN or CREATE on the tables. Raises an RpcError.
     """
-    if not tables:
-        return {}  # a request without names asks for all tables
-    request = pb.GetTableDescriptorsRequest(include_sys_tables=True)
+    return _descriptors(master, tables) if tables else {}
+
+
+def all_replicated_families(master: Connection) -> dict[str, dict[str, bool]]:
+    """Tell the same for all tables but HBase's own."""
+    return _descriptors(master, ())
+
+
+def _descriptors(master: Connection, tables: Collection[str]) -> dict[str, dict[str, bool]]:
+    """Ask for the descriptors of these tables, or, if there are none, of all but HBase's own."""
+    request = pb.GetTableDescriptorsRequest(include_sys_tables=bool(tables))
     for table in tables:
         namespace, _, name = table.rpartition(":")
         request.table_names.add(namespace=(namespace or "default").encode(), qualifier=name.encode())
     response = master.call("GetTableDescriptors", request, pb.GetTableDescriptorsResponse)
     return {_name(schema.table_name): _families(schema) for schema in response.table_schema}
+
+
+def server_reports(master: Connection) -> dict[str, int]:
+    """For each live RegionServer, tell when it made its last report to the master, in ms by its own clock. Raises an RpcError.
+
+    The RegionServers report every hbase.regionserver.msginterval, by default 3 s.
+    """
+    request = pb.GetClusterStatusRequest(options=[pb.GetClusterStatusRequest.LIVE_SERVERS])
+    live = master.call("GetClusterStatus", request, pb.GetClusterStatusResponse).cluster_status.live_servers
+    return {
+        f"{each.server.host_name},{each.server.port},{each.server.start_code}": each.server_load.report_end_time for each in live
+    }
 
 
 def has_namespace(master: Connection, namespace: str) -> bool:

@@ -84,7 +84,7 @@ def test_responses_are_found_however_the_bytes_are_cut(responses, data):
         step = data.draw(st.integers(1, len(stream) - position))
         found += parser.feed(stream[position : position + step])
         position += step
-    assert found == [Result(call_id, message) for call_id, message, _ in responses]
+    assert found == [Result(call_id, message, memoryview(cells)) for call_id, message, cells in responses]
 
 
 def test_an_exception_comes_back_with_its_call():

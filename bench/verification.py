@@ -1,0 +1,108 @@
+"""Equal tables, and then tables with differences, compared by HBase's VerifyReplication and by Walferry in turn.
+
+    PYTHONPATH=plugins python -m bench.verification      WALFERRY_BENCH_ROWS (1000000), WALFERRY_BENCH_ROUNDS (3)
+
+HBase's job runs in a JVM that is warm already, by MapReduce's local runner, with a map a core at a time and 2000 rows a call. Of
+Walferry's job the start of Spark counts: both are timed from when the job is asked for until its figures are there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.drains import TABLE, TIMEOUT_SECONDS, Bench, bench
+from bench.replication import write_backlog
+from embedded.client import JavaClient
+from embedded.spark import VERIFY, submit, submit_job
+from embedded.wire import delete_row, put
+from walferry.hbase.layout import ZNodes
+from walferry.source.cluster import SourceCluster
+from walferry.tables.scan import ScanSpec
+from walferry.tables.tables import Tables
+from walferry.zk.client import connected
+
+ROWS = int(os.environ.get("WALFERRY_BENCH_ROWS", "1000000"))
+ROUNDS = int(os.environ.get("WALFERRY_BENCH_ROUNDS", "3"))
+KINDS = ("ONLY_IN_SOURCE_TABLE_ROWS", "ONLY_IN_PEER_TABLE_ROWS", "CONTENT_DIFFERENT_ROWS")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The counters of both, which are equal, and their seconds."""
+
+    counters: dict[str, int]
+    hbase: float
+    walferry: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast Walferry was."""
+        return self.hbase / self.walferry
+
+
+def in_turn(client: JavaClient, source: SourceCluster, peer: str, table: str, log: Path, *, cores: int = 4) -> Timed:
+    """Compare a table both ways, and check that they agree."""
+    began = time.monotonic()
+    hbase = client.verify_replication(table, peer, ["f"])
+    hbase_seconds = time.monotonic() - began
+    args = ("--source", source.to_json(), "--peer", peer, "--run-id", "bench", "--table", table)
+    began = time.monotonic()
+    with log.open("wb") as out:
+        code = submit_job(VERIFY, args, out=out, cores=cores).wait(TIMEOUT_SECONDS)
+    walferry_seconds = time.monotonic() - began
+    if code:
+        raise RuntimeError(f"the Spark job ended with code {code}:\n{log.read_text()[-4000:]}")
+    (outcome,) = json.loads(log.read_text().splitlines()[-1])
+    ours = {"GOODROWS": outcome["good"], "BADROWS": sum(outcome["bad"].values()), **outcome["bad"]}
+    theirs = {name: hbase.get(name, 0) for name in ours}
+    if ours != theirs:
+        raise RuntimeError(f"Walferry counts {ours}, HBase {theirs}")
+    return Timed(ours, hbase_seconds, walferry_seconds)
+
+
+def plant_differences(source: SourceCluster, slave: JavaClient, table: str) -> None:
+    """Make a few rows of the slave missing, extra and different, all over the table."""
+    with connected(source.quorum) as zk, Tables(zk, ZNodes(source.znode_parent)) as tables:
+        keys = [block.key(0) for block in tables.scan(table, ScanSpec())]
+    slave.write(table, [delete_row(key) for key in keys[1::3]])
+    slave.write(table, [put(key + b"x", {"f:a": b"extra"}) for key in keys[2::3]])
+    slave.write(table, [put(key, {"f:a": b"different"}) for key in keys[3::3]])
+
+
+def fill(on: Bench, rows: int) -> None:
+    """Write rows to the source and ship them to the slave."""
+    write_backlog(on, rows)
+    with on.log.open("ab") as log:
+        code = submit(on.source, "walferry", f"fill-{rows}", out=log).wait(TIMEOUT_SECONDS)
+    if code:
+        raise RuntimeError(f"not shipped: {on.log.read_text()[-4000:]}")
+
+
+def main() -> None:
+    """Start the clusters, warm up, compare, print."""
+    with bench() as on:
+        for rows in (max(1000, ROWS // 10), ROWS):
+            fill(on, rows)
+            what = f"{rows:,} equal rows"
+            in_turn(on.client, on.source, "walferry", TABLE, on.log)  # a cold cache is nobody's fault
+            rounds = [in_turn(on.client, on.source, "walferry", TABLE, on.log) for _ in range(ROUNDS)]
+            tell(what, rounds)
+        plant_differences(on.source, on.slave, TABLE)
+        tell("with differences", [in_turn(on.client, on.source, "walferry", TABLE, on.log) for _ in range(ROUNDS)])
+
+
+def tell(what: str, rounds: list[Timed]) -> None:
+    """Print medians and ratios."""
+    hbase, walferry = (statistics.median(each) for each in ([r.hbase for r in rounds], [r.walferry for r in rounds]))
+    ratios = ", ".join(f"{r.ratio:.2f}" for r in rounds)
+    print(f"{what}: HBase {hbase:.1f} s, Walferry {walferry:.1f} s from the job's start; Walferry / HBase {ratios}")
+    print(f"  both count {rounds[-1].counters}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Compare the tables of replication peers at the source and at their slaves, as HBase's VerifyReplication does.
+
+For each peer, `compare` is the Spark job: one task a region of the source scans both sides, hashes their rows, and looks at
+single rows only where the hashes differ. Only tables and families that the peer gets are compared. `clocks` measures how far the
+clocks of the two clusters are apart. `report` shows good, missing, extra and different rows with samples, and fails if any row
+differs.
+
+Rows that differ are compared again later, because they may be in flight. With `repair`, rows that the slave lacks or has
+differently are shipped again; rows that only the slave has are reported and left alone. Nothing is written to the source's
+tables.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import Param, dag, task_group
+
+from walferry.airflow.forms.run_checks import RUN_TYPES
+from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.verification import GROUP, peers, verification_of
+
+ROW = "As HBase's shell shows it, e.g. abc\\x00. Empty for no limit."
+TIME = "With its zone, e.g. 2026-01-31T00:00:00+00:00: only cells with timestamps {} are compared. Empty for no limit."
+PARAMS = {
+    "source_conn_id": SOURCE,
+    "peer": Param(
+        None, type=["null", "string"], pattern=r"^[^-/\s]*$", title="Peer",
+        description="Id of one peer, whether Walferry ships it or HBase; empty for all peers that are managed by Walferry.",
+    ),
+    "tables": Param(
+        None, type=["null", "array"], items={"type": "string"}, title="Tables",
+        description='One a line, as "table" or "namespace:table"; empty for all that the peer gets.',
+    ),
+    "start_row": Param(None, type=["null", "string"], title="First row", description=ROW),
+    "stop_row": Param(None, type=["null", "string"], title="Row after the last one", description=ROW),
+    "start_time": Param(None, type=["null", "string"], format="date-time", title="From", description=TIME.format("from then on")),
+    "end_time": Param(None, type=["null", "string"], format="date-time", title="To", description=TIME.format("before")),
+    "versions": Param(
+        1, type="integer", minimum=1, maximum=2**31 - 1, title="Versions", description="The newest versions of a column."
+    ),
+    "deleted": Param(
+        False, type="boolean", title="Deleted cells",
+        description="Compare delete markers and what they hide too. Each side drops these when it compacts, so equal tables "
+        "may differ in them.",
+    ),
+    "recompares": Param(
+        2, type="integer", minimum=0, maximum=10, title="Recompares", description="How often rows that differ are compared again."
+    ),
+    "recompare_seconds": Param(
+        300, type="integer", minimum=0, maximum=3600, title="Pause before a recompare",
+        description="Seconds, and twice as long before each further one. It should be longer than batches take.",
+    ),
+    "repair": Param(
+        False, type="boolean", title="Repair",
+        description="Ship rows again that the slave lacks or has differently. Only for peers that are managed by Walferry.",
+    ),
+}  # fmt: skip
+
+
+@dag(
+    schedule="0 3 * * *",
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    allowed_run_types=RUN_TYPES,
+    max_active_runs=1,  # a peer's newest result replaces the one before
+    description="Compare the tables of HBase replication peers at the source and at their slaves",
+    params=PARAMS,
+    default_args=default_args(minutes=360),
+    doc_md=__doc__,
+    tags=["hbase", "replication"],
+)
+def verify_peer() -> None:
+    task_group(group_id=GROUP)(verification_of).expand(peer=peers())
+
+
+verify_peer()

@@ -1,0 +1,114 @@
+"""What a verification has found of one peer: as a table for people, as a dict for Airflow, and as a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from walferry.airflow.reports.batch import table
+from walferry.errors import WalferryError
+
+if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
+    from walferry.verification.outcome import Outcome
+
+# VerifyReplication's own names, and then ours.
+KINDS = ("ONLY_IN_SOURCE_TABLE_ROWS", "ONLY_IN_PEER_TABLE_ROWS", "CONTENT_DIFFERENT_ROWS")
+FIGURES = ("GOODROWS", "BADROWS", *KINDS, "pruned", "recompared", "in_flight", "repaired")
+MAX_TABLES = 100
+MAX_SAMPLES = 100
+SKEW_WARNING_MS = 1000
+Skews = Mapping[str, Sequence[Mapping[str, Any]]]  # of "source" and "slave"
+
+
+class VerificationFailed(WalferryError):
+    """The two sides differ, or could not be compared. Trying the report again would not help."""
+
+    retry_helps = False
+
+
+@dataclass(frozen=True)
+class VerificationReport:
+    """One peer's part of a run. Without outcomes nothing was compared."""
+
+    peer: str
+    outcomes: Sequence[Outcome] | None
+    state: str | None = "success"  # of the task that compares
+    clocks: Skews = field(default_factory=dict)
+
+    @property
+    def failures(self) -> list[str]:
+        """Why this run must end as failed; empty if it must not."""
+        if self.outcomes is None:
+            return [f"compare is {self.state}: see the log of the Spark job there; nothing was compared"]
+        problems = [f"table {o.table}: {o.problem}" for o in self.outcomes if o.problem]
+        differing = [f"table {o.table}: {o.bad_rows:,} rows differ" for o in self.outcomes if o.bad_rows]
+        return problems + differing
+
+    @property
+    def skew_ms(self) -> int | None:
+        """How many ms the slave's clocks are ahead of the source's, at most; None if that is not known."""
+        gaps = [
+            theirs["ahead_ms"] - ours["ahead_ms"] for ours in self.clocks.get("source", ())
+            for theirs in self.clocks.get("slave", ())
+        ]  # fmt: skip
+        return max(gaps, key=abs) if gaps else None
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """The sums over all tables."""
+        rows = [_figures(outcome) for outcome in self.outcomes or ()]
+        return {name: sum(row[name] for row in rows) for name in FIGURES}
+
+    def to_xcom(self) -> dict[str, Any]:
+        """The report for Airflow's database, bounded in size."""
+        outcomes = self.outcomes or ()
+        samples = [{"table": o.table, "kind": str(s.kind), "row": s.row, "detail": s.detail} for o in outcomes for s in o.samples]
+        return {
+            "peer": self.peer,
+            "ok": not self.failures,
+            "failures": self.failures[:MAX_TABLES],
+            "totals": self.totals,
+            "tables": [{"table": o.table, **_figures(o), "seconds": round(o.seconds, 1)} for o in outcomes[:MAX_TABLES]],
+            "tables_left_out": max(0, len(outcomes) - MAX_TABLES),
+            "samples": samples[:MAX_SAMPLES],
+            "clocks": {side: list(found) for side, found in self.clocks.items()},
+            "slave_ahead_ms": self.skew_ms,
+        }
+
+    def as_text(self) -> str:
+        """The report for the log."""
+        outcomes = self.outcomes or ()
+        lines = [f"Peer {self.peer}"]
+        if outcomes:
+            rows = [(o.table, *_texts(_figures(o)), f"{o.seconds:.1f}") for o in outcomes[:MAX_TABLES]]
+            last = ("all", *_texts(self.totals), "")
+            lines += table([("table", *FIGURES, "seconds"), *rows, last], texts=1)
+        elif self.outcomes is not None:
+            lines.append("The peer gets no table, so there is nothing to compare.")
+        samples = [f"{s.kind} {o.table} {s.row}: {s.detail}" for o in outcomes for s in o.samples]
+        return "\n".join([*lines, *samples[:MAX_SAMPLES], *self._clock_lines(), *(f"FAILED {why}" for why in self.failures)])
+
+    def _clock_lines(self) -> list[str]:
+        lines = [
+            f"Clock of {side} {skew['server']}: {skew['ahead_ms']:+,} ms (±{skew['within_ms']:,}) beside this machine's"
+            for side, found in self.clocks.items() for skew in found
+        ]  # fmt: skip
+        if self.skew_ms is None:
+            return [*lines, "How far the clocks of source and slave are apart is not known."]
+        if abs(self.skew_ms) >= SKEW_WARNING_MS:
+            lines.append(
+                f"WARNING The clocks of source and slave are {abs(self.skew_ms):,} ms apart: timestamps that the two clusters "
+                "give cannot be compared. Check NTP on the RegionServers"
+            )
+        return lines
+
+
+def _texts(figures: Mapping[str, int]) -> list[str]:
+    return [f"{figure:,}" for figure in figures.values()]
+
+
+def _figures(outcome: Outcome) -> dict[str, int]:
+    of_kinds = {str(kind): count for kind, count in outcome.bad.items()}
+    others = {name: getattr(outcome, name) for name in FIGURES[2 + len(KINDS) :]}
+    return {"GOODROWS": outcome.good, "BADROWS": outcome.bad_rows, **{kind: of_kinds[kind] for kind in KINDS}, **others}

@@ -1,0 +1,132 @@
+"""A range's rows as hashes of buckets of rows.
+
+A bucket ends with a row whose key has a hash of a certain form, so the two sides find the same borders by themselves, and a row
+that only one side has moves no border but its own. A bucket's hash is the sum of its rows' hashes: the hash of two neighbouring
+buckets is the sum of theirs.
+
+A row's hash covers its key and its cells in their order, each with column, timestamp, type and value. Tags are left out:
+VerifyReplication does not see them either, and a slave may number visibility labels differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from walferry.kernels.compiled import inlined, unmanaged
+from walferry.kernels.read import Bytes, Ints, hash_bytes, mix, read_int32
+from walferry.tables.rows import Rows
+from walferry.wal.cells import CELL_LENGTHS, row_of
+
+ROWS_A_BUCKET: Final = 512  # on average
+_WHOLE_HASH: Final = (1 << 64) - 1
+
+
+@dataclass
+class Digest:
+    """The buckets of one side, in order. A bucket's border is its last row; the last bucket's is None, the range's end."""
+
+    borders: list[bytes | None] = field(default_factory=list)
+    hashes: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+
+    def add(self, border: bytes | None, hashed: int, count: int) -> None:
+        """Add a bucket."""
+        self.borders.append(border)
+        self.hashes.append(hashed & _WHOLE_HASH)
+        self.counts.append(count)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Rows after `after` (None: from the range's start) up to and with `last` (None: to the range's end)."""
+
+    after: bytes | None
+    last: bytes | None
+
+
+def digest(blocks: Iterable[Rows]) -> Digest:
+    """Hash rows."""
+    found = Digest()
+    state = np.zeros(2, dtype=np.int64)
+    for block in blocks:
+        row = 0
+        while row < len(block):
+            row, ended = add_rows(block.data, block.cells, block.rows, row, ROWS_A_BUCKET - 1, state)
+            if ended:
+                found.add(block.key(row - 1), int(state[0]), int(state[1]))
+                state[:] = 0
+    found.add(None, int(state[0]), int(state[1]))
+    return found
+
+
+def row_hashes(block: Rows) -> Ints:
+    """The hash of each row."""
+    out = np.empty(len(block), dtype=np.int64)
+    hash_rows(block.data, block.cells, block.rows, out)
+    return out
+
+
+def differing(one: Digest, other: Digest, buckets_a_span: int) -> tuple[int, list[Span]]:
+    """Count the rows in equal buckets, and list the spans of the others, at most so many buckets long."""
+    equal, spans = 0, list[Span]()
+    common = set(one.borders) & set(other.borders)
+    after: bytes | None = None
+    length = 0  # of the last span, in buckets
+    for (border, *mine), (_, *theirs) in zip(_merged(one, common), _merged(other, common), strict=True):
+        if mine == theirs:
+            equal += mine[1]
+            length = 0
+        elif 0 < length < buckets_a_span:
+            spans[-1] = Span(spans[-1].after, border)
+            length += 1
+        else:
+            spans.append(Span(after, border))
+            length = 1
+        after = border
+    return equal, spans
+
+
+def _merged(side: Digest, common: set[bytes | None]) -> list[tuple[bytes | None, int, int]]:
+    """(border, hash, count) of the buckets between borders that both sides have."""
+    merged, hashed, count = [], 0, 0
+    for border, bucket, rows in zip(side.borders, side.hashes, side.counts, strict=True):
+        hashed, count = hashed + bucket & _WHOLE_HASH, count + rows
+        if border in common:
+            merged.append((border, hashed, count))
+            hashed = count = 0
+    return merged
+
+
+@inlined
+def _row_hash(data: Bytes, cells: Ints, first: int, end: int) -> int:
+    value = np.uint64(end - first)
+    for i in range(first, end):
+        cell = cells[i]
+        key, key_length, value_length = cell + CELL_LENGTHS, read_int32(data, cell + 4), read_int32(data, cell + 8)
+        value = mix(value, np.uint64(hash_bytes(data, key, key_length)))
+        value = mix(value, np.uint64(hash_bytes(data, key + key_length, value_length)))
+    return int(np.int64(value))
+
+
+@unmanaged
+def hash_rows(data: Bytes, cells: Ints, rows: Ints, out: Ints) -> None:
+    """Write the hash of each row to `out`."""
+    for i in range(len(rows) - 1):
+        out[i] = _row_hash(data, cells, rows[i], rows[i + 1])
+
+
+@unmanaged
+def add_rows(data: Bytes, cells: Ints, rows: Ints, row: int, mask: int, state: Ints) -> tuple[int, bool]:
+    """Add rows to the bucket in `state` (hash, count) until it ends. Returns the next row, and whether the bucket has ended."""
+    while row < len(rows) - 1:
+        state[0] += _row_hash(data, cells, rows[row], rows[row + 1])
+        state[1] += 1
+        start, length = row_of(data, cells[rows[row]])
+        row += 1
+        if hash_bytes(data, start, length) & mask == 0:
+            return row, True
+    return row, False

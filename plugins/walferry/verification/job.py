@@ -1,0 +1,58 @@
+"""What to compare, as the Spark job and its tasks are given it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from walferry.tables.scan import ScanSpec
+
+
+@dataclass(frozen=True)
+class Options:
+    """How tables are compared. The defaults are those of VerifyReplication.
+
+    Only cells with timestamps from `start_time` to before `end_time` (milliseconds) are compared, and the newest `versions` of
+    each column. With `deleted`, delete markers and the cells that they hide are compared too.
+    Rows that differ are compared again up to `recompares` times, `recompare_seconds` later, and each time twice as long later.
+    With `repair`, rows that are missing or different are then shipped again.
+    """
+
+    start_row: bytes = b""
+    stop_row: bytes = b""
+    start_time: int | None = None
+    end_time: int | None = None
+    versions: int = 1
+    deleted: bool = False
+    recompares: int = 0
+    recompare_seconds: float = 10.0
+    samples: int = 20
+    repair: bool = False
+
+    def scan(self, families: tuple[bytes, ...], start: bytes, stop: bytes) -> ScanSpec:
+        """The scan of one side's range."""
+        times = None
+        if self.start_time is not None or self.end_time is not None:
+            times = (self.start_time or 0, (1 << 63) - 1 if self.end_time is None else self.end_time)
+        return ScanSpec(start, stop, families, times, self.versions, self.deleted)
+
+    def to_json(self) -> str:
+        """Write the options as one line of JSON for `from_json`."""
+        return json.dumps({**asdict(self), "start_row": self.start_row.hex(), "stop_row": self.stop_row.hex()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Options:
+        """Read the options that `to_json` wrote."""
+        fields: dict[str, Any] = json.loads(text)
+        return cls(**fields | {name: bytes.fromhex(fields[name]) for name in ("start_row", "stop_row")})
+
+
+@dataclass(frozen=True)
+class TableRange:
+    """One task's part of a table: rows from `start` to before `stop` (empty: no limit) of the families that the peer gets."""
+
+    table: str
+    families: tuple[bytes, ...]
+    start: bytes
+    stop: bytes

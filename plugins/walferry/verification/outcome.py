@@ -1,0 +1,60 @@
+"""What a comparison has found."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+class Kind(enum.StrEnum):
+    """How a row differs, with the names of VerifyReplication's counters."""
+
+    MISSING = "ONLY_IN_SOURCE_TABLE_ROWS"
+    EXTRA = "ONLY_IN_PEER_TABLE_ROWS"
+    DIFFERENT = "CONTENT_DIFFERENT_ROWS"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A row that differs, as text."""
+
+    kind: Kind
+    row: str
+    detail: str = ""
+
+
+@dataclass
+class Outcome:
+    """The rows of a range or a table by kind, and samples of those that differ."""
+
+    table: str
+    good: int = 0
+    bad: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
+    samples: list[Sample] = field(default_factory=list)
+    pruned: int = 0  # rows that were found equal by hashes alone
+    recompared: int = 0  # comparisons of rows that differed before
+    in_flight: int = 0  # rows that differed at first and were equal later
+    repaired: int = 0  # rows that were shipped again; they stay among the bad ones
+    seconds: float = 0.0
+    problem: str = ""  # why not all of it could be compared
+
+    @property
+    def bad_rows(self) -> int:
+        """All rows that differ."""
+        return sum(self.bad.values())
+
+
+def total_of(table: str, parts: Iterable[Outcome], samples: int) -> Outcome:
+    """The outcome of a table from those of its ranges, with at most so many samples of each kind."""
+    total = Outcome(table)
+    for part in parts:
+        for name in ("good", "pruned", "recompared", "in_flight", "repaired"):
+            setattr(total, name, getattr(total, name) + getattr(part, name))
+        for kind, count in part.bad.items():
+            total.bad[kind] += count
+        total.problem = total.problem or part.problem
+        total.seconds = max(total.seconds, part.seconds)
+        total.samples += part.samples
+    total.samples = [sample for kind in Kind for sample in [s for s in total.samples if s.kind is kind][:samples]]
+    return total

@@ -1,0 +1,94 @@
+"""Which tables and families of a peer are compared, range by range."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from walferry.errors import WalferryError
+from walferry.filters.rules import PeerTables
+from walferry.hbase.cluster import master as active_master
+from walferry.hbase.errors import CustomEndpointPeer
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.peers import INTER_CLUSTER_ENDPOINTS, Peer, read_peer, slave_of
+from walferry.rpc import master
+from walferry.source.session import Session
+from walferry.tables.errors import MissingTable
+from walferry.tables.regions import Region
+from walferry.tables.tables import Tables
+from walferry.verification.job import Options, TableRange
+from walferry.zk.client import connected
+
+
+class NothingToCompare(WalferryError):
+    """A table was asked for that the peer does not get, or that is not there."""
+
+    retry_helps = False
+
+
+@dataclass(frozen=True)
+class VerifyPlan:
+    """The ranges to compare, and why other tables cannot be."""
+
+    peer: Peer
+    parts: tuple[TableRange, ...]
+    problems: Mapping[str, str] = field(default_factory=dict)  # by table
+
+
+def plan_verification(session: Session, peer_id: str, asked: Collection[str], options: Options) -> VerifyPlan:
+    """Plan one range for each region of the source, for the tables asked for, or else for all that the peer gets.
+
+    Only families with a scope other than 0 are compared, and only those that the peer's configuration includes. The peer may be
+    in any state, and need not be Walferry's. Raises PeerError, NothingToCompare, ClusterError, ConnectError, RpcError.
+    """
+    peer = read_peer(session.zk, session.nodes, peer_id)
+    if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
+        raise CustomEndpointPeer(peer_id, f"it has the endpoint {peer.endpoint_impl}", "Only HBase clusters can be compared")
+    families = _families(session, peer, asked)
+    parts: list[TableRange] = []
+    problems: dict[str, str] = {}
+    key = peer.slave
+    with (
+        connected(key.connect_string, whose=slave_of(peer.id, key)) as zk,
+        Tables(zk, ZNodes(key.znode_parent), user=session.source.user) as slave,
+        Tables(session.zk, session.nodes, user=session.source.user) as source,
+    ):
+        for table, names in sorted(families.items()):
+            try:
+                slave.regions(table)
+                parts += _ranges(table, names, source.regions(table), options)
+            except MissingTable as error:
+                problems[table] = str(error)
+    return VerifyPlan(peer, tuple(parts), problems)
+
+
+def _families(session: Session, peer: Peer, asked: Collection[str]) -> dict[str, tuple[bytes, ...]]:
+    """The families of each table that the peer gets. Raises NothingToCompare if it gets none of a table asked for."""
+    with master.connect(active_master(session.zk, session.nodes), user=session.source.user) as connection:
+        known = master.replicated_families(connection, asked) if asked else master.all_replicated_families(connection)
+    choice = PeerTables.of_peer(peer)
+    wanted = {
+        table: tuple(
+            family.encode() for family, replicated in sorted(families.items())
+            if replicated and choice.wants(table.encode(), family.encode())
+        )
+        for table, families in known.items()
+    }  # fmt: skip
+    for table in asked:
+        if table not in known:
+            raise NothingToCompare(f"table {table} does not exist at the source")
+        if not wanted[table]:
+            raise NothingToCompare(
+                f"peer {peer.id} gets no family of table {table}",
+                "A family needs REPLICATION_SCOPE => 1, and the peer's configuration must not leave it out",
+            )
+    return {table: families for table, families in wanted.items() if families}
+
+
+def _ranges(table: str, families: tuple[bytes, ...], regions: Collection[Region], options: Options) -> list[TableRange]:
+    """The regions' borders within the rows that are asked for."""
+    borders = sorted({region.start for region in regions if region.start > options.start_row} - {b""})
+    if options.stop_row:
+        borders = [border for border in borders if border < options.stop_row]
+    starts, stops = [options.start_row, *borders], [*borders, options.stop_row]
+    return [TableRange(table, families, start, stop) for start, stop in zip(starts, stops, strict=True)]

@@ -1,0 +1,81 @@
+"""The result of a peer's newest comparison, in ZooKeeper under a root of our own.
+
+    <root>/verifications/<quoted znode parent>/<peer>      run id and outcomes as JSON
+
+It comes back from the Spark job this way whatever the Spark master and the deploy mode. The next comparison replaces it. A later
+run deletes it once the peer is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from walferry.hbase.layout import quoted
+from walferry.source.session import Session
+from walferry.verification.outcome import Kind, Outcome, Sample
+from walferry.zk.client import children, read, retried
+
+# A znode holds 1 MiB.
+MAX_TABLES = 300
+MAX_SAMPLES = 150  # of all tables
+MAX_PROBLEM_CHARS = 500
+MAX_DETAIL_CHARS = 500
+
+
+def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence[Outcome]) -> None:
+    """Keep the outcomes of a run, those of tables with differences first. Raises ConnectError."""
+    ordered = sorted(outcomes, key=lambda outcome: (not outcome.problem, not outcome.bad_rows, outcome.table))
+    places = MAX_SAMPLES
+    kept = []
+    for outcome in ordered[:MAX_TABLES]:
+        fields = asdict(outcome) | {"problem": outcome.problem[:MAX_PROBLEM_CHARS]}
+        fields["samples"] = [{**s, "detail": s["detail"][:MAX_DETAIL_CHARS]} for s in fields["samples"][:places]]
+        places -= len(fields["samples"])
+        kept.append(fields)
+    value = json.dumps({"run_id": run_id, "tables": len(outcomes), "outcomes": kept}).encode()
+    path = _path(session, peer_id)
+    try:
+        retried(session.zk, session.zk.set, path, value)
+    except NoNodeError:
+        try:
+            retried(session.zk, session.zk.create, path, value, makepath=True)
+        except NodeExistsError:
+            retried(session.zk, session.zk.set, path, value)
+
+
+def read_result(session: Session, peer_id: str, run_id: str) -> list[Outcome] | None:
+    """The outcomes that this run has kept; None if it has kept none. Raises ConnectError."""
+    znode = read(session.zk, _path(session, peer_id))
+    found = json.loads(znode.value) if znode is not None else {}
+    return [_outcome(fields) for fields in found["outcomes"]] if found.get("run_id") == run_id else None
+
+
+def delete_of_gone_peers(session: Session) -> None:
+    """Delete the results of peers that do not exist any more. Raises ConnectError."""
+    folder = _folder(session)
+    peers = children(session.zk, session.nodes.peers)
+    if peers is None:
+        return
+    for name in set(children(session.zk, folder) or ()) - set(map(quoted, peers)):
+        with contextlib.suppress(NoNodeError):  # another run deletes it too
+            retried(session.zk, session.zk.delete, f"{folder}/{name}")
+
+
+def _outcome(fields: dict[str, object]) -> Outcome:
+    outcome = Outcome(**fields)  # type: ignore[arg-type]
+    outcome.bad = {Kind(kind): count for kind, count in outcome.bad.items()}
+    outcome.samples = [Sample(**sample) for sample in outcome.samples]  # type: ignore[arg-type]
+    return outcome
+
+
+def _path(session: Session, peer_id: str) -> str:
+    return f"{_folder(session)}/{quoted(peer_id)}"
+
+
+def _folder(session: Session) -> str:
+    return f"{session.source.root}/verifications/{quoted(session.source.znode_parent)}"

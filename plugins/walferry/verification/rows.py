@@ -1,0 +1,91 @@
+"""Compares one range of a table row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from walferry.tables.rows import Rows
+from walferry.verification.digests import row_hashes
+from walferry.verification.outcome import Kind, Sample
+from walferry.verification.shown import shown
+from walferry.wal.cells import KEY_TAIL, Cell, CellType, split_cells
+
+Row = tuple[bytes, int, Rows, int]  # key, hash, and where its cells are
+
+
+@dataclass
+class Compared:
+    """The rows of a range: how many are equal, and the others by key."""
+
+    good: int = 0
+    bad: dict[bytes, Kind] = field(default_factory=dict)
+    samples: dict[bytes, Sample] = field(default_factory=dict)
+
+
+def compare_rows(source: Iterable[Rows], slave: Iterable[Rows], samples: int) -> Compared:
+    """Walk along both sides, and describe up to so many rows of each kind that differ."""
+    found = Compared()
+    described = dict.fromkeys(Kind, 0)
+
+    def note(kind: Kind, mine: Row | None, theirs: Row | None) -> None:
+        key = (mine or theirs or (b"",))[0]
+        found.bad[key] = kind
+        if described[kind] < samples:
+            described[kind] += 1
+            found.samples[key] = Sample(kind, shown(key), _difference(_cells(mine), _cells(theirs)))
+
+    ours, others = _rows(source), _rows(slave)
+    mine, theirs = next(ours, None), next(others, None)
+    while mine is not None or theirs is not None:
+        if theirs is None or (mine is not None and mine[0] < theirs[0]):
+            note(Kind.MISSING, mine, None)
+            mine = next(ours, None)
+        elif mine is None or theirs[0] < mine[0]:
+            note(Kind.EXTRA, None, theirs)
+            theirs = next(others, None)
+        else:
+            if mine[1] == theirs[1]:
+                found.good += 1
+            else:
+                note(Kind.DIFFERENT, mine, theirs)
+            mine, theirs = next(ours, None), next(others, None)
+    return found
+
+
+def _rows(blocks: Iterable[Rows]) -> Iterator[Row]:
+    for block in blocks:
+        for i, hashed in enumerate(row_hashes(block).tolist()):
+            yield block.key(i), hashed, block, i
+
+
+def _cells(row: Row | None) -> list[Cell]:
+    return list(split_cells(row[2].row(row[3]))) if row else []
+
+
+def _difference(ours: list[Cell], theirs: list[Cell]) -> str:
+    """The first cell in which two rows differ, in words."""
+    counts = f"{len(ours)} cells at the source, {len(theirs)} at the slave"
+    for mine, other in zip_longest(ours, theirs):
+        if mine is None or other is None:
+            side = "source" if other is None else "slave"
+            return f"{counts}; only the {side} has {_name(mine or other)}" if ours and theirs else counts
+        if _key(mine) != _key(other):
+            return f"{counts}; first difference: {_name(mine)} at the source, {_name(other)} at the slave"
+        if mine.value != other.value:
+            values = f"{shown(mine.value, 50)} at the source, {shown(other.value, 50)} at the slave"
+            return f"{counts}; values of {_name(mine)}: {values}"
+    return counts
+
+
+def _key(cell: Cell) -> bytes:
+    end = 12 + int.from_bytes(cell.data[4:8])
+    return cell.data[12:end]
+
+
+def _name(cell: Cell) -> str:
+    family, qualifier = cell.column
+    timestamp = int.from_bytes(_key(cell)[-KEY_TAIL:-1])
+    kind = next((kind.hbase_name for kind in CellType if kind == cell.type), str(cell.type))
+    return f"{shown(family, 60)}:{shown(qualifier, 60)}/{timestamp}/{kind}"

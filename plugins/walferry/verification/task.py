@@ -1,0 +1,51 @@
+"""One task of the Spark job: compare a range, and repair what differs if that is asked for."""
+
+from __future__ import annotations
+
+import logging
+
+from walferry.errors import WalferryError
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.peers import Peer, slave_of
+from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session, open_session
+from walferry.tables.tables import Tables
+from walferry.verification.job import Options, TableRange
+from walferry.verification.outcome import Outcome
+from walferry.verification.ranges import RangeComparison
+from walferry.verification.repair import open_repairs
+from walferry.zk.client import connected
+
+log = logging.getLogger(__name__)
+
+
+def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: Options) -> Outcome:
+    """Compare one range. What goes wrong is the outcome's problem, so that other ranges are compared all the same."""
+    key = peer.slave
+    try:
+        with (
+            open_session(source, look_only=True) as session,
+            connected(key.connect_string, whose=slave_of(peer.id, key)) as slave_zk,
+            Tables(session.zk, session.nodes, user=source.user) as ours,
+            Tables(slave_zk, ZNodes(key.znode_parent), user=source.user) as theirs,
+        ):
+            comparison = RangeComparison(ours, theirs, part, options)
+            comparison.run()
+            problem = _repair(session, peer, comparison) if options.repair and comparison.shippable else ""
+            outcome = comparison.outcome()
+            outcome.problem = problem
+            return outcome
+    except WalferryError as error:
+        log.warning("table %s from row %r: %s", part.table, part.start, error)
+        return Outcome(part.table, problem=str(error))
+
+
+def _repair(session: Session, peer: Peer, comparison: RangeComparison) -> str:
+    """Ship what differs. Returns what went wrong: the comparison stands all the same."""
+    try:
+        with open_repairs(session, peer) as repairs:
+            comparison.repair(repairs)
+    except WalferryError as error:
+        log.warning("not repaired: %s", error)
+        return f"not repaired: {error}"
+    return ""

@@ -1,0 +1,99 @@
+"""A scan's rows when answers come in part, and when scanners are lost, without a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.unit.wal.encoder import PUT, Cell
+from walferry.names import ServerName
+from walferry.protos import hbase_pb2 as pb
+from walferry.rpc.errors import AccessDenied, ConnectionFailed, RemoteError
+from walferry.tables.errors import RegionUnavailable, ScanGivenUp
+from walferry.tables.regions import Region
+from walferry.tables.scan import Patience, ScanSpec, scan_rows
+
+SERVER = ServerName("h", 1, 1)
+
+
+def cell(row: bytes, qualifier: bytes = b"q") -> bytes:
+    return Cell(row, b"f", qualifier, 1, PUT, b"v").encode()
+
+
+@dataclass
+class Served:
+    """A region of rows with three cells each, of which each answer gives two cells. Calls of the numbers in `lost` fail."""
+
+    rows: list[bytes]
+    lost: dict[int, Exception] = field(default_factory=dict)
+    calls: int = 0
+    table: str = "t"
+    _left: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+    def locate(self, row: bytes) -> Region:
+        return Region(b"t,,1.x.", b"", b"", SERVER)
+
+    def connection(self, region: Region) -> Served:
+        return self
+
+    def call_for_cells(self, method: str, request: pb.ScanRequest, *_: object) -> tuple[pb.ScanResponse, memoryview]:
+        self.calls += 1
+        if self.calls in self.lost:
+            raise self.lost[self.calls]
+        if request.HasField("scan"):
+            wanted = [row for row in self.rows if row >= request.scan.start_row]
+            self._left = [(row, qualifier) for row in wanted for qualifier in (b"1", b"2", b"3")]
+        now, self._left = self._left[:2], self._left[2:]
+        partial = bool(self._left) and bool(now)
+        response = pb.ScanResponse(scanner_id=1, more_results=True, more_results_in_region=bool(self._left))
+        for i, (row, _) in enumerate(now):
+            if i == 0 or row != now[0][0]:
+                response.cells_per_result.append(0)
+                response.partial_flag_per_result.append(False)
+            response.cells_per_result[-1] += 1
+        if partial:
+            response.partial_flag_per_result[-1] = True
+        return response, memoryview(b"".join(cell(row, qualifier) for row, qualifier in now))
+
+    def call(self, *_: object, **__: object) -> None:
+        self._left = []
+
+
+def scanned(served: Served, spec: ScanSpec | None = None) -> list[tuple[bytes, int]]:
+    patience = Patience(10, sleep=lambda seconds: None)
+    blocks = scan_rows(served, spec or ScanSpec(), patience)  # type: ignore[arg-type]
+    return [(block.key(i), int(block.rows[i + 1] - block.rows[i])) for block in blocks for i in range(len(block))]
+
+
+ROWS = [f"r{i}".encode() for i in range(5)]
+WHOLE = [(row, 3) for row in ROWS]
+
+
+def test_rows_in_parts_are_put_together():
+    assert scanned(Served(ROWS)) == WHOLE
+
+
+@pytest.mark.parametrize("lost", [
+    ConnectionFailed("h:1", "gone"), RegionUnavailable("moving"),
+    RemoteError("h:1", "org.apache.hadoop.hbase.UnknownScannerException", "gone", do_not_retry=True),
+    RemoteError("h:1", "org.apache.hadoop.hbase.NotServingRegionException", "moved"),
+])  # fmt: skip
+@pytest.mark.parametrize("call", range(1, 9))
+def test_a_scanner_that_is_lost_at_any_call_costs_and_repeats_no_row(call, lost):
+    assert scanned(Served(ROWS, {call: lost})) == WHOLE
+
+
+def test_what_another_try_cannot_mend_ends_the_scan():
+    with pytest.raises(AccessDenied):
+        scanned(Served(ROWS, {3: AccessDenied("h:1", "AccessDeniedException", "no", do_not_retry=True)}))
+    with pytest.raises(RemoteError, match="IllegalState"):
+        scanned(Served(ROWS, {1: RemoteError("h:1", "java.lang.IllegalStateException", "no", do_not_retry=True)}))
+
+
+def test_a_scan_without_progress_ends_and_says_why():
+    ticks = iter(range(10_000))
+    served = Served(ROWS, dict.fromkeys(range(3, 10_000), ConnectionFailed("h:1", "refused")))
+    patience = Patience(60, clock=lambda: next(ticks), sleep=lambda seconds: None)
+    with pytest.raises(ScanGivenUp, match=r"table t .* 60 s: .*refused"):
+        list(scan_rows(served, ScanSpec(), patience))  # type: ignore[arg-type]

@@ -1,0 +1,75 @@
+"""Hashes of buckets of rows: two sides find the same borders, and every difference is found."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+
+from tests.unit.wal.encoder import PUT, Cell
+from walferry.tables.rows import Rows, index_rows
+from walferry.verification.digests import Span, differing, digest
+from walferry.verification.outcome import Kind
+from walferry.verification.rows import compare_rows
+
+Table = Mapping[bytes, tuple[Cell, ...]]
+
+
+def table(rows: int) -> dict[bytes, tuple[Cell, ...]]:
+    keys = [f"row{i:06}".encode() for i in range(rows)]
+    return {key: tuple(Cell(key, b"f", column, 5, PUT, b"v" * 10) for column in (b"a", b"b")) for key in keys}
+
+
+def blocks(rows: Table, size: int) -> Iterator[Rows]:
+    keys = sorted(rows)
+    for at in range(0, len(keys), size):
+        cells = [cell for key in keys[at : at + size] for cell in rows[key]]
+        yield index_rows(b"".join(cell.encode() for cell in cells), len(cells))
+
+
+def within(span: Span, key: bytes) -> bool:
+    return (span.after is None or key > span.after) and (span.last is None or key <= span.last)
+
+
+def test_equal_tables_have_equal_digests_however_their_rows_come():
+    rows = table(5000)
+    found = digest(blocks(rows, 5000))
+    assert found == digest(blocks(rows, 7)) == digest(blocks(rows, 512))
+    assert 4 < len(found.borders) < 40
+    assert sum(found.counts) == 5000
+    assert differing(found, found, 64) == (5000, [])
+
+
+def test_no_rows_are_one_bucket_that_equals_itself():
+    assert differing(digest([]), digest([]), 64) == (0, [])
+    rows = table(10)
+    equal, spans = differing(digest(blocks(rows, 10)), digest([]), 64)
+    assert (equal, spans) == (0, [Span(None, None)])
+
+
+def test_every_difference_lies_in_a_span_and_rows_tell_its_kind():
+    dice = random.Random(7)
+    for _ in range(30):
+        source, slave = table(3000), table(3000)
+        expected = {}
+        for key in dice.sample(sorted(source), 5):
+            kind = dice.choice(list(Kind))
+            expected[key] = kind
+            if kind is Kind.MISSING:
+                del slave[key]
+            elif kind is Kind.EXTRA:
+                del source[key]
+            else:
+                (a, b) = slave[key]
+                changed = (Cell(key, b"f", b"b", 5, PUT, b"w" * 10), Cell(key, b"f", b"b", 6, PUT, b.value))
+                slave[key] = dice.choice([(a,), *((a, other) for other in changed)])
+        equal, spans = differing(digest(blocks(source, 100)), digest(blocks(slave, 90)), 3)
+        assert all(any(within(span, key) for span in spans) for key in expected)
+        found: dict[bytes, Kind] = {}
+        good = equal
+        for span in spans:
+            ours, theirs = [{key: cells for key, cells in side.items() if within(span, key)} for side in (source, slave)]
+            compared = compare_rows(blocks(ours, 50), blocks(theirs, 60), 10)
+            good += compared.good
+            found |= compared.bad
+        assert found == expected
+        assert good == len(source.keys() & slave.keys()) - sum(kind is Kind.DIFFERENT for kind in expected.values())

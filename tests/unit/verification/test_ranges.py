@@ -1,0 +1,100 @@
+"""Comparisons that are made again: rows that were in flight, and rows that are repaired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.unit.verification.test_digests import blocks, table
+from tests.unit.wal.encoder import PUT, Cell
+from walferry.tables.rows import Rows
+from walferry.tables.scan import ScanSpec
+from walferry.verification.job import Options, TableRange
+from walferry.verification.outcome import Kind, Outcome
+from walferry.verification.ranges import RangeComparison
+
+PART = TableRange("t", (b"f",), b"", b"")
+
+
+@dataclass
+class Side:
+    """A cluster with one table."""
+
+    rows: dict[bytes, tuple[Cell, ...]]
+
+    def scan(self, name: str, spec: ScanSpec) -> Iterator[Rows]:
+        stop = spec.stop_row or b"\xff"
+        return blocks({key: cells for key, cells in self.rows.items() if spec.start_row <= key < stop}, 100)
+
+
+@dataclass
+class Waits:
+    """Notes pauses, and does something at each of them."""
+
+    meanwhile: Callable[[], Any] = lambda: None
+    pauses: list[float] = field(default_factory=list)
+
+    def __call__(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.meanwhile()
+
+
+def compared(source: Side, slave: Side, waits: Waits, **options: Any) -> Outcome:
+    comparison = RangeComparison(source, slave, PART, Options(**options), waits)  # type: ignore[arg-type]
+    comparison.run()
+    return comparison.outcome()
+
+
+def other(key: bytes) -> tuple[Cell, ...]:
+    return (Cell(key, b"f", b"a", 6, PUT, b"other"),)
+
+
+def test_rows_that_arrive_meanwhile_count_as_good_and_others_do_not():
+    source, slave = Side(table(3000)), Side(table(3000))
+    late, lost = b"row001000", b"row001001"
+    arriving = slave.rows.pop(late)
+    del slave.rows[lost]
+    waits = Waits(lambda: slave.rows.update({late: arriving}))
+    found = compared(source, slave, waits, recompares=2, recompare_seconds=5)
+    assert (found.good, found.bad[Kind.MISSING], found.bad_rows) == (2999, 1, 1)
+    assert (found.in_flight, found.recompared) == (1, 3)
+    assert [sample.row for sample in found.samples] == [lost.decode()]
+    assert waits.pauses == [5, 10]
+
+
+def test_a_row_that_changes_after_it_was_found_equal_stays_good():
+    source, slave = Side(table(3000)), Side(table(3000))
+    lost, busy = b"row001001", b"row001002"
+    del slave.rows[lost]
+    found = compared(source, slave, Waits(lambda: source.rows.update({busy: other(busy)})), recompares=1)
+    assert (found.good, found.bad_rows) == (2999, 1)
+
+
+def test_equal_tables_are_not_compared_again():
+    waits = Waits()
+    found = compared(Side(table(100)), Side(table(100)), waits, recompares=3)
+    assert (found.good, found.pruned, found.bad_rows, waits.pauses) == (100, 100, 0, [])
+
+
+def test_a_repair_ships_what_the_source_has_and_counts_what_is_equal_then():
+    source, slave = Side(table(1000)), Side(table(1000))
+    missing, different, stubborn, extra = b"row000001", b"row000500", b"row000502", b"row000503"
+    del slave.rows[missing]
+    del source.rows[extra]
+    slave.rows |= {different: other(different), stubborn: other(stubborn)}
+    shipped: list[bytes] = []
+
+    class Repairs:
+        def ship(self, tables: Side, part: TableRange, keys: list[bytes]) -> None:
+            shipped.extend(keys)
+            slave.rows.update({key: source.rows[key] for key in keys if key != stubborn})
+
+    comparison = RangeComparison(source, slave, PART, Options())  # type: ignore[arg-type]
+    comparison.run()
+    assert comparison.shippable
+    comparison.repair(Repairs())  # type: ignore[arg-type]
+    found = comparison.outcome()
+    assert sorted(shipped) == [missing, different, stubborn]
+    assert (found.repaired, found.good) == (2, 998)
+    assert (found.bad[Kind.MISSING], found.bad[Kind.DIFFERENT], found.bad[Kind.EXTRA]) == (0, 1, 1)
