@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
@@ -28,7 +28,7 @@ from walferry.shipping.acknowledged import Acknowledged
 from walferry.shipping.bandwidth import Limit, limit_of
 from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.counters import Counters
-from walferry.shipping.deleted import Deleted
+from walferry.shipping.deleted import Missing, deleted_at_source, names_of
 from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.lag import first_written
 from walferry.shipping.lanes import LEAST_LANES_OF_A_GROUP, Lanes
@@ -72,11 +72,13 @@ class GroupJob:
 
 
 class Attempt:
-    """One attempt at one group, under its lease. Edits of what is `deleted` are dropped."""
+    """One attempt at one group under its lease. Edits of what is `missing` at the slave are dropped if the source lacks it."""
 
-    def __init__(self, job: GroupJob, session: Session, lease: Lease, counters: Counters, deleted: Deleted) -> None:
+    def __init__(
+        self, job: GroupJob, session: Session, lease: Lease, counters: Counters, missing: Collection[Missing]
+    ) -> None:
         self._job = job
-        self._deleted = deleted
+        self._missing = missing
         self._deadline = time.monotonic() + job.deadline - time.time()
         self._session = session
         self._lease = lease
@@ -132,7 +134,9 @@ class Attempt:
         source_id = cluster_id(self._session.zk, self._session.nodes)
         if sink_id == source_id:
             raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
-        return FilterRules.of_peer(peer, source_id, sink_id, self._deleted)
+        deleted = deleted_at_source(self._session, self._missing)
+        self._counters.deleted(names_of(deleted))
+        return FilterRules.of_peer(peer, source_id, sink_id, deleted)
 
     def _ship(self, sink: Sink, rules: FilterRules, limit: Limit) -> None:
         """Start reader and lanes, and supervise them until they have ended."""

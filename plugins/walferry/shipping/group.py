@@ -18,7 +18,7 @@ from walferry.queues.errors import LeaseHeld, LeaseLost
 from walferry.queues.lease import Lease, acquire
 from walferry.shipping.attempt import Attempt, GroupJob
 from walferry.shipping.counters import Counters
-from walferry.shipping.deleted import Deleted, names_of, with_deleted
+from walferry.shipping.deleted import Missing, may_be_dropped
 from walferry.shipping.runs import read_group, write_group
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.errors import NotAtSlave
@@ -80,18 +80,17 @@ def _ship_group(job: GroupJob, session: Session) -> GroupSummary:
 
 
 def _attempt(job: GroupJob, session: Session, lease: Lease, counters: Counters) -> None:
-    """Attempt the group, and again for each table or family that turns out to be deleted at both clusters."""
-    deleted: Deleted = {}
+    """Attempt the group, and again for each table or family that the slave lacks and that the settings allow to drop."""
+    missing: list[Missing] = []
     while True:
         try:
-            Attempt(job, session, lease, counters, deleted).run()
+            Attempt(job, session, lease, counters, missing).run()
             return
         except NotAtSlave as error:
-            more = with_deleted(deleted, session, job.knobs, error)
-            if more is None or more == deleted:
+            what = error.table, error.family
+            if what in missing or not may_be_dropped(job.knobs, what):
                 raise
-            deleted = more
-            counters.deleted(names_of(deleted))
+            missing.append(what)
 
 
 def _acquire(session: Session, job: GroupJob) -> Lease:
