@@ -6,9 +6,8 @@ the others, counts them every second, and takes an equal share:
 
     <root>/shipping/<quoted znode parent>/<quoted peer>/<token>
 
-A group that is not alone waits until the others must have seen it. So the shares together
-never exceed the bandwidth. As in HBase, what is counted is the edits of a request, once however often it is sent, and
-not the files that a bulk load has the slave copy.
+A group that is not alone sends nothing until the others have seen it, so the shares together keep to the bandwidth. As in HBase,
+the edits of a request count, once however often it is sent, and not the files that a bulk load has the slave copy.
 """
 
 from __future__ import annotations
