@@ -14,6 +14,7 @@ LAYERS = (
     {"wal", "hbase", "rpc", "crypto"},
     {"source", "files", "filters", "sinks"},
     {"queues"},
+    {"retention"},
     {"shipping"},
     {"spark", "admin"},
     {"airflow"},

@@ -1,0 +1,4 @@
+"""What becomes of WALs once they are written: which of them are kept, by whom and for how long.
+
+    archive    a folder of copies of shipped WALs, which outlive HBase's own files
+"""
