@@ -122,5 +122,9 @@ class OwnZNodes:
         """The hold of the run that has the peer in hand, to ship all its queues."""
         return f"{self.root}/in-hand/{quoted(self.cluster.base)}/{quoted(peer_id)}"
 
+    def archiving(self, wal: str) -> str:
+        """The right to copy a WAL to the archive."""
+        return f"{self.root}/archiving/{quoted(self.cluster.base)}/{quoted(wal)}"
+
     def mark(self, peer_id: str, key: str) -> str:
         return f"{self.root}/marks/{quoted(self.cluster.base)}/{quoted(peer_id)}/{quoted(key)}"
