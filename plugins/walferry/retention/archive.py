@@ -16,6 +16,8 @@ from walferry.files.systems import OpenWal, copy_file, file_size, list_entries, 
 from walferry.hbase.layout import quoted
 from walferry.names import WalName, parse_wal_name
 
+PART = ".part"  # ends the name of a copy that is not whole: see files.systems.copy_file
+
 
 @dataclass(frozen=True, slots=True)
 class ArchivedWal:
