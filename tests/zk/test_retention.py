@@ -171,20 +171,21 @@ def test_a_report_of_very_many_files_makes_few_calls(
     wals: int, site: Site, zk: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each name is read once, and no file is asked for by itself."""
-    servers = [f"rs-{number:02}.example.org,16020,1700000000001" for number in range(10)]
+    servers = [f"rs-{number:02}.example.org,16020,1700000000001" for number in range(40)]
     for peer in ("p", "q"):
         for server in servers:
             site.hbase.zk.ensure_path(site.hbase.nodes.queue(server, peer))
     for number in range(wals):
-        site.add(wal(number, servers[number % 10]))
-    pending = [
-        site.hbase.zk.create_async(site.hbase.nodes.wal(servers[number % 10], peer, wal(number, servers[number % 10])))
+        site.add(wal(number, servers[number % 40]))
+    held = [
+        site.hbase.nodes.wal(servers[number % 40], peer, wal(number, servers[number % 40]))
         for number in range(wals)
         for peer in ("p", "q")
         if number % 4
     ]
-    for each in pending:
-        each.get()
+    for start in range(0, len(held), 500):
+        for created in [site.hbase.zk.create_async(path) for path in held[start : start + 500]]:
+            created.get()
     calls: Counter[str] = Counter()
     count_calls(zk, calls, monkeypatch)
     began = time.monotonic()

@@ -80,17 +80,18 @@ class RetentionReport:
         held, alone = blocker.held, blocker.held_alone
         blocked = self._blocked(blocker)
         return (
-            blocker.peer_id, str(blocker.shipped_by), f"{blocker.queued:,}", f"{held.files:,}", f"{held.bytes:,}",
-            f"{alone.files:,}", f"{alone.bytes:,}", "-" if blocked is None else _seconds(blocked),
+            one_line(blocker.peer_id, MAX_TEXT_CHARS), str(blocker.shipped_by), f"{blocker.queued:,}", f"{held.files:,}",
+            f"{held.bytes:,}", f"{alone.files:,}", f"{alone.bytes:,}", "-" if blocked is None else _seconds(blocked),
         )  # fmt: skip
 
     def _queues(self, blockers: Sequence[Blocker]) -> Iterator[str]:
         for blocker in blockers:
             largest = sorted(blocker.queues.items(), key=lambda queue: -queue[1].bytes)
             for name, amount in largest[:MAX_QUEUES]:
-                yield f"  {name}: {amount.files:,} WALs, {amount.bytes:,} bytes, the oldest {self._age(amount.oldest)}"
+                place, oldest = one_line(name, MAX_TEXT_CHARS), self._age(amount.oldest)
+                yield f"  {place}: {amount.files:,} WALs, {amount.bytes:,} bytes, the oldest {oldest}"
             if len(largest) > MAX_QUEUES:
-                yield f"  ({len(largest) - MAX_QUEUES:,} more queues of peer {blocker.peer_id})"
+                yield f"  ({len(largest) - MAX_QUEUES:,} more of its queues)"
 
     def _forecast(self) -> str:
         of = self.forecast
@@ -108,7 +109,7 @@ class RetentionReport:
             queues = [f"{queue.server}/{queue.id}" for queue in each.queues]
             more = [f"and {len(queues) - MAX_QUEUES:,} more"] if len(queues) > MAX_QUEUES else []
             held = f": {', '.join([*queues[:MAX_QUEUES], *more])}" if queues else ""
-            name = one_line(each.wal.name, MAX_TEXT_CHARS)
+            name, held = one_line(each.wal.name, MAX_TEXT_CHARS), one_line(held, MAX_QUEUES * MAX_TEXT_CHARS)
             yield f"{name}  {self._age(each.wal.modified)}  {each.wal.size:,} bytes  {each.fate}{held}"
         if len(every) > self.listed:
             yield f"({len(every) - self.listed:,} younger files; the parameter `listed` says how many are shown)"
