@@ -67,8 +67,12 @@ def test_wals_that_are_too_many_are_archived_although_nobody_flushes_and_are_shi
         quick.source.write(table, [put(f"r{number}", {"f:a": b"1"})])
         quick.source.roll_wals()
     first, *_ = sorted(positions(quick.at, peer))
-    assert quick.source.read_wal(located(quick, first).url)
-    eventually(lambda: located(quick, first).archived, f"{first} is archived")
+
+    def archived() -> bool:
+        quick.source.roll_wals()  # the roll that finds too many has their regions flushed, a later one archives them
+        return located(quick, first).archived
+
+    eventually(archived, f"{first} is archived")
     assert first in positions(quick.at, peer)
     summary = ship_one(quick.at, peer)
     assert (summary.status, summary.shippedCells) == (Status.DONE, MAX_LOGS + 3), summary.error
