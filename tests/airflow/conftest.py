@@ -30,6 +30,7 @@ DEFAULTS = {  # dag.test() keeps a run's parameters for the next
         "peer": None, "tables": None, "start_row": None, "stop_row": None, "start_time": None, "end_time": None, "versions": 1,
         "deleted": False, "recompares": 0, "recompare_seconds": 1, "repair": False,
     },
+    "retention": {"ttl": 600, "warn_held_gib": 100, "warn_blocked_hours": 24, "warn_days_left": 0, "listed": 200},
 }  # fmt: skip
 
 assert "airflow" not in sys.modules, "airflow was imported before its environment was set: run tests/airflow in its own process"

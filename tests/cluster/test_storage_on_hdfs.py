@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,10 +20,16 @@ from walferry.files import listing
 from walferry.files import systems as storage
 from walferry.files.closedness import Closed, Open, WalNotClosed, await_closed, closedness
 from walferry.files.listing import locate_all
+from walferry.files.space import space_at
 from walferry.files.store import WalLocation, WalStore, WrongRoot
 from walferry.files.systems import StoreError
+from walferry.hbase.layout import quoted
 from walferry.names import WalName, parse_wal_name
 from walferry.queues.reading import QueuedWal
+from walferry.retention.archive import WalArchive
+from walferry.retention.expiry import expire
+from walferry.retention.forecast import forecast
+from walferry.retention.old_wals import OldWal
 from walferry.shipping.candidates import Candidate
 from walferry.shipping.plan import GroupPlan, PlannedWal, plan_wal
 from walferry.wal.header import EMPTY_TRAILER
@@ -191,6 +198,34 @@ def test_a_root_without_wals_is_told_apart_from_a_lost_file(client: Client, hdfs
     store.check_root()
     with pytest.raises(WrongRoot, match="there is no such folder"):
         WalStore(f"{hdfs.url}/hbse").check_root()
+
+
+def test_the_space_and_the_copies_are_those_of_the_name_node(client: Client, hdfs: Hdfs, store: WalStore) -> None:
+    written = f"{hdfs.url}/hbase/oldWALs/wal.1"
+    storage.write_file(written, ENTRIES)
+    found = forecast(store, [OldWal("wal.1", 3600, 0.0, True), OldWal("wal.2", 8640, 7200.0, True)], 7200.0)
+    assert found.space is not None, found.problem
+    assert 0 < found.space.remaining < found.space.capacity
+    assert (found.bytes_per_second, found.copies) == (1.2, client.get_file_info("/hbase/oldWALs/wal.1").replication)
+    with pytest.raises(StoreError, match="NameNode localhost:1: "):
+        space_at("hdfs://localhost:1/hbase")
+
+
+def test_the_archive_on_hdfs_keeps_copies_until_their_time_is_over(client: Client, hdfs: Hdfs, wal: WalName) -> None:
+    url = f"{hdfs.url}/hbase/oldWALs/{wal}"
+    storage.write_file(url, ENTRIES)
+    archive = WalArchive(f"{hdfs.url}/archive")
+    assert [archive.put(wal, url), archive.put(wal, url)] == [True, False]
+    (kept,) = archive.wals()
+    assert (kept.name, kept.size) == (wal, len(ENTRIES))
+    assert kept.copied is not None
+    assert abs(kept.copied - time.time()) < 60
+    with archive.open(wal) as file:
+        assert file.read_at(0, len(ENTRIES)) == ENTRIES
+    assert expire(archive, 3600).kept == 1
+    client.set_times("/archive/" + quoted(wal.group) + f"/{wal}", 1000, 1000)
+    assert expire(archive, 3600).deleted == 1
+    assert archive.groups() == []
 
 
 def test_a_name_node_that_stops_answering_is_given_up(

@@ -14,6 +14,7 @@ LAYERS = (
     {"wal", "hbase", "rpc", "crypto"},
     {"source", "files", "filters", "sinks", "tables"},
     {"queues"},
+    {"retention"},
     {"shipping", "verification"},
     {"spark", "admin", "inspection"},
     {"airflow"},

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import urlsplit
@@ -25,6 +28,7 @@ from walferry.hosts import unreachable
 HDFS_SCHEMES = ("hdfs", "viewfs")
 REMOTE_TIMEOUT_SECONDS = 120.0  # for one request; longer than a NameNode's failover takes
 COPY_BYTES = 8 << 20
+_MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")  # of fsspec's file systems
 _ADVICE = "Check wal_root and the file system's settings (HADOOP_CONF_DIR)"
 
 _file_systems: dict[tuple[int, str, str], Any] = {}
@@ -35,6 +39,16 @@ T = TypeVar("T")
 
 class StoreError(WalferryError):
     """The file system did not do what was asked of it; the message names the file or folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderEntry:
+    """A file or a folder, as a listing shows it."""
+
+    name: str
+    size: int  # bytes
+    modified: float | None  # seconds since the epoch; None if the file system does not tell
+    is_folder: bool
 
 
 class OpenWal(Protocol):
@@ -144,6 +158,66 @@ def list_folder(url: str, wanted: Callable[[str], bool]) -> dict[str, int]:
         return {}
 
 
+def list_entries(url: str) -> list[FolderEntry]:
+    """List a folder in one call, with sizes and times. Empty if the folder does not exist. Raises StoreError."""
+    try:
+        if scheme(url) == "file":
+            return list(_local_entries(local_path(url)))
+        return remote(url, lambda: list(_remote_entries(url)))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except PermissionError as error:
+        raise StoreError(f"{url}: {error.strerror}. The user that runs this must be able to list this folder") from error
+
+
+def delete_file(url: str) -> None:
+    """Delete a file; one that is gone is passed over. Raises StoreError."""
+    system, path = _system_and_path(url)
+    with suppress(FileNotFoundError):
+        remote(url, lambda: system.rm_file(path))
+
+
+def delete_empty_folder(url: str) -> None:
+    """Delete a folder unless there is something in it."""
+    system, path = _system_and_path(url)
+    with suppress(FileNotFoundError, StoreError):
+        remote(url, lambda: system.rmdir(path))
+
+
+def _local_entries(path: str) -> Iterator[FolderEntry]:
+    with os.scandir(path) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # it has moved since
+                status = entry.stat()
+                yield FolderEntry(entry.name, status.st_size, status.st_mtime, stat.S_ISDIR(status.st_mode))
+
+
+def _remote_entries(url: str) -> Iterator[FolderEntry]:
+    system = file_system(url)
+    path = system._strip_protocol(url)
+    if scheme(url) in HDFS_SCHEMES:  # fsspec would keep the whole listing
+        for status in system.client.list_status(path, False):
+            yield FolderEntry(_last(status.path), int(status.length), status.modification_time / 1000, bool(status.isdir))
+        return
+    for info in system.ls(path, detail=True, refresh=True):  # other runs write there too, so no cached listing will do
+        yield FolderEntry(_last(info["name"]), int(info["size"] or 0), _modified(info), info["type"] == "directory")
+
+
+def _modified(info: Mapping[str, Any]) -> float | None:
+    """When a file was written last, under the name that its file system has for it."""
+    for key in _MODIFIED_KEYS:
+        value = info.get(key)
+        if isinstance(value, datetime):
+            return value.timestamp()
+        if isinstance(value, (int, float)):
+            return float(value)
+    return None
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
 def _list_local_folder(path: str, wanted: Callable[[str], bool]) -> dict[str, int]:
     found = {}
     with os.scandir(path) as entries:
@@ -161,7 +235,7 @@ def _remote_files(url: str) -> Iterable[tuple[str, int]]:
         listing = ((status.path, status.length) for status in system.client.list_status(path, False))
     else:
         listing = ((info["name"], info["size"] or 0) for info in system.ls(path, detail=True))
-    return ((name.rstrip("/").rpartition("/")[2], int(size)) for name, size in listing)
+    return ((_last(name), int(size)) for name, size in listing)
 
 
 class _LocalFile:

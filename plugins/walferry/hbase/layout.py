@@ -131,5 +131,9 @@ class OwnZNodes:
         """Parent of one ephemeral znode for each group of the peer that is shipped now, if the peer has a bandwidth."""
         return f"{self.root}/shipping/{quoted(self.cluster.base)}/{quoted(peer_id)}"
 
+    def archiving(self, wal: str) -> str:
+        """The right to copy a WAL to the archive."""
+        return f"{self.root}/archiving/{quoted(self.cluster.base)}/{quoted(wal)}"
+
     def mark(self, peer_id: str, key: str) -> str:
         return f"{self.root}/marks/{quoted(self.cluster.base)}/{quoted(peer_id)}/{quoted(key)}"

@@ -1,5 +1,5 @@
-"""HBase's protobuf messages, and the one way to parse messages from outside.
+"""The protobuf messages of HBase and HDFS, and the one way to parse messages from outside.
 
-`hbase.proto` is written by hand after HBase's own files, and `hbase_pb2` is generated from it. This package imports nothing else
-of the library.
+`hbase.proto` and `hdfs.proto` are written by hand after HBase's and Hadoop's own files, and `hbase_pb2` and `hdfs_pb2` are
+generated from them. This package imports nothing else of the library.
 """

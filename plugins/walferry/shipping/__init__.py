@@ -3,11 +3,13 @@
     plan        what there is to do, WAL group by WAL group;  leftovers  what runs and peers that are gone have left
     group       one WAL group, in as many attempts as it takes;  attempt  one of them, supervised
     reader      WALs → windows → lanes;  lanes  requests in order, side by side;  acknowledged  how far that is safe
-    registrar   positions, and WALs that leave the queue;  group_wals  what the attempt knows of its WALs
+    registrar   positions, and WALs that leave the queue;  archiver  copies of these WALs
+    group_wals  what the attempt knows of its WALs
     outcome     why an attempt ends;  slave_down  tells a job's other groups that the slave is down
     in_hand     which run ships the peer, where batches overlap;  bandwidth  how much of it a second
     deleted     tables and families that neither cluster has any more
     counters, lag, summary      the figures
 
-Only `airflow`, `admin` and spark_jobs import this package. It imports queues, sinks.sink, sinks.of_peer and what lies below them.
+Only `airflow`, `admin` and spark_jobs import this package. It imports retention, queues, sinks.sink, sinks.of_peer and what lies
+below them.
 """

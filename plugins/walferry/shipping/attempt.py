@@ -2,6 +2,7 @@
 
     reader thread   locates each closed WAL, scans it ahead, filters, hands entries to lanes
     lane threads    send requests, each lane in order, and wait for their acknowledgements
+    archiver thread copies finished WALs to the archive, if the source has one
     this thread     registers the largest acknowledged offset, takes finished WALs out of the queue, publishes the summary,
                     looks after calls that take long
 """
@@ -25,6 +26,7 @@ from walferry.hbase.peers import Peer, check_shippable, read_peer
 from walferry.queues.finding import Place
 from walferry.queues.lease import Lease
 from walferry.shipping.acknowledged import Acknowledged
+from walferry.shipping.archiver import Archiver
 from walferry.shipping.bandwidth import Limit, limit_of
 from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.counters import Counters
@@ -153,12 +155,16 @@ class Attempt:
             acknowledged=self._acknowledged, counters=self._counters, outcome=self._outcome, broken=broken,
             deadline=self._deadline,
         )  # fmt: skip
-        registrar = Registrar(self._wals, self._acknowledged, self._lease, self._counters, self._publish)
+        archiver = Archiver(self._session, self._outcome.note)
+        registrar = Registrar(self._wals, self._acknowledged, self._lease, self._counters, self._publish, archiver)
         thread = threading.Thread(target=reader.run, name="reader", daemon=True)
         thread.start()
         try:
             self._supervise(thread, lanes, sink, registrar, limit)
+            if archiver.pending:
+                self._await_archive(archiver, registrar)
         finally:
+            archiver.stop()
             lanes.stop()
             sink.interrupt()
             lanes.join(JOIN_SECONDS)
@@ -183,6 +189,15 @@ class Attempt:
             if now - looked >= LOOK_SECONDS:
                 sink.look_after_calls(self._deadline)
                 looked = time.monotonic()
+        registrar.register()
+
+    def _await_archive(self, archiver: Archiver, registrar: Registrar) -> None:
+        """Everything is shipped or given up: take WALs out of the queue as they are copied, until the deadline."""
+        while archiver.pending and time.monotonic() < self._deadline:
+            time.sleep(TICK_SECONDS)
+            registrar.register()
+        if archiver.pending:
+            self._outcome.run_out_of_time()
         registrar.register()
 
     def _on_unreachable(self) -> None:

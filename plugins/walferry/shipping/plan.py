@@ -26,6 +26,7 @@ class PlannedWal:
     size: int | None
     url: str | None
     finished: bool  # closed, and without an entry behind the position: it has only to leave the queue
+    to_archive: bool = False  # its edits are shipped, but its file is to be copied to the archive before it leaves the queue
     growing: bool = False  # its dead server has not closed it: it has `size` bytes at least (told by a store that is look_only)
 
     @property
@@ -58,8 +59,8 @@ class GroupPlan:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing to ship: all of its WALs have only to leave the queue."""
-        return all(w.finished for w in self.wals)
+        """Whether it needs no Spark task: all of its WALs have only to leave the queue."""
+        return all(w.finished and not w.to_archive for w in self.wals)
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def plan_peer(session: Session, peer_id: str, groups: Collection[str] | None = N
     queues = read_begun(session, [_only(queue, groups) for queue in list_queues(session, peer_id)])
     found = [group for group in candidates(queues) if group.wals]
     dead = frozenset(wal.name.group for queue in queues if not queue.live for wal in queue.wals)
-    return PeerPlan(peer_id, tuple(_plans(session.store, found)), dead)
+    return PeerPlan(peer_id, tuple(_plans(session, found)), dead)
 
 
 def groups_to_ship(session: Session, peer_id: str, groups: Collection[str] | None = None) -> list[tuple[str, Place | None]]:
@@ -105,11 +106,19 @@ def _only(queue: Queue, groups: Collection[str] | None) -> Queue:
     return replace(queue, wals=tuple(wal for wal in queue.wals if wal.name.group in groups))
 
 
-def _plans(store: WalStore, groups: Sequence[GroupCandidates]) -> Iterator[GroupPlan]:
+def _plans(session: Session, groups: Sequence[GroupCandidates]) -> Iterator[GroupPlan]:
+    store = session.store
     wanted = [(wal.queued.name, wal.dead_servers) for group in groups for wal in group.wals]
     locations = locate_all(store, wanted)
     for group in groups:
-        yield _plan(store, group, [locations.get(wal.queued.name.text) for wal in group.wals])
+        plan = _plan(store, group, [locations.get(wal.queued.name.text) for wal in group.wals])
+        yield _with_archive(plan) if session.source.archive else plan
+
+
+def _with_archive(plan: GroupPlan) -> GroupPlan:
+    """A WAL whose edits were shipped by an earlier run may still have to be copied. A WAL without edits is not copied."""
+    wals = tuple(replace(wal, to_archive=wal.finished and wal.position > 0) for wal in plan.wals)
+    return replace(plan, wals=wals)
 
 
 def _plan(store: WalStore, group: GroupCandidates, locations: Sequence[WalLocation | None]) -> GroupPlan:
@@ -134,7 +143,7 @@ def plan_wal(store: WalStore, candidate: Candidate, location: WalLocation | None
         raise WalMissing(name.text, store.places(name, candidate.dead_servers))
     finished = _finished(store, location, position)
     growing = store.look_only and not finished and not candidate.live and _growing(store, location)
-    return PlannedWal(name.text, position, location.size, location.url, finished, growing)
+    return PlannedWal(name.text, position, location.size, location.url, finished, growing=growing)
 
 
 def _growing(store: WalStore, location: WalLocation) -> bool:

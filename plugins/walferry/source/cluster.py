@@ -13,6 +13,7 @@ from walferry.errors import WalferryError
 from walferry.hbase.layout import QueueLayout, ZNodes
 
 DEFAULT_CONN_ID = "hbase_source"
+ARCHIVE_DAYS = 30.0
 
 
 class VisibilityLabels(StrEnum):
@@ -40,6 +41,8 @@ class SourceCluster:
     user: str | None = None  # effective user of RPCs; None: the process's user
     queue_layout: str = QueueLayout.HBASE2
     quarantine: str | None = None  # URL of the folder for broken WALs that a run gives up
+    archive: str | None = None  # URL of the folder that shipped WALs are copied to before they leave their queues
+    archive_days: float = ARCHIVE_DAYS  # how long they are kept there
     key_provider: str | None = None  # URL of the key store for encrypted WALs, without any password
     key_names: tuple[str, ...] = ()  # aliases to try; none: KeyProvider's default
     replication_cluster_id: str | None = None  # hbase.replication.cluster.id; None: bulk loads cannot be shipped

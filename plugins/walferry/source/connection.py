@@ -6,12 +6,16 @@ A flat plugins folder cannot register a connection type, so the connection is a 
     port          ZooKeeper client port of the hosts without their own (default 2181)
     extra         {"znode_parent": "/hbase", "wal_root": "hdfs://nn:8020/hbase", "walferry_root": "/walferry", "user": "hbase",
                    "queue_layout": "2.x", "quarantine": "hdfs://nn:8020/walferry-quarantine",
+                   "archive": "s3a://bucket/walferry-archive", "archive_days": 30,
                    "replication_cluster_id": "east", "root_dir": "hdfs://nn:8020/hbase", "skip_bulk_loads": false,
                    "visibility_labels": "refuse", "replication.source.ratio": 0.2,
                    "key_provider": "jceks:///…?passwordFile=/…", "key_names": ["hbase"]}
 
 replication_cluster_id, root_dir and skip_bulk_loads are for a source with hbase.replication.bulkload.enabled: see
 sinks/hbase/bulk_loads.py. visibility_labels says what happens to cells with visibility labels: see filters/visibility.py.
+
+archive is a folder that shipped WALs are copied to before they leave their queues, and archive_days says how long they are kept
+there: see retention/archive.py.
 
 HBase's replication settings have HBase's names: see knobs.py.
 
@@ -32,11 +36,12 @@ from walferry.crypto.errors import KeyProviderError
 from walferry.crypto.provider import KeyStoreUrl
 from walferry.hbase.layout import QueueLayout
 from walferry.source import knobs
-from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError, VisibilityLabels
+from walferry.source.cluster import ARCHIVE_DAYS, DEFAULT_CONN_ID, SourceCluster, SourceError, VisibilityLabels
 from walferry.texts import one_line
 
 DEFAULT_ZK_PORT = 2181
 MAX_NAMES_CHARS = 500
+MAX_DAYS = 36_500
 KNOWN_EXTRAS = (
     "znode_parent",
     "wal_root",
@@ -44,6 +49,8 @@ KNOWN_EXTRAS = (
     "user",
     "queue_layout",
     "quarantine",
+    "archive",
+    "archive_days",
     "key_provider",
     "key_names",
     "replication_cluster_id",
@@ -57,6 +64,7 @@ WAL_SCHEMES = ("file", "hdfs", "viewfs")
 _FOLDERS = {
     "wal_root": "the URL of hbase.wal.dir (or hbase.rootdir, if that is not set), e.g. 'hdfs://nn:8020/hbase'",
     "root_dir": "the URL of hbase.rootdir, e.g. 'hdfs://nn:8020/hbase'",
+    "archive": "the URL of a folder outside of wal_root for shipped WALs, e.g. 's3a://bucket/walferry-archive'",
     "quarantine": "the URL of a folder for broken WALs, e.g. 'hdfs://nn:8020/walferry-quarantine'",
 }
 _HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
@@ -86,6 +94,8 @@ def from_connection(
         user=_user(where, extra.get("user")),
         queue_layout=_queue_layout(where, extra.get("queue_layout", QueueLayout.HBASE2)),
         quarantine=_folder(where, "quarantine", extra["quarantine"]) if extra.get("quarantine") else None,
+        archive=_archive(where, extra["archive"], extra.get("wal_root")) if extra.get("archive") else None,
+        archive_days=_days(where, "archive_days", extra.get("archive_days", ARCHIVE_DAYS)),
         key_provider=_key_provider(where, extra.get("key_provider"), has_password),
         key_names=_key_names(where, extra.get("key_names", ())),
         replication_cluster_id=_replication_cluster_id(where, extra.get("replication_cluster_id")),
@@ -159,6 +169,28 @@ def _folder(where: str, field: str, url: Any) -> str:
     if not parts.scheme or not parts.path.startswith("/"):
         raise SourceError(f"{where}: extra's {field} is {url!r}; it must be {_FOLDERS[field]}")
     return str(url).rstrip("/")
+
+
+def _archive(where: str, url: Any, wal_root: Any) -> str:
+    """The archive's folder. HBase deletes files in some folders under its root, so the archive may not lie there."""
+    folder = _folder(where, "archive", url)
+    ours, hbase = urlsplit(folder), urlsplit(_wal_root(where, wal_root))
+    if ours[:2] == hbase[:2] and f"{ours.path}/".startswith(f"{hbase.path}/"):
+        raise SourceError(
+            f"{where}: extra's archive {folder!r} lies in wal_root, where HBase looks after the files; it must be "
+            f"{_FOLDERS['archive']}"
+        )
+    return folder
+
+
+def _days(where: str, field: str, value: Any) -> float:
+    try:
+        days = float("nan") if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        days = float("nan")
+    if not 0 < days <= MAX_DAYS:  # which NaN never is
+        raise SourceError(f"{where}: extra's {field} is {str(value)[:100]!r}; it must be a number of days, up to {MAX_DAYS:,}")
+    return days
 
 
 def _replication_cluster_id(where: str, name: Any) -> str | None:

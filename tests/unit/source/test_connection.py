@@ -38,6 +38,14 @@ def test_what_bulk_loads_need_is_optional(flag, skips):
     assert SourceCluster.from_json(source.to_json()) == source
 
 
+def test_shipped_wals_are_archived_only_if_a_folder_is_named():
+    source = from_connection("zk1", None, EXTRA)
+    assert (source.archive, source.archive_days) == (None, 30)
+    source = from_connection("zk1", None, {**EXTRA, "archive": "s3a://bucket/wals/", "archive_days": "7.5"})
+    assert (source.archive, source.archive_days) == ("s3a://bucket/wals", 7.5)
+    assert SourceCluster.from_json(source.to_json()) == source
+
+
 @pytest.mark.parametrize("policy", ["refuse", "strings", "ship"])
 def test_cells_with_labels_are_refused_unless_it_says_otherwise(policy):
     assert from_connection("zk1", None, EXTRA).visibility_labels == "refuse"
@@ -68,6 +76,10 @@ def test_cells_with_labels_are_refused_unless_it_says_otherwise(policy):
         ("zk1", 2181, {**EXTRA, "replication_cluster_id": ""}, "replication_cluster_id is ''"),
         ("zk1", 2181, {**EXTRA, "root_dir": "/hbase"}, "root_dir is '/hbase'; it must be the URL of hbase.rootdir"),
         ("zk1", 2181, {**EXTRA, "root_dir": "s3://user:pass@bucket/hbase"}, "root_dir holds a password"),
+        ("zk1", 2181, {**EXTRA, "archive": "hdfs://nn:8020/hbase/oldWALs"}, "lies in wal_root, where HBase looks"),
+        ("zk1", 2181, {"wal_root": "file:/hbase", "archive": "file:///hbase/"}, "archive 'file:///hbase' lies in wal_root"),
+        ("zk1", 2181, {**EXTRA, "archive_days": 0}, "archive_days is '0'; it must be a number of days"),
+        ("zk1", 2181, {**EXTRA, "archive_days": "nan"}, "archive_days is 'nan'; it must be a number of days"),
         ("zk1", 2181, {**EXTRA, "visibility_labels": True}, "visibility_labels is True; it must be one of 'refuse', 'strings'"),
         ("zk1", 2181, {**EXTRA, "skip_bulk_loads": "yes"}, "skip_bulk_loads is 'yes'; it must be true or false"),
     ],
@@ -79,7 +91,7 @@ def test_an_error_names_the_connection_and_the_field(host, port, extra, field):
 
 
 @pytest.mark.parametrize("url", ["hdfs://u:hunter2@nn", "s3://u:hunter2@b", "hdfs://u:hunter2@nn:99999/h", "hdfs://u:hunter2@[nn/h"])
-@pytest.mark.parametrize("field", ["wal_root", "quarantine", "root_dir"])
+@pytest.mark.parametrize("field", ["wal_root", "quarantine", "archive", "root_dir"])
 def test_a_password_in_a_url_is_not_repeated_whatever_else_is_wrong_with_it(field, url):
     with pytest.raises(SourceError, match=field) as e:
         from_connection("zk1", None, {**EXTRA, field: url}, "prod")

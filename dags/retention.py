@@ -1,0 +1,71 @@
+"""Report what lies in oldWALs, what keeps it from HBase's log cleaner and for how long, and when the disk is full.
+
+HBase keeps a WAL in oldWALs while any peer's queue names it. `report` lists the WALs with their age, their size and the queues
+that hold them, and the peers that block the cleaner: peers that are shipped slowly, that nobody ships, or that are gone. `check`
+fails if a threshold is passed, so a warning shows in the run, and Airflow's callbacks can tell of it. `expire_archive` deletes
+copies from the source's archive of WALs when their time there is over. No task changes anything of the cluster.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import Param, dag
+
+from walferry.airflow.forms.run_checks import RUN_TYPES
+from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.retention import check, expire_archive, report
+
+
+@dag(
+    schedule="@hourly",
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    allowed_run_types=RUN_TYPES,
+    description="Report what keeps WALs of an HBase cluster from being deleted, and when the disk is full",
+    params={
+        "source_conn_id": SOURCE,
+        "ttl": Param(
+            600,
+            type="number",
+            minimum=0,
+            title="TTL of old WALs",
+            description="The source's hbase.master.logcleaner.ttl, in seconds.",
+        ),
+        "warn_held_gib": Param(
+            100, type="number", minimum=0, title="Warn of bytes", description="Warn if queues hold more GiB in oldWALs."
+        ),
+        "warn_blocked_hours": Param(
+            24,
+            type="number",
+            minimum=0,
+            title="Warn of age",
+            description="Warn of each peer that has held a WAL for more hours than its TTL.",
+        ),
+        "warn_days_left": Param(
+            7,
+            type="number",
+            minimum=0,
+            title="Warn of a full disk",
+            description="Warn if the disk will be full within so many days.",
+        ),
+        "listed": Param(
+            200,
+            type="integer",
+            minimum=0,
+            maximum=1_000_000,
+            title="WALs to list",
+            description="How many files the log lists one by one, oldest first.",
+        ),
+    },
+    default_args=default_args(minutes=30),
+    doc_md=__doc__,
+    tags=["hbase", "replication"],
+)
+def retention() -> None:
+    check(report())  # type: ignore[arg-type]
+    expire_archive()
+
+
+retention()
