@@ -16,6 +16,7 @@ LAYERS = (
     {"queues"},
     {"retention"},
     {"shipping"},
+    {"reship"},
     {"spark", "admin"},
     {"airflow"},
     {"__main__"},
