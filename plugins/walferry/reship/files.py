@@ -85,7 +85,7 @@ class Around:
 def find(session: Session, interval: Interval, begins: Callable[[WalFile], bool | None]) -> Found:
     """Find what is left of an interval. `begins` is what `holes_of` asks of a group's first WAL. Raises WalferryError."""
     live = live_servers(session.zk, session.nodes)  # first: a server that starts now has nothing of a past interval
-    return _found(around(all_wals(session), interval), interval, live, begins)
+    return found_of(around(all_wals(session), interval), interval, live, begins)
 
 
 def around(wals: Iterable[WalFile], interval: Interval) -> Mapping[str, Around]:
@@ -96,9 +96,10 @@ def around(wals: Iterable[WalFile], interval: Interval) -> Mapping[str, Around]:
     return groups
 
 
-def _found(
+def found_of(
     groups: Mapping[str, Around], interval: Interval, live: frozenset[ServerName], begins: Callable[[WalFile], bool | None]
 ) -> Found:
+    """What is left of an interval, of the WALs that `around` has kept; `live` are the servers that run now."""
     found, holes, unclosed = [], list[Hole](), list[WalFile]()
     for group, wals in sorted(groups.items()):
         row = wals.row
