@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 from pyspark import SparkConf, SparkContext
 
 T = TypeVar("T")
+MOST_TASKS = 5000  # of a stage; there may be more WALs
+KEPT_SECONDS = 3600  # for which a summary is kept beyond the deadline
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -66,11 +68,11 @@ def _run(args: argparse.Namespace) -> int:
     context = SparkContext(conf=conf)
 
     def spread(function: Callable[[Any], T], things: Sequence[Any]) -> list[T]:
-        return context.parallelize(things, len(things)).map(function).collect() if things else []
+        return context.parallelize(things, min(len(things), MOST_TASKS)).map(function).collect() if things else []
 
     try:
         context.setLogLevel("WARN")
-        summaries = reship(job, spread, dry_run=args.dry_run, keep_seconds=args.deadline + 86400)
+        summaries = reship(job, spread, dry_run=args.dry_run, keep_seconds=args.deadline + KEPT_SECONDS)
     finally:
         context.stop()
     for s in summaries:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from embedded.client import GLOBAL
+from embedded.standalone import StandaloneCluster
 from embedded.wire import put
-from tests.cluster.reshipping import now, ship_again
+from tests.cluster.reshipping import now, ship_again, spread
 from tests.cluster.test_shipping import archive, located
-from tests.cluster.walferry_runs import plan, positions, roll, ship_one
+from tests.cluster.walferry_runs import plan, positions, roll, ship_one, source_of
 from walferry.hbase.errors import PeerError
 from walferry.names import parse_wal_name
 from walferry.reship.holes import IntervalGone
@@ -148,3 +152,40 @@ def test_a_wal_that_is_still_open_is_told(sides, both, peer):
     (newest,) = [name for name in positions(sides.at, peer) if located(sides, name) and not located(sides, name).archived][-1:]
     with pytest.raises(IntervalGone, match=f"WAL {newest}, begun at .*, is still open: its entries cannot be read yet; run with"):
         ship_again(sides.at, peer, Interval(start, now()))
+
+
+@pytest.fixture
+def two_servers(cluster_folder: Path) -> Iterator[StandaloneCluster]:
+    """A source with two RegionServers."""
+    with StandaloneCluster(cluster_folder / "moving", {"hbase.regionservers": "2"}, name="moving") as cluster:
+        yield cluster
+
+
+def backwards(function: Callable[[Any], Any], things: Sequence[Any]) -> list[Any]:
+    """The groups one after the other, the last one first."""
+    return [function(thing) for thing in reversed(things)][::-1]
+
+
+def test_a_region_s_edits_keep_their_order_over_its_moves_whichever_group_is_shipped_first(
+    two_servers, sides, java_client, managed_peer, unique, monkeypatch
+):
+    source, table = java_client(two_servers.address), unique("t")
+    for client in (source, sides.slave):
+        client.create_table(table, {"f": GLOBAL})
+    source.switch_balancer(False)
+    peer, at = managed_peer(two_servers.address, sides.slave_cluster.address), source_of(two_servers.address)
+    region, start = source.regions(table)[0], now()
+    for number in range(4):  # equal timestamps: what is applied last wins
+        source.write(table, [put("r", {"f:a": b"%d" % number}, timestamp=1000)])
+        source.write(table, [put(f"only{number}", {"f:a": b"v"})])
+        here = next(r.server for r in source.regions(table) if r.encoded_name == region.encoded_name)
+        source.move_region(region.encoded_name, next(server for server in source.region_servers() if server != here))
+    interval = Interval(start, now())
+    roll(at, peer)
+    for order in (spread, backwards, lambda function, things: [function(thing) for thing in things]):
+        sides.slave.empty_table(table)
+        monkeypatch.setattr("tests.cluster.reshipping.spread", order)
+        done = ship_again(at, peer, interval, run_id=unique("run"))
+        assert [s.status for s in done] == [Status.DONE] * 5, done  # of two servers, and of three more stages
+        assert sum(s.shippedOps for s in done) == 8
+        assert source.compare(table, sides.slave).same

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from walferry.hbase.cluster import live_servers
 from walferry.names import ServerName
-from walferry.reship.holes import Hole, holes_of
+from walferry.reship.holes import Hole, holes_of, may_follow_others
 from walferry.reship.interval import Interval
 from walferry.reship.listing import Place, WalFile, all_wals
 from walferry.source.session import Session
@@ -62,10 +62,12 @@ class Around:
     before: WalFile | None = None
     within: dict[str, WalFile] = field(default_factory=dict)
     after: WalFile | None = None
+    newest: int = 0  # the timestamp of the newest of all
 
     def add(self, wal: WalFile, interval: Interval) -> None:
         """Keep the WAL if it matters. Of two finds of one WAL the better place counts."""
         begun = wal.name.timestamp
+        self.newest = max(self.newest, begun)
         self.first = _chosen(self.first, wal, begun, lambda new, old: new < old)
         if begun <= interval.start - SLACK_MS:
             self.before = _chosen(self.before, wal, begun, lambda new, old: new > old)
@@ -104,13 +106,17 @@ def found_of(
     for group, wals in sorted(groups.items()):
         row = wals.row
         server = row[0].name.server if row else None
-        holes += holes_of(interval, wals.first, row, begins)
-        writing = wals.after is None and server in live
+        newest = row[-1] if row and row[-1].name.timestamp == wals.newest else None
         needed = [wal for wal in row if wal is not wals.after and wal.place is not Place.NOWHERE and _may_hold(wal, interval)]
-        if writing and needed and needed[-1] is row[-1] and row[-1].place is Place.SERVER:
-            unclosed.append(needed.pop())
+        if newest and newest.place is Place.SERVER and server in live:
+            if newest is row[0] and may_follow_others(interval, newest):
+                unclosed.append(newest)  # only a closed file tells for sure how it begins
+                continue
+            if newest in needed:
+                unclosed.append(needed.pop())
+        holes += holes_of(interval, wals.first, row, begins)
         if needed:
-            torn = needed[-1].name.text if not writing and needed[-1] is row[-1] else ""
+            torn = needed[-1].name.text if needed[-1] is newest and server not in live else ""
             found.append(GroupFiles(group, server, tuple(needed), torn))
     return Found(tuple(found), tuple(holes), tuple(unclosed))
 

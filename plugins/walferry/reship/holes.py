@@ -73,12 +73,17 @@ def _between(interval: Interval, wal: WalFile, closed: int, following: WalFile) 
         yield Hole(wal.name.group, time, why)
 
 
+def may_follow_others(interval: Interval, first: WalFile) -> Interval | None:
+    """The part of the interval in which the server ran before the first WAL of a group that is known was begun."""
+    server = first.name.server
+    return None if server is None else interval.overlap(server.start_code, first.name.timestamp)
+
+
 def _before(
     interval: Interval, first: WalFile, row: Sequence[WalFile], begins: Callable[[WalFile], bool | None]
 ) -> Iterator[Hole]:
     """The hole between the server's start and the first WAL that is known."""
-    server = first.name.server
-    if server is None or (time := interval.overlap(server.start_code, first.name.timestamp)) is None:
+    if (time := may_follow_others(interval, first)) is None:
         return
     for wal in row:
         if wal.place is Place.NOWHERE:
@@ -88,5 +93,6 @@ def _before(
             if opening:
                 return
             break
-    started = f"server {server} has run since {moment(server.start_code)}"
+    server = first.name.server
+    started = f"server {server} has run since {moment(server.start_code if server else 0)}"
     yield Hole(first.name.group, time, f"{started}, and {first.name} is the first one that is known")

@@ -93,6 +93,15 @@ def test_an_open_wal_is_told_only_if_it_can_have_entries_of_the_interval():
     assert not found(wal(590, 662), wal(662, place=Place.SERVER)).open
 
 
+def test_an_open_wal_that_may_be_its_server_s_first_has_to_be_closed_to_tell():
+    young = wal(700, place=Place.SERVER)
+    left = found(young, opening=None)
+    assert left.open == (young,)
+    assert not left.holes
+    rolled = found(young, wal(710, place=Place.SERVER), opening=True)
+    assert (rolled.open, rolled.holes) == ((), ())
+
+
 def test_the_newest_wal_of_a_dead_server_may_be_torn():
     (group,) = found(wal(590, 620), wal(620, place=Place.SPLITTING), live=False).groups
     assert group.torn == group.wals[-1].name.text

@@ -12,11 +12,18 @@ from walferry.reship.files import SLACK_MS
 from walferry.reship.interval import Interval
 from walferry.reship.job import check_tables
 from walferry.reship.run import check_whole, find_left, problems_of
+from walferry.shipping.runs import end_run
 from walferry.source.agreement import check_peer
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import open_session
 
 log = logging.getLogger(__name__)
+
+
+def end(source: SourceCluster, peer_id: str, run_id: str) -> None:
+    """Forget a run's summaries: there may be hundreds of runs of one backfill. Raises WalferryError."""
+    with open_session(source) as session:
+        end_run(session, peer_id, run_id)
 
 
 def plan(

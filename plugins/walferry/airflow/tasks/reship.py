@@ -50,6 +50,7 @@ def plan() -> dict[str, Any]:
 def report(planned: dict[str, Any] | None) -> None:
     """Tell what was shipped, as text in the log and as XCom; fails if anything was not."""
     from walferry.airflow.steps import batch
+    from walferry.airflow.steps import reship as steps
 
     context = get_current_context()
     ti = context["ti"]
@@ -63,5 +64,7 @@ def report(planned: dict[str, Any] | None) -> None:
     told = with_earlier(context, ours.run_id if ours else f"{batch.run_of(ti)}, report {ti.try_number}", done.to_xcom())
     print("\n".join([done.as_text(), *as_lines(told)]))
     ti.xcom_push("return_value", told)
+    if ours and not done.failures:
+        steps.end(source(), ours.peer, ours.run_id)
     if done.failures:
         raise ReshipFailed("; ".join(done.failures[:MAX_REASONS]))
