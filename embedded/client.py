@@ -176,6 +176,9 @@ class JavaClient:
     def drop_table(self, name: str) -> None:
         _call(self._client.dropTable, name)
 
+    def drop_family(self, table: str, family: str) -> None:
+        _call(self._client.dropFamily, table, family)
+
     def table_exists(self, name: str) -> bool:
         return bool(_call(self._client.tableExists, name))
 

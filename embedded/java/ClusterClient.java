@@ -110,6 +110,12 @@ public final class ClusterClient implements AutoCloseable {
     }
   }
 
+  public void dropFamily(String table, String family) throws IOException {
+    try (Admin admin = connection.getAdmin()) {
+      admin.deleteColumnFamily(TableName.valueOf(table), Bytes.toBytes(family));
+    }
+  }
+
   public boolean tableExists(String name) throws IOException {
     try (Admin admin = connection.getAdmin()) {
       return admin.tableExists(TableName.valueOf(name));

@@ -1,18 +1,22 @@
-"""What tests of replication between two standalone clusters share."""
+"""What tests of replication between standalone clusters share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from embedded.client import GLOBAL, LOCAL, JavaClient
 from embedded.hbase import ClusterAddress
 from embedded.standalone import StandaloneCluster
+from tests.cluster.members import SPLITS, Edge, Member
 from tests.cluster.proxy import ProxiedSlave, proxied_slave
 from tests.cluster.walferry_runs import source_of
+from walferry.hbase.cluster import cluster_id
 from walferry.source.cluster import SourceCluster
+from walferry.zk.client import connected
 
 
 @dataclass(frozen=True)
@@ -66,3 +70,56 @@ def proxied_peer(sides: Sides, proxied: ProxiedSlave, unique: Callable[[str], st
     sides.source.add_managed_peer(peer_id, proxied.cluster_key)
     yield peer_id
     sides.source.remove_peer(peer_id)
+
+
+@pytest.fixture(scope="session")
+def more_clusters(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, StandaloneCluster]]:
+    """Two clusters beside the standalone pair; the first has two RegionServers."""
+    folder = cluster_folder / "topologies"
+    clusters = (
+        StandaloneCluster(folder / "two-servers", {"hbase.regionservers": "2"}, name="two-servers"),
+        StandaloneCluster(folder / "fourth", name="fourth"),
+    )
+    try:
+        for cluster in clusters:
+            cluster.launch()
+        for cluster in clusters:
+            cluster.await_ready()
+        yield clusters
+    finally:
+        for cluster in clusters:
+            cluster.kill()
+
+
+@pytest.fixture
+def members(more_clusters, standalone_pair, java_client: Callable[[ClusterAddress], JavaClient]) -> list[Member]:
+    """Four clusters; the first has two RegionServers."""
+    found = []
+    for cluster in (more_clusters[0], *standalone_pair, more_clusters[1]):
+        at = source_of(cluster.address)
+        with connected(at.quorum) as zk:
+            found.append(Member(cluster, java_client(cluster.address), at, cluster_id(zk, at.nodes)))
+    return found
+
+
+@pytest.fixture
+def create_table(unique: Callable[[str], str]) -> Callable[[Iterable[Member]], str]:
+    """Makes a table with four regions on all given clusters. On the cluster with two RegionServers, both have some."""
+
+    def create(members: Iterable[Member]) -> str:
+        name = unique("t")
+        for member in members:
+            member.client.create_table(name, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, SPLITS, versions=10_000)
+            hosts = {region.server for region in member.client.regions(name)}
+            assert hosts == set(member.client.region_servers()), "the regions lie on all servers"
+        return name
+
+    return create
+
+
+@pytest.fixture
+def lead(managed_peer: Callable[[ClusterAddress, ClusterAddress], str]) -> Callable[[Member, Member], Edge]:
+    def make(source: Member, slave: Member) -> Edge:
+        return Edge(source, slave, managed_peer(source.cluster.address, slave.cluster.address))
+
+    return make

@@ -4,120 +4,20 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path
-
-import pytest
 
 from embedded import wire
-from embedded.client import GLOBAL, LOCAL, JavaClient
-from embedded.hbase import ClusterAddress
-from embedded.standalone import StandaloneCluster
-from embedded.wire import Cell, Mutation, WalEntry
-from tests.cluster.walferry_runs import plan, queues, ship, source_of
+from embedded.wire import Cell, Mutation
+from tests.cluster.members import Edge, Member
+from tests.cluster.walferry_runs import plan, queues, ship
 from walferry.filters.rules import Reason
-from walferry.hbase.cluster import cluster_id
 from walferry.shipping.summary import GroupSummary, Status
-from walferry.source.cluster import SourceCluster
-from walferry.zk.client import connected
 
-SPLITS = [b"row10", b"row20", b"row30"]
 ROWS = 40
 WRITES = 250  # at each cluster, each time
 FIRST_TIMESTAMP = 1_000_000
-MARKER = b"METAFAMILY"  # of what a RegionServer did with a region
 FROM_SLAVE = Reason.FROM_SLAVE.name.lower()
-
-
-@dataclass(frozen=True)
-class Member:
-    """One cluster of a topology."""
-
-    cluster: StandaloneCluster
-    client: JavaClient
-    at: SourceCluster
-    id: uuid.UUID
-    began: float = field(default_factory=time.time)
-
-    @property
-    def name(self) -> str:
-        return self.cluster.name
-
-    def entries(self, table: str) -> Iterator[WalEntry]:
-        """A table's edits in this cluster's WALs, through HBase's own reader."""
-        self.client.roll_wals()
-        root = Path(self.cluster.address.wal_root.removeprefix("file://"))
-        written = [sorted(server.glob("*[0-9]"))[:-1] for server in root.glob("WALs/*")]  # the newest is still open
-        for wal in itertools.chain(*written, root.glob("oldWALs/*[0-9]")):
-            if wal.stat().st_mtime >= self.began:
-                found = self.client.read_wal(f"file://{wal}")
-                yield from (entry for entry in found if entry.table == table and entry.cells[0].family != MARKER)
-
-
-@dataclass(frozen=True)
-class Edge:
-    """A managed peer of one cluster that leads to another."""
-
-    source: Member
-    slave: Member
-    peer: str
-
-
-@pytest.fixture(scope="module")
-def more_clusters(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, StandaloneCluster]]:
-    """Two clusters beside the standalone pair; the first has two RegionServers."""
-    folder = cluster_folder / "topologies"
-    clusters = (
-        StandaloneCluster(folder / "two-servers", {"hbase.regionservers": "2"}, name="two-servers"),
-        StandaloneCluster(folder / "fourth", name="fourth"),
-    )
-    try:
-        for cluster in clusters:
-            cluster.launch()
-        for cluster in clusters:
-            cluster.await_ready()
-        yield clusters
-    finally:
-        for cluster in clusters:
-            cluster.kill()
-
-
-@pytest.fixture
-def members(more_clusters, standalone_pair, java_client: Callable[[ClusterAddress], JavaClient]) -> list[Member]:
-    """Four clusters; the first has two RegionServers."""
-    found = []
-    for cluster in (more_clusters[0], *standalone_pair, more_clusters[1]):
-        at = source_of(cluster.address)
-        with connected(at.quorum) as zk:
-            found.append(Member(cluster, java_client(cluster.address), at, cluster_id(zk, at.nodes)))
-    return found
-
-
-@pytest.fixture
-def create_table(unique: Callable[[str], str]) -> Callable[[Iterable[Member]], str]:
-    """Makes a table with four regions on all given clusters. On the cluster with two RegionServers, both have some."""
-
-    def create(members: Iterable[Member]) -> str:
-        name = unique("t")
-        for member in members:
-            member.client.create_table(name, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, SPLITS, versions=10_000)
-            hosts = {region.server for region in member.client.regions(name)}
-            assert hosts == set(member.client.region_servers()), "the regions lie on all servers"
-        return name
-
-    return create
-
-
-@pytest.fixture
-def lead(managed_peer: Callable[[ClusterAddress, ClusterAddress], str]) -> Callable[[Member, Member], Edge]:
-    def make(source: Member, slave: Member) -> Edge:
-        return Edge(source, slave, managed_peer(source.cluster.address, slave.cluster.address))
-
-    return make
 
 
 class Writer:

@@ -73,6 +73,8 @@ def _configuration(peer: Peer) -> list[str]:
     if successor := peer.config.get(HANDED_BACK_KEY):
         lines.append(f"  is being handed back to {successor}")
     lines.append(f"  edits of {_scope(peer)}")
+    if peer.bandwidth:
+        lines.append(f"  at most {peer.bandwidth:,} bytes a second")
     lines += [f"  {key} = {value}" for key, value in sorted(peer.config.items())]
     try:
         check_shippable(peer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from walferry.hbase.peers import Peer
@@ -25,6 +25,7 @@ class Reason(enum.IntEnum):
     FLUSH = 7
     REGION_EVENT = 8
     REPLICATION_MARKER = 9
+    DELETED = 10  # its table or families exist neither at the slave nor at the source any more
 
 
 class Families(enum.IntEnum):
@@ -41,7 +42,8 @@ class Families(enum.IntEnum):
 class PeerTables:
     """A peer's choice of tables, as ReplicationPeerConfig.needToReplicate reads it.
 
-    An empty set of families means all of them.
+    An empty set of families means all of them. `deleted` is not the peer's choice: these tables and families exist neither at
+    the slave nor at the source, and the peer's settings say that their edits are dropped.
     """
 
     replicate_all: bool = True
@@ -49,6 +51,7 @@ class PeerTables:
     table_families: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)  # table "ns:qualifier" or "qualifier"
     exclude_namespaces: frozenset[bytes] = frozenset()
     exclude_table_families: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
+    deleted: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
 
     @classmethod
     def of_peer(cls, peer: Peer) -> PeerTables:
@@ -70,6 +73,16 @@ class PeerTables:
 
     def families_of(self, table: bytes) -> tuple[Families, frozenset[bytes]]:
         """What of `table` goes to the peer: the kind of choice, and the families that it names."""
+        kind, named = self._chosen(table)
+        deleted = self.deleted.get(table)
+        if deleted is None or kind in (Families.SYSTEM, Families.NONE):
+            return kind, named
+        if not deleted:
+            return Families.NONE, frozenset()
+        return (Families.ONLY, named - deleted) if kind is Families.ONLY else (Families.ALL_BUT, named | deleted)
+
+    def _chosen(self, table: bytes) -> tuple[Families, frozenset[bytes]]:
+        """What the peer's configuration says of `table`."""
         namespace, _, _ = table.rpartition(b":")
         namespace = namespace or b"default"
         if namespace == b"hbase" and table not in _REPLICATED_SYSTEM_TABLES:
@@ -98,9 +111,11 @@ class FilterRules:
     tables: PeerTables = PeerTables()
 
     @classmethod
-    def of_peer(cls, peer: Peer, source_id: UUID, slave_id: UUID) -> FilterRules:
-        """The rules that the peer's configuration makes."""
-        return cls(source_id, slave_id, PeerTables.of_peer(peer))
+    def of_peer(
+        cls, peer: Peer, source_id: UUID, slave_id: UUID, deleted: Mapping[bytes, frozenset[bytes]] | None = None
+    ) -> FilterRules:
+        """The rules that the peer's configuration makes, without the tables and families that are `deleted`."""
+        return cls(source_id, slave_id, replace(PeerTables.of_peer(peer), deleted=deleted or {}))
 
 
 def _encoded(table_families: Mapping[str, tuple[str, ...]] | None) -> Mapping[bytes, frozenset[bytes]]:

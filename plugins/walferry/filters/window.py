@@ -9,6 +9,9 @@ In HBase's order (SystemTableWALEntryFilter, ScopeWALEntryFilter, NamespaceTable
  4. Entries that the slave has consumed already (its UUID is among the key's cluster ids) are dropped. The key of every other
     entry gets the source's UUID, unless it has it.
 
+Beside these, cells of tables and families that are known to be deleted at both clusters are dropped, as HBaseInterCluster-
+ReplicationEndpoint does.
+
 Nothing is decoded or re-encoded: the result says, entry by entry, which byte spans of the buffer are to be shipped. This module
 only finds the descriptors of bulk loads and the cells with visibility labels. The sink decides about the former, visibility.py
 about the latter.
@@ -17,7 +20,7 @@ about the latter.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
@@ -64,6 +67,15 @@ def filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
 
     Raises WalCorruptError with `path` and the offset if a WALKey cannot be parsed.
     """
+    kept = _filter_window(window, rules, path)
+    if rules.tables.deleted:
+        all_tables = replace(rules, tables=replace(rules.tables, deleted={}))
+        lost = (_filter_window(window, all_tables, path).cells > 0) & (kept.cells == 0) & (kept.reason != Reason.BULK_LOAD)
+        kept.reason[lost] = Reason.DELETED
+    return kept
+
+
+def _filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
     index, n = window.index, len(window.index)
     table_of, first_of = _distinct_tables(window)
     kinds, family_first, family_start, family_bytes = _family_tables(window, first_of, rules.tables)

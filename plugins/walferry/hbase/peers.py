@@ -89,6 +89,7 @@ class Peer:
     table_cfs: Mapping[str, tuple[str, ...]] | None = None  # no families: all of them
     exclude_namespaces: frozenset[str] = frozenset()
     exclude_table_cfs: Mapping[str, tuple[str, ...]] | None = None
+    bandwidth: int = 0  # bytes a second; 0: not limited
 
     @property
     def managed(self) -> bool:
@@ -232,6 +233,7 @@ def as_peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -
             table_cfs=_table_cfs(message.table_cfs),
             exclude_namespaces=frozenset(name.decode() for name in message.exclude_namespaces),
             exclude_table_cfs=_table_cfs(message.exclude_table_cfs),
+            bandwidth=max(0, message.bandwidth),  # HBase takes a negative one for none, too
         )
     except UnicodeDecodeError as error:
         raise ZNodeValueError(znode, f"a table, family or namespace is not UTF-8 ({error})", "Correct the peer") from error

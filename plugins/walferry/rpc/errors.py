@@ -26,7 +26,12 @@ from walferry.texts import one_line
 MAX_MESSAGE_CHARS = 1000
 MAX_CLASS_NAME_CHARS = 200
 MAX_TRACE_CHARS = 16_000
-_MISSING_ADVICE = "Create it there as it is in the source, or exclude it from the peer; until then its WAL group waits"
+_MISSING_ADVICE = (
+    "Create it there as it is in the source, or exclude it from the peer; until then its WAL group waits. If it is deleted at "
+    "the source too, set {} to drop its edits"
+)
+_DELETED_TABLE_ADVICE = _MISSING_ADVICE.format("hbase.replication.drop.on.deleted.table")
+_DELETED_FAMILY_ADVICE = _MISSING_ADVICE.format("hbase.replication.drop.on.deleted.columnfamily")
 
 
 class RpcError(WalferryError):
@@ -119,7 +124,7 @@ class TableNotFound(RemoteError):
     """The server does not know table `table` (None if the server did not name it)."""
 
     retry_helps = False
-    advice = _MISSING_ADVICE
+    advice = _DELETED_TABLE_ADVICE
 
     @property
     def table(self) -> str | None:
@@ -134,7 +139,7 @@ class ColumnFamilyNotFound(RemoteError):
     """`table` lacks column family `family` (each None if the server did not name it)."""
 
     retry_helps = False
-    advice = _MISSING_ADVICE
+    advice = _DELETED_FAMILY_ADVICE
 
     @property
     def family(self) -> str | None:

@@ -5,7 +5,8 @@
     reader      WALs → windows → lanes;  lanes  requests in order, side by side;  acknowledged  how far that is safe
     registrar   positions, and WALs that leave the queue;  group_wals  what the attempt knows of its WALs
     outcome     why an attempt ends;  slave_down  tells a job's other groups that the slave is down
-    in_hand     which run ships the peer, where batches overlap
+    in_hand     which run ships the peer, where batches overlap;  bandwidth  how much of it a second
+    deleted     tables and families that neither cluster has any more
     counters, lag, summary      the figures
 
 Only `airflow`, `admin` and spark_jobs import this package. It imports queues, sinks.sink, sinks.of_peer and what lies below them.

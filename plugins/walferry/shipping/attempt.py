@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
@@ -25,8 +25,10 @@ from walferry.hbase.peers import Peer, check_shippable, read_peer
 from walferry.queues.finding import Place
 from walferry.queues.lease import Lease
 from walferry.shipping.acknowledged import Acknowledged
+from walferry.shipping.bandwidth import Limit, limit_of
 from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.counters import Counters
+from walferry.shipping.deleted import Missing, deleted_at_source, names_of
 from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.lag import first_written
 from walferry.shipping.lanes import LEAST_LANES_OF_A_GROUP, Lanes
@@ -70,10 +72,13 @@ class GroupJob:
 
 
 class Attempt:
-    """One attempt at one group, under its lease."""
+    """One attempt at one group under its lease. Edits of what is `missing` at the slave are dropped if the source lacks it."""
 
-    def __init__(self, job: GroupJob, session: Session, lease: Lease, counters: Counters) -> None:
+    def __init__(
+        self, job: GroupJob, session: Session, lease: Lease, counters: Counters, missing: Collection[Missing]
+    ) -> None:
         self._job = job
+        self._missing = missing
         self._deadline = time.monotonic() + job.deadline - time.time()
         self._session = session
         self._lease = lease
@@ -113,8 +118,8 @@ class Attempt:
             peer, self._session, self._job.knobs, self._deadline, stop=self._outcome.stop,
             lease=self._lease, on_missing_hfiles=self._counters.missing_hfiles, on_failure=self._on_unreachable,
         )  # fmt: skip
-        with self._sink as sink:
-            self._ship(sink, self._rules(peer, sink.id))
+        with self._sink as sink, limit_of(peer, self._session, self._outcome.stop) as limit:
+            self._ship(sink, self._rules(peer, sink.id), limit)
         self._counters.end(self._outcome.status())
 
     def _begin(self, peer: Peer, found: GroupCandidates) -> None:
@@ -129,15 +134,17 @@ class Attempt:
         source_id = cluster_id(self._session.zk, self._session.nodes)
         if sink_id == source_id:
             raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
-        return FilterRules.of_peer(peer, source_id, sink_id)
+        deleted = deleted_at_source(self._session, self._missing)
+        self._counters.deleted(names_of(deleted))
+        return FilterRules.of_peer(peer, source_id, sink_id, deleted)
 
-    def _ship(self, sink: Sink, rules: FilterRules) -> None:
+    def _ship(self, sink: Sink, rules: FilterRules, limit: Limit) -> None:
         """Start reader and lanes, and supervise them until they have ended."""
         senders: list[Callable[..., None]] = [
-            partial(sink.sender().send, deadline=self._deadline) for _ in range(self._job.lanes)
+            partial(limit.send, sink.sender().send, deadline=self._deadline) for _ in range(self._job.lanes)
         ]
         lanes = Lanes(
-            senders, sink.join, self._acknowledged, self._job.knobs, stop=self._outcome.stop,
+            senders, sink.join, self._acknowledged, limit.knobs(self._job.knobs), stop=self._outcome.stop,
             on_acknowledged=self._counters.shipped, on_failure=self._outcome.note,
         )  # fmt: skip
         broken = Broken(self._job.broken_wals, self._job.source.quarantine, self._job.peer_id, self._job.run_id)
@@ -150,21 +157,22 @@ class Attempt:
         thread = threading.Thread(target=reader.run, name="reader", daemon=True)
         thread.start()
         try:
-            self._supervise(thread, lanes, sink, registrar)
+            self._supervise(thread, lanes, sink, registrar, limit)
         finally:
             lanes.stop()
             sink.interrupt()
             lanes.join(JOIN_SECONDS)
             thread.join(JOIN_SECONDS)
 
-    def _supervise(self, reader: threading.Thread, lanes: Lanes, sink: Sink, registrar: Registrar) -> None:
-        """Register positions, publish summaries and look after calls until reader and lanes have ended.
+    def _supervise(self, reader: threading.Thread, lanes: Lanes, sink: Sink, registrar: Registrar, limit: Limit) -> None:
+        """Register positions, publish summaries and look after calls and the limit until reader and lanes have ended.
 
         After the deadline the lanes only finish the calls under way, and only those that the slave works on.
         """
         registered = published = looked = time.monotonic()
         while reader.is_alive() or lanes.running:
             time.sleep(TICK_SECONDS)
+            limit.look()
             now = time.monotonic()
             if now - registered >= REGISTER_SECONDS:
                 registered = now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,7 +31,9 @@ class Counters:
         self.outage(None)
 
     def begin(self, *, slave: str, server: str, queue_id: str, queued: int, wals: int, bytes_to_ship: int) -> None:
-        """What there is to do: `wals` of the `queued` WALs are closed, and hold `bytes_to_ship` behind their positions."""
+        """An attempt begins: `wals` of the `queued` WALs are closed, and hold `bytes_to_ship` behind their positions."""
+        with self._lock:
+            self._failed_before = self._summary.failedBatches
         self._add(
             slave=slave, server=server, queue_id=queue_id, sizeOfLogQueue=queued,
             logsLeft=wals, bytesToShip=bytes_to_ship, bytesDone=0,
@@ -111,6 +114,10 @@ class Counters:
             self._summary = replace(
                 s, quarantinedLogs=s.quarantinedLogs + 1, skippedBytes=s.skippedBytes + skipped_bytes
             )
+
+    def deleted(self, names: Sequence[str]) -> None:
+        """The edits of these tables and families, deleted at both clusters, are dropped."""
+        self._add(deletedAtBoth=tuple(names))
 
     def next_to_replicate(self, written: int | None) -> None:
         """When the oldest edit that is not shipped was written; None if all are shipped."""

@@ -2,7 +2,7 @@
 
     <root>/leases/…/<peer>/<group>       if the group is in no queue: its holder was killed before it could delete the lease
     <root>/claims/…/<server>             if the server has no znode: its claimer was killed, and HBase took the other queues
-    <root>/{leases,marks,runs,in-hand}/…/<peer>   if the peer is gone; runs only once they need not be kept any more
+    <root>/{leases,marks,runs,in-hand,shipping}/…/<peer>   if the peer is gone; runs only once they need not be kept any more
     replication/rs/walferry,1,1          if it is empty
 
 Safety does not depend on these znodes: any client may delete a hold without a holder (zk/hold.py), and ZooKeeper does not delete
@@ -61,8 +61,8 @@ def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
         for name in set(children(session.zk, folder) or ()) - known:
             swept += _delete_all(session.zk, f"{folder}/{name}", children(session.zk, f"{folder}/{name}") or ())
             _deleted(session.zk, f"{folder}/{name}")
-    in_hand = _parent(own.in_hand("peer"))
-    swept += _delete_all(session.zk, in_hand, sorted(set(children(session.zk, in_hand) or ()) - known))
+    for folder in (_parent(own.in_hand("peer")), _parent(own.shipping("peer"))):
+        swept += _delete_all(session.zk, folder, sorted(set(children(session.zk, folder) or ()) - known))
     for name in set(children(session.zk, f"{session.source.root}/runs/{quoted(nodes.base)}") or ()) - known:
         swept += delete_old_runs(session, unquote(name), AT_ONCE)
     claims = _parent(own.claim("server"))

@@ -34,3 +34,14 @@ class SlaveUnreachable(WalferryError):
         self.tries = tries
         self.last_error = last_error
         self.answered = answered
+
+
+class NotAtSlave(WalferryError):
+    """The slave has no table `table`, or its table has no family `family`. The text is that of `refusal`, the slave's answer."""
+
+    retry_helps = False
+
+    def __init__(self, refusal: WalferryError, table: str, family: str | None = None) -> None:
+        super().__init__(str(refusal))
+        self.table = table
+        self.family = family

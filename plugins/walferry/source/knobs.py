@@ -2,6 +2,7 @@
 
     connection's extra      {"replication.source.ratio": 0.2}                    for all peers of the source
     peer's configuration    walferry.replication.source.ratio = 0.2              for this peer; wins over the connection's
+                            hbase.replication.drop.on.deleted.table = true       HBase's own form, for these settings only
 
 HBase's own names are in ReplicationSource, HBaseInterClusterReplicationEndpoint, ReplicationSourceShipper,
 ReplicationSourceWALReader and ReplicationSinkManager. As in HBase, times are in milliseconds and sizes in bytes. Two defaults
@@ -41,6 +42,8 @@ class Knobs:
     buffer_bytes: int = 64 * _MIB
     call_timeout_seconds: float = 60.0
     patience_seconds: float = 90.0
+    drop_deleted_tables: bool = False
+    drop_deleted_families: bool = False
 
     @classmethod
     def of(cls, settings: Mapping[str, str], peer: Peer) -> Knobs:
@@ -57,7 +60,11 @@ class Knobs:
             )
         theirs = parsed(settings)  # checked when the connection was read
         try:
-            return cls(**theirs | parsed(own))
+            hbases = parsed({key: peer.config[key] for key in HBASES_KEYS if key in peer.config})
+        except ValueError as error:
+            raise PeerError(peer.id, f"in its configuration, {error}", "Correct it") from None
+        try:
+            return cls(**theirs | hbases | parsed(own))
         except ValueError as error:
             raise PeerError(peer.id, f"in its configuration, {PREFIX}{error}", "Correct it") from None
 
@@ -67,9 +74,13 @@ class _Knob:
     field: str
     key: str
     what: str
-    least: float
-    most: float
+    least: float = 0
+    most: float = 1
     unit: float = 1  # how many of the key's units are one of the field's
+
+    @property
+    def flag(self) -> bool:
+        return isinstance(getattr(Knobs, self.field), bool)
 
     @property
     def whole(self) -> bool:
@@ -94,8 +105,13 @@ _KNOBS = (
     _Knob("call_timeout_seconds", _SOURCE + "shipedits.timeout", "a sink's time for a request in ms", 100, 3_600_000, _MS),
     # HBase has none: its sources wait for ever.
     _Knob("patience_seconds", "replication.slave.patience", "the time in ms that a silent slave gets", 1000, 86_400_000, _MS),
+    # Of tables and families that exist neither at the slave nor at the source any more (HBaseInterClusterReplicationEndpoint).
+    _Knob("drop_deleted_tables", "hbase.replication.drop.on.deleted.table", "whether edits of deleted tables are dropped"),
+    _Knob("drop_deleted_families", "hbase.replication.drop.on.deleted.columnfamily", "whether those of deleted families are"),
 )
 KEYS = tuple(knob.key for knob in _KNOBS)
+# HBase, too, reads these from the peer's configuration, and they mean the same there.
+HBASES_KEYS = tuple(knob.key for knob in _KNOBS if knob.flag)
 
 
 def parsed(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,6 +124,8 @@ def parsed(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(knob: _Knob, text: Any) -> float:
+    if knob.flag:
+        return _flag(knob, str(text))
     kind = "a whole number" if knob.whole or knob.unit != 1 else "a number"
     try:
         number = int(str(text)) if kind == "a whole number" else float(str(text))
@@ -118,3 +136,9 @@ def _value(knob: _Knob, text: Any) -> float:
             f"{knob.key} is {str(text)[:100]!r}; it must be {knob.what}: {kind} from {knob.least:g} to {knob.most:.10g}"
         )
     return number if knob.unit == 1 else number / knob.unit
+
+
+def _flag(knob: _Knob, text: str) -> bool:
+    if (lower := text.strip().lower()) not in ("true", "false"):
+        raise ValueError(f"{knob.key} is {text[:100]!r}; it must be {knob.what}: true or false")
+    return lower == "true"

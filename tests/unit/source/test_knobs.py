@@ -11,7 +11,7 @@ from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import Peer
 from walferry.source.cluster import SourceCluster, SourceError
 from walferry.source.connection import from_connection
-from walferry.source.knobs import KEYS, PREFIX, Knobs
+from walferry.source.knobs import HBASES_KEYS, KEYS, PREFIX, Knobs
 
 MANAGED = {"walferry.managed": "true"}
 
@@ -59,7 +59,10 @@ VALUES = {
     "replication.total.buffer.quota": ("buffer_bytes", "1048576", 1 << 20),
     "replication.source.shipedits.timeout": ("call_timeout_seconds", "1000", 1.0),
     "replication.slave.patience": ("patience_seconds", "60000", 60.0),
+    "hbase.replication.drop.on.deleted.table": ("drop_deleted_tables", "true", True),
+    "hbase.replication.drop.on.deleted.columnfamily": ("drop_deleted_families", " TRUE ", True),
 }
+NUMBERS = [key for key in KEYS if key not in HBASES_KEYS]
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -69,7 +72,7 @@ def test_each_setting_is_one_field(key):
     assert getattr(Knobs.of(source(**{key: text}).replication, peer({})), field) == value
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", NUMBERS)
 @pytest.mark.parametrize("text", ["", "many", "-1", "nan", "1e99", "inf", "True"])
 def test_a_wrong_value_is_refused_by_key_value_and_what_it_should_be(key, text):
     with pytest.raises(PeerError) as error:
@@ -79,6 +82,27 @@ def test_a_wrong_value_is_refused_by_key_value_and_what_it_should_be(key, text):
     with pytest.raises(SourceError, match="connection 'hbase_source': extra's ") as error:
         source(**{key: text})
     assert f"{key} is {text!r}; it must be " in str(error.value)
+
+
+@pytest.mark.parametrize("key", HBASES_KEYS)
+@pytest.mark.parametrize("text", ["", "yes", "1", "truely"])
+def test_a_setting_that_is_on_or_off_takes_true_and_false_only(key, text):
+    for form in (PREFIX + key, key):
+        with pytest.raises(PeerError) as error:
+            Knobs.of({}, peer({form: text}))
+        assert f"peer 2: in its configuration, {form} is {text!r}; it must be whether " in str(error.value)
+        assert ": true or false" in str(error.value)
+    with pytest.raises(SourceError, match="true or false"):
+        source(**{key: text})
+
+
+@pytest.mark.parametrize("key", HBASES_KEYS)
+def test_what_is_dropped_may_be_set_in_the_peer_as_for_hbase(key):
+    field, _, _ = VALUES[key]
+    at = source(**{key: False})
+    assert getattr(Knobs.of(at.replication, peer({})), field) is False
+    assert getattr(Knobs.of(at.replication, peer({key: "true"})), field) is True
+    assert getattr(Knobs.of(source(**{key: True}).replication, peer({key: "true", PREFIX + key: "false"})), field) is False
 
 
 def test_true_is_not_a_number():

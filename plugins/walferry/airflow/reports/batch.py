@@ -165,6 +165,8 @@ class BatchReport:
         if len(self.summaries) > len(shown):
             lines.append(f"({len(self.summaries) - len(shown)} more groups, all in the line of totals)")
         lines += [f"logEditsFiltered {reason}: {count:,}" for reason, count in sorted(totals["filteredByReason"].items())]
+        if deleted := sorted({name for s in self.summaries for name in s.deletedAtBoth}):
+            lines.append(f"DROPPED the edits of what neither cluster has any more: {', '.join(deleted)[:MAX_REASON_CHARS]}")
         if totals["shippedHFiles"]:
             lines.append(f"shippedHFiles, of bulk loads: {totals['shippedHFiles']:,}, gone before: {totals['missingHFiles']:,}")
         if totals["cellsFiltered"]:

@@ -137,7 +137,7 @@ class _BulkLoads:
             return Reason.NOT_GLOBAL
         stores = [store for store in stores if tables.wants(table, store.family_name)]
         if not stores:
-            return Reason.NOT_IN_PEER
+            return Reason.DELETED if tables.deleted.get(table) is not None else Reason.NOT_IN_PEER
         if len(stores) < len(descriptor.stores):
             wanted = [type(store).FromString(store.SerializeToString()) for store in stores]
             del descriptor.stores[:]

@@ -10,11 +10,14 @@ from uuid import UUID
 
 import numpy as np
 
+from walferry.errors import WalferryError
 from walferry.filters.rules import FilterRules
 from walferry.filters.window import Kept, uuid_field
+from walferry.rpc.errors import ColumnFamilyNotFound, TableNotFound
 from walferry.sinks.answers import Answers
+from walferry.sinks.errors import NotAtSlave
 from walferry.sinks.hbase.bulk_loads import take_bulk_loads
-from walferry.sinks.hbase.hfiles import HFileSender
+from walferry.sinks.hbase.hfiles import BulkLoadFailed, HFileSender
 from walferry.sinks.hbase.replicate import Shipper
 from walferry.sinks.hbase.shipment import Bytes, Ints, Shipment, assemble, join
 from walferry.sinks.hbase.slave import Slave
@@ -109,9 +112,30 @@ class ShipmentSender:
     hfiles: HFileSender
 
     def send(self, request: Request, deadline: float) -> None:
-        """Return when a RegionServer has acknowledged the shipment. Raises as Shipper.ship and HFileSender.ship."""
+        """Return when a RegionServer has acknowledged the shipment.
+
+        Raises as Shipper.ship and HFileSender.ship, and NotAtSlave if the slave names the table or family that it lacks.
+        """
         shipment = cast(Shipment, request)
-        if shipment.bulk_load is None:
-            self.shipper.ship(shipment, deadline)  # type: ignore[arg-type]  # an array of bytes is a buffer
-        else:
-            self.hfiles.ship(self.shipper.ship, shipment, shipment.bulk_load, deadline)
+        try:
+            if shipment.bulk_load is None:
+                self.shipper.ship(shipment, deadline)  # type: ignore[arg-type]  # an array of bytes is a buffer
+            else:
+                self.hfiles.ship(self.shipper.ship, shipment, shipment.bulk_load, deadline)
+        except (TableNotFound, ColumnFamilyNotFound, BulkLoadFailed) as error:
+            raise _not_at_slave(error, shipment) or error from error
+
+
+def _not_at_slave(error: WalferryError, shipment: Shipment) -> NotAtSlave | None:
+    """What `error`, or the answer to a bulk load that it tells of, says that the slave lacks; None if it names nothing.
+
+    A table that does not occur in the shipment's entries is none: what a slave says is not believed beyond that.
+    """
+    answer = error.__cause__ if isinstance(error, BulkLoadFailed) else error
+    if not isinstance(answer, TableNotFound | ColumnFamilyNotFound) or answer.table is None:
+        return None
+    if not any(answer.table.encode() in entries.tobytes() for entries in shipment.entries):
+        return None
+    if isinstance(answer, TableNotFound):
+        return NotAtSlave(error, answer.table)
+    return NotAtSlave(error, answer.table, answer.family) if answer.family is not None else None

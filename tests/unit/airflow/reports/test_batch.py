@@ -166,3 +166,10 @@ def test_a_batch_without_a_plan_tells_why_the_peer_was_refused():
 def test_an_age_beyond_all_calendars_is_told_too(age):
     """An edit's write time is any number that its WAL has."""
     assert "days" in as_cell("ageOfLastShippedOp", age)
+
+
+def test_what_was_dropped_because_both_clusters_have_deleted_it_is_named():
+    first = replace(SHIPPED, logEditsFiltered={"deleted": 2}, deletedAtBoth=("ns:t",))
+    lines = lines_of(PLAN, [first, replace(first, group="g2", deletedAtBoth=["ns:t", "u:f"])])
+    assert "logEditsFiltered deleted: 4" in lines
+    assert "DROPPED the edits of what neither cluster has any more: ns:t, u:f" in lines

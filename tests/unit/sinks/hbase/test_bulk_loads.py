@@ -140,6 +140,14 @@ def test_only_files_of_the_peer_s_families_are_shipped():
     assert shipments[0].bulk_load.files == (f"ns/t/{'r' * 32}/g/b",)
 
 
+@pytest.mark.parametrize("deleted", [frozenset(), frozenset({b"f"})], ids=["table", "family"])
+def test_a_load_of_what_both_clusters_have_deleted_is_let_go_and_counted_as_that(deleted):
+    rules = FilterRules(SOURCE, SLAVE, PeerTables(deleted={b"t": deleted}))
+    shipments, reasons, cells = taken(window_of(load()), ON, rules)
+    assert (reasons, cells) == ([Reason.DELETED], [0])
+    assert (shipments[0].entry_count, shipments[0].bulk_load.names) == (0, ("one_SeqId_7_",))
+
+
 @pytest.mark.parametrize("source", [ON, OFF])
 def test_a_load_that_came_from_the_slave_is_let_go(source):
     window = window_of(load(descriptor(ids=(str(SLAVE).upper(), str(SOURCE)))), load(ids=(SLAVE,)), load(ids=(OTHER,), scopes={}))

@@ -1,0 +1,67 @@
+"""Finds out which tables and families that the slave lacks are deleted at the source too, so that their edits may be dropped.
+
+With hbase.replication.drop.on.deleted.table or …columnfamily set, HBase asks its own cluster when the slave refuses edits, and
+drops those of tables or families that it does not have itself. Walferry drops no others than those that the slave has named, and
+none if the source's Master cannot be asked.
+
+The Master is asked after an attempt has found its WALs. So all edits of the attempt were written before, and if the source then
+lacks the table, none of them belong to a table that was created again under its name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+
+from walferry.hbase.cluster import master as active_master
+from walferry.hbase.errors import ClusterError, ZNodeValueError
+from walferry.rpc import master
+from walferry.rpc.errors import RpcError
+from walferry.source.knobs import Knobs
+from walferry.source.session import Session
+
+MASTER_SECONDS = 20.0
+
+log = logging.getLogger(__name__)
+
+Missing = tuple[str, str | None]
+"""A table, or one of its families, that the slave lacks."""
+Deleted = Mapping[bytes, frozenset[bytes]]
+"""Families by table that exist at neither cluster; an empty set is the whole table."""
+
+
+def may_be_dropped(knobs: Knobs, missing: Missing) -> bool:
+    """Whether the settings say that edits of such a table or family are dropped, if it is deleted at the source too."""
+    _, family = missing
+    return knobs.drop_deleted_tables if family is None else knobs.drop_deleted_families
+
+
+def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted:
+    """Those of the tables and families that the slave lacks which the source has no more; none if it cannot be asked."""
+    if not missing:
+        return {}
+    try:
+        at = active_master(session.zk, session.nodes)
+        with master.connect(at, user=session.source.user, timeout=MASTER_SECONDS) as connection:
+            there = master.replicated_families(connection, sorted({table for table, _ in missing}))
+    except (ClusterError, ZNodeValueError, RpcError) as error:
+        log.warning("whether the source has what the slave lacks cannot be found out, so nothing is dropped: %s", error)
+        return {}
+    deleted: dict[bytes, frozenset[bytes]] = {}
+    for table, family in missing:
+        if family is None and table not in there:
+            deleted[table.encode()] = frozenset()
+    for table, family in missing:
+        # As in HBase, a table that is gone does not tell which of its families are.
+        if family is not None and table in there and family not in there[table]:
+            deleted[table.encode()] = deleted.get(table.encode(), frozenset()) | {family.encode()}
+    if deleted:
+        log.warning("edits are dropped of what neither the slave nor the source has: %s", ", ".join(names_of(deleted)))
+    return deleted
+
+
+def names_of(deleted: Deleted) -> list[str]:
+    """The tables, and the families as `table:family`, sorted."""
+    whole = [table for table, families in deleted.items() if not families]
+    parts = [table + b":" + family for table, families in deleted.items() for family in families]
+    return sorted(name.decode() for name in whole + parts)

@@ -1,0 +1,112 @@
+"""What may be dropped of what the slave lacks: only what the source, too, certainly has no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from walferry.errors import WalferryError
+from walferry.hbase.errors import ClusterError
+from walferry.rpc.errors import AccessDenied, ConnectionFailed
+from walferry.shipping import deleted as module
+from walferry.shipping import group
+from walferry.shipping.deleted import deleted_at_source, may_be_dropped, names_of
+from walferry.sinks.errors import NotAtSlave
+from walferry.source.knobs import Knobs
+
+REFUSAL = WalferryError("table does not exist there")
+NEITHER, BOTH = Knobs(), Knobs(drop_deleted_tables=True, drop_deleted_families=True)
+TABLES, FAMILIES = Knobs(drop_deleted_tables=True), Knobs(drop_deleted_families=True)
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
+    """`source({"t": ["f"]})` → a session with a source that has this table; an error is what asking the Master raises."""
+
+    def session(has: Any) -> Any:
+        def families(_: object, tables: list[str]) -> dict[str, dict[str, bool]]:
+            if isinstance(has, Exception):
+                raise has
+            return {table: dict.fromkeys(has[table], True) for table in tables if table in has}
+
+        monkeypatch.setattr(module, "active_master", lambda *_: None)
+        monkeypatch.setattr(module.master, "connect", lambda *_, **__: nullcontext())
+        monkeypatch.setattr(module.master, "replicated_families", families)
+        return SimpleNamespace(zk=None, nodes=None, source=SimpleNamespace(user=None))
+
+    return session
+
+
+@pytest.mark.parametrize(
+    ("has", "missing", "expected"),
+    [
+        ({}, [("t", None)], {b"t": frozenset()}),
+        ({"u": ["f"]}, [("t", None), ("u", None)], {b"t": frozenset()}),
+        ({"t": ["f"]}, [("t", None)], {}),
+        ({"t": ["f"]}, [("t", "g")], {b"t": frozenset({b"g"})}),
+        ({"t": ["f"]}, [("t", "g"), ("u", None), ("t", "h")], {b"t": frozenset({b"g", b"h"}), b"u": frozenset()}),
+        ({"t": ["f", "g"]}, [("t", "g")], {}),
+        ({}, [("t", "g")], {}),  # as HBase: without the table it is not known which families are gone
+        ({}, [("t", "g"), ("t", None)], {b"t": frozenset()}),
+        (AccessDenied("m:1", "AccessDeniedException", "t", True), [("t", None)], {}),
+        (ConnectionFailed("m:1", "refused"), [("t", "g")], {}),
+        (ClusterError("no master is active"), [("t", None)], {}),
+        (AssertionError("is not asked"), [], {}),
+    ],
+)
+def test_only_what_the_source_certainly_has_no_more_is_dropped(source, has, missing, expected):
+    assert deleted_at_source(source(has), missing) == expected
+
+
+@pytest.mark.parametrize(
+    ("knobs", "tables", "families"), [(NEITHER, False, False), (TABLES, True, False), (FAMILIES, False, True), (BOTH, True, True)]
+)
+def test_each_setting_is_for_its_own_kind(knobs, tables, families):
+    assert (may_be_dropped(knobs, ("t", None)), may_be_dropped(knobs, ("t", "f"))) == (tables, families)
+
+
+def test_tables_and_families_are_named_for_people():
+    assert names_of({b"t": frozenset({b"g", b"f"}), b"ns:u": frozenset()}) == ["ns:u", "t:f", "t:g"]
+
+
+@pytest.fixture
+def attempts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """`attempts(errors)` → what each attempt was told that the slave lacks; the attempts raise the errors, one each."""
+
+    def run(errors: list[NotAtSlave], knobs: Knobs = BOTH) -> list[Any]:
+        told, left = list[Any](), list(errors)
+
+        class Attempt:
+            def __init__(self, *args: Any) -> None:
+                told.append(list(args[-1]))
+
+            def run(self) -> None:
+                if left:
+                    raise left.pop(0)
+
+        monkeypatch.setattr(group, "Attempt", Attempt)
+        job: Any = SimpleNamespace(knobs=knobs)
+        unused: Any = None
+        group._attempt(job, unused, unused, unused)
+        return told
+
+    return run
+
+
+def test_a_group_begins_again_for_each_table_and_family_that_the_slave_lacks(attempts):
+    told = attempts([NotAtSlave(REFUSAL, "t"), NotAtSlave(REFUSAL, "u", "g")])
+    assert told == [[], [("t", None)], [("t", None), ("u", "g")]]
+
+
+def test_what_is_refused_again_ends_the_group(attempts):
+    with pytest.raises(NotAtSlave):
+        attempts([NotAtSlave(REFUSAL, "t"), NotAtSlave(REFUSAL, "u"), NotAtSlave(REFUSAL, "t")])
+
+
+def test_what_must_not_be_dropped_ends_the_group(attempts):
+    with pytest.raises(NotAtSlave):
+        attempts([NotAtSlave(REFUSAL, "t")], FAMILIES)
