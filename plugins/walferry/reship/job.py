@@ -15,6 +15,7 @@ from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import Peer
 from walferry.reship.interval import Interval
 from walferry.reship.store import StoreWithArchive
+from walferry.shipping.deleted import Deleted
 from walferry.sinks.of_peer import open_sink
 from walferry.sinks.sink import Sink
 from walferry.source.cluster import SourceCluster
@@ -72,11 +73,13 @@ class NoReferences:
         """Keep them."""
 
 
-def rules_of(peer: Peer, source_id: UUID, slave_id: UUID, tables: Collection[str]) -> FilterRules:
-    """What the peer gets, of these tables only if any are named. Raises PeerError."""
+def rules_of(
+    peer: Peer, source_id: UUID, slave_id: UUID, tables: Collection[str], deleted: Deleted | None = None
+) -> FilterRules:
+    """What the peer gets, of these tables only if any are named, without those that are `deleted`. Raises PeerError."""
     if slave_id == source_id:
         raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
-    rules = FilterRules.of_peer(peer, source_id, slave_id)
+    rules = FilterRules.of_peer(peer, source_id, slave_id, deleted)
     if not tables:
         return rules
     chosen = ChosenTables(**vars(rules.tables), only=frozenset(table.encode() for table in tables))

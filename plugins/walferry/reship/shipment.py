@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 
@@ -28,12 +29,14 @@ from walferry.reship.listing import WalFile
 from walferry.reship.order import Stages
 from walferry.reship.scan import windows_of
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
+from walferry.shipping.bandwidth import Limit, limit_of
 from walferry.shipping.counters import Counters
+from walferry.shipping.deleted import Missing, deleted_at_source, may_be_dropped, names_of
 from walferry.shipping.lanes import Lanes
 from walferry.shipping.outcome import Outcome
 from walferry.shipping.runs import read_group, write_group
 from walferry.shipping.summary import GroupSummary, Status
-from walferry.sinks.errors import SlaveUnreachable, Stopped
+from walferry.sinks.errors import NotAtSlave, SlaveUnreachable, Stopped
 from walferry.sinks.sink import Sink
 from walferry.source.agreement import check_peer
 from walferry.source.cluster import VisibilityLabels
@@ -61,7 +64,7 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
                 return before
             counters = Counters(before or begun)
             try:
-                _Shipment(job, session, files, stages, stage, counters).run(before.lastCompletedLog if before else "")
+                _attempt(partial(_Shipment, job, session, files, stages, stage, counters), job, counters)
             except SlaveUnreachable as error:
                 counters.end(Status.SLAVE_DOWN, error.problem)
             except Exception as error:
@@ -73,16 +76,32 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
         return replace(begun, status=Status.FAILED, error=_text(error), passing=True)
 
 
+def _attempt(shipment: Callable[[Collection[Missing]], _Shipment], job: ReshipJob, counters: Counters) -> None:
+    """Ship the group, and go on for each table or family that the slave lacks and that the settings allow to drop."""
+    missing: list[Missing] = []
+    while True:
+        try:
+            shipment(missing).run(counters.summary().lastCompletedLog)
+            return
+        except NotAtSlave as error:
+            what = error.table, error.family
+            if what in missing or not may_be_dropped(job.knobs, what):
+                raise
+            missing.append(what)
+
+
 def _text(error: BaseException) -> str:
     return str(error) if isinstance(error, WalferryError) else f"{type(error).__name__}: {error}"
 
 
 class _Shipment:
-    """One attempt at one group."""
+    """One attempt at one group. Edits of what is `missing` at the slave are dropped if the source lacks it."""
 
     def __init__(
-        self, job: ReshipJob, session: Session, files: GroupFiles, stages: Stages, stage: int, counters: Counters
-    ) -> None:
+        self, job: ReshipJob, session: Session, files: GroupFiles, stages: Stages, stage: int, counters: Counters,
+        missing: Collection[Missing],
+    ) -> None:  # fmt: skip
+        self._missing = missing
         self._job = job
         self._session = session
         self._files = files
@@ -106,33 +125,42 @@ class _Shipment:
             bytes_to_ship=sum(wal.size for wal in wals),
         )  # fmt: skip
         self._publish()
-        with sink_of(self._session, peer, self._job, self._outcome.stop, self._on_missing_hfiles) as sink:
-            rules = rules_of(peer, source_id(self._session), sink.id, self._job.tables)
-            self._ship(wals, sink, rules)
+        deleted = deleted_at_source(self._session, self._missing)
+        self._counters.deleted(names_of(deleted))
+        stop = self._outcome.stop
+        with (
+            sink_of(self._session, peer, self._job, stop, self._on_missing_hfiles) as sink,
+            limit_of(peer, self._session, stop) as limit,
+        ):
+            rules = rules_of(peer, source_id(self._session), sink.id, self._job.tables, deleted)
+            self._ship(wals, sink, rules, limit)
         self._counters.end(self._outcome.status())
 
-    def _ship(self, wals: tuple[WalFile, ...], sink: Sink, rules: FilterRules) -> None:
-        senders = [partial(sink.sender().send, deadline=self._deadline) for _ in range(self._job.lanes)]
+    def _ship(self, wals: tuple[WalFile, ...], sink: Sink, rules: FilterRules, limit: Limit) -> None:
+        senders = [partial(limit.send, sink.sender().send, deadline=self._deadline) for _ in range(self._job.lanes)]
         lanes = Lanes(
-            senders, sink.join, self._acknowledged, self._job.knobs, stop=self._outcome.stop,
+            senders, sink.join, self._acknowledged, limit.knobs(self._job.knobs), stop=self._outcome.stop,
             on_acknowledged=self._counters.shipped, on_failure=self._outcome.note,
         )  # fmt: skip
         reader = threading.Thread(target=self._read, args=(wals, sink, rules, lanes), name="reader", daemon=True)
         reader.start()
         try:
-            self._supervise(wals, reader, lanes, sink)
+            self._supervise(wals, reader, lanes, sink, limit)
         finally:
             lanes.stop()
             sink.interrupt()
             lanes.join(JOIN_SECONDS)
             reader.join(JOIN_SECONDS)
 
-    def _supervise(self, wals: tuple[WalFile, ...], reader: threading.Thread, lanes: Lanes, sink: Sink) -> None:
-        """Count finished WALs, publish summaries and look after calls until reader and lanes have ended."""
+    def _supervise(
+        self, wals: tuple[WalFile, ...], reader: threading.Thread, lanes: Lanes, sink: Sink, limit: Limit
+    ) -> None:
+        """Count finished WALs, publish summaries and look after calls and the limit until reader and lanes have ended."""
         published = looked = time.monotonic()
         done = 0
         while reader.is_alive() or lanes.running:
             time.sleep(TICK_SECONDS)
+            limit.look()
             now = time.monotonic()
             done = self._count_done(wals, done)
             if now - published >= PUBLISH_SECONDS:
