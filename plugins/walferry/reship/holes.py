@@ -5,12 +5,12 @@ What can be known:
 - A WAL that a queue names, and whose file lies nowhere, is gone; its name is known.
 - A server's first WAL begins with the opening of a region. If a group's first WAL that is left begins with another entry, the
   WALs between the server's start, which its name tells, and that WAL are gone. Their names are not known.
-- A server begins a WAL before it closes the one before it. If a closed WAL was written last well before the next one that is
-  left was begun, the WALs between them are gone. Their names are not known. The copies in an archive have the time of their
-  copying, and so hide gaps that are shorter than the time until they were copied.
+- A server begins a WAL before it closes the one before it. If a WAL in oldWALs was written last well before the next one that is
+  left was begun, the WALs between them are gone. Their names are not known.
 
-What cannot be known: that a server ran of which no file is left, and that the newest WALs of a dead server are gone. And a first
-WAL that is left may begin with the opening of a region by chance.
+What cannot be known: that a server ran of which no file is left, that the newest WALs of a dead server are gone, and that WALs are
+missing in the middle of an archive, which has no copies of WALs without edits. And a first WAL that is left may begin with the
+opening of a region by chance.
 """
 
 from __future__ import annotations
@@ -63,12 +63,13 @@ def holes_of(
         end = interval.end if following is None else following.name.timestamp
         if wal.place is Place.NOWHERE and (time := interval.overlap(wal.name.timestamp, end)):
             yield Hole(wal.name.group, time, NOWHERE, wal.name.text)
-        if following and wal.modified is not None and wal.modified + SKEW_MS < following.name.timestamp:
+        if following and wal.modified is not None and wal.place is Place.OLD and following.place is not Place.ARCHIVE:
             yield from _between(interval, wal, wal.modified, following)
 
 
 def _between(interval: Interval, wal: WalFile, closed: int, following: WalFile) -> Iterator[Hole]:
-    if time := interval.overlap(closed, following.name.timestamp):
+    begun = following.name.timestamp
+    if closed + SKEW_MS < begun and (time := interval.overlap(closed, begun)):
         why = f"{wal.name} was closed at {moment(closed)}, and {following.name} is the next one that is known"
         yield Hole(wal.name.group, time, why)
 

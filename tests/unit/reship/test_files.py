@@ -77,6 +77,12 @@ def test_a_gap_shows_by_a_wal_that_was_closed_well_before_the_next_one_was_begun
     assert not found(wal(590, 610), wal(610.4, 670), wal(670, 680)).holes  # clocks may differ a little
 
 
+def test_an_archive_without_the_wals_that_have_no_edits_has_no_gaps():
+    first, second = wal(590, 610, Place.ARCHIVE), wal(630, 670, Place.ARCHIVE)
+    assert not found(first, second, wal(670, 680)).holes
+    assert not found(wal(590, 610), second, wal(670, 680)).holes
+
+
 def test_a_wal_that_a_queue_names_and_that_lies_nowhere_is_named():
     lost = wal(610, place=Place.NOWHERE)
     left = found(wal(590, 610), lost, wal(620, 670), wal(670, 680))
