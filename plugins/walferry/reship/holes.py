@@ -8,9 +8,9 @@ What can be known:
 - A server begins a WAL before it closes the one before it. If a WAL in oldWALs was written last well before the next one that is
   left was begun, the WALs between them are gone. Their names are not known.
 
-What cannot be known: that a server ran of which no file is left, that the newest WALs of a dead server are gone, and that WALs are
-missing in the middle of an archive, which has no copies of WALs without edits. And a first WAL that is left may begin with the
-opening of a region by chance.
+What cannot be known: that a server ran of which no file is left, that the newest WALs of a dead server are gone, and that WALs
+are missing in the middle of an archive, which has no copies of WALs without edits. And a first WAL that is left may begin with
+the opening of a region by chance.
 """
 
 from __future__ import annotations
