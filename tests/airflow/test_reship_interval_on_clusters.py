@@ -133,7 +133,7 @@ def test_three_past_intervals_bring_their_rows_into_an_emptied_table_and_one_tha
     taken = aside(third)
     (failed,) = backfill(second, second, conf, "--reprocess-behavior", "completed")
     assert failed.state == "failed"
-    assert (failed.tasks["plan", None], failed.tries["plan", None]) == ("failed", 1)
+    assert (failed.tasks["plan", None], failed.tries["plan", None]) == ("failed", 2)  # the first one was before
     (reason,) = failed.report["failures"]
     group = parse_wal_name(taken[-1]).group
     assert f"WALs of group {group} with entries of {second:%Y-%m-%d %H:%M:%S} to {third:%Y-%m-%d %H:%M:%S}: gone: " in reason
