@@ -25,6 +25,10 @@ BUNDLE = "dags-folder"
 DEFAULTS = {  # dag.test() keeps a run's parameters for the next
     "replicate_peer": {"peer": None, "roll": True, "deadline": 1800},
     "regionserver_failover": {"server": None, "deadline": 120},
+    "reship_interval": {
+        **{"peer": None, "from_date": None, "to_date": None, "tables": None},
+        **{"dry_run": False, "roll": True, "what_is_there": False, "deadline": 120},
+    },
     "drain_recovered_queue": {"peer": None, "queue": None, "dry_run": False, "delete_orphan": False, "deadline": 120},
     "verify_peer": {
         "peer": None, "tables": None, "start_row": None, "stop_row": None, "start_time": None, "end_time": None, "versions": 1,
@@ -44,6 +48,7 @@ ENVIRON = {
     "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME}/airflow.db",
     "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+    "AIRFLOW__WALFERRY__RESHIP_INTERVALS": "* * * * * */15",  # the last field is seconds
 }
 os.environ.update(ENVIRON)
 
@@ -147,27 +152,33 @@ def run_dag(dags: dict[str, Any]) -> Callable[..., Run]:
 def clear(dags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
     """`clear("replicate_peer", run, "task", …)` clears these tasks of a run with all that follows, as people do; without a task
     the whole run. Then the run goes on to its end, as with `run_dag`."""
-    from airflow.models.dagrun import DagRun
     from airflow.serialization.serialized_objects import DagSerialization
     from airflow.utils.session import create_session
-    from sqlalchemy import select
-
-    def resumed(wanted: str, *, dag: Any, session: Any, **_: Any) -> DagRun:
-        run = session.scalars(select(DagRun).where(DagRun.run_id == wanted)).one()
-        run.dag, run.state = dag, "running"
-        session.commit()
-        return run
 
     def clear(dag_id: str, run: Run, *tasks: str) -> Run:
         dag = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dags[dag_id]))
         those = dag.partial_subset(tasks, include_downstream=True, include_upstream=False).task_ids if tasks else dag.task_ids
         with create_session() as session:
             dag.clear(run_id=run.run_id, task_ids=list(those), session=session)
-        with monkeypatch.context() as patch:
-            patch.setattr("airflow.models.dagrun.get_or_create_dagrun", partial(resumed, run.run_id))
-            return end_of(dags[dag_id].test().run_id)
+        return go_on(dags[dag_id], run.run_id, monkeypatch)
 
     return clear
+
+
+def go_on(dag: Any, run_id: str, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run what there is to run of a run that is in the database already."""
+    from airflow.models.dagrun import DagRun
+    from sqlalchemy import select
+
+    def resumed(*, dag: Any, session: Any, **_: Any) -> DagRun:
+        run = session.scalars(select(DagRun).where(DagRun.run_id == run_id, DagRun.dag_id == dag.dag_id)).one()
+        run.dag, run.state = dag, "running"
+        session.commit()
+        return run
+
+    with monkeypatch.context() as patch:
+        patch.setattr("airflow.models.dagrun.get_or_create_dagrun", resumed)
+        return end_of(dag.test().run_id)
 
 
 def end_of(run_id: str) -> Run:

@@ -16,6 +16,7 @@ LAYERS = (
     {"queues"},
     {"retention"},
     {"shipping", "verification"},
+    {"reship"},
     {"spark", "admin", "inspection"},
     {"airflow"},
     {"__main__"},

@@ -7,5 +7,6 @@
     reports                                progress and reports, as text and as XCom
     values                                 what tasks hand to each other, and its form as XComs
     retries                                which failures are tried again
+    timetables                             intervals for backfills, registered by plugins/walferry_plugin.py
     literal                                tasks whose arguments are never templates
 """

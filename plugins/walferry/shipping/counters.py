@@ -101,6 +101,12 @@ class Counters:
                 logsLeft=s.logsLeft - 1,
             )
 
+    def read_again(self, wal: str) -> None:
+        """All that an interval has in this WAL, which may be in no queue, is shipped."""
+        with self._lock:
+            s = self._summary
+            self._summary = replace(s, completedLogs=s.completedLogs + 1, logsLeft=s.logsLeft - 1, lastCompletedLog=wal)
+
     def quarantined(self, skipped_bytes: int) -> None:
         """The rest of a broken WAL, from some offset on, was given up."""
         with self._lock:

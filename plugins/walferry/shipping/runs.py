@@ -45,6 +45,11 @@ def begin_run(session: Session, peer_id: str, run_id: str, keep_seconds: float) 
         _delete(session, f"{folder}/{name}")
 
 
+def end_run(session: Session, peer_id: str, run_id: str) -> None:
+    """Delete a run that nobody asks for any more. Raises ConnectError."""
+    _delete(session, _run_path(session.source, peer_id, run_id))
+
+
 def delete_old_runs(session: Session, peer_id: str, at_most: int) -> int:
     """Delete the runs of a peer that is gone, once their time is over, and its folder with the last one; returns how many."""
     folder = _folder(session.source, peer_id)

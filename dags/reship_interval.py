@@ -1,0 +1,68 @@
+"""Ship again to one peer all that was written in an interval, from the WALs that are left: WALs, oldWALs and the archive.
+
+Backfill this DAG, by Airflow's form or by `airflow backfill create`, to ship past intervals: each run ships the entries whose
+write time lies in its data interval. Or trigger it by hand with `from_date` and `to_date`. Several intervals may be shipped at
+once. The DAG is never run on a schedule; unpause it, or its runs wait.
+
+`plan` finds the WALs. If some of the interval's are gone it names them and fails. `ship` is the Spark job, and `report` says what
+was shipped. No queue and no position is touched, so batches of `replicate_peer` go on meanwhile. Every task may be cleared,
+retried or killed at any time: what was shipped already may be shipped again, as the same cells.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import Param, conf, dag
+
+from walferry.airflow.forms.interval import FROM, RUN_TYPES, TO
+from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.reship import reship
+from walferry.airflow.timetables import BackfillIntervals
+
+SCHEDULE = conf.get("walferry", "reship_intervals", fallback="0 * * * *")
+
+
+@dag(
+    schedule=BackfillIntervals(SCHEDULE, timezone="UTC"),
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=16,
+    allowed_run_types=RUN_TYPES,
+    description="Ship again to a peer what was written in an interval",
+    params={
+        "source_conn_id": SOURCE,
+        "peer": Param(
+            None, type=["null", "string"], pattern=r"^[^-/\s]*$", title="Peer", description="Id of the peer. A run needs one."
+        ),
+        "from_date": FROM,
+        "to_date": TO,
+        "tables": Param(
+            None, type=["null", "array"], items={"type": "string", "minLength": 1}, title="Tables",
+            description="Tables to ship, as `table` or `namespace:table`; empty: all that the peer gets.",
+        ),
+        "dry_run": Param(
+            False, type="boolean", title="Dry run", description="Only count files, bytes, and edits of each table; ship nothing."
+        ),
+        "roll": Param(
+            True, type="boolean", title="Roll WALs if needed",
+            description="If a WAL with entries of the interval is still open, have the RegionServers begin new ones.",
+        ),
+        "what_is_there": Param(
+            False, type="boolean", title="Ship what is there",
+            description="Ship what is left of an interval that is partly gone. Otherwise such a run fails and ships nothing.",
+        ),
+        "deadline": Param(
+            21600, type="integer", minimum=10, maximum=604800, title="Deadline",
+            description="Seconds after which the Spark job stops; a retry goes on with the first WAL that is not done.",
+        ),
+    },
+    default_args=default_args(minutes=30),
+    doc_md=__doc__,
+    tags=["hbase", "replication"],
+)  # fmt: skip
+def reship_interval() -> None:
+    reship()
+
+
+reship_interval()

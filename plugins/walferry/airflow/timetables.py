@@ -1,0 +1,28 @@
+"""The intervals of a DAG that runs by backfills and by hand only."""
+
+from __future__ import annotations
+
+from airflow.timetables.base import DagRunInfo, DataInterval, TimeRestriction
+from airflow.timetables.interval import CronDataIntervalTimetable
+
+
+class BackfillIntervals(CronDataIntervalTimetable):
+    """Divides a backfill's time into the intervals of a cron expression; schedules nothing by itself.
+
+    With Airflow's own timetables a DAG with intervals is run on schedule, too.
+    """
+
+    can_be_scheduled = False
+
+    def next_dagrun_info(
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
+    ) -> DagRunInfo | None:
+        """The next interval of a backfill. The scheduler, which asks without catch-up as the DAG says, gets none."""
+        if not restriction.catchup:
+            return None
+        return super().next_dagrun_info(last_automated_data_interval=last_automated_data_interval, restriction=restriction)
+
+    @property
+    def summary(self) -> str:
+        """What Airflow shows as the schedule."""
+        return f"backfills only, by {self._expression}"

@@ -1,0 +1,159 @@
+"""Reads WALs without shipping them: what an interval has for the peer, by table, and which server had each region when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from walferry.files.closedness import WalMissing, await_closed
+from walferry.files.store import WalLocation, WalStore
+from walferry.filters.rules import FilterRules, Reason
+from walferry.filters.window import Kept, filter_window
+from walferry.reship.holes import IntervalGone
+from walferry.reship.interval import Interval, only
+from walferry.reship.listing import WalFile
+from walferry.wal.errors import WalTornError, WalTruncatedError
+from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
+from walferry.wal.reader import read_windows
+from walferry.wal.windows import UnwrapKey, Window
+
+RUN_AGAIN = "A new run tells what is left"
+RELOCATIONS = 5  # times that a WAL may move while it is being opened
+
+
+@dataclass(frozen=True, slots=True)
+class TableCount:
+    """What an interval has of one table for the peer. A bulk load counts as an edit without cells."""
+
+    edits: int = 0
+    cells: int = 0
+    bytes: int = 0  # of cells
+
+    def __add__(self, other: TableCount) -> TableCount:
+        return TableCount(self.edits + other.edits, self.cells + other.cells, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A time that a region was at one server: the sequence ids of its first and last edit there that the peer gets."""
+
+    region: int  # the hash of its encoded name
+    first: int
+    last: int
+
+
+@dataclass
+class Scanned:
+    """What was found in one WAL, or in several WALs of a group."""
+
+    edits_read: int = 0
+    tables: dict[str, TableCount] = field(default_factory=dict)
+    stays: list[Stay] = field(default_factory=list)
+
+
+class Scan:
+    """Counts the windows of one WAL."""
+
+    def __init__(self) -> None:
+        self._edits_read = 0
+        self._tables: dict[str, TableCount] = {}
+        self._stays: dict[int, list[Stay]] = {}
+        self._ended: set[int] = set()  # regions that were opened or closed since their last stay
+
+    def add(self, window: Window, kept: Kept) -> None:
+        """Count the entries of a window."""
+        index = window.index
+        self._edits_read += len(index)
+        shipped = (kept.cells > 0) | (kept.reason == Reason.BULK_LOAD)
+        regions, examples, region_of = np.unique(index.region_hash, return_index=True, return_inverse=True)
+        edits, cells, sizes = (
+            np.bincount(region_of, np.where(shipped, what, 0), len(regions)).astype(np.int64)
+            for what in (np.ones(len(index)), kept.cells, kept.size)
+        )
+        moving = set(region_of[kept.reason == Reason.REGION_EVENT].tolist())
+        for number in np.flatnonzero(edits).tolist():
+            at = int(index.table_start[examples[number]])
+            table = window.buf[at : at + int(index.table_len[examples[number]])].tobytes().decode(errors="replace")
+            count = TableCount(int(edits[number]), int(cells[number]), int(sizes[number]))
+            self._tables[table] = self._tables.get(table, TableCount()) + count
+        self._note_stays(index.sequence_id, regions, region_of, shipped, moving, kept)
+
+    def _note_stays(
+        self, sequence: np.ndarray, regions: np.ndarray, region_of: np.ndarray, shipped: np.ndarray, moving: set[int], kept: Kept
+    ) -> None:
+        for number in moving:  # few
+            region = int(regions[number])
+            for entry in np.flatnonzero(region_of == number).tolist():
+                if kept.reason[entry] == Reason.REGION_EVENT:
+                    self._ended.add(region)
+                elif shipped[entry]:
+                    self._note(region, int(sequence[entry]), int(sequence[entry]))
+        first = np.full(len(regions), np.iinfo(np.int64).max)
+        last = np.full(len(regions), -1)
+        np.minimum.at(first, region_of[shipped], sequence[shipped])
+        np.maximum.at(last, region_of[shipped], sequence[shipped])
+        for number in np.flatnonzero(last >= 0).tolist():
+            if number not in moving:
+                self._note(int(regions[number]), int(first[number]), int(last[number]))
+
+    def _note(self, region: int, first: int, last: int) -> None:
+        stays = self._stays.setdefault(region, [])
+        if stays and region not in self._ended:
+            stays[-1] = Stay(region, min(first, stays[-1].first), max(last, stays[-1].last))
+        else:
+            stays.append(Stay(region, first, last))
+        self._ended.discard(region)
+
+    def result(self) -> Scanned:
+        """What was counted."""
+        return Scanned(self._edits_read, self._tables, [stay for stays in self._stays.values() for stay in stays])
+
+
+def scan_wal(
+    store: WalStore, wal: WalFile, interval: Interval, rules: FilterRules, keys: UnwrapKey | None, *, ends_torn: bool
+) -> Scanned:
+    """Count what a WAL has of an interval. Raises WalError, StoreError, IntervalGone, WalNotClosed."""
+    scan = Scan()
+    for window, path in windows_of(store, wal, keys, ends_torn=ends_torn):
+        written = only(window, interval.entries_of(window))
+        if len(written.index):
+            scan.add(written, filter_window(written, rules, path))
+    return scan.result()
+
+
+def windows_of(
+    store: WalStore, wal: WalFile, keys: UnwrapKey | None, *, ends_torn: bool
+) -> Iterator[tuple[Window, str]]:
+    """Yield the windows of a WAL with its URL, wherever HBase moves it meanwhile.
+
+    With `ends_torn` an entry that the server's death has cut off ends the WAL. Raises WalError, StoreError,
+    IntervalGone, WalNotClosed.
+    """
+    begun = False
+    for relocation in range(RELOCATIONS + 1):
+        try:
+            location = await_closed(store, wal.name)
+            for window in _windows(store, location, keys):
+                begun = True
+                yield window, location.url
+            return
+        except (WalTruncatedError, WalTornError):
+            if not ends_torn:
+                raise
+            return
+        except WalMissing as error:
+            raise IntervalGone(f"WAL {wal.name} is gone since this run has found it at {wal.url}", RUN_AGAIN) from error
+        except FileNotFoundError:
+            if begun or relocation == RELOCATIONS:  # an open file stays readable, so this one was deleted
+                raise
+
+
+def _windows(store: WalStore, location: WalLocation, keys: UnwrapKey | None) -> Iterator[Window]:
+    if location.size == 0:  # the server died before it wrote the header
+        return
+    with store.open(location) as file:
+        tail = file.read_at(max(0, file.size - len(EMPTY_TRAILER)), len(EMPTY_TRAILER))
+        clean = ends_like_closed(tail, file.size) and not location.fenced
+        yield from read_windows(file, location.url, 0, partial_tail="error", unwrap_key=keys, trailer_required=clean)

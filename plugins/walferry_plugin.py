@@ -1,0 +1,14 @@
+"""Registers with Airflow what it finds only through a plugin: the timetable of reship_interval."""
+
+from __future__ import annotations
+
+from airflow.plugins_manager import AirflowPlugin
+
+from walferry.airflow.timetables import BackfillIntervals
+
+
+class WalferryPlugin(AirflowPlugin):
+    """Walferry's part of Airflow."""
+
+    name = "walferry"
+    timetables = [BackfillIntervals]  # noqa: RUF012 - as Airflow's class has it

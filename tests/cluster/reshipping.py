@@ -1,0 +1,36 @@
+"""Ships intervals again in this process: what the Spark job does, with threads in place of Spark's tasks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from walferry.reship.interval import Interval
+from walferry.reship.job import ReshipJob
+from walferry.reship.run import reship
+from walferry.shipping.summary import GroupSummary
+from walferry.source.cluster import SourceCluster
+
+T = TypeVar("T")
+
+
+def spread(function: Callable[[Any], T], things: Sequence[Any]) -> list[T]:
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(function, things))
+
+
+def now() -> int:
+    """In ms since the epoch, and not the same as that of an edit before or after it."""
+    time.sleep(0.05)
+    return int(time.time() * 1000)
+
+
+def ship_again(
+    source: SourceCluster, peer: str, interval: Interval, *, run_id: str = "again", dry_run: bool = False, **options: Any
+) -> list[GroupSummary]:
+    job = ReshipJob(
+        source=source, peer_id=peer, interval=interval, run_id=run_id, deadline=time.time() + 120, **options
+    )
+    return reship(job, spread, dry_run=dry_run, keep_seconds=600)

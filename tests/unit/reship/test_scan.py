@@ -1,0 +1,92 @@
+"""What one WAL has of an interval: by table, and by the times that its server had each region."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal, entry
+from walferry.files.store import WalStore
+from walferry.filters.rules import FilterRules
+from walferry.names import parse_wal_name
+from walferry.reship.interval import Interval
+from walferry.reship.listing import Place, WalFile
+from walferry.reship.scan import Scanned, Stay, TableCount, scan_wal
+from walferry.reship.store import StoreWithArchive, begins_with_opening
+from walferry.source.cluster import SourceCluster
+from walferry.wal.errors import WalTruncatedError
+
+NAME = "h%2C1%2C1.5"
+RULES = FilterRules(UUID(int=1), UUID(int=2))
+ALL = Interval(0, 1000)
+REGIONS = [b"a" * 32, b"b" * 32]
+
+
+def edit(region: int, number: int, written: int, table: bytes = b"t", family: bytes = b"f") -> Entry:
+    made = entry(
+        Cell(b"r", family, b"q", 1, PUT, b"v" * 10), region=REGIONS[region], table=table, sequence_id=number, write_time=written
+    )
+    made.key.scopes.add(family=b"f", scope_type=1)
+    return made
+
+
+def event(region: int, number: int, written: int, what: bytes = b"HBASE::REGION_EVENT::REGION_OPEN") -> Entry:
+    cell = Cell(b"r", b"METAFAMILY", what, 1, PUT, b"")
+    return entry(cell, region=REGIONS[region], table=b"t", sequence_id=number, write_time=written)
+
+
+def wal_of(folder: Path, data: bytes) -> tuple[WalStore, WalFile]:
+    (folder / "oldWALs").mkdir(exist_ok=True)
+    file = folder / "oldWALs" / NAME
+    file.write_bytes(data)
+    store = StoreWithArchive(SourceCluster(quorum="", wal_root=f"file://{folder}"))
+    return store, WalFile(parse_wal_name(NAME), f"file://{file}", len(data), None, Place.OLD)
+
+
+def scanned(folder: Path, *entries: Entry, interval: Interval = ALL) -> Scanned:
+    return scan_wal(*wal_of(folder, encode_wal(entries)), interval, RULES, None, ends_torn=False)
+
+
+def test_only_the_interval_s_edits_that_the_peer_gets_are_counted(tmp_path: Path):
+    found = scanned(
+        tmp_path, edit(0, 1, 9), edit(0, 2, 10), edit(1, 1, 15, b"ns:u"), edit(0, 3, 12, family=b"l"), edit(0, 4, 19),
+        edit(0, 5, 20), interval=Interval(10, 20),
+    )  # fmt: skip
+    size = len(edit(0, 1, 1).cell_bytes())
+    assert found.tables == {"t": TableCount(2, 2, 2 * size), "ns:u": TableCount(1, 1, size)}
+    assert found.edits_read == 4
+    assert sorted((stay.first, stay.last) for stay in found.stays) == [(1, 1), (2, 4)]
+
+
+def test_a_region_s_stays_are_divided_by_its_openings_and_closings(tmp_path: Path):
+    closing = event(0, 4, 1, b"HBASE::REGION_EVENT::REGION_CLOSE")
+    away = [event(0, 1, 1), edit(0, 2, 1), edit(0, 3, 1), closing]
+    found = scanned(tmp_path, *away, event(0, 9, 1), edit(0, 10, 1), edit(1, 7, 1))
+    regions = {stay.region for stay in found.stays}
+    assert len(regions) == 2
+    assert sorted((s.first, s.last) for s in found.stays) == [(2, 3), (7, 7), (10, 10)]
+    assert all(isinstance(stay, Stay) for stay in found.stays)
+
+
+def test_a_wal_that_was_cut_off_ends_there_only_if_it_may(tmp_path: Path):
+    store, wal = wal_of(tmp_path, encode_wal([edit(0, 1, 1), edit(0, 2, 1)], trailer=b"")[:-5])
+    assert scan_wal(store, wal, Interval(0, 9), RULES, None, ends_torn=True).tables["t"].edits == 1
+    with pytest.raises(WalTruncatedError):
+        scan_wal(store, wal, Interval(0, 9), RULES, None, ends_torn=False)
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([event(0, 1, 1), edit(0, 2, 1)], True),
+        ([event(0, 1, 1, b"HBASE::REGION_EVENT")], True),
+        ([edit(0, 2, 1), event(0, 1, 1)], False),
+        ([event(0, 1, 1, b"HBASE::FLUSH")], False),
+        ([], None),
+    ],
+    ids=["opening", "of HBase 1", "edit", "flush", "none"],
+)
+def test_a_server_s_first_wal_begins_with_the_opening_of_a_region(tmp_path: Path, entries: list[Entry], expected: bool | None):
+    assert begins_with_opening(*wal_of(tmp_path, encode_wal(entries)), None) is expected
