@@ -577,3 +577,328 @@ class RollWALWriterResponse(_message.Message):
     REGION_TO_FLUSH_FIELD_NUMBER: _ClassVar[int]
     region_to_flush: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, region_to_flush: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class RegionInfo(_message.Message):
+    __slots__ = ("region_id", "table_name", "start_key", "end_key", "offline", "split", "replica_id")
+    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    START_KEY_FIELD_NUMBER: _ClassVar[int]
+    END_KEY_FIELD_NUMBER: _ClassVar[int]
+    OFFLINE_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
+    region_id: int
+    table_name: TableName
+    start_key: bytes
+    end_key: bytes
+    offline: bool
+    split: bool
+    replica_id: int
+    def __init__(self, region_id: _Optional[int] = ..., table_name: _Optional[_Union[TableName, _Mapping]] = ..., start_key: _Optional[bytes] = ..., end_key: _Optional[bytes] = ..., offline: _Optional[bool] = ..., split: _Optional[bool] = ..., replica_id: _Optional[int] = ...) -> None: ...
+
+class MetaRegionServer(_message.Message):
+    __slots__ = ("server", "rpc_version")
+    SERVER_FIELD_NUMBER: _ClassVar[int]
+    RPC_VERSION_FIELD_NUMBER: _ClassVar[int]
+    server: ServerName
+    rpc_version: int
+    def __init__(self, server: _Optional[_Union[ServerName, _Mapping]] = ..., rpc_version: _Optional[int] = ...) -> None: ...
+
+class RegionSpecifier(_message.Message):
+    __slots__ = ("type", "value")
+    class RegionSpecifierType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        REGION_NAME: _ClassVar[RegionSpecifier.RegionSpecifierType]
+        ENCODED_REGION_NAME: _ClassVar[RegionSpecifier.RegionSpecifierType]
+    REGION_NAME: RegionSpecifier.RegionSpecifierType
+    ENCODED_REGION_NAME: RegionSpecifier.RegionSpecifierType
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    type: RegionSpecifier.RegionSpecifierType
+    value: bytes
+    def __init__(self, type: _Optional[_Union[RegionSpecifier.RegionSpecifierType, str]] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class TimeRange(_message.Message):
+    __slots__ = ("first", "end")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    end: int
+    def __init__(self, first: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class Column(_message.Message):
+    __slots__ = ("family", "qualifier")
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    QUALIFIER_FIELD_NUMBER: _ClassVar[int]
+    family: bytes
+    qualifier: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, family: _Optional[bytes] = ..., qualifier: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class Scan(_message.Message):
+    __slots__ = ("column", "attribute", "start_row", "stop_row", "time_range", "max_versions", "cache_blocks", "max_result_size", "reversed", "include_start_row")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
+    START_ROW_FIELD_NUMBER: _ClassVar[int]
+    STOP_ROW_FIELD_NUMBER: _ClassVar[int]
+    TIME_RANGE_FIELD_NUMBER: _ClassVar[int]
+    MAX_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    CACHE_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    MAX_RESULT_SIZE_FIELD_NUMBER: _ClassVar[int]
+    REVERSED_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_START_ROW_FIELD_NUMBER: _ClassVar[int]
+    column: _containers.RepeatedCompositeFieldContainer[Column]
+    attribute: _containers.RepeatedCompositeFieldContainer[NameBytesPair]
+    start_row: bytes
+    stop_row: bytes
+    time_range: TimeRange
+    max_versions: int
+    cache_blocks: bool
+    max_result_size: int
+    reversed: bool
+    include_start_row: bool
+    def __init__(self, column: _Optional[_Iterable[_Union[Column, _Mapping]]] = ..., attribute: _Optional[_Iterable[_Union[NameBytesPair, _Mapping]]] = ..., start_row: _Optional[bytes] = ..., stop_row: _Optional[bytes] = ..., time_range: _Optional[_Union[TimeRange, _Mapping]] = ..., max_versions: _Optional[int] = ..., cache_blocks: _Optional[bool] = ..., max_result_size: _Optional[int] = ..., reversed: _Optional[bool] = ..., include_start_row: _Optional[bool] = ...) -> None: ...
+
+class ScanRequest(_message.Message):
+    __slots__ = ("region", "scan", "scanner_id", "number_of_rows", "close_scanner", "next_call_seq", "client_handles_partials", "client_handles_heartbeats")
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    SCAN_FIELD_NUMBER: _ClassVar[int]
+    SCANNER_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_OF_ROWS_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_SCANNER_FIELD_NUMBER: _ClassVar[int]
+    NEXT_CALL_SEQ_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HANDLES_PARTIALS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HANDLES_HEARTBEATS_FIELD_NUMBER: _ClassVar[int]
+    region: RegionSpecifier
+    scan: Scan
+    scanner_id: int
+    number_of_rows: int
+    close_scanner: bool
+    next_call_seq: int
+    client_handles_partials: bool
+    client_handles_heartbeats: bool
+    def __init__(self, region: _Optional[_Union[RegionSpecifier, _Mapping]] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., scanner_id: _Optional[int] = ..., number_of_rows: _Optional[int] = ..., close_scanner: _Optional[bool] = ..., next_call_seq: _Optional[int] = ..., client_handles_partials: _Optional[bool] = ..., client_handles_heartbeats: _Optional[bool] = ...) -> None: ...
+
+class ScanResponse(_message.Message):
+    __slots__ = ("cells_per_result", "scanner_id", "more_results", "partial_flag_per_result", "more_results_in_region")
+    CELLS_PER_RESULT_FIELD_NUMBER: _ClassVar[int]
+    SCANNER_ID_FIELD_NUMBER: _ClassVar[int]
+    MORE_RESULTS_FIELD_NUMBER: _ClassVar[int]
+    PARTIAL_FLAG_PER_RESULT_FIELD_NUMBER: _ClassVar[int]
+    MORE_RESULTS_IN_REGION_FIELD_NUMBER: _ClassVar[int]
+    cells_per_result: _containers.RepeatedScalarFieldContainer[int]
+    scanner_id: int
+    more_results: bool
+    partial_flag_per_result: _containers.RepeatedScalarFieldContainer[bool]
+    more_results_in_region: bool
+    def __init__(self, cells_per_result: _Optional[_Iterable[int]] = ..., scanner_id: _Optional[int] = ..., more_results: _Optional[bool] = ..., partial_flag_per_result: _Optional[_Iterable[bool]] = ..., more_results_in_region: _Optional[bool] = ...) -> None: ...
+
+class SnapshotDescription(_message.Message):
+    __slots__ = ("name", "table", "creation_time", "type")
+    class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        DISABLED: _ClassVar[SnapshotDescription.Type]
+        FLUSH: _ClassVar[SnapshotDescription.Type]
+        SKIPFLUSH: _ClassVar[SnapshotDescription.Type]
+    DISABLED: SnapshotDescription.Type
+    FLUSH: SnapshotDescription.Type
+    SKIPFLUSH: SnapshotDescription.Type
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    CREATION_TIME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    table: str
+    creation_time: int
+    type: SnapshotDescription.Type
+    def __init__(self, name: _Optional[str] = ..., table: _Optional[str] = ..., creation_time: _Optional[int] = ..., type: _Optional[_Union[SnapshotDescription.Type, str]] = ...) -> None: ...
+
+class Reference(_message.Message):
+    __slots__ = ("splitkey", "range")
+    class Range(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        TOP: _ClassVar[Reference.Range]
+        BOTTOM: _ClassVar[Reference.Range]
+    TOP: Reference.Range
+    BOTTOM: Reference.Range
+    SPLITKEY_FIELD_NUMBER: _ClassVar[int]
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    splitkey: bytes
+    range: Reference.Range
+    def __init__(self, splitkey: _Optional[bytes] = ..., range: _Optional[_Union[Reference.Range, str]] = ...) -> None: ...
+
+class SnapshotRegionManifest(_message.Message):
+    __slots__ = ("version", "region_info", "family_files")
+    class StoreFile(_message.Message):
+        __slots__ = ("name", "reference", "file_size")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        REFERENCE_FIELD_NUMBER: _ClassVar[int]
+        FILE_SIZE_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        reference: Reference
+        file_size: int
+        def __init__(self, name: _Optional[str] = ..., reference: _Optional[_Union[Reference, _Mapping]] = ..., file_size: _Optional[int] = ...) -> None: ...
+    class FamilyFiles(_message.Message):
+        __slots__ = ("family_name", "store_files")
+        FAMILY_NAME_FIELD_NUMBER: _ClassVar[int]
+        STORE_FILES_FIELD_NUMBER: _ClassVar[int]
+        family_name: bytes
+        store_files: _containers.RepeatedCompositeFieldContainer[SnapshotRegionManifest.StoreFile]
+        def __init__(self, family_name: _Optional[bytes] = ..., store_files: _Optional[_Iterable[_Union[SnapshotRegionManifest.StoreFile, _Mapping]]] = ...) -> None: ...
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    REGION_INFO_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_FILES_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    region_info: RegionInfo
+    family_files: _containers.RepeatedCompositeFieldContainer[SnapshotRegionManifest.FamilyFiles]
+    def __init__(self, version: _Optional[int] = ..., region_info: _Optional[_Union[RegionInfo, _Mapping]] = ..., family_files: _Optional[_Iterable[_Union[SnapshotRegionManifest.FamilyFiles, _Mapping]]] = ...) -> None: ...
+
+class SnapshotDataManifest(_message.Message):
+    __slots__ = ("table_schema", "region_manifests")
+    TABLE_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    REGION_MANIFESTS_FIELD_NUMBER: _ClassVar[int]
+    table_schema: TableSchema
+    region_manifests: _containers.RepeatedCompositeFieldContainer[SnapshotRegionManifest]
+    def __init__(self, table_schema: _Optional[_Union[TableSchema, _Mapping]] = ..., region_manifests: _Optional[_Iterable[_Union[SnapshotRegionManifest, _Mapping]]] = ...) -> None: ...
+
+class FileInfoProto(_message.Message):
+    __slots__ = ("map_entry",)
+    MAP_ENTRY_FIELD_NUMBER: _ClassVar[int]
+    map_entry: _containers.RepeatedCompositeFieldContainer[BytesBytesPair]
+    def __init__(self, map_entry: _Optional[_Iterable[_Union[BytesBytesPair, _Mapping]]] = ...) -> None: ...
+
+class FileTrailerProto(_message.Message):
+    __slots__ = ("file_info_offset", "load_on_open_data_offset", "compression_codec", "encryption_key")
+    FILE_INFO_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LOAD_ON_OPEN_DATA_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSION_CODEC_FIELD_NUMBER: _ClassVar[int]
+    ENCRYPTION_KEY_FIELD_NUMBER: _ClassVar[int]
+    file_info_offset: int
+    load_on_open_data_offset: int
+    compression_codec: int
+    encryption_key: bytes
+    def __init__(self, file_info_offset: _Optional[int] = ..., load_on_open_data_offset: _Optional[int] = ..., compression_codec: _Optional[int] = ..., encryption_key: _Optional[bytes] = ...) -> None: ...
+
+class SnapshotRequest(_message.Message):
+    __slots__ = ("snapshot",)
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    snapshot: SnapshotDescription
+    def __init__(self, snapshot: _Optional[_Union[SnapshotDescription, _Mapping]] = ...) -> None: ...
+
+class SnapshotResponse(_message.Message):
+    __slots__ = ("expected_timeout",)
+    EXPECTED_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    expected_timeout: int
+    def __init__(self, expected_timeout: _Optional[int] = ...) -> None: ...
+
+class IsSnapshotDoneRequest(_message.Message):
+    __slots__ = ("snapshot",)
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    snapshot: SnapshotDescription
+    def __init__(self, snapshot: _Optional[_Union[SnapshotDescription, _Mapping]] = ...) -> None: ...
+
+class IsSnapshotDoneResponse(_message.Message):
+    __slots__ = ("done",)
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    done: bool
+    def __init__(self, done: _Optional[bool] = ...) -> None: ...
+
+class GetCompletedSnapshotsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetCompletedSnapshotsResponse(_message.Message):
+    __slots__ = ("snapshots",)
+    SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    snapshots: _containers.RepeatedCompositeFieldContainer[SnapshotDescription]
+    def __init__(self, snapshots: _Optional[_Iterable[_Union[SnapshotDescription, _Mapping]]] = ...) -> None: ...
+
+class DeleteSnapshotRequest(_message.Message):
+    __slots__ = ("snapshot",)
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    snapshot: SnapshotDescription
+    def __init__(self, snapshot: _Optional[_Union[SnapshotDescription, _Mapping]] = ...) -> None: ...
+
+class DeleteSnapshotResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CreateTableRequest(_message.Message):
+    __slots__ = ("table_schema", "split_keys")
+    TABLE_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    table_schema: TableSchema
+    split_keys: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, table_schema: _Optional[_Union[TableSchema, _Mapping]] = ..., split_keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class CreateTableResponse(_message.Message):
+    __slots__ = ("proc_id",)
+    PROC_ID_FIELD_NUMBER: _ClassVar[int]
+    proc_id: int
+    def __init__(self, proc_id: _Optional[int] = ...) -> None: ...
+
+class CreateNamespaceRequest(_message.Message):
+    __slots__ = ("namespaceDescriptor",)
+    NAMESPACEDESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
+    namespaceDescriptor: NamespaceDescriptor
+    def __init__(self, namespaceDescriptor: _Optional[_Union[NamespaceDescriptor, _Mapping]] = ...) -> None: ...
+
+class CreateNamespaceResponse(_message.Message):
+    __slots__ = ("proc_id",)
+    PROC_ID_FIELD_NUMBER: _ClassVar[int]
+    proc_id: int
+    def __init__(self, proc_id: _Optional[int] = ...) -> None: ...
+
+class PrepareBulkLoadRequest(_message.Message):
+    __slots__ = ("table_name", "region")
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    table_name: TableName
+    region: RegionSpecifier
+    def __init__(self, table_name: _Optional[_Union[TableName, _Mapping]] = ..., region: _Optional[_Union[RegionSpecifier, _Mapping]] = ...) -> None: ...
+
+class PrepareBulkLoadResponse(_message.Message):
+    __slots__ = ("bulk_token",)
+    BULK_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    bulk_token: str
+    def __init__(self, bulk_token: _Optional[str] = ...) -> None: ...
+
+class BulkLoadHFileRequest(_message.Message):
+    __slots__ = ("region", "family_path", "assign_seq_num", "bulk_token", "copy_file", "cluster_ids")
+    class FamilyPath(_message.Message):
+        __slots__ = ("family", "path")
+        FAMILY_FIELD_NUMBER: _ClassVar[int]
+        PATH_FIELD_NUMBER: _ClassVar[int]
+        family: bytes
+        path: str
+        def __init__(self, family: _Optional[bytes] = ..., path: _Optional[str] = ...) -> None: ...
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_PATH_FIELD_NUMBER: _ClassVar[int]
+    ASSIGN_SEQ_NUM_FIELD_NUMBER: _ClassVar[int]
+    BULK_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    COPY_FILE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_IDS_FIELD_NUMBER: _ClassVar[int]
+    region: RegionSpecifier
+    family_path: _containers.RepeatedCompositeFieldContainer[BulkLoadHFileRequest.FamilyPath]
+    assign_seq_num: bool
+    bulk_token: str
+    copy_file: bool
+    cluster_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, region: _Optional[_Union[RegionSpecifier, _Mapping]] = ..., family_path: _Optional[_Iterable[_Union[BulkLoadHFileRequest.FamilyPath, _Mapping]]] = ..., assign_seq_num: _Optional[bool] = ..., bulk_token: _Optional[str] = ..., copy_file: _Optional[bool] = ..., cluster_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class BulkLoadHFileResponse(_message.Message):
+    __slots__ = ("loaded",)
+    LOADED_FIELD_NUMBER: _ClassVar[int]
+    loaded: bool
+    def __init__(self, loaded: _Optional[bool] = ...) -> None: ...
+
+class CleanupBulkLoadRequest(_message.Message):
+    __slots__ = ("bulk_token", "region")
+    BULK_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    bulk_token: str
+    region: RegionSpecifier
+    def __init__(self, bulk_token: _Optional[str] = ..., region: _Optional[_Union[RegionSpecifier, _Mapping]] = ...) -> None: ...
+
+class CleanupBulkLoadResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
