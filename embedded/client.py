@@ -212,6 +212,14 @@ class JavaClient:
     def move_region(self, encoded_name: str, server: str) -> None:
         _call(self._client.moveRegion, encoded_name, server)
 
+    def split_region(self, encoded_name: str, row: bytes) -> None:
+        """Split a region at a row, and wait until both daughters are open."""
+        _call(self._client.splitRegion, encoded_name, row)
+
+    def merge_regions(self, one: str, other: str) -> None:
+        """Merge two neighbouring regions, and wait until the merged one is open."""
+        _call(self._client.mergeRegions, one, other)
+
     # Data
 
     def write(self, table: str, mutations: Iterable[Mutation], *, one_by_one: bool = False) -> int:

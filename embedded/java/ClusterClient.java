@@ -251,6 +251,20 @@ public final class ClusterClient implements AutoCloseable {
     }
   }
 
+  /** Splits a region at a row, and waits until both daughters are open. */
+  public void splitRegion(String encodedName, byte[] row) throws Exception {
+    try (Admin admin = connection.getAdmin()) {
+      admin.splitRegionAsync(Bytes.toBytes(encodedName), row).get(60, TimeUnit.SECONDS);
+    }
+  }
+
+  /** Merges two neighbouring regions, and waits until the merged one is open. */
+  public void mergeRegions(String one, String other) throws Exception {
+    try (Admin admin = connection.getAdmin()) {
+      admin.mergeRegionsAsync(new byte[][] {Bytes.toBytes(one), Bytes.toBytes(other)}, false).get(60, TimeUnit.SECONDS);
+    }
+  }
+
   // ---- writing
 
   /** Applies mutations (see CellFormat), in batches or each by a call of its own. Returns how many there were. */

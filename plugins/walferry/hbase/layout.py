@@ -37,6 +37,11 @@ class ZNodes:
         return f"{self.base}/master"
 
     @property
+    def meta_server(self) -> str:
+        """Says which server has hbase:meta. It is not there while none has it."""
+        return f"{self.base}/meta-region-server"
+
+    @property
     def rs(self) -> str:
         """Parent of one ephemeral per live RegionServer."""
         return f"{self.base}/rs"

@@ -9,6 +9,7 @@
     state    = "PBUF" ReplicationState
     master   = "PBUF" Master
     server   = "PBUF" RegionServerInfo
+    meta     = "PBUF" MetaRegionServer
     labels   = empty | "PBUF" VisibilityLabelsRequest                      (VisibilityUtils.getDataToWriteToZooKeeper)
     lock     = "PBUF" ReplicationLock                        (ReplicationQueuesZKImpl.lockToByteArray, up to 1.x)
 
@@ -116,6 +117,11 @@ def decode_cluster_id(value: bytes, znode: str) -> uuid.UUID:
 def decode_master(value: bytes, znode: str) -> pb.Master:
     """Read the active master. Raises ZNodeValueError."""
     return _message(strip_client_prefix(value, znode), pb.Master, znode)
+
+
+def decode_meta_server(value: bytes, znode: str) -> pb.MetaRegionServer:
+    """Read which server has hbase:meta. Raises ZNodeValueError."""
+    return _message(strip_client_prefix(value, znode), pb.MetaRegionServer, znode)
 
 
 def decode_server_version(value: bytes, znode: str) -> str | None:

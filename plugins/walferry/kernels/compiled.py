@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
-PACKAGES = ("walferry.kernels", "walferry.wal", "walferry.wal.codecs", "walferry.filters")  # packages with kernels
+PACKAGES = ("walferry.kernels", "walferry.wal", "walferry.wal.codecs", "walferry.filters", "walferry.tables")  # with kernels
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 

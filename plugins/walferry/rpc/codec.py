@@ -53,10 +53,11 @@ class CodecError(WalferryError):
 
 @dataclass(frozen=True)
 class Result:
-    """The answer to call `call_id`: the encoded result message. A cell block after it is ignored."""
+    """The answer to call `call_id`: the encoded result message, and the cell block after it, which is often empty."""
 
     call_id: int
     message: bytes
+    cells: memoryview
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def _parse_frame(frame: bytes, offset: int) -> Result | Failure:
     left, cells = len(frame) - end, header.cell_block_meta.length
     if left != cells:
         raise CodecError(f"{left} bytes follow the result at byte {offset + end}, but the header announces {cells} of cells")
-    return Result(header.call_id, frame[start:end])
+    return Result(header.call_id, frame[start:end], memoryview(frame)[end:])
 
 
 def _delimited_range(frame: bytes, position: int, what: str, offset: int) -> tuple[int, int]:

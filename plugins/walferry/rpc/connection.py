@@ -99,6 +99,19 @@ class Connection:
 
         Raises an RpcError. Unless it is a RemoteError or RequestTooLarge, the server may or may not have executed the request.
         """
+        return self.call_for_cells(method, param, response_type, cell_block, timeout=timeout, connect_timeout=connect_timeout)[0]
+
+    def call_for_cells(
+        self,
+        method: str,
+        param: Message | Buffer | Sequence[Buffer],
+        response_type: type[M],
+        cell_block: Sequence[Buffer] = (),
+        *,
+        timeout: float | None = None,
+        connect_timeout: float | None = None,
+    ) -> tuple[M, memoryview]:
+        """Do the same as `call`, and return the cell block that came with the answer too. It is written in `cell_codec`."""
         seconds = self._call_timeout if timeout is None else timeout
         self._call_id = (self._call_id + 1) % 0x7FFFFFFF
         encoded = param.SerializeToString() if isinstance(param, Message) else param
@@ -108,7 +121,7 @@ class Connection:
             sock = self._connected(deadline, min(self._connect_timeout, connect_timeout or self._connect_timeout))
             self._send(sock, request, deadline)
             result = self._receive(sock, deadline)
-            return parse_message(response_type, result.message)
+            return parse_message(response_type, result.message), result.cells
         except TimeoutError as error:
             self.close()
             raise RpcTimeout(self.server, method, seconds) from error

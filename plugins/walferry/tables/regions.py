@@ -1,0 +1,94 @@
+"""Regions, and the rows of hbase:meta that say where they are.
+
+    row of a region     <table>,<start key>,<region id>.<encoded name>.     this is also the region's name
+    info:regioninfo     "PBUF" RegionInfo
+    info:server         host:port           info:serverstartcode    int64
+
+A split's parent stays in hbase:meta, marked as offline, until its daughters no longer need its files.
+
+Source: HBase's MetaTableAccessor, CatalogFamilyFormat, ClientMetaTableAccessor, RegionInfo (branch-2.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from walferry.hbase.values import PBUF
+from walferry.names import ServerName
+from walferry.protos import hbase_pb2 as pb
+from walferry.protos.parsing import parse_message
+from walferry.tables.errors import RegionUnavailable
+from walferry.tables.rows import Rows
+from walferry.wal.cells import split_cells
+
+META = "hbase:meta"
+META_REGION = b"hbase:meta,,1"
+INFO = b"info"
+_LAST_ID = b"99999999999999"  # behind all region ids
+
+
+@dataclass(frozen=True)
+class Region:
+    """An open region: its full name, its rows from `start` to before `end` (empty: no limit), and its server, if it has one."""
+
+    name: bytes
+    start: bytes
+    end: bytes
+    server: ServerName | None
+
+    @property
+    def encoded_name(self) -> str:
+        """The name of the region's folder."""
+        return self.name.rstrip(b".").rpartition(b".")[2].decode("ascii", "replace")
+
+    def has(self, row: bytes) -> bool:
+        """Tell whether the row lies within the region."""
+        return self.start <= row and (not self.end or row < self.end)
+
+
+def first_meta_row(table: str) -> bytes:
+    """The row before a table's first region."""
+    return table.encode() + b",,"
+
+
+def meta_row_after(table: str) -> bytes:
+    """The row after a table's last region, as hbase:meta sorts its rows."""
+    return table.encode() + b" ,,"
+
+
+def last_meta_row_of(table: str, row: bytes) -> bytes:
+    """The last place at which the region of a table's row can stand."""
+    return b",".join((table.encode(), row, _LAST_ID))
+
+
+def regions_in(blocks: Iterable[Rows]) -> Iterator[Region]:
+    """Yield the regions in rows of hbase:meta, without parents of splits and without replicas."""
+    for block in blocks:
+        for i in range(len(block)):
+            if (region := _region(block.key(i), block.row(i))) is not None:
+                yield region
+
+
+def _region(name: bytes, cells: bytes) -> Region | None:
+    info = {cell.column[1]: cell.value for cell in split_cells(cells)}
+    value = info.get(b"regioninfo", b"")
+    if not value.startswith(PBUF):
+        return None  # a row that only tells of a region's past
+    try:
+        found = parse_message(pb.RegionInfo, value[len(PBUF) :])
+    except DecodeError as error:
+        raise RegionUnavailable(f"hbase:meta has a row {name[:200]!r} that cannot be read: {error}") from error
+    if found.split or found.offline or found.replica_id:
+        return None
+    return Region(name, found.start_key, found.end_key, _server(info))
+
+
+def _server(info: dict[bytes, bytes]) -> ServerName | None:
+    host, colon, port = info.get(b"server", b"").rpartition(b":")
+    start_code = info.get(b"serverstartcode", b"")
+    if not (colon and port.isdigit() and len(start_code) == 8):
+        return None
+    return ServerName(host.decode("utf-8", "replace"), int(port), int.from_bytes(start_code))

@@ -1,0 +1,129 @@
+"""A cluster's tables: their regions, and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from kazoo.client import KazooClient
+
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.values import decode_meta_server
+from walferry.names import ServerName
+from walferry.protos import hbase_pb2 as pb
+from walferry.rpc import client
+from walferry.rpc.client import RegionScanner
+from walferry.rpc.connection import Connection
+from walferry.tables.errors import MissingTable, RegionUnavailable
+from walferry.tables.regions import (
+    INFO,
+    META,
+    META_REGION,
+    Region,
+    first_meta_row,
+    last_meta_row_of,
+    meta_row_after,
+    regions_in,
+)
+from walferry.tables.rows import Rows
+from walferry.tables.scan import PATIENCE_SECONDS, Patience, ScanSpec, index_answer, scan_rows
+from walferry.zk.client import hosts, read
+
+_NEAREST_REGIONS = 4
+
+
+class Tables:
+    """The tables of the cluster whose ZooKeeper client is given. A context manager, for one thread at a time."""
+
+    def __init__(
+        self, zk: KazooClient, nodes: ZNodes, *, user: str | None = None, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        self.zk = zk
+        self.nodes = nodes
+        self._user = user
+        self._patience_seconds = patience_seconds
+        self._connections: dict[ServerName, Connection] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def regions(self, table: str) -> list[Region]:
+        """List a table's regions in the order of their rows. Raises MissingTable, ScanGivenUp, RpcError."""
+        spec = ScanSpec(first_meta_row(table), meta_row_after(table), families=(INFO,))
+        found = sorted(regions_in(self.scan(META, spec)), key=lambda region: region.start)
+        if not found:
+            raise MissingTable(table, hosts(self.zk))
+        return found
+
+    def scan(self, table: str, spec: ScanSpec) -> Iterator[Rows]:
+        """Yield the rows of a table ("table" or "namespace:table") in blocks. See `scan_rows`."""
+        place = _MetaPlace(self) if table == META else _TablePlace(self, table)
+        return scan_rows(place, spec, Patience(self._patience_seconds))
+
+    def connection(self, server: ServerName) -> Connection:
+        """The connection to a server for scans, which is made once."""
+        if server not in self._connections:
+            self._connections[server] = client.connect(server, user=self._user)
+        return self._connections[server]
+
+
+@dataclass(frozen=True)
+class _MetaPlace:
+    """hbase:meta, which has one region. ZooKeeper tells its server."""
+
+    tables: Tables
+    table: str = META
+
+    def locate(self, row: bytes) -> Region:
+        znode = self.tables.nodes.meta_server
+        found = read(self.tables.zk, znode)
+        if found is None:
+            raise RegionUnavailable(f"{znode} is not there on {hosts(self.tables.zk)}: no server serves hbase:meta")
+        name = decode_meta_server(found.value, znode).server
+        return Region(META_REGION, b"", b"", ServerName(name.host_name, name.port, name.start_code))
+
+    def connection(self, region: Region) -> Connection:
+        assert region.server is not None
+        return self.tables.connection(region.server)
+
+
+@dataclass(frozen=True)
+class _TablePlace:
+    """A table whose regions hbase:meta tells."""
+
+    tables: Tables
+    table: str
+
+    def locate(self, row: bytes) -> Region:
+        # A split's parent, which is passed over, may stand behind its daughters.
+        for region in self._regions_from(row):
+            if region.has(row):
+                return region
+        self.tables.regions(self.table)  # raises MissingTable if that is the reason
+        raise RegionUnavailable(f"hbase:meta has no open region of table {self.table} for row {row[:100]!r}")
+
+    def connection(self, region: Region) -> Connection:
+        if region.server is None:
+            raise RegionUnavailable(f"no server has region {region.encoded_name} of table {self.table}")
+        return self.tables.connection(region.server)
+
+    def _regions_from(self, row: bytes) -> list[Region]:
+        """The regions that begin at or before the row, the nearest ones, from the last to the first."""
+        scan = pb.Scan(start_row=last_meta_row_of(self.table, row), stop_row=first_meta_row(self.table), reversed=True)
+        scan.column.add(family=INFO)
+        meta = _MetaPlace(self.tables)
+        connection = meta.connection(meta.locate(b""))
+        with closing(RegionScanner(connection, META_REGION, scan, rows_a_call=_NEAREST_REGIONS)) as scanner:
+            return list(regions_in([index_answer(scanner.next(), META)]))
