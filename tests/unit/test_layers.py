@@ -15,6 +15,7 @@ LAYERS = (
     {"source", "files", "filters", "sinks", "tables"},
     {"queues"},
     {"shipping"},
+    {"bootstrap"},
     {"spark", "admin"},
     {"airflow"},
     {"__main__"},

@@ -8,10 +8,10 @@
     region_copy    one region, in one of these two ways
     records        what is copied already, in ZooKeeper;  job  what a Spark job does
 
-Every edit since the peer was added is in its queue. So each region's rows may be of any moment after that: what the copy lacks, the
-queue has, and what both have is the same. The queue is shipped only after the copy, because a slave takes what comes later for
-newer. Therefore a region may also be copied again, from a later snapshot, in whatever pieces.
+Every edit since the peer was added is in its queue. So each region's rows may be of any moment after that: what the copy
+lacks, the queue has, and what both have is the same. The queue is shipped only after the copy, because a slave takes what comes
+later for newer. For the same reason a region may be copied again, from a later snapshot, in whatever pieces.
 
-Only `airflow` and spark_jobs import this package, except for `records`, which tells them whether a peer may be shipped. It imports
-`shipping.in_hand`, `tables`, `sinks.of_peer` and what lies below them.
+Only `airflow` and spark_jobs import this package. It imports `shipping.in_hand`, `tables`, `sinks.of_peer` and what lies below
+them.
 """

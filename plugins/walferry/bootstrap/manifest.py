@@ -75,8 +75,8 @@ def read_manifest(root: str, snapshot: str) -> pb.SnapshotDataManifest:
     except FileNotFoundError as error:
         raise BrokenSnapshot(
             f"there is no {url}",
-            "root_dir in the connection's extra (wal_root, if it is not set) must be the source's hbase.rootdir, and the source's "
-            "hbase.snapshot.format.version its default, 2",
+            "root_dir in the connection's extra (wal_root, if it is not set) must be the source's hbase.rootdir, and "
+            "hbase.snapshot.format.version there its default, 2",
         ) from error
     except DecodeError as error:
         raise BrokenSnapshot(f"{url} cannot be read: {error}") from error

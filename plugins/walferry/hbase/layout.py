@@ -127,5 +127,9 @@ class OwnZNodes:
         """The hold of the run that has the peer in hand, to ship all its queues."""
         return f"{self.root}/in-hand/{quoted(self.cluster.base)}/{quoted(peer_id)}"
 
+    def first_copy(self, peer_id: str) -> str:
+        """What is known of the peer's first copy."""
+        return f"{self.root}/first-copies/{quoted(self.cluster.base)}/{quoted(peer_id)}"
+
     def mark(self, peer_id: str, key: str) -> str:
         return f"{self.root}/marks/{quoted(self.cluster.base)}/{quoted(peer_id)}/{quoted(key)}"
