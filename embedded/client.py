@@ -170,6 +170,18 @@ class JavaClient:
         """Create a table. `scopes` maps families to LOCAL or GLOBAL; with `async_wal` writes do not wait for the WAL's sync."""
         _call(self._client.createTable, name, dict(scopes), list(splits), versions, async_wal)
 
+    def alter_family(self, table: str, family: str, attributes: Mapping[str, str]) -> None:
+        """Set attributes of a family, such as TTL, by their names in HBase's shell."""
+        _call(self._client.alterFamily, table, family, dict(attributes))
+
+    def describe(self, table: str) -> str:
+        """A table's schema as HBase prints it."""
+        return str(_call(self._client.describe, table))
+
+    def clone_table(self, table: str, clone: str) -> None:
+        """Make a table of links to the files of another one."""
+        _call(self._client.cloneTable, table, clone)
+
     def create_namespace(self, name: str) -> None:
         _call(self._client.createNamespace, name)
 

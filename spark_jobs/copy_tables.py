@@ -30,7 +30,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--source", required=True, help="the source cluster, as SourceCluster.to_json writes it")
     parser.add_argument("--peer", required=True, help="id of the managed peer")
     parser.add_argument("--run-id", required=True, help="the name of the run; a retry has the same")
-    parser.add_argument("--table", action="append", dest="tables", default=[], help="a table to copy (default: all of the peer's)")
+    parser.add_argument("--table", action="append", dest="tables", default=[], help="a table (default: all of the peer's)")
     parser.add_argument("--allow-not-empty", action="store_true", help="copy into tables that have rows at the slave")
     return parser.parse_args(argv)
 

@@ -157,16 +157,17 @@ class Records:
             retried(self._zk, self._zk.set, path, value)
 
 
-def check_not_under_way(session: Session, peer_id: str) -> None:
-    """Raises CopyUnderWay while the peer's first copy is not complete."""
+def under_way(session: Session, peer_id: str) -> CopyUnderWay | None:
+    """Why the peer's queue must not be shipped yet; None if no first copy of it is incomplete. Raises MissingPeer, ConnectError."""
     state = Records(session, peer_id).state()
-    if state is not None and not state.complete:
-        raise CopyUnderWay(
-            f"peer {peer_id}: its first copy, begun by run {state.run}, is not complete, so its queue is not shipped yet",
-            "Run bootstrap_peer for it: the copy goes on where it stopped, and then ships the queue",
-        )
+    if state is None or state.complete:
+        return None
+    return CopyUnderWay(
+        f"peer {peer_id}: its first copy, begun by run {state.run}, is not complete, so its queue is not shipped yet",
+        "Run bootstrap_peer for it: the copy goes on where it stopped, and then the queue is shipped",
+    )
 
 
-def as_counts(state: CopyState) -> dict[str, Any]:
+def as_xcom(state: CopyState) -> dict[str, Any]:
     """The state in the form of an XCom."""
     return {name: list(value) if isinstance(value, (tuple, list)) else value for name, value in asdict(state).items()}

@@ -136,7 +136,7 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
     def _ship(self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str]) -> None:
         """Build the archive, submit the job, wait for it. `only` are the WAL groups that it ships; none named: all."""
         self.name = f"walferry {self.peer}"
-        self.application = str(_spark_jobs() / "ship_wals.py")
+        self.application = str(spark_jobs() / "ship_wals.py")
         self.py_files = str(build_archive(cache_folder() / "archives"))
         self.application_args = [
             *("--source", source.to_json(), "--peer", self.peer),
@@ -210,5 +210,6 @@ def _failed_groups(before: Sequence[GroupSummary], after: Sequence[GroupSummary]
     return [s for s in after if s.failed and (s.status == "held" or s not in before)]
 
 
-def _spark_jobs() -> Path:
+def spark_jobs() -> Path:
+    """The folder of the scripts that spark-submit runs."""
     return Path(conf.get(*CONFIG, fallback=str(SPARK_JOBS)))
