@@ -174,6 +174,10 @@ class JavaClient:
         """Set attributes of a family, such as TTL, by their names in HBase's shell."""
         _call(self._client.alterFamily, table, family, dict(attributes))
 
+    def switch_compaction(self, table: str, on: bool) -> None:
+        """Switch compactions of a table on or off."""
+        _call(self._client.switchCompaction, table, on)
+
     def describe(self, table: str) -> str:
         """A table's schema as HBase prints it."""
         return str(_call(self._client.describe, table))

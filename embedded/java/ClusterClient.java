@@ -104,6 +104,14 @@ public final class ClusterClient implements AutoCloseable {
     }
   }
 
+  /** Switches compactions of a table on or off. */
+  public void switchCompaction(String name, boolean on) throws IOException {
+    try (Admin admin = connection.getAdmin()) {
+      TableDescriptorBuilder altered = TableDescriptorBuilder.newBuilder(admin.getDescriptor(TableName.valueOf(name)));
+      admin.modifyTable(altered.setCompactionEnabled(on).build());
+    }
+  }
+
   /** A table's schema as HBase prints it. */
   public String describe(String name) throws IOException {
     try (Admin admin = connection.getAdmin()) {
@@ -114,7 +122,7 @@ public final class ClusterClient implements AutoCloseable {
   /** Makes a table of links to the files of another one. */
   public void cloneTable(String name, String clone) throws IOException {
     try (Admin admin = connection.getAdmin()) {
-      String snapshot = "of-" + clone;
+      String snapshot = "of-" + clone.replace(':', '-');
       admin.snapshot(snapshot, TableName.valueOf(name));
       admin.cloneSnapshot(snapshot, TableName.valueOf(clone));
       admin.deleteSnapshot(snapshot);

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import pytest
 
-from embedded.spark import JOB
+from embedded.spark import JOBS
 from embedded.wire import put
 from tests.cluster.dead_queues import DeadQueue
 from tests.cluster.spark_runs import run
@@ -21,7 +21,7 @@ from walferry.zk.client import connected
 
 @pytest.fixture(scope="module")
 def parse_args():
-    spec = importlib.util.spec_from_file_location("ship_wals", JOB)
+    spec = importlib.util.spec_from_file_location("ship_wals", JOBS / "ship_wals.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.parse_args

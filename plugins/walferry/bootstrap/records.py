@@ -158,7 +158,7 @@ class Records:
 
 
 def under_way(session: Session, peer_id: str) -> CopyUnderWay | None:
-    """Why the peer's queue must not be shipped yet; None if no first copy of it is incomplete. Raises MissingPeer, ConnectError."""
+    """Why the peer's queue must not be shipped yet; None if no first copy of it is incomplete. Raises MissingPeer."""
     state = Records(session, peer_id).state()
     if state is None or state.complete:
         return None
