@@ -4,6 +4,7 @@ Imports go one way, from the top of this picture to its bottom:
 
     airflow                              hooks, operators, sensors, triggers, and what the DAGs' tasks do
     spark, admin                         the job's way to the executors; the operator's command
+    bootstrap                            the first copy of a new peer's tables
     shipping                             what to ship, and the loop that ships it
     queues                               replication queues in ZooKeeper: reading, leases, dead servers, claims
     source  files  filters  sinks        where edits come from, which of them a peer gets, and where they go
