@@ -55,6 +55,7 @@ bench: java venv
 	$(PYTHON) -m bench.wal_read
 	$(PYTHON) -m bench.replication
 	$(PYTHON) -m bench.recovered_queue
+	$(PYTHON) -m bench.first_copy
 	$(PYTHON) -m bench.plan
 
 soak: jars

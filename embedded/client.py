@@ -332,6 +332,16 @@ class JavaClient:
         )
         return counters
 
+    def export_snapshot(self, table: str, other: JavaClient, snapshot: str) -> None:
+        """Copy a table to another cluster with HBase's ExportSnapshot, and clone it there."""
+        self._require_same_jvm(other)
+        folder = str(self._folder / "copies")
+        _call(self._java.CopyTools.exportSnapshot, self._client, table, other._client, snapshot, folder)
+
+    def copy_table(self, table: str, cluster_key: str) -> None:
+        """Copy a table's rows with HBase's CopyTable to the table of the same name on another cluster."""
+        _call(self._java.CopyTools.copyTable, self._client, table, cluster_key, str(self._folder / "copies"))
+
     # Peers
 
     def add_peer(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from embedded import wire
 from embedded.client import GLOBAL, LOCAL, even_splits
-from embedded.spark import submit_copy
 from tests.cluster.conftest import Sides
-from tests.cluster.spark_runs import Job
 from tests.cluster.walferry_runs import ship
 from walferry.bootstrap.errors import CopyRefused, CopyUnderWay
 from walferry.bootstrap.job import Copied, CopyRequest, Spread, first_copy
@@ -195,48 +191,3 @@ def test_a_copy_that_was_interrupted_goes_on_and_the_queue_waits_for_it(sides: S
     with open_session(sides.at) as session:
         assert under_way(session, copies.peer) is None
         assert not Records(session, copies.peer).names(table)
-
-
-REGIONS = 16
-
-
-def test_under_write_load_a_killed_job_goes_on_and_after_the_queue_both_sides_are_equal(
-    sides: Sides, copies: Copies, source_table, tmp_path
-):
-    table = source_table({"f": GLOBAL}, splits=even_splits(REGIONS))
-    sides.source.put_many(table, 20_000, ["f:a", "f:b"])
-    load = sides.source.start_load(table, threads=3)
-    arguments = (sides.at, copies.peer, "load", tmp_path, submit_copy)
-    try:
-        with Job(*arguments, args=(f"--table={table}",)) as job:
-            done = await_records(sides, copies.peer, table, job)
-        assert 0 < done < REGIONS
-        with Job(*arguments, args=(f"--table={table}",)) as job:
-            ended = job.finish()
-    finally:
-        status = load.stop()
-    assert ended.code == 0, ended.output
-    assert f"1 tables, {REGIONS} regions; " in ended.output
-    assert "; 0 of them are copied already" not in ended.output
-    assert status.acknowledged > 0
-    assert not copies.snapshots()
-    staging = Path(sides.slave_cluster.address.wal_root.removeprefix("file:")) / "staging"
-    assert not [left for left in staging.iterdir() if f"__{table}__" in left.name]
-    assert all(not summary.failed for summary in ship(sides.at, copies.peer))
-    assert load.missing(sides.slave, table) == (0, ())
-    assert sides.source.compare(table, sides.slave).same
-
-
-def await_records(sides: Sides, peer: str, table: str, job: Job, timeout: float = 120) -> int:
-    """Wait until some regions are copied, kill the job, and return how many were copied by then."""
-    give_up = time.monotonic() + timeout
-    with open_session(sides.at) as session:
-        records = Records(session, peer)
-        while True:
-            done = [record for record in records.regions(table, records.names(table)).values() if record.way]
-            if done:
-                job.kill()
-                return sum(bool(record.way) for record in records.regions(table, records.names(table)).values())
-            assert job.running, job.output
-            assert time.monotonic() < give_up, job.output
-            time.sleep(0.02)
