@@ -2,9 +2,9 @@
 
     PYTHONPATH=plugins python -m bench.first_copy         WALFERRY_BENCH_ROWS (1000000), WALFERRY_BENCH_ROUNDS (3)
 
-The table lies in several files. ExportSnapshot and CopyTable run in a JVM that is up already; ExportSnapshot's time has the snapshot
-and the clone in it. CopyTable's target is made before. Walferry's time is that of the whole Spark job, with its start in it, which
-makes the table at the slave too.
+The table lies in several files. ExportSnapshot and CopyTable run in a JVM that is up already. The time of ExportSnapshot includes
+the snapshot and the clone. CopyTable's target is made before. Walferry's time is that of the whole Spark job from its start on,
+which makes the table at the slave too.
 """
 
 from __future__ import annotations

@@ -62,11 +62,9 @@ def _in_spark(request: CopyRequest, tasks: Sequence[RegionTask]) -> list[RegionO
     source, peer_id = request.source, request.peer_id
 
     def copy(some: Iterable[RegionTask]) -> Iterator[RegionOutcome]:
-        from walferry.bootstrap.region_copy import region_copier
+        from walferry.bootstrap.region_copy import copy_regions
 
-        with region_copier(source, peer_id) as copier:
-            for task in some:
-                yield copier.copy(task)
+        return copy_regions(source, peer_id, some)
 
     # A speculative copy of a task would load the same files again.
     conf = SparkConf().setAppName(f"walferry first copy of peer {peer_id}").set("spark.speculation", "false")

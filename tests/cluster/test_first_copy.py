@@ -14,7 +14,7 @@ from tests.cluster.walferry_runs import ship
 from walferry.bootstrap.errors import CopyRefused, CopyUnderWay
 from walferry.bootstrap.job import Copied, CopyRequest, Spread, first_copy
 from walferry.bootstrap.records import Records, under_way
-from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, region_copier
+from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
 from walferry.hbase.cluster import master as active_master
 from walferry.rpc import master, master_snapshots
 from walferry.source.session import open_session
@@ -36,12 +36,9 @@ class Copies:
         return first_copy(self.request(*tables, **options), spread or self.spread)
 
     def spread(self, tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
-        def copy(task: RegionTask) -> RegionOutcome:
-            with region_copier(self.sides.at, self.peer) as copier:
-                return copier.copy(task)
-
         with ThreadPoolExecutor(3) as pool:
-            return list(pool.map(copy, tasks))
+            parts = pool.map(lambda first: list(copy_regions(self.sides.at, self.peer, tasks[first::3])), range(3))
+            return [outcome for part in parts for outcome in part]
 
     def snapshots(self) -> list[str]:
         with open_session(self.sides.at) as session, master.connect(active_master(session.zk, session.nodes)) as source:

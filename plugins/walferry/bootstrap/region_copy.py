@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ from walferry.errors import WalferryError
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer, read_peer, slave_of
+from walferry.rpc.errors import RemoteError
 from walferry.source.cluster import SourceCluster, VisibilityLabels
 from walferry.source.session import Session, open_session
 from walferry.tables.scan import Patience
@@ -68,7 +69,7 @@ class RegionCopier:
             except (WalferryError, OSError) as error:
                 unloaded += isinstance(error, NotLoaded)
                 problem = f"{task.region}: {str(error).removeprefix(f'{task.region}: ')}"
-                hopeless = isinstance(error, BrokenSnapshot) or unloaded == LOADS or not getattr(error, "retry_helps", False)
+                hopeless = unloaded == LOADS or not _another_try_helps(error)
             if hopeless or not patience.wait():
                 return RegionOutcome(str(task.region), None, problem)
             log.info("trying again: %s", problem)
@@ -77,18 +78,23 @@ class RegionCopier:
         region, records = task.region, Records(self.session, self.peer.id)
         note = partial(records.put_region, region.table, region.encoded_name)
         files = FilesCopy(root_of(self.session.source), self.slave_tables.place(region.table), self._source_id(), note)
-        before = records.regions(region.table, [region.encoded_name]).get(region.encoded_name)
-        if before is not None and before.staging:
-            files.clean(before)
+        self._clean(files, records, region)
         try:
             record = files.copy(region, self._found(task))
         except NeedsScan as why:
+            self._clean(files, records, region)
             self._check_labels(region, known=False)
             log.info("%s is scanned: %s", region, why)
             cells = copy_rows(self.session, self.peer, self.source_tables, region, task.families)
             record = RegionRecord(Way.SCAN, cells=cells, why_scan=str(why))
         note(record)
         return record
+
+    def _clean(self, files: FilesCopy, records: Records, region: SnapshotRegion) -> None:
+        """Delete what an earlier try may have left at the slave."""
+        before = records.regions(region.table, [region.encoded_name]).get(region.encoded_name)
+        if before is not None and before.staging:
+            files.clean(before)
 
     def _found(self, task: RegionTask) -> list[FoundFile]:
         if task.why_scan:
@@ -114,6 +120,20 @@ class RegionCopier:
         return str(cluster_id(self.session.zk, self.session.nodes))
 
 
+def copy_regions(source: SourceCluster, peer_id: str, tasks: Iterable[RegionTask]) -> Iterator[RegionOutcome]:
+    """Copy regions one after the other. If a cluster cannot be reached at all, one outcome stands for all that are left."""
+    left = list(tasks)
+    try:
+        with region_copier(source, peer_id) as copier:
+            while left:
+                outcome = copier.copy(left[0])
+                left.pop(0)
+                yield outcome
+    except WalferryError as error:
+        named = f"{left[0].region}" + (f" and {len(left) - 1} more regions" if len(left) > 1 else "")
+        yield RegionOutcome(named, None, f"{named}: {error}")
+
+
 @contextmanager
 def region_copier(source: SourceCluster, peer_id: str) -> Iterator[RegionCopier]:
     """Connect to both clusters for the length of a block. Raises WalferryError."""
@@ -130,6 +150,12 @@ def slave_tables(peer: Peer, user: str | None) -> Iterator[Tables]:
     whose, nodes = slave_of(peer.id, key), ZNodes(key.znode_parent)
     with connected(key.connect_string, whose=whose) as zk, Tables(zk, nodes, user=user) as tables:
         yield tables
+
+
+def _another_try_helps(error: WalferryError | OSError) -> bool:
+    if isinstance(error, BrokenSnapshot | OSError) or (isinstance(error, RemoteError) and error.do_not_retry):
+        return False
+    return error.retry_helps
 
 
 def root_of(source: SourceCluster) -> str:
