@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from walferry.bootstrap.choice import ChosenTable, choose
 from walferry.bootstrap.errors import CopyRefused, NotQueued
 from walferry.bootstrap.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
-from walferry.bootstrap.records import MAX_NAMED, CopyState, Records, RegionRecord, Way
+from walferry.bootstrap.records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, Way
 from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, root_of, slave_tables
 from walferry.bootstrap.snapshots import TakeSnapshot, snapshots
 from walferry.bootstrap.targets import check_target, make_target
@@ -127,7 +127,7 @@ class _Copy:
             outcomes = spread(left) if left else ()
         self.request.say(done.as_text())
         errors = tuple(outcome.error for outcome in outcomes if outcome.error)
-        state = replace(done.counted(state), run=self.request.run, tables=[table.name for table in chosen], complete=not errors)
+        state = replace(done.counted(state), run=self.request.run, tables=[table.name for table in chosen[:MAX_TABLES]], complete=not errors)
         if not errors:
             records.complete(state)
         return Copied(state, errors)

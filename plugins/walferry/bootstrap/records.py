@@ -25,6 +25,7 @@ from walferry.source.session import Session
 from walferry.zk.client import children, read, read_all, retried
 
 MAX_NAMED = 20  # regions, in a state
+MAX_TABLES = 100  # in a state
 
 
 class _Json:
@@ -71,7 +72,7 @@ class CopyState(_Json):
     peer: int
     run: str
     complete: bool = False
-    tables: Sequence[str] = ()
+    tables: Sequence[str] = ()  # the first ones
     regions: int = 0
     files: int = 0
     bytes: int = 0

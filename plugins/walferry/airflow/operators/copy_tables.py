@@ -54,6 +54,8 @@ class CopyTablesOperator(LiteralFields, SparkSubmitOperator):
 class ShipQueueOperator(LiteralFields, TriggerDagRunOperator):
     """Starts a run of replicate_peer for the run's peer, and waits for it. Fails at once if that DAG is paused."""
 
+    operator_extra_links = ()  # type: ignore[assignment]  # the log names the run
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(
             trigger_dag_id=BATCH_DAG, wait_for_completion=True, poke_interval=POLL_SECONDS, fail_when_dag_is_paused=True, **kwargs

@@ -12,10 +12,12 @@ from walferry.airflow.literal import task
 from walferry.airflow.operators.copy_tables import CopyTablesOperator, ShipQueueOperator
 from walferry.airflow.tasks.common import source
 
+MAX_TABLES = 100  # in the XCom
+
 
 @task
 def check() -> dict[str, list[str]]:
-    """The tables to copy with their families, and whether the copy may begin."""
+    """Check whether the copy may begin. The log has all tables with their families, the XCom the first ones."""
     from walferry.airflow.steps import batch, first_copy
 
     context = get_current_context()
@@ -26,7 +28,7 @@ def check() -> dict[str, list[str]]:
     run = batch.run_of(context["ti"])
     found = first_copy.look(source(), params["peer"], run, params["tables"] or (), allow_not_empty=params["allow_not_empty"])
     print("\n".join(f"{table}: {', '.join(families) or 'copied already'}" for table, families in found.items()))
-    return found
+    return dict(list(found.items())[:MAX_TABLES])
 
 
 # Also after a job that was killed, which could not delete its snapshots itself.
