@@ -54,7 +54,7 @@ def main() -> int:
     for error in copied.errors:
         print(error, file=sys.stderr)
     print(json.dumps(asdict(copied.state)))
-    return 1 if copied.errors else 0
+    return 0 if copied.state.complete else 1
 
 
 def _in_spark(request: CopyRequest, tasks: Sequence[RegionTask]) -> list[RegionOutcome]:

@@ -127,8 +127,9 @@ class _Copy:
             outcomes = spread(left) if left else ()
         self.request.say(done.as_text())
         errors = tuple(outcome.error for outcome in outcomes if outcome.error)
-        state = replace(done.counted(state), run=self.request.run, tables=[table.name for table in chosen[:MAX_TABLES]], complete=not errors)
-        if not errors:
+        names = [table.name for table in chosen[:MAX_TABLES]]
+        state = replace(done.counted(state), run=self.request.run, tables=names, complete=not any(done.left()))
+        if state.complete:
             records.complete(state)
         return Copied(state, errors)
 
