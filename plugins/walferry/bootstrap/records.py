@@ -67,9 +67,9 @@ class RegionRecord(_Json):
 
 @dataclass(frozen=True)
 class CopyState(_Json):
-    """A first copy as a whole. `peer` is the transaction that added the peer."""
+    """A first copy as a whole. `added` is the transaction that added the peer."""
 
-    peer: int
+    added: int
     run: str
     complete: bool = False
     tables: Sequence[str] = ()  # the first ones
@@ -93,7 +93,7 @@ class Records:
         """The state of this peer's copy; None if none was begun. Raises MissingPeer."""
         znode = read(self._zk, self._path)
         state = CopyState.decode(znode.value) if znode else None
-        return state if state is not None and state.peer == self._added() else None
+        return state if state is not None and state.added == self._added() else None
 
     def begin(self, run: str) -> CopyState:
         """Note that a copy is under way, or goes on. What does not belong to it is deleted. Raises MissingPeer."""
