@@ -72,7 +72,7 @@ class RegionCopier:
                 hopeless = unloaded == LOADS or not _another_try_helps(error)
             if hopeless or not patience.wait():
                 return RegionOutcome(str(task.region), None, problem)
-            log.info("trying again: %s", problem)
+            log.warning("trying again: %s", problem)
 
     def _copy(self, task: RegionTask) -> RegionRecord:
         region, records = task.region, Records(self.session, self.peer.id)
