@@ -16,7 +16,6 @@ DONE = RegionRecord(Way.FILES, files=2, bytes=10)
 
 
 def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hbase: HBaseZNodes) -> None:
-    hbase.add_peer("p")
     session = session_of(zk, hbase)
     records = Records(session, "p")
     assert under_way(session, "p") is None
@@ -41,7 +40,6 @@ def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hba
 
 
 def test_what_an_earlier_peer_of_the_same_name_has_left_does_not_count(zk: KazooClient, hbase: HBaseZNodes) -> None:
-    hbase.add_peer("p")
     session = session_of(zk, hbase)
     records = Records(session, "p")
     records.begin("run")
@@ -57,8 +55,8 @@ def test_what_an_earlier_peer_of_the_same_name_has_left_does_not_count(zk: Kazoo
 
 def test_records_of_a_peer_that_is_gone_are_swept_and_those_of_others_stay(zk: KazooClient, hbase: HBaseZNodes) -> None:
     session = session_of(zk, hbase)
+    hbase.add_peer("other")
     for peer in ("p", "other"):
-        hbase.add_peer(peer)
         records = Records(session, peer)
         records.begin("run")
         records.begin_table("t")
