@@ -56,6 +56,7 @@ bench: java venv
 	$(PYTHON) -m bench.wal_show
 	$(PYTHON) -m bench.replication
 	$(PYTHON) -m bench.recovered_queue
+	$(PYTHON) -m bench.first_copy
 	$(PYTHON) -m bench.plan
 	$(PYTHON) -m bench.verification
 

@@ -170,6 +170,22 @@ class JavaClient:
         """Create a table. `scopes` maps families to LOCAL or GLOBAL; with `async_wal` writes do not wait for the WAL's sync."""
         _call(self._client.createTable, name, dict(scopes), list(splits), versions, async_wal)
 
+    def alter_family(self, table: str, family: str, attributes: Mapping[str, str]) -> None:
+        """Set attributes of a family, such as TTL, by their names in HBase's shell."""
+        _call(self._client.alterFamily, table, family, dict(attributes))
+
+    def switch_compaction(self, table: str, on: bool) -> None:
+        """Switch compactions of a table on or off."""
+        _call(self._client.switchCompaction, table, on)
+
+    def describe(self, table: str) -> str:
+        """A table's schema as HBase prints it."""
+        return str(_call(self._client.describe, table))
+
+    def clone_table(self, table: str, clone: str) -> None:
+        """Make a table of links to the files of another one."""
+        _call(self._client.cloneTable, table, clone)
+
     def create_namespace(self, name: str) -> None:
         _call(self._client.createNamespace, name)
 
@@ -318,6 +334,16 @@ class JavaClient:
             _call(self._java.Verification.verifyJson, self._client, peer, table, ",".join(families), folder)
         )
         return counters
+
+    def export_snapshot(self, table: str, other: JavaClient, snapshot: str) -> None:
+        """Copy a table to another cluster with HBase's ExportSnapshot, and clone it there."""
+        self._require_same_jvm(other)
+        folder = str(self._folder / "copies")
+        _call(self._java.CopyTools.exportSnapshot, self._client, table, other._client, snapshot, folder)
+
+    def copy_table(self, table: str, cluster_key: str) -> None:
+        """Copy a table's rows with HBase's CopyTable to the table of the same name on another cluster."""
+        _call(self._java.CopyTools.copyTable, self._client, table, cluster_key, str(self._folder / "copies"))
 
     # Peers
 

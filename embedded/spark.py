@@ -13,7 +13,7 @@ from walferry.source.cluster import SourceCluster
 from walferry.spark.archive import build_archive
 
 JOBS = Path(__file__).resolve().parents[1] / "spark_jobs"
-SHIP, VERIFY = JOBS / "ship_wals.py", JOBS / "verify_peer.py"
+SHIP, VERIFY, COPY = JOBS / "ship_wals.py", JOBS / "verify_peer.py", JOBS / "copy_tables.py"
 CONF = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -30,6 +30,14 @@ def submit(
     """Start ship_wals.py; see `submit_job`."""
     given = ("--source", source.to_json(), "--peer", peer_id, "--run-id", run_id, "--deadline", f"{deadline:g}", *args)
     return submit_job(SHIP, given, out=out, cores=cores)
+
+
+def submit_copy(
+    source: SourceCluster, peer_id: str, run_id: str, *, out: IO[bytes], cores: int = 2, args: tuple[str, ...] = ()
+) -> subprocess.Popen[bytes]:
+    """Start copy_tables.py; see `submit_job`."""
+    given = ("--source", source.to_json(), "--peer", peer_id, "--run-id", run_id, *args)
+    return submit_job(COPY, given, out=out, cores=cores)
 
 
 def submit_job(job: Path, args: tuple[str, ...], *, out: IO[bytes], cores: int = 2) -> subprocess.Popen[bytes]:

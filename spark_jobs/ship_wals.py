@@ -59,6 +59,7 @@ def main() -> int:
 
 def _run(args: argparse.Namespace) -> int:
     """Plan, ship each group in a task of its own, print the outcome."""
+    from walferry.bootstrap.records import under_way
     from walferry.files.quarantine import BrokenWals
     from walferry.shipping.attempt import GroupJob
     from walferry.shipping.group import ship_group
@@ -79,6 +80,8 @@ def _run(args: argparse.Namespace) -> int:
         )
     with open_session(source) as session:
         knobs = Knobs.of(source.replication, check_peer(session, args.peer))
+        if (copying := under_way(session, args.peer)) is not None:
+            raise copying
         groups = groups_to_ship(session, args.peer, args.groups)
         begin_run(session, args.peer, args.run_id, args.deadline + 3600 if args.keep is None else args.keep)
         forget_down(session, args.peer, args.run_id)

@@ -94,6 +94,41 @@ public final class ClusterClient implements AutoCloseable {
     }
   }
 
+  /** Sets attributes of a family, such as TTL, by their names in HBase's shell. */
+  public void alterFamily(String name, String family, Map<String, String> attributes) throws IOException {
+    try (Admin admin = connection.getAdmin()) {
+      ColumnFamilyDescriptorBuilder altered = ColumnFamilyDescriptorBuilder.newBuilder(
+          admin.getDescriptor(TableName.valueOf(name)).getColumnFamily(Bytes.toBytes(family)));
+      attributes.forEach(altered::setValue);
+      admin.modifyColumnFamily(TableName.valueOf(name), altered.build());
+    }
+  }
+
+  /** Switches compactions of a table on or off. */
+  public void switchCompaction(String name, boolean on) throws IOException {
+    try (Admin admin = connection.getAdmin()) {
+      TableDescriptorBuilder altered = TableDescriptorBuilder.newBuilder(admin.getDescriptor(TableName.valueOf(name)));
+      admin.modifyTable(altered.setCompactionEnabled(on).build());
+    }
+  }
+
+  /** A table's schema as HBase prints it. */
+  public String describe(String name) throws IOException {
+    try (Admin admin = connection.getAdmin()) {
+      return admin.getDescriptor(TableName.valueOf(name)).toString();
+    }
+  }
+
+  /** Makes a table of links to the files of another one. */
+  public void cloneTable(String name, String clone) throws IOException {
+    try (Admin admin = connection.getAdmin()) {
+      String snapshot = "of-" + clone.replace(':', '-');
+      admin.snapshot(snapshot, TableName.valueOf(name));
+      admin.cloneSnapshot(snapshot, TableName.valueOf(clone));
+      admin.deleteSnapshot(snapshot);
+    }
+  }
+
   public void createNamespace(String name) throws IOException {
     try (Admin admin = connection.getAdmin()) {
       admin.createNamespace(NamespaceDescriptor.create(name).build());

@@ -4,7 +4,7 @@ Imports go one way, from the top of this picture to its bottom:
 
     airflow                              hooks, operators, sensors, triggers, and what the DAGs' tasks do
     spark, admin                         the job's way to the executors; the operator's command
-    reship                               an interval, shipped again without any queue
+    bootstrap, reship, verification      a new peer's first copy; an interval shipped again; source and slave compared
     shipping                             what to ship, and the loop that ships it
     retention                            what becomes of WALs: the cleaner, the archive
     queues                               replication queues in ZooKeeper: reading, leases, dead servers, claims

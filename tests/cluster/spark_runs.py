@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from embedded.spark import submit
 from walferry.source.cluster import SourceCluster
 
 WAIT_SECONDS = 300
+
+Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @dataclass(frozen=True)
@@ -25,10 +28,12 @@ class Finished:
 class Job:
     """A submitted Spark job, whose output goes to a file below `folder`. A context manager that leaves no process behind."""
 
-    def __init__(self, source: SourceCluster, peer_id: str, run_id: str, folder: Path, **options: object) -> None:
+    def __init__(
+        self, source: SourceCluster, peer_id: str, run_id: str, folder: Path, start: Start = submit, **options: object
+    ) -> None:
         self._log = folder / f"{time.monotonic_ns()}.log"
         with self._log.open("wb") as out:
-            self._process = submit(source, peer_id, run_id, out=out, **options)  # type: ignore[arg-type]
+            self._process = start(source, peer_id, run_id, out=out, **options)  # type: ignore[arg-type]
 
     @property
     def output(self) -> str:

@@ -81,7 +81,7 @@ def is_empty(edges: list[Edge]) -> bool:
     write, so the one before it is queued although it holds nothing."""
     if all(len(queue.wals) == 1 for edge in edges for queue in queues(edge.source.at, edge.peer)):
         return not any(plan(edge.source.at, edge.peer).to_ship for edge in edges)
-    again = ship_round(edges, f"after{time.monotonic_ns()}")
+    again = ship_round(edges, f"after{secrets.token_hex(4)}")
     assert not any(s.shippedOps for summaries in again.values() for s in summaries)
     return False
 

@@ -16,7 +16,7 @@ LAYERS = (
     {"queues"},
     {"retention"},
     {"shipping", "verification"},
-    {"reship"},
+    {"reship", "bootstrap"},
     {"spark", "admin", "inspection"},
     {"airflow"},
     {"__main__"},

@@ -135,5 +135,9 @@ class OwnZNodes:
         """The right to copy a WAL to the archive."""
         return f"{self.root}/archiving/{quoted(self.cluster.base)}/{quoted(wal)}"
 
+    def first_copy(self, peer_id: str) -> str:
+        """What is known of the peer's first copy."""
+        return f"{self.root}/first-copies/{quoted(self.cluster.base)}/{quoted(peer_id)}"
+
     def mark(self, peer_id: str, key: str) -> str:
         return f"{self.root}/marks/{quoted(self.cluster.base)}/{quoted(peer_id)}/{quoted(key)}"

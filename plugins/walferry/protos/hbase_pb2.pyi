@@ -725,3 +725,214 @@ class GetClusterStatusResponse(_message.Message):
     CLUSTER_STATUS_FIELD_NUMBER: _ClassVar[int]
     cluster_status: ClusterStatus
     def __init__(self, cluster_status: _Optional[_Union[ClusterStatus, _Mapping]] = ...) -> None: ...
+
+class SnapshotDescription(_message.Message):
+    __slots__ = ("name", "table", "creation_time", "type")
+    class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        DISABLED: _ClassVar[SnapshotDescription.Type]
+        FLUSH: _ClassVar[SnapshotDescription.Type]
+        SKIPFLUSH: _ClassVar[SnapshotDescription.Type]
+    DISABLED: SnapshotDescription.Type
+    FLUSH: SnapshotDescription.Type
+    SKIPFLUSH: SnapshotDescription.Type
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    CREATION_TIME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    table: str
+    creation_time: int
+    type: SnapshotDescription.Type
+    def __init__(self, name: _Optional[str] = ..., table: _Optional[str] = ..., creation_time: _Optional[int] = ..., type: _Optional[_Union[SnapshotDescription.Type, str]] = ...) -> None: ...
+
+class Reference(_message.Message):
+    __slots__ = ("splitkey", "range")
+    class Range(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        TOP: _ClassVar[Reference.Range]
+        BOTTOM: _ClassVar[Reference.Range]
+    TOP: Reference.Range
+    BOTTOM: Reference.Range
+    SPLITKEY_FIELD_NUMBER: _ClassVar[int]
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    splitkey: bytes
+    range: Reference.Range
+    def __init__(self, splitkey: _Optional[bytes] = ..., range: _Optional[_Union[Reference.Range, str]] = ...) -> None: ...
+
+class SnapshotRegionManifest(_message.Message):
+    __slots__ = ("version", "region_info", "family_files")
+    class StoreFile(_message.Message):
+        __slots__ = ("name", "reference", "file_size")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        REFERENCE_FIELD_NUMBER: _ClassVar[int]
+        FILE_SIZE_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        reference: Reference
+        file_size: int
+        def __init__(self, name: _Optional[str] = ..., reference: _Optional[_Union[Reference, _Mapping]] = ..., file_size: _Optional[int] = ...) -> None: ...
+    class FamilyFiles(_message.Message):
+        __slots__ = ("family_name", "store_files")
+        FAMILY_NAME_FIELD_NUMBER: _ClassVar[int]
+        STORE_FILES_FIELD_NUMBER: _ClassVar[int]
+        family_name: bytes
+        store_files: _containers.RepeatedCompositeFieldContainer[SnapshotRegionManifest.StoreFile]
+        def __init__(self, family_name: _Optional[bytes] = ..., store_files: _Optional[_Iterable[_Union[SnapshotRegionManifest.StoreFile, _Mapping]]] = ...) -> None: ...
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    REGION_INFO_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_FILES_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    region_info: RegionInfo
+    family_files: _containers.RepeatedCompositeFieldContainer[SnapshotRegionManifest.FamilyFiles]
+    def __init__(self, version: _Optional[int] = ..., region_info: _Optional[_Union[RegionInfo, _Mapping]] = ..., family_files: _Optional[_Iterable[_Union[SnapshotRegionManifest.FamilyFiles, _Mapping]]] = ...) -> None: ...
+
+class SnapshotDataManifest(_message.Message):
+    __slots__ = ("table_schema", "region_manifests")
+    TABLE_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    REGION_MANIFESTS_FIELD_NUMBER: _ClassVar[int]
+    table_schema: TableSchema
+    region_manifests: _containers.RepeatedCompositeFieldContainer[SnapshotRegionManifest]
+    def __init__(self, table_schema: _Optional[_Union[TableSchema, _Mapping]] = ..., region_manifests: _Optional[_Iterable[_Union[SnapshotRegionManifest, _Mapping]]] = ...) -> None: ...
+
+class FileInfoProto(_message.Message):
+    __slots__ = ("map_entry",)
+    MAP_ENTRY_FIELD_NUMBER: _ClassVar[int]
+    map_entry: _containers.RepeatedCompositeFieldContainer[BytesBytesPair]
+    def __init__(self, map_entry: _Optional[_Iterable[_Union[BytesBytesPair, _Mapping]]] = ...) -> None: ...
+
+class FileTrailerProto(_message.Message):
+    __slots__ = ("file_info_offset", "load_on_open_data_offset", "compression_codec", "encryption_key")
+    FILE_INFO_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LOAD_ON_OPEN_DATA_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSION_CODEC_FIELD_NUMBER: _ClassVar[int]
+    ENCRYPTION_KEY_FIELD_NUMBER: _ClassVar[int]
+    file_info_offset: int
+    load_on_open_data_offset: int
+    compression_codec: int
+    encryption_key: bytes
+    def __init__(self, file_info_offset: _Optional[int] = ..., load_on_open_data_offset: _Optional[int] = ..., compression_codec: _Optional[int] = ..., encryption_key: _Optional[bytes] = ...) -> None: ...
+
+class SnapshotRequest(_message.Message):
+    __slots__ = ("snapshot",)
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    snapshot: SnapshotDescription
+    def __init__(self, snapshot: _Optional[_Union[SnapshotDescription, _Mapping]] = ...) -> None: ...
+
+class SnapshotResponse(_message.Message):
+    __slots__ = ("expected_timeout",)
+    EXPECTED_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    expected_timeout: int
+    def __init__(self, expected_timeout: _Optional[int] = ...) -> None: ...
+
+class IsSnapshotDoneRequest(_message.Message):
+    __slots__ = ("snapshot",)
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    snapshot: SnapshotDescription
+    def __init__(self, snapshot: _Optional[_Union[SnapshotDescription, _Mapping]] = ...) -> None: ...
+
+class IsSnapshotDoneResponse(_message.Message):
+    __slots__ = ("done",)
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    done: bool
+    def __init__(self, done: _Optional[bool] = ...) -> None: ...
+
+class GetCompletedSnapshotsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetCompletedSnapshotsResponse(_message.Message):
+    __slots__ = ("snapshots",)
+    SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    snapshots: _containers.RepeatedCompositeFieldContainer[SnapshotDescription]
+    def __init__(self, snapshots: _Optional[_Iterable[_Union[SnapshotDescription, _Mapping]]] = ...) -> None: ...
+
+class DeleteSnapshotRequest(_message.Message):
+    __slots__ = ("snapshot",)
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    snapshot: SnapshotDescription
+    def __init__(self, snapshot: _Optional[_Union[SnapshotDescription, _Mapping]] = ...) -> None: ...
+
+class DeleteSnapshotResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CreateTableRequest(_message.Message):
+    __slots__ = ("table_schema", "split_keys")
+    TABLE_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    table_schema: TableSchema
+    split_keys: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, table_schema: _Optional[_Union[TableSchema, _Mapping]] = ..., split_keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class CreateTableResponse(_message.Message):
+    __slots__ = ("proc_id",)
+    PROC_ID_FIELD_NUMBER: _ClassVar[int]
+    proc_id: int
+    def __init__(self, proc_id: _Optional[int] = ...) -> None: ...
+
+class CreateNamespaceRequest(_message.Message):
+    __slots__ = ("namespaceDescriptor",)
+    NAMESPACEDESCRIPTOR_FIELD_NUMBER: _ClassVar[int]
+    namespaceDescriptor: NamespaceDescriptor
+    def __init__(self, namespaceDescriptor: _Optional[_Union[NamespaceDescriptor, _Mapping]] = ...) -> None: ...
+
+class CreateNamespaceResponse(_message.Message):
+    __slots__ = ("proc_id",)
+    PROC_ID_FIELD_NUMBER: _ClassVar[int]
+    proc_id: int
+    def __init__(self, proc_id: _Optional[int] = ...) -> None: ...
+
+class PrepareBulkLoadRequest(_message.Message):
+    __slots__ = ("table_name", "region")
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    table_name: TableName
+    region: RegionSpecifier
+    def __init__(self, table_name: _Optional[_Union[TableName, _Mapping]] = ..., region: _Optional[_Union[RegionSpecifier, _Mapping]] = ...) -> None: ...
+
+class PrepareBulkLoadResponse(_message.Message):
+    __slots__ = ("bulk_token",)
+    BULK_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    bulk_token: str
+    def __init__(self, bulk_token: _Optional[str] = ...) -> None: ...
+
+class BulkLoadHFileRequest(_message.Message):
+    __slots__ = ("region", "family_path", "assign_seq_num", "bulk_token", "copy_file", "cluster_ids")
+    class FamilyPath(_message.Message):
+        __slots__ = ("family", "path")
+        FAMILY_FIELD_NUMBER: _ClassVar[int]
+        PATH_FIELD_NUMBER: _ClassVar[int]
+        family: bytes
+        path: str
+        def __init__(self, family: _Optional[bytes] = ..., path: _Optional[str] = ...) -> None: ...
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_PATH_FIELD_NUMBER: _ClassVar[int]
+    ASSIGN_SEQ_NUM_FIELD_NUMBER: _ClassVar[int]
+    BULK_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    COPY_FILE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_IDS_FIELD_NUMBER: _ClassVar[int]
+    region: RegionSpecifier
+    family_path: _containers.RepeatedCompositeFieldContainer[BulkLoadHFileRequest.FamilyPath]
+    assign_seq_num: bool
+    bulk_token: str
+    copy_file: bool
+    cluster_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, region: _Optional[_Union[RegionSpecifier, _Mapping]] = ..., family_path: _Optional[_Iterable[_Union[BulkLoadHFileRequest.FamilyPath, _Mapping]]] = ..., assign_seq_num: _Optional[bool] = ..., bulk_token: _Optional[str] = ..., copy_file: _Optional[bool] = ..., cluster_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class BulkLoadHFileResponse(_message.Message):
+    __slots__ = ("loaded",)
+    LOADED_FIELD_NUMBER: _ClassVar[int]
+    loaded: bool
+    def __init__(self, loaded: _Optional[bool] = ...) -> None: ...
+
+class CleanupBulkLoadRequest(_message.Message):
+    __slots__ = ("bulk_token", "region")
+    BULK_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    bulk_token: str
+    region: RegionSpecifier
+    def __init__(self, bulk_token: _Optional[str] = ..., region: _Optional[_Union[RegionSpecifier, _Mapping]] = ...) -> None: ...
+
+class CleanupBulkLoadResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

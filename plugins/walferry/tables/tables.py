@@ -29,7 +29,7 @@ from walferry.tables.regions import (
     regions_in,
 )
 from walferry.tables.rows import Rows
-from walferry.tables.scan import PATIENCE_SECONDS, Patience, ScanSpec, index_answer, scan_rows
+from walferry.tables.scan import PATIENCE_SECONDS, Patience, Place, ScanSpec, index_answer, scan_rows
 from walferry.zk.client import hosts, read
 
 _NEAREST_REGIONS = 4
@@ -69,8 +69,11 @@ class Tables:
 
     def scan(self, table: str, spec: ScanSpec) -> Iterator[Rows]:
         """Yield the rows of a table ("table" or "namespace:table") in blocks. See `scan_rows`."""
-        place = _MetaPlace(self) if table == META else _TablePlace(self, table)
-        return scan_rows(place, spec, Patience(self._patience_seconds))
+        return scan_rows(self.place(table), spec, Patience(self._patience_seconds))
+
+    def place(self, table: str) -> Place:
+        """Where the table's regions are, one by one."""
+        return _MetaPlace(self) if table == META else _TablePlace(self, table)
 
     def connection(self, server: ServerName) -> Connection:
         """The connection to a server for scans, which is made once."""

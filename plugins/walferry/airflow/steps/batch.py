@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from walferry.airflow.values import MAX_PROBLEMS, Chosen, Planned, PlanProblem, RollReport, bounded
+from walferry.bootstrap.records import under_way
 from walferry.errors import WalferryError
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.peers import check_shippable, read_peer, read_peers
@@ -77,14 +78,17 @@ def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollRepo
 def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chosen: Chosen | None = None) -> Planned:
     """What there is to ship, in a few figures. Raises PeerError, WalferryError.
 
-    A peer that another run has in hand is left to it, and dead servers' groups are left to recoveries that have them in hand.
-    Groups that need no job are done with here: an idle server's WALs have no entries.
+    A peer that another run has in hand is left to it, and one whose first copy is not complete to that copy. Dead servers' groups
+    are left to recoveries that have them in hand. Groups that need no job are done with here: an idle server's WALs have no
+    entries.
     """
     with open_session(source) as session:
         _check(session, peer_id, chosen)
         turn = rights.turn_of(session, peer_id, run)
         if turn.other is not None:
             return Planned(attempt, peer_id, turn=turn.number, left_to=str(turn.other))
+        if (copying := under_way(session, peer_id)) is not None:
+            return Planned(attempt, peer_id, turn=turn.number, left_to=str(copying))
         found = plan_peer(session, peer_id)
         held = holders(session, peer_id, found.dead & {group.group for group in found.groups})
         ours = PeerPlan(peer_id, tuple(group for group in found.groups if group.group not in held))

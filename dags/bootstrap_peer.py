@@ -1,0 +1,64 @@
+"""Copy what the source has already to the slave of a new managed peer, then ship the peer's queue.
+
+Create the peer first (`python -m walferry peers create … --allow-missing`): from then on the source's RegionServers queue what is
+written. `check` says which tables will be copied, and refuses a table that is not empty at the slave. `copy` is the Spark job: it
+takes a snapshot of each table, makes the table at the slave with the same families and borders of regions, copies the regions'
+files to the slave's file system and has its RegionServers load them. It scans what cannot be copied as files. `ship` is a run of
+replicate_peer; before the copy is complete, no run ships the queue. `clean_up` deletes snapshots that a killed job has left.
+
+Every task may be cleared, retried or killed at any time: each region that is copied is noted in ZooKeeper, and the next job
+goes on with the others. A new run goes on, too. If you give up a table in the middle, trigger a run that names the others.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import Param, dag
+
+from walferry.airflow.forms.run_checks import RUN_TYPES
+from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.first_copy import first_copy_tasks
+
+PARAMS = {
+    "source_conn_id": SOURCE,
+    "peer": Param(
+        None,
+        type=["null", "string"],
+        pattern=r"^[^-/\s]+$",
+        title="Peer",
+        description="Id of the managed peer.",
+    ),
+    "tables": Param(
+        None,
+        type=["null", "array"],
+        items={"type": "string"},
+        title="Tables",
+        description="Tables to copy, as [namespace:]table, one a line; empty for all that the peer replicates.",
+    ),
+    "allow_not_empty": Param(
+        False,
+        type="boolean",
+        title="Copy into tables with rows",
+        description="Otherwise a table that has rows at the slave is refused.",
+    ),
+}
+
+
+@dag(
+    schedule=None,
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=4,
+    allowed_run_types=RUN_TYPES,
+    description="Copy the tables of a new HBase replication peer to its slave, then ship its queue",
+    params=PARAMS,
+    default_args=default_args(minutes=10),
+    doc_md=__doc__,
+    tags=["hbase", "replication"],
+)
+def bootstrap_peer() -> None:
+    first_copy_tasks()
+
+
+bootstrap_peer()

@@ -1,0 +1,66 @@
+"""The Spark job that copies a new peer's tables, and the batch that then ships its queue, as operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import Context
+
+from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.hooks.spark import WalferrySubmitHook
+from walferry.airflow.literal import LiteralFields
+from walferry.airflow.operators.ship_wals import spark_jobs
+from walferry.spark.archive import build_archive
+from walferry.spark.archive_entry import cache_folder
+
+BATCH_DAG = "replicate_peer"
+POLL_SECONDS = 10
+
+
+class CopyTablesOperator(LiteralFields, SparkSubmitOperator):
+    """Submits spark_jobs/copy_tables.py for the run's parameters `peer`, `tables` and `allow_not_empty`. Renders no text.
+
+    The job has no deadline. A killed or failed one may be submitted again at any time: it goes on with the regions that are left.
+    """
+
+    def execute(self, context: Context) -> None:
+        """Build the archive, submit the job and wait for it."""
+        from walferry.airflow.steps.batch import run_of
+
+        params = context["params"]
+        source = HBaseSourceHook(params["source_conn_id"]).get_conn()
+        self.name = f"walferry first copy {params['peer']}"
+        self.application = str(spark_jobs() / "copy_tables.py")
+        self.py_files = str(build_archive(cache_folder() / "archives"))
+        self.application_args = [
+            *("--source", source.to_json(), "--peer", params["peer"], "--run-id", run_of(context["ti"])),
+            *(f"--table={table}" for table in params["tables"] or ()),
+            *(("--allow-not-empty",) if params["allow_not_empty"] else ()),
+        ]
+        super().execute(context)
+
+    def _get_hook(self) -> WalferrySubmitHook:
+        return WalferrySubmitHook(
+            conf=self.conf or {},
+            conn_id=self._conn_id,
+            name=self.name,
+            py_files=self.py_files,
+            application_args=self.application_args,
+        )
+
+
+class ShipQueueOperator(LiteralFields, TriggerDagRunOperator):
+    """Starts a run of replicate_peer for the run's peer, and waits for it. Fails at once if that DAG is paused."""
+
+    operator_extra_links = ()  # type: ignore[assignment]  # the log names the run
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(
+            trigger_dag_id=BATCH_DAG, wait_for_completion=True, poke_interval=POLL_SECONDS, fail_when_dag_is_paused=True, **kwargs
+        )
+
+    def pre_execute(self, context: Context) -> None:
+        """Take the peer and the source from the run's parameters."""
+        self.conf = {name: context["params"][name] for name in ("peer", "source_conn_id")}

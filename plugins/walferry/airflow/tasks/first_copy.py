@@ -1,0 +1,60 @@
+"""The tasks of a first copy: check → copy → ship → report, and after the copy, whatever came of it, clean_up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import TriggerRule, get_current_context
+
+from walferry.airflow.forms.recovery_input import InputError
+from walferry.airflow.forms.run_checks import check_run
+from walferry.airflow.literal import task
+from walferry.airflow.operators.copy_tables import CopyTablesOperator, ShipQueueOperator
+from walferry.airflow.tasks.common import source
+
+MAX_TABLES = 100  # in the XCom
+
+
+@task
+def check() -> dict[str, list[str]]:
+    """Check whether the copy may begin. The log has all tables with their families, the XCom the first ones."""
+    from walferry.airflow.steps import batch, first_copy
+
+    context = get_current_context()
+    check_run(context)
+    params = context["params"]
+    if not params["peer"]:
+        raise InputError("name the peer: parameter peer")
+    run = batch.run_of(context["ti"])
+    found = first_copy.look(source(), params["peer"], run, params["tables"] or (), allow_not_empty=params["allow_not_empty"])
+    print("\n".join(f"{table}: {', '.join(families) or 'copied already'}" for table, families in found.items()))
+    return dict(list(found.items())[:MAX_TABLES])
+
+
+# Also after a job that was killed, which could not delete its snapshots itself.
+@task(trigger_rule=TriggerRule.ALL_DONE)
+def clean_up() -> None:
+    """Delete snapshots that the copy has left at the source."""
+    from walferry.airflow.steps import batch, first_copy
+
+    context = get_current_context()
+    deleted = first_copy.clean_up(source(), context["params"]["peer"], batch.run_of(context["ti"]))
+    print(f"Deleted {', '.join(deleted)}." if deleted else "No snapshot is left.")
+
+
+@task
+def report() -> dict[str, Any]:
+    """Tell what was copied; the XCom has the same as the log."""
+    from walferry.airflow.steps import first_copy
+
+    state = first_copy.outcome(source(), get_current_context()["params"]["peer"]) or {}
+    for name, value in state.items():
+        print(f"{name}: {value}")
+    return state
+
+
+def first_copy_tasks() -> None:
+    """Wire the tasks."""
+    copy = CopyTablesOperator(task_id="copy", execution_timeout=None)
+    check() >> copy >> ShipQueueOperator(task_id="ship", execution_timeout=None) >> report()
+    copy >> clean_up()

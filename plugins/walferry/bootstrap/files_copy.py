@@ -1,0 +1,153 @@
+"""Copies a region's store files, and has the slave load them.
+
+    look for the files and read what they say of themselves      or it is a case for a scan
+    PrepareBulkLoad at the slave                                 makes <staging>/<token>, into which all may write
+    copy each file to <token>/<number>                           then the server may move it, whatever user it runs as
+    BulkLoadHFile, oldest files first                            of cells with equal keys, those that are loaded last count
+    CleanupBulkLoad
+
+All files of one call get the same sequence number, so each call has one file of a family at most.
+
+A copy that fails between two steps is begun anew: a file that is loaded twice has the same cells, and in the same order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from walferry.bootstrap.errors import BrokenSnapshot, NotLoaded, UnreadableHFile
+from walferry.bootstrap.hfiles import HFileInfo, read_info
+from walferry.bootstrap.manifest import SnapshotRegion, StoreFile
+from walferry.bootstrap.records import RegionRecord, Way
+from walferry.files.systems import OpenWal, copy_file, open_wal, scheme
+from walferry.rpc import bulk_load
+from walferry.rpc.errors import RpcError
+from walferry.tables.errors import RegionUnavailable
+from walferry.tables.regions import Region
+from walferry.tables.scan import Place
+
+STAGING_SCHEMES = ("hdfs", "viewfs")
+
+log = logging.getLogger(__name__)
+
+
+class NeedsScan(Exception):
+    """The region's files cannot be copied, for the reason in the message. A signal, not an error."""
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """A store file, where it lies now and what it says of itself (None: that cannot be read)."""
+
+    file: StoreFile
+    url: str
+    info: HFileInfo | None
+
+
+@dataclass(frozen=True)
+class FilesCopy:
+    """Copies regions from below `root`, the URL of the source's hbase.rootdir, to the table at `place`.
+
+    `cluster_id` is the source's, which the slave's own replication does not send the files to. `note` keeps a region's record.
+    """
+
+    root: str
+    place: Place
+    cluster_id: str
+    note: Callable[[RegionRecord], None]
+
+    def copy(self, region: SnapshotRegion, found: Sequence[FoundFile]) -> RegionRecord:
+        """Copy one region. Raises NeedsScan, NotLoaded, StoreError, RpcError, RegionUnavailable."""
+        calls = loads(found)
+        if not calls:
+            return RegionRecord(Way.FILES)
+        target = self.place.locate(region.start)
+        check_borders(region, target)
+        server = self.place.connection(target)
+        token = bulk_load.prepare(server, region.table, target.name)
+        record = RegionRecord(staging=token, slave_region=target.name.hex())
+        self.note(record)
+        self._check_token(token)
+        for i, call in enumerate(calls):
+            files = [(each.file.family, f"{token}/{i:04x}{j:04x}") for j, each in enumerate(call)]
+            for each, (_, url) in zip(call, files, strict=True):
+                copy_file(each.url, url)
+            if not bulk_load.load(server, target.name, token, files, [self.cluster_id]):
+                check_borders(region, self.place.locate(region.start))  # the region may have been split meanwhile
+                named = ", ".join(str(each.file) for each in call)
+                raise NotLoaded(
+                    f"{region}: the slave has not loaded {named}", f"The log of its RegionServer {server.server} says why"
+                )
+        self.clean(record)
+        return replace(record, way=Way.FILES, files=len(found), bytes=sum(each.file.size for each in found), staging="")
+
+    def clean(self, record: RegionRecord) -> None:
+        """Have a folder deleted that a copy has made; if that fails, the folder stays."""
+        name = bytes.fromhex(record.slave_region)
+        try:
+            target = self.place.locate(name.split(b",", 1)[1].rpartition(b",")[0])
+            bulk_load.cleanup(self.place.connection(target), target.name, record.staging)
+        except (RpcError, RegionUnavailable) as error:
+            log.warning("%s is left behind at the slave: %s", record.staging, error)
+
+    def _check_token(self, token: str) -> None:
+        """Raises NotLoaded for a folder into which nothing should be written because a slave says so."""
+        if scheme(token) not in STAGING_SCHEMES and not (scheme(token) == scheme(self.root) == "file"):
+            raise NotLoaded(f"the slave wants files in {token[:200]!r}, which is not on HDFS", "Check the slave's hbase.rootdir")
+
+
+def find_files(root: str, region: SnapshotRegion) -> list[FoundFile]:
+    """Look for a region's files. Raises NeedsScan, BrokenSnapshot, StoreError."""
+    if halves := [str(file) for file in region.files if file.reference]:
+        raise NeedsScan(f"{halves[0]} is half of a file, after a split or a merge")
+    return [_found(root, region, file) for file in region.files]
+
+
+def loads(found: Sequence[FoundFile]) -> list[list[FoundFile]]:
+    """The files of each call, oldest first, of a family one a call. Raises NeedsScan if their order is not known."""
+    families: dict[bytes, list[FoundFile]] = {}
+    for each in found:
+        families.setdefault(each.file.family, []).append(each)
+    for files in families.values():
+        if len(files) > 1 and (unknown := [each for each in files if each.info is None]):
+            raise NeedsScan(f"it is not known how old {unknown[0].file} is")
+        files.sort(key=_age)
+    return [[each for each in call if each is not None] for call in zip_longest(*families.values())]
+
+
+def check_borders(region: SnapshotRegion, target: Region) -> None:
+    """Raises NeedsScan if a region at the slave does not have all rows of the source's."""
+    ends_within = not target.end or (region.end and region.end <= target.end)
+    if not (target.start <= region.start and ends_within):
+        raise NeedsScan("the table at the slave has other borders of regions")
+
+
+def _age(each: FoundFile) -> tuple[int, int, str]:
+    """As HBase orders the files of a store (StoreFileComparators.SEQ_ID)."""
+    return (each.info.sequence_id if each.info else 0, -each.file.size, each.file.name)
+
+
+def _found(root: str, region: SnapshotRegion, file: StoreFile) -> FoundFile:
+    """Look into the places in the order in which HBase moves files."""
+    for place in file.places:
+        url = f"{root}/{place}"
+        try:
+            with open_wal(url) as opened:
+                return FoundFile(file, url, _info(opened, url, file.name))
+        except FileNotFoundError:
+            continue
+    raise BrokenSnapshot(
+        f"{region}: its file {file} is in none of {', '.join(f'{root}/{place}' for place in file.places)}",
+        "root_dir in the connection's extra (wal_root, if it is not set) must be the source's hbase.rootdir",
+    )
+
+
+def _info(opened: OpenWal, url: str, name: str) -> HFileInfo | None:
+    try:
+        return read_info(opened, url, name)
+    except UnreadableHFile as error:
+        log.info("%s", error)
+        return None

@@ -1,0 +1,210 @@
+"""A first copy from its start to its end; `spread` runs the regions' tasks, e.g. side by side in Spark."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from walferry.bootstrap.choice import ChosenTable, choose
+from walferry.bootstrap.errors import CopyRefused, NotQueued
+from walferry.bootstrap.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
+from walferry.bootstrap.records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, Way
+from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, root_of, slave_tables
+from walferry.bootstrap.snapshots import TakeSnapshot, snapshots
+from walferry.bootstrap.targets import check_target, make_target
+from walferry.filters.rules import PeerTables
+from walferry.hbase.cluster import cluster_id, live_servers
+from walferry.hbase.cluster import master as active_master
+from walferry.hbase.peers import Peer
+from walferry.rpc import master, master_tables
+from walferry.shipping.in_hand import in_hand, turn_of
+from walferry.source.agreement import check_peer
+from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session, open_session
+from walferry.tables.tables import Tables
+from walferry.zk.client import children
+
+PROGRESS_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+Spread = Callable[[Sequence[RegionTask]], Collection[RegionOutcome]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyRequest:
+    """What a run asks for. No `tables`: all that the peer replicates. `say` is told how far the copy is."""
+
+    source: SourceCluster
+    peer_id: str
+    run: str
+    tables: tuple[str, ...] = ()
+    allow_not_empty: bool = False
+    say: Callable[[str], None] = print
+
+
+@dataclass(frozen=True)
+class Copied:
+    """The state at the end, and why some regions were not copied."""
+
+    state: CopyState
+    errors: tuple[str, ...] = ()
+
+
+def first_copy(request: CopyRequest, spread: Spread) -> Copied:
+    """Copy what is not copied yet. If all of it is, the peer's queue may be shipped.
+
+    Raises CopyRefused, NotQueued, InOtherHands, WalferryError.
+    """
+    peer_id = request.peer_id
+    with open_session(request.source) as session:
+        peer = check_peer(session, peer_id)
+        state = Records(session, peer_id).state()
+        if state is not None and state.complete and state.run == request.run:
+            return Copied(state)
+        turn = turn_of(session, peer_id, request.run)
+        holder = f"run {request.run}, a first copy, on {socket.gethostname()}"
+        with in_hand(request.source, peer_id, request.run, holder, turn.number), slave_tables(peer, request.source.user) as slave:
+            check_queued(session, peer_id)
+            chosen = chosen_tables(session, peer, slave, request)
+            with snapshots(session, peer_id) as take:
+                return _Copy(session, peer, slave, request).run(chosen, take, spread)
+
+
+def check_queued(session: Session, peer_id: str) -> None:
+    """Check that every live RegionServer has a queue for the peer: then all later edits are in the queues. Raises NotQueued."""
+    without = [
+        str(server)
+        for server in sorted(live_servers(session.zk, session.nodes))
+        if children(session.zk, session.nodes.queue(str(server), peer_id)) is None
+    ]
+    if without:
+        raise NotQueued(
+            f"peer {peer_id} has no queue at {', '.join(without)}, so the copy could lack what is written there now",
+            "A server makes its queue when it begins its first WAL: try again in a moment",
+        )
+
+
+def chosen_tables(session: Session, peer: Peer, slave: Tables, request: CopyRequest) -> list[ChosenTable]:
+    """Choose the tables, and check that they can be copied to the slave. Raises CopyRefused, WalferryError."""
+    if cluster_id(session.zk, session.nodes) == cluster_id(slave.zk, slave.nodes):
+        raise CopyRefused(f"peer {peer.id}: its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
+    names = tuple(name.removeprefix("default:") for name in request.tables)
+    with master.connect(active_master(session.zk, session.nodes), user=request.source.user) as source:
+        schemas = master_tables.table_schemas(source, names or None)
+    chosen = choose(schemas, PeerTables.of_peer(peer), names)
+    records = Records(session, peer.id)
+    state = records.state()
+    goes_on = state is not None and not state.complete
+    with master.connect(active_master(slave.zk, slave.nodes), user=request.source.user) as there:
+        for table in chosen:
+            ours = goes_on and records.has_begun(table.name)
+            check_target(there, slave, table, may_have_rows=request.allow_not_empty or ours)
+    return chosen
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """One run of a copy whose tables have been checked."""
+
+    session: Session
+    peer: Peer
+    slave: Tables
+    request: CopyRequest
+
+    def run(self, chosen: Sequence[ChosenTable], take: TakeSnapshot, spread: Spread) -> Copied:
+        records = Records(self.session, self.peer.id)
+        state = records.begin(self.request.run)
+        tasks = [task for table in chosen for task in self._begin(records, table, take)]
+        done = _Done(records, tasks)
+        left = sorted(done.left(), key=lambda task: task.region.size, reverse=True)
+        self.request.say(f"{len(chosen)} tables, {len(tasks)} regions; {len(tasks) - len(left)} of them are copied already")
+        with _progress(self.request, done):
+            outcomes = spread(left) if left else ()
+        self.request.say(done.as_text())
+        errors = tuple(outcome.error for outcome in outcomes if outcome.error)
+        names = [table.name for table in chosen[:MAX_TABLES]]
+        state = replace(done.counted(state), run=self.request.run, tables=names, complete=not any(done.left()))
+        if state.complete:
+            records.complete(state)
+        return Copied(state, errors)
+
+    def _begin(self, records: Records, table: ChosenTable, take: TakeSnapshot) -> list[RegionTask]:
+        """Take a snapshot and make the table at the slave. Returns a task for each region."""
+        snapshot = take(table.name)
+        regions = regions_of(read_manifest(root_of(self.request.source), snapshot), table.families)
+        records.begin_table(table.name)
+        with master.connect(active_master(self.slave.zk, self.slave.nodes), user=self.request.source.user) as there:
+            if make_target(there, table.schema, split_keys(regions)):
+                self.request.say(f"table {table.name} is made at the slave, with {len(regions)} regions")
+        return [RegionTask(region, table.families, table.why_scan) for region in regions]
+
+
+class _Done:
+    """What the records say of a copy's regions. Each record is read once it is there, and then once more until it is done."""
+
+    def __init__(self, records: Records, tasks: Sequence[RegionTask]) -> None:
+        self._records = records
+        self._tasks = {(task.region.table, task.region.encoded_name): task for task in tasks}
+        self._done: dict[tuple[str, str], RegionRecord] = {}
+        self._lock = threading.Lock()
+
+    def left(self) -> Iterator[RegionTask]:
+        """The tasks that are not done."""
+        self._look()
+        return (task for key, task in self._tasks.items() if key not in self._done)
+
+    def as_text(self) -> str:
+        """How far the copy is."""
+        self._look()
+        left = [task.region for key, task in self._tasks.items() if key not in self._done]
+        bytes_done = sum(record.bytes for record in self._done.values())
+        return (
+            f"{len(self._done):,} of {len(self._tasks):,} regions, {bytes_done:,} bytes of files are copied; "
+            f"{len(left):,} regions with {sum(region.size for region in left):,} bytes are left"
+        )
+
+    def counted(self, state: CopyState) -> CopyState:
+        """The state with what is done now."""
+        self._look()
+        scanned = [f"{self._region(key)}: {record.why_scan}" for key, record in self._done.items() if record.way == Way.SCAN]
+        records = self._done.values()
+        return replace(
+            state, regions=len(records), files=sum(record.files for record in records), by_scan=scanned[:MAX_NAMED],
+            bytes=sum(record.bytes for record in records), cells=sum(record.cells for record in records),
+        )  # fmt: skip
+
+    def _region(self, key: tuple[str, str]) -> SnapshotRegion:
+        return self._tasks[key].region
+
+    def _look(self) -> None:
+        with self._lock:
+            for table in sorted({table for table, _ in self._tasks}):
+                names = {name for name in self._records.names(table) if (table, name) in self._tasks.keys() - self._done.keys()}
+                found = self._records.regions(table, sorted(names))
+                self._done |= {(table, name): record for name, record in found.items() if record.way}
+
+
+@contextmanager
+def _progress(request: CopyRequest, done: _Done) -> Iterator[None]:
+    """Say how far the copy is, every few seconds while the block runs."""
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(PROGRESS_SECONDS):
+            try:
+                request.say(done.as_text())
+            except Exception as error:  # the copy goes on whether this can be told or not
+                log.info("how far the copy is cannot be told: %s", error)
+
+    thread = threading.Thread(target=tell, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -1,0 +1,174 @@
+"""What is known of a peer's first copy, in ZooKeeper: so that a later run goes on, and no batch ships the queue before its end.
+
+    <root>/first-copies/<quoted znode parent>/<quoted peer>                        CopyState as JSON
+    …/<quoted table>                                                               empty: rows may be at the slave already
+    …/<quoted table>/<region>                                                      RegionRecord as JSON
+
+All of it is of one peer: the state has the id of the transaction that added the peer, and what an earlier peer of the same name
+has left does not count. The tables' znodes are deleted when the copy is complete; the state stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Self
+
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from walferry.bootstrap.errors import CopyUnderWay
+from walferry.hbase.errors import MissingPeer
+from walferry.hbase.layout import quoted
+from walferry.source.session import Session
+from walferry.zk.client import children, read, read_all, retried
+
+MAX_NAMED = 20  # regions, in a state
+MAX_TABLES = 100  # in a state
+
+
+class _Json:
+    """A mixin for dataclasses of plain fields: their form as JSON."""
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()  # type: ignore[call-overload]
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self | None:
+        """The value that `encode` wrote; None if it is something else. Fields of other versions are left out."""
+        try:
+            found = json.loads(value)
+            known = {each.name for each in fields(cls)}  # type: ignore[arg-type]
+            return cls(**{name: each for name, each in found.items() if name in known})
+        except (ValueError, TypeError, AttributeError):
+            return None
+
+
+class Way(StrEnum):
+    """How a region was copied."""
+
+    FILES = "files"
+    SCAN = "scan"
+
+
+@dataclass(frozen=True)
+class RegionRecord(_Json):
+    """A region's copy: done if it has a `way`; before that only where its files are being put."""
+
+    way: str = ""
+    files: int = 0
+    bytes: int = 0
+    cells: int = 0  # by a scan
+    staging: str = ""  # the token of a bulk load that was begun
+    slave_region: str = ""  # full name of the region at the slave, for whose load the folder was made
+    why_scan: str = ""
+
+
+@dataclass(frozen=True)
+class CopyState(_Json):
+    """A first copy as a whole. `added` is the transaction that added the peer."""
+
+    added: int
+    run: str
+    complete: bool = False
+    tables: Sequence[str] = ()  # the first ones
+    regions: int = 0
+    files: int = 0
+    bytes: int = 0
+    cells: int = 0
+    by_scan: Sequence[str] = field(default_factory=tuple)  # some of the regions that were scanned, with the reason
+
+
+class Records:
+    """The records of one peer's first copy. Raises ConnectError."""
+
+    def __init__(self, session: Session, peer_id: str) -> None:
+        self._zk = session.zk
+        self._path = session.own.first_copy(peer_id)
+        self._peer_id = peer_id
+        self._peer = session.nodes.peer(peer_id)
+
+    def state(self) -> CopyState | None:
+        """The state of this peer's copy; None if none was begun. Raises MissingPeer."""
+        znode = read(self._zk, self._path)
+        state = CopyState.decode(znode.value) if znode else None
+        return state if state is not None and state.added == self._added() else None
+
+    def begin(self, run: str) -> CopyState:
+        """Note that a copy is under way, or goes on. What does not belong to it is deleted. Raises MissingPeer."""
+        known = self.state()
+        if known is not None and not known.complete:
+            return known
+        self._forget_tables()
+        state = CopyState(self._added(), run)
+        self._put(self._path, state.encode())
+        return state
+
+    def complete(self, state: CopyState) -> None:
+        """Note that the copy is complete. From now on the peer's queue may be shipped."""
+        self._put(self._path, state.encode())
+        self._forget_tables()
+
+    def has_begun(self, table: str) -> bool:
+        """Whether rows of the table may be at the slave."""
+        return read(self._zk, self._table(table)) is not None
+
+    def begin_table(self, table: str) -> None:
+        """Note that rows of the table may be at the slave from now on."""
+        self._put(self._table(table), b"")
+
+    def names(self, table: str) -> list[str]:
+        """The regions of which there is a record."""
+        return children(self._zk, self._table(table)) or []
+
+    def regions(self, table: str, names: Sequence[str]) -> dict[str, RegionRecord]:
+        """The records of these regions, as far as there are any."""
+        found = read_all(self._zk, [self._region(table, name) for name in names])
+        records = {name: RegionRecord.decode(znode.value) for name, znode in zip(names, found, strict=True) if znode}
+        return {name: record for name, record in records.items() if record is not None}
+
+    def put_region(self, table: str, name: str, record: RegionRecord) -> None:
+        """Write a region's record."""
+        self._put(self._region(table, name), record.encode())
+
+    def _added(self) -> int:
+        znode = read(self._zk, self._peer)
+        if znode is None:
+            raise MissingPeer(self._peer_id, f"there is no {self._peer}", "It was removed, or was never added")
+        return int(znode.stat.czxid)
+
+    def _forget_tables(self) -> None:
+        for name in children(self._zk, self._path) or ():
+            try:
+                retried(self._zk, self._zk.delete, f"{self._path}/{name}", recursive=True)
+            except NoNodeError:
+                continue
+
+    def _table(self, table: str) -> str:
+        return f"{self._path}/{quoted(table)}"
+
+    def _region(self, table: str, name: str) -> str:
+        return f"{self._path}/{quoted(table)}/{quoted(name)}"
+
+    def _put(self, path: str, value: bytes) -> None:
+        try:
+            retried(self._zk, self._zk.create, path, value, makepath=True)
+        except NodeExistsError:
+            retried(self._zk, self._zk.set, path, value)
+
+
+def under_way(session: Session, peer_id: str) -> CopyUnderWay | None:
+    """Why the peer's queue must not be shipped yet; None if no first copy of it is incomplete. Raises MissingPeer."""
+    state = Records(session, peer_id).state()
+    if state is None or state.complete:
+        return None
+    return CopyUnderWay(
+        f"peer {peer_id}: its first copy, begun by run {state.run}, is not complete, so its queue is not shipped yet",
+        "Run bootstrap_peer for it: the copy goes on where it stopped, and then the queue is shipped",
+    )
+
+
+def as_xcom(state: CopyState) -> dict[str, Any]:
+    """The state in the form of an XCom."""
+    return {name: list(value) if isinstance(value, (tuple, list)) else value for name, value in asdict(state).items()}

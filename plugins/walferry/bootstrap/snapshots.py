@@ -1,0 +1,56 @@
+"""Snapshots of the source's tables for one first copy. They are deleted when it ends, and those of a killed one by the next.
+
+A snapshot keeps its files from being deleted, but not from being moved to the archive.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from walferry.errors import WalferryError
+from walferry.hbase.cluster import master as active_master
+from walferry.rpc import master, master_snapshots
+from walferry.source.session import Session
+
+# HBase allows letters, digits, "_", "-" and "." in the name of a snapshot. A peer's id has no dash.
+_NAME = "walferry-first-copy-{peer}-"
+
+log = logging.getLogger(__name__)
+
+TakeSnapshot = Callable[[str], str]
+"""Takes a snapshot of a table, and returns its name."""
+
+
+@contextmanager
+def snapshots(session: Session, peer_id: str) -> Iterator[TakeSnapshot]:
+    """Take snapshots for the length of a block. Raises RpcError, ClusterError."""
+    taken: list[str] = []
+    delete_snapshots(session, peer_id)
+
+    def take(table: str) -> str:
+        name = f"{_NAME.format(peer=peer_id)}{int(time.time() * 1000)}-{len(taken)}"
+        taken.append(name)
+        with master.connect(active_master(session.zk, session.nodes), user=session.source.user) as source:
+            master_snapshots.take_snapshot(source, name, table)
+        return name
+
+    try:
+        yield take
+    finally:
+        try:
+            delete_snapshots(session, peer_id)
+        except WalferryError as error:
+            log.warning("snapshots of the first copy of peer %s are left (%s): %s", peer_id, ", ".join(taken), error)
+
+
+def delete_snapshots(session: Session, peer_id: str) -> list[str]:
+    """Delete what first copies of the peer have left, and return the names. Only one may run. Raises RpcError, ClusterError."""
+    with master.connect(active_master(session.zk, session.nodes), user=session.source.user) as source:
+        prefix = _NAME.format(peer=peer_id)
+        found = [name for name in master_snapshots.completed_snapshots(source) if name.startswith(prefix)]
+        for name in found:
+            master_snapshots.delete_snapshot(source, name)
+    return found

@@ -1,0 +1,57 @@
+"""The tables at the slave: made as they are at the source, unless they are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from walferry.bootstrap.choice import ChosenTable
+from walferry.bootstrap.errors import CopyRefused
+from walferry.protos import hbase_pb2 as pb
+from walferry.rpc import master_tables
+from walferry.rpc.connection import Connection
+from walferry.rpc.master import has_namespace
+from walferry.tables.scan import ScanSpec
+from walferry.tables.tables import Tables
+
+
+def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may_have_rows: bool) -> None:
+    """Check that a table that is at the slave already has the families, and no rows. Raises CopyRefused, WalferryError."""
+    there = master_tables.table_schemas(master, [chosen.name]).get(chosen.name)
+    if there is None:
+        return
+    families = {family.name for family in there.column_families}
+    if lacking := [name.decode(errors="replace") for name in chosen.families if name not in families]:
+        raise CopyRefused(
+            f"table {chosen.name} at the slave has no family {', '.join(lacking)}",
+            "Add it there, or drop the table there: then it is made as at the source",
+        )
+    if not may_have_rows and _has_rows(tables, chosen.name):
+        raise CopyRefused(
+            f"table {chosen.name} at the slave is not empty",
+            "Truncate or drop it there, or leave it out. Set allow_not_empty to copy into it all the same: what the copy brings "
+            "then counts as written after the cells with equal timestamps that are there",
+        )
+
+
+def make_target(master: Connection, schema: pb.TableSchema, split_keys: Sequence[bytes]) -> bool:
+    """Make the table, and its namespace, as at the source. Returns False if it is there already. Raises an RpcError."""
+    namespace = schema.table_name.namespace.decode()
+    if namespace not in ("", "default") and not has_namespace(master, namespace):
+        master_tables.create_namespace(master, namespace)
+    return master_tables.create_table(master, portable(schema), split_keys)
+
+
+def portable(schema: pb.TableSchema) -> pb.TableSchema:
+    """The schema without keys that only the source can unwrap. The slave makes keys of its own."""
+    found = pb.TableSchema.FromString(schema.SerializeToString())  # keeps the fields that we do not know
+    for family in found.column_families:
+        kept = [pair for pair in family.attributes if pair.first != b"ENCRYPTION_KEY"]
+        if len(kept) < len(family.attributes):
+            attributes = [pb.BytesBytesPair(first=pair.first, second=pair.second) for pair in kept]
+            del family.attributes[:]
+            family.attributes.extend(attributes)
+    return found
+
+
+def _has_rows(tables: Tables, table: str) -> bool:
+    return any(len(block) for block in tables.scan(table, ScanSpec(answer_bytes=1)))

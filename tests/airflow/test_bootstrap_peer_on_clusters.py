@@ -1,0 +1,55 @@
+"""The DAG bootstrap_peer, run by Airflow, from one real HBase to another, with a real Spark job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from embedded.client import GLOBAL, LOCAL, even_splits
+from walferry.airflow.operators.copy_tables import ShipQueueOperator
+from walferry.bootstrap.records import Records
+from walferry.source.connection import from_env
+from walferry.source.session import open_session
+
+from .test_replicate_peer_on_clusters import peer, slave, source
+
+__all__ = ["peer", "slave", "source"]  # fixtures
+
+
+@pytest.fixture
+def shipped(monkeypatch) -> list[dict[str, Any]]:
+    """What runs of replicate_peer are started with: without a scheduler they would never begin."""
+    started: list[dict[str, Any]] = []
+    monkeypatch.setattr(ShipQueueOperator, "execute", lambda self, context: started.append(dict(self.conf)))
+    return started
+
+
+def test_the_queue_waits_for_the_copy_and_is_shipped_after_it(run_dag, replicate_peer, source, slave, peer, unique, shipped):
+    table = unique("t")
+    source.create_table(table, {"f": GLOBAL, "l": LOCAL}, even_splits(3))
+    source.put_many(table, 1000, ["f:a", "l:b"])
+    with open_session(from_env()) as session:
+        Records(session, peer).begin("a run that was killed")
+    waiting = replicate_peer(peer=peer, deadline=60)
+    assert waiting.tasks["peer.ship", peer] == "skipped"
+    assert "first copy, begun by run a run that was killed, is not complete" in waiting.reports[peer]["left_to"]
+
+    run = run_dag("bootstrap_peer", peer=peer, tables=[table])
+    assert run.state == "success", run.tasks
+    assert shipped == [{"peer": peer, "source_conn_id": "hbase_source"}]
+    assert {name: run.report[name] for name in ("complete", "tables", "regions", "by_scan")} == {
+        "complete": True, "tables": [table], "regions": 3, "by_scan": [],
+    }  # fmt: skip
+    assert source.compare(table, slave, families=["f"]).same
+    assert replicate_peer(peer=peer, deadline=120).state == "success"
+    assert source.compare(table, slave, families=["f"]).same
+
+    refused = run_dag("bootstrap_peer", peer=peer, tables=[table])
+    assert (refused.state, refused.tasks["check", None]) == ("failed", "failed")
+    assert len(shipped) == 1
+
+
+def test_a_run_without_a_peer_is_refused(run_dag, source, shipped):
+    assert run_dag("bootstrap_peer").state == "failed"
+    assert not shipped

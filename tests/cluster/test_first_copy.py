@@ -1,0 +1,190 @@
+"""A first copy between real clusters: files copied and loaded, scans for the rest, and what it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from embedded import wire
+from embedded.client import GLOBAL, LOCAL, even_splits
+from tests.cluster.conftest import Sides
+from tests.cluster.walferry_runs import ship
+from walferry.bootstrap.errors import CopyRefused, CopyUnderWay
+from walferry.bootstrap.job import Copied, CopyRequest, Spread, first_copy
+from walferry.bootstrap.records import Records, under_way
+from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
+from walferry.hbase.cluster import master as active_master
+from walferry.rpc import master, master_snapshots
+from walferry.source.session import open_session
+
+
+class Copies:
+    """Runs first copies of a peer in this process."""
+
+    def __init__(self, sides: Sides, peer: str) -> None:
+        self.sides, self.peer = sides, peer
+        self.said: list[str] = []
+
+    def request(self, *tables: str, run: str = "run", **options: object) -> CopyRequest:
+        return CopyRequest(
+            source=self.sides.at, peer_id=self.peer, run=run, tables=tables, say=self.said.append, **options  # type: ignore[arg-type]
+        )
+
+    def run(self, *tables: str, spread: Spread | None = None, **options: object) -> Copied:
+        return first_copy(self.request(*tables, **options), spread or self.spread)
+
+    def spread(self, tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
+        with ThreadPoolExecutor(3) as pool:
+            parts = pool.map(lambda first: list(copy_regions(self.sides.at, self.peer, tasks[first::3])), range(3))
+            return [outcome for part in parts for outcome in part]
+
+    def snapshots(self) -> list[str]:
+        with open_session(self.sides.at) as session, master.connect(active_master(session.zk, session.nodes)) as source:
+            return master_snapshots.completed_snapshots(source)
+
+
+@pytest.fixture
+def copies(sides: Sides, peer: str) -> Copies:
+    return Copies(sides, peer)
+
+
+@pytest.fixture
+def source_table(sides: Sides, unique: Callable[[str], str]) -> Callable[..., str]:
+    """`source_table({"f": GLOBAL})` → name of a new table that only the source has."""
+
+    def create(scopes: dict[str, int] | None = None, splits: Sequence[bytes] = (), **options: object) -> str:
+        name = unique("t")
+        sides.source.create_table(name, scopes or {"f": GLOBAL, "l": LOCAL}, splits, **options)  # type: ignore[arg-type]
+        return name
+
+    return create
+
+
+def test_a_table_is_made_and_copied_and_the_queue_brings_the_rest(sides: Sides, copies: Copies, source_table):
+    table = source_table(splits=even_splits(4), versions=3)
+    sides.source.put_many(table, 2000, ["f:a", "f:b", "l:x"])
+    sides.source.flush(table)
+    sides.source.put_many(table, 500, ["f:a"], first=1000)  # in memory until the snapshot flushes it
+    copied = copies.run(table)
+    assert not copied.errors
+    assert (copied.state.regions, copied.state.complete, copied.state.by_scan) == (4, True, [])
+    assert copied.state.bytes > 0
+    assert sides.source.compare(table, sides.slave, families=["f"], raw=True).same
+    assert sides.slave.count_rows(table) == 2000
+    assert not sides.slave.scan_all(table, ["l"]), "a family that the peer does not get was copied"
+    assert [(r.start_key, r.end_key) for r in sides.slave.regions(table)] == [
+        (r.start_key, r.end_key) for r in sides.source.regions(table)
+    ]
+    assert not copies.snapshots()
+    sides.source.put_many(table, 100, ["f:a"], first=5000)
+    assert all(not summary.failed for summary in ship(sides.at, copies.peer))
+    assert sides.source.compare(table, sides.slave, families=["f"], raw=True).same
+
+
+def test_of_cells_with_equal_keys_the_last_written_one_counts_at_the_slave_too(sides: Sides, copies: Copies, source_table):
+    table = source_table({"f": GLOBAL})
+    for value in (b"oldest", b"the one in the middle, which has the largest file", b"newest"):
+        sides.source.write(table, [wire.put("row", {"f:q": value}, timestamp=5)])
+        sides.source.flush(table)
+    assert not copies.run(table).errors
+    assert [cell.value for cell in sides.slave.scan_all(table)] == [b"newest"]
+
+
+MIXED = (
+    wire.put("r1", {"f:q": b"v1", "f:p": b"x"}, timestamp=10),
+    wire.put("r1", {"f:q": b"v2"}, timestamp=20),
+    wire.delete_version("r1", "f:q", timestamp=20),
+    wire.put("r2", {"f:q": b"gone"}, timestamp=10),
+    wire.delete_row("r2", timestamp=15),
+    wire.put("r7", {"f:q": b"big" * 1000}, timestamp=10),
+    wire.put("r7", {"f:q": b"once more"}, timestamp=10),
+    wire.put("r8", {"f:q": b"v"}, timestamp=10),
+    wire.delete_family("r8", "f", timestamp=5),
+)
+
+
+def test_halves_of_a_split_region_are_scanned_with_all_versions_and_deletes(sides: Sides, copies: Copies, source_table):
+    table = source_table({"f": GLOBAL}, versions=3)
+    sides.source.switch_compaction(table, False)  # a compaction makes whole files of the halves
+    sides.source.write(table, MIXED, one_by_one=True)
+    sides.source.flush(table)
+    (region,) = sides.source.regions(table)
+    sides.source.split_region(region.encoded_name, b"r5")
+    copied = copies.run(table)
+    assert not copied.errors
+    assert copied.state.regions == 2
+    assert copied.state.cells > 0
+    assert "is half of a file" in copied.state.by_scan[0]
+    assert sides.source.scan_all(table) == sides.slave.scan_all(table)
+    assert sides.source.compare(table, sides.slave, raw=True).same
+
+
+def test_links_of_a_cloned_table_bulk_loads_and_namespaces_are_copied_as_files(
+    sides: Sides, copies: Copies, source_table, unique, tmp_path
+):
+    table, namespace = source_table({"f": GLOBAL}, splits=[b"r5"], versions=3), unique("ns")
+    sides.source.write(table, MIXED)
+    sides.source.bulk_load(table, [wire.put("r6", {"f:q": b"loaded"})], tmp_path.as_uri())
+    sides.source.create_namespace(namespace)
+    clone = f"{namespace}:{table}"
+    sides.source.clone_table(table, clone)
+    copied = copies.run(clone)
+    assert not copied.errors
+    assert copied.state.by_scan == []
+    assert sides.source.compare(clone, sides.slave, raw=True).same
+    assert sides.slave.count_rows(clone) == 4
+
+
+def test_a_table_is_made_with_all_attributes_and_values_in_mob_files_are_scanned(sides: Sides, copies: Copies, source_table):
+    table = source_table({"f": GLOBAL, "m": GLOBAL})
+    sides.source.alter_family(table, "f", {"TTL": "86400", "DATA_BLOCK_ENCODING": "FAST_DIFF", "COMPRESSION": "GZ"})
+    sides.source.alter_family(table, "m", {"IS_MOB": "true", "MOB_THRESHOLD": "10"})
+    sides.source.write(table, [wire.put("r", {"f:q": b"v", "m:q": b"m" * 100})])
+    sides.source.flush(table)
+    copied = copies.run(table)
+    assert not copied.errors
+    assert "lie in MOB files" in copied.state.by_scan[0]
+    assert sides.slave.describe(table) == sides.source.describe(table)
+    assert sides.source.compare(table, sides.slave).same
+
+
+def test_a_table_with_rows_at_the_slave_is_refused_by_name(sides: Sides, copies: Copies, both):
+    table = both({"f": GLOBAL})
+    sides.slave.write(table, [wire.put("there", {"f:q": b"v"})])
+    with pytest.raises(CopyRefused, match=f"table {table} at the slave is not empty"):
+        copies.run(table)
+    with open_session(sides.at) as session:
+        assert under_way(session, copies.peer) is None, "a copy that was refused stops all batches"
+    assert not copies.run(table, allow_not_empty=True).errors
+
+
+def test_a_copy_that_was_interrupted_goes_on_and_the_queue_waits_for_it(sides: Sides, copies: Copies, source_table):
+    table = source_table({"f": GLOBAL}, splits=even_splits(4))
+    sides.source.put_many(table, 400, ["f:a"])
+
+    class Killed(Exception):
+        pass
+
+    def half(tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
+        copies.spread(tasks[:2])
+        raise Killed
+
+    with pytest.raises(Killed):
+        copies.run(table, spread=half)
+    with open_session(sides.at) as session:
+        assert isinstance(under_way(session, copies.peer), CopyUnderWay)
+        assert len(Records(session, copies.peer).names(table)) == 2
+    left: list[RegionTask] = []
+
+    def rest(tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
+        left.extend(tasks)
+        return copies.spread(tasks)
+
+    assert not copies.run(table, spread=rest, run="another").errors
+    assert len(left) == 2
+    assert sides.source.compare(table, sides.slave, raw=True).same
+    with open_session(sides.at) as session:
+        assert under_way(session, copies.peer) is None
+        assert not Records(session, copies.peer).names(table)

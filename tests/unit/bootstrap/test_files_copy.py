@@ -1,0 +1,69 @@
+"""The order in which files are loaded, and when a region's files are of no use."""
+
+from __future__ import annotations
+
+import pytest
+
+from walferry.bootstrap.errors import BrokenSnapshot
+from walferry.bootstrap.files_copy import FoundFile, NeedsScan, check_borders, find_files, loads
+from walferry.bootstrap.hfiles import HFileInfo
+from walferry.bootstrap.manifest import SnapshotRegion, StoreFile
+from walferry.tables.regions import Region
+
+
+def found(family: bytes, name: str, sequence_id: int | None, size: int = 10) -> FoundFile:
+    info = None if sequence_id is None else HFileInfo(sequence_id, has_tags=False)
+    return FoundFile(StoreFile(family, name, size, ()), f"file:/{name}", info)
+
+
+def names(calls: list[list[FoundFile]]) -> list[list[str]]:
+    return [[each.file.name for each in call] for call in calls]
+
+
+def test_the_oldest_files_of_all_families_are_loaded_first_and_one_of_a_family_at_a_time():
+    files = [found(b"f", "new", 9), found(b"f", "old", 3), found(b"g", "only", 20), found(b"f", "newer", 10)]
+    assert names(loads(files)) == [["old", "only"], ["new"], ["newer"]]
+    assert loads([]) == []
+
+
+def test_files_with_equal_numbers_are_loaded_in_hbase_s_order():
+    assert names(loads([found(b"f", "b", 3), found(b"f", "a", 3), found(b"f", "large", 3, 99)])) == [["large"], ["a"], ["b"]]
+
+
+def test_a_file_of_unknown_age_is_loaded_only_if_it_is_alone():
+    assert names(loads([found(b"f", "x", None), found(b"g", "y", 1)])) == [["x", "y"]]
+    with pytest.raises(NeedsScan, match="how old f/x is"):
+        loads([found(b"f", "x", None), found(b"f", "y", 1)])
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "fits"),
+    [(b"", b"", True), (b"b", b"d", True), (b"b", b"e", True), (b"c", b"d", False), (b"b", b"c", False)],
+)
+def test_a_region_at_the_slave_must_have_all_rows_of_the_source_s(start, end, fits):
+    region, target = SnapshotRegion("t", "1", b"b", b"d", ()), Region(b"t,,1", start, end, None)
+    if fits:
+        check_borders(region, target)
+        return
+    with pytest.raises(NeedsScan, match="other borders"):
+        check_borders(region, target)
+
+
+def test_the_last_region_fits_only_into_the_last_one():
+    with pytest.raises(NeedsScan):
+        check_borders(SnapshotRegion("t", "1", b"b", b"", ()), Region(b"t,,1", b"", b"z", None))
+
+
+def test_files_are_found_in_the_archive_too_and_a_missing_one_is_named_with_its_region(tmp_path):
+    def region(name: str, *, reference: bool = False) -> SnapshotRegion:
+        file = StoreFile(b"f", name, 1, (f"data/{name}", f"archive/data/{name}"), reference)
+        return SnapshotRegion("ns:t", "abc", b"", b"", (file,))
+
+    (tmp_path / "archive" / "data").mkdir(parents=True)
+    (tmp_path / "archive" / "data" / "moved").write_bytes(b"not an HFile")
+    (there,) = find_files(tmp_path.as_uri(), region("moved"))
+    assert (there.url, there.info) == (f"{tmp_path.as_uri()}/archive/data/moved", None)
+    with pytest.raises(BrokenSnapshot, match=r"region abc of table ns:t: its file f/gone is in none of .*/data/gone"):
+        find_files(tmp_path.as_uri(), region("gone"))
+    with pytest.raises(NeedsScan, match="f/half is half of a file"):
+        find_files(tmp_path.as_uri(), region("half", reference=True))

@@ -1,0 +1,93 @@
+"""What an HFile says about itself, whatever its codec; HBase's own files are read by the cluster tests."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+
+import pyarrow as pa
+import pytest
+
+from tests.unit.wal.memory_file import MemoryFile
+from walferry.bootstrap.errors import UnreadableHFile
+from walferry.bootstrap.hfiles import INFO_MAGIC, TRAILER_BYTES, TRAILER_MAGIC, HFileInfo, read_info
+from walferry.protos import hbase_pb2 as pb
+from walferry.wal.header import ValueCodec
+
+ENTRIES = {b"MAX_SEQ_ID_KEY": (77).to_bytes(8), b"hfile.MAX_TAGS_LEN": (0).to_bytes(4), b"other": b"x" * 300}
+
+
+def delimited(message: bytes) -> bytes:
+    assert len(message) < 1 << 14
+    return (bytes([len(message) & 0x7F | 0x80, len(message) >> 7]) if len(message) > 0x7F else bytes([len(message)])) + message
+
+
+def framed(block: bytes, raw: int) -> bytes:
+    return struct.pack(">ii", raw, len(block)) + block
+
+
+COMPRESS = {
+    ValueCodec.NONE: lambda data: data,
+    ValueCodec.GZ: gzip.compress,
+    ValueCodec.SNAPPY: lambda data: framed(pa.compress(data, "snappy", asbytes=True), len(data)),
+    ValueCodec.LZ4: lambda data: framed(pa.compress(data, "lz4_raw", asbytes=True), len(data)),
+    ValueCodec.ZSTD: lambda data: framed(pa.compress(data, "zstd", asbytes=True), len(data)),
+}
+
+
+def hfile(entries: dict[bytes, bytes], codec: ValueCodec = ValueCodec.NONE, **trailer: object) -> MemoryFile:
+    info = pb.FileInfoProto()
+    for first, second in entries.items():
+        info.map_entry.add(first=first, second=second)
+    raw = b"PBUF" + delimited(info.SerializeToString())
+    data = COMPRESS[codec](raw)
+    block = struct.pack(">8siiqBii", INFO_MAGIC, len(data), len(raw), -1, 1, 16384, 33 + len(data)) + data + b"checksum"
+    body = b"DATABLK*" + b"d" * 100
+    end = pb.FileTrailerProto(file_info_offset=len(body), compression_codec=codec, **trailer)  # type: ignore[arg-type]
+    last = TRAILER_MAGIC + delimited(end.SerializeToString())
+    return MemoryFile(body + block + last + b"\0" * (TRAILER_BYTES - len(last) - 4) + b"\3\0\0\3")
+
+
+@pytest.mark.parametrize("codec", COMPRESS)
+def test_the_sequence_id_and_tags_are_read_through_every_codec(codec):
+    assert read_info(hfile(ENTRIES, codec), "file:/x", "x") == HFileInfo(77, has_tags=False)
+    tagged = hfile(ENTRIES | {b"hfile.MAX_TAGS_LEN": (9).to_bytes(4)}, codec)
+    assert read_info(tagged, "file:/x", "x") == HFileInfo(77, has_tags=True)
+
+
+def test_a_plain_frame_of_zstd_is_read_too(monkeypatch):
+    monkeypatch.setitem(COMPRESS, ValueCodec.ZSTD, lambda data: pa.compress(data, "zstd", asbytes=True))
+    assert read_info(hfile(ENTRIES, ValueCodec.ZSTD), "file:/x", "x").sequence_id == 77
+
+
+def test_a_bulk_loaded_file_has_the_sequence_id_of_its_load():
+    assert read_info(hfile(ENTRIES), "file:/x", "0123abcd_SeqId_5_").sequence_id == 5
+    assert read_info(hfile({}), "file:/x", "0123abcd").sequence_id == -1
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [
+        (MemoryFile(b""), "no trailer"),
+        (MemoryFile(b"x" * 5000), "no trailer"),
+        (hfile(ENTRIES, encryption_key=b"key"), "encrypted"),
+        (MemoryFile(hfile(ENTRIES).data.replace(INFO_MAGIC, b"FILEINF9")), "no file info"),
+        (MemoryFile(hfile(ENTRIES).data.replace(b"PBUF", b"PBAF")), "not in protobuf"),
+        (MemoryFile(hfile(ENTRIES, ValueCodec.GZ).data.replace(b"\x1f\x8b", b"\x1f\x8c")), "incorrect header"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_and_nothing_worse_happens(file, why):
+    with pytest.raises(UnreadableHFile, match=f"the metadata of hdfs://nn/x cannot be read: .*{why}"):
+        read_info(file, "hdfs://nn/x", "x")
+
+
+def test_no_cut_and_no_flipped_byte_of_a_file_is_worse_than_unreadable():
+    whole = hfile(ENTRIES, ValueCodec.SNAPPY).data
+    for at in range(100, len(whole) - TRAILER_BYTES + 40):
+        broken = bytearray(whole)
+        broken[at] ^= 0xFF
+        for data in (bytes(broken), whole[:at]):
+            try:
+                read_info(MemoryFile(data), "x", "x")
+            except UnreadableHFile:
+                continue
