@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import secrets
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
