@@ -31,12 +31,12 @@ def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hba
     assert not records.has_begun("t")
     assert records.names("ns:t") == ["r1"]
     assert records.regions("ns:t", ["r1", "r2"]) == {"r1": DONE}
-    records.complete(replace(state, complete=True, tables=["ns:t"]))
+    records.complete(replace(state, complete=True, tables=("ns:t",)))
     assert under_way(session, "p") is None
     assert not records.has_begun("ns:t")
     found = records.state()
     assert found is not None
-    assert (found.complete, found.tables) == (True, ["ns:t"])
+    assert (found.complete, found.tables) == (True, ("ns:t",))
 
 
 def test_what_an_earlier_peer_of_the_same_name_has_left_does_not_count(zk: KazooClient, hbase: HBaseZNodes) -> None:

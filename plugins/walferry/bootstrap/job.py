@@ -127,7 +127,7 @@ class _Copy:
             outcomes = spread(left) if left else ()
         self.request.say(done.as_text())
         errors = tuple(outcome.error for outcome in outcomes if outcome.error)
-        names = [table.name for table in chosen[:MAX_TABLES]]
+        names = tuple(table.name for table in chosen[:MAX_TABLES])
         state = replace(done.counted(state), run=self.request.run, tables=names, complete=not any(done.left()))
         if state.complete:
             records.complete(state)
@@ -174,7 +174,7 @@ class _Done:
         scanned = [f"{self._region(key)}: {record.why_scan}" for key, record in self._done.items() if record.way == Way.SCAN]
         records = self._done.values()
         return replace(
-            state, regions=len(records), files=sum(record.files for record in records), by_scan=scanned[:MAX_NAMED],
+            state, regions=len(records), files=sum(record.files for record in records), by_scan=tuple(scanned[:MAX_NAMED]),
             bytes=sum(record.bytes for record in records), cells=sum(record.cells for record in records),
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any, Self
 
@@ -40,7 +40,8 @@ class _Json:
         try:
             found = json.loads(value)
             known = {each.name for each in fields(cls)}  # type: ignore[arg-type]
-            return cls(**{name: each for name, each in found.items() if name in known})
+            given = {name: tuple(each) if isinstance(each, list) else each for name, each in found.items() if name in known}
+            return cls(**given)
         except (ValueError, TypeError, AttributeError):
             return None
 
@@ -72,12 +73,12 @@ class CopyState(_Json):
     added: int
     run: str
     complete: bool = False
-    tables: Sequence[str] = ()  # the first ones
+    tables: tuple[str, ...] = ()  # the first ones
     regions: int = 0
     files: int = 0
     bytes: int = 0
     cells: int = 0
-    by_scan: Sequence[str] = field(default_factory=tuple)  # some of the regions that were scanned, with the reason
+    by_scan: tuple[str, ...] = ()  # some of the regions that were scanned, with the reason
 
 
 class Records:
