@@ -9,7 +9,7 @@ from types import TracebackType
 from embedded.processes import SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC, ClusterError, JavaProcess, free_port, start_java, wait_until
 
 START_TIMEOUT_SECONDS = 60
-TICK_MS = 500  # sessions may be as short as two ticks
+TICK_MS = 500  # sessions may be as short as two ticks, and last as long as maxSessionTimeout
 
 
 class ZooKeeperServer:
@@ -39,7 +39,7 @@ class ZooKeeperServer:
         config = self.folder / "zoo.cfg"
         config.write_text(
             f"tickTime={TICK_MS}\ndataDir={self.folder}/data\nclientPort={self._port}\nclientPortAddress=127.0.0.1\n"
-            "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok,cons\n"
+            "maxSessionTimeout=120000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=ruok,cons\n"
         )
         self._process = start_java(
             "zookeeper",

@@ -10,7 +10,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import HBaseZNodes, LastingZNodes
 from walferry.zk.client import connect, disconnect
 
-SESSION_TIMEOUT_SECONDS = 4.0
+SESSION_TIMEOUT_SECONDS = 60.0  # this machine may stand still for a while; `expire` ends a session at once
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def new_client(zookeeper: ZooKeeperServer) -> Iterator[Callable[[], KazooClient]
     clients: list[KazooClient] = []
 
     def start() -> KazooClient:
-        clients.append(connect(zookeeper.quorum, session_timeout=SESSION_TIMEOUT_SECONDS, call_timeout=20))
+        clients.append(connect(zookeeper.quorum, session_timeout=SESSION_TIMEOUT_SECONDS, call_timeout=60))
         return clients[-1]
 
     yield start

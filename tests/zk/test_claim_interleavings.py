@@ -45,7 +45,7 @@ class Claiming(RuleBasedStateMachine):
         self.at = ClaimCluster(self.hbase_zk, self.layout)
         self.positions = {key: self._position(values[0]) for key, values in self.at.queued().items()}
         self.first = dict(self.positions)
-        self.zks: list[KazooClient] = [connect(self.quorum, session_timeout=4) for _ in range(3)]
+        self.zks: list[KazooClient] = [connect(self.quorum, session_timeout=60) for _ in range(3)]
         self.claimers: list[Stepped | None] = [None, None]
         self.region_server: tuple[str, Stepped] | None = None  # that claims, in the classic layouts, and how far it is
         self.live = list(SERVERS)

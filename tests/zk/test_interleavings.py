@@ -49,7 +49,7 @@ class Shipping(RuleBasedStateMachine):
         self.hbase.add_peer("p")
         self.hbase.start_server(DEAD)
         self.hbase.start_server(OTHER)
-        self.clients: list[KazooClient] = [connect(self.quorum, session_timeout=4) for _ in range(2)]
+        self.clients: list[KazooClient] = [connect(self.quorum, session_timeout=60) for _ in range(2)]
         self.leases: list[list[Lease]] = [[], []]  # all that each shipper ever had, the newest last
         self.valid: list[bool] = [False, False]  # whether its newest lease is still in force
         self.created: list[str] = []
@@ -99,7 +99,7 @@ class Shipping(RuleBasedStateMachine):
     def restart(self, shipper: int) -> None:
         """The shipper's process is killed and started anew."""
         disconnect(self.clients[shipper])
-        self.clients[shipper] = connect(self.quorum, session_timeout=4)
+        self.clients[shipper] = connect(self.quorum, session_timeout=60)
         self.valid[shipper] = False
 
     @rule(shipper=SHIPPERS)
