@@ -150,7 +150,7 @@ stall_watch = StallWatch()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lets a test that fails while the machine stands still run once more; the end of pytest's output counts these as rerun."""
+    """Lets a test that fails while the machine gets no processor run once more; pytest counts it as a rerun at the end."""
     for item in items:
         item.add_marker(pytest.mark.flaky(reruns=1, condition=stall_watch.saw_a_stall))
 

@@ -29,7 +29,7 @@ NOISE_SECONDS = 60  # of a busy machine, on which Spark has to start; a batch th
 WAIT_SECONDS = 480
 SILENT_AFTER_BYTES = 8000  # a batch may still find the slave there, and then waits in the middle of its shipment
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.soak]
 
 
 @dataclass

@@ -9,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.stalls import STALL_SECONDS, stall
+from tests.stalls import STALL_SECONDS, processor_times, stall, stolen_share
 
 ROOT = Path(__file__).parents[2]
+# This machine's host may take time away while this test runs; only the stall shall count here.
+CONFTEST = """
+import tests.stalls
+from tests.conftest import pytest_collection_modifyitems, pytest_runtest_setup
+
+tests.stalls.STOLEN_SHARE = 2
+"""
 TESTS = f"""
 import os, subprocess, sys
 from pathlib import Path
@@ -40,9 +47,27 @@ def test_a_late_tick_is_a_stall_unless_the_process_itself_was_busy(gap: float, w
     assert stall(gap, worked) == seconds
 
 
+@pytest.mark.parametrize(
+    ("after", "share"),
+    [
+        ((170, 0, 110, 900, 50, 0, 0, 20), 0.2),
+        ((100, 0, 100, 900, 50, 0, 0, 0), 0.0),  # nothing but idle
+        ((100, 0, 100, 0, 0, 0, 0, 90), 1.0),
+    ],
+)
+def test_the_host_s_share_is_of_the_time_in_which_there_was_work(after: tuple[int, ...], share: float) -> None:
+    assert stolen_share((100, 0, 100, 0, 0, 0, 0, 0), after) == pytest.approx(share)
+
+
+def test_the_times_of_the_processors_only_grow() -> None:
+    first, then = processor_times(), processor_times()
+    assert all(a <= b for a, b in zip(first, then, strict=True))
+    assert 0 <= stolen_share(first, then) <= 1
+
+
 @pytest.mark.slow
 def test_only_what_fails_during_a_stall_runs_again(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_collection_modifyitems, pytest_runtest_setup\n")
+    (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_it.py").write_text(TESTS)
 
     ran = subprocess.run(
