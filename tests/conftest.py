@@ -18,7 +18,9 @@ from embedded.hbase import ClusterAddress
 from embedded.java import JavaMissingError
 from embedded.shared_classes import spark_environment
 from embedded.standalone import StandaloneCluster
+from tests.awake import Waker
 from tests.stalls import StallWatch
+from tests.time_limit import TimeLimit, in_order, skip_if_over
 
 GIGABYTES_A_PROCESS = 6  # what its clusters take at most
 
@@ -149,8 +151,17 @@ def managed_peer(
 stall_watch = StallWatch()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # not in a process of pytest-xdist, which sees only some of the tests
+        config.pluginmanager.register(TimeLimit())
+        waker = Waker()
+        waker.start()
+        config.add_cleanup(waker.stop)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Lets a test that fails while the machine gets no processor run once more; pytest counts it as a rerun at the end."""
+    items[:] = in_order(items)
     for item in items:
         item.add_marker(pytest.mark.flaky(reruns=1, condition=stall_watch.saw_a_stall))
 
@@ -158,3 +169,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
     stall_watch.reset()
+    skip_if_over()

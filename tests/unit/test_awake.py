@@ -1,0 +1,78 @@
+"""The processors spin while the host takes time away, at the lowest priority, and no longer than the tests run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import awake
+from tests.awake import Waker, spinning
+
+ROOT = Path(__file__).parents[2]
+KILLED = """
+import os
+from tests.awake import spinning
+print(*[process.pid for process in spinning()], flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 30
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.05)
+    return holds()
+
+
+def test_a_process_a_processor_runs_only_while_nothing_else_wants_to() -> None:
+    processes = spinning()
+    try:
+        assert eventually(lambda: all(os.sched_getscheduler(process.pid) == os.SCHED_IDLE for process in processes))
+        assert {min(os.sched_getaffinity(process.pid)) for process in processes} == os.sched_getaffinity(0)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_they_end_with_the_process_that_started_them() -> None:
+    ended = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, check=False, cwd=ROOT)
+    pids = [int(pid) for pid in ended.stdout.split()]
+
+    assert len(pids) == len(os.sched_getaffinity(0))
+    assert eventually(lambda: not any(runs(pid) for pid in pids))
+
+
+def runs(pid: int) -> bool:
+    """Whether the process is there and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_they_run_while_the_host_takes_time_away_and_not_otherwise(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(awake, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(awake, "STAY_SECONDS", 0.2)
+    monkeypatch.setattr(awake, "stolen_share", lambda before, after: share)
+    monkeypatch.setattr(awake, "spinning", lambda: started.extend(spinning()) or list(started))
+    waker = Waker()
+    waker.start()
+    try:
+        if share < awake.STOLEN_SHARE:
+            time.sleep(0.5)
+            assert not started
+        else:
+            assert eventually(lambda: bool(started))
+            monkeypatch.setattr(awake, "stolen_share", lambda before, after: 0.0)
+            assert eventually(lambda: all(process.returncode is not None for process in started))
+    finally:
+        waker.stop()

@@ -1,0 +1,75 @@
+"""No test begins after the time for the run is over; that is a failure unless the host took the processors away."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.time_limit import ENDS_AT, folder
+
+ROOT = Path(__file__).parents[2]
+CONFTEST = """
+import tests.time_limit
+from tests.conftest import pytest_collection_modifyitems, pytest_configure, pytest_runtest_setup
+
+tests.time_limit.STOLEN_SHARE = {stolen_share}
+"""
+TESTS = f"""
+import os
+
+def test_begins_in_time():
+    if "{ENDS_AT}" in os.environ:
+        os.environ["{ENDS_AT}"] = "0"  # as if it had taken that long
+
+def test_comes_after_it():
+    pass
+"""
+
+
+def run(folder: Path, *, stolen_share: float, ends_at: float | None) -> subprocess.CompletedProcess[str]:
+    """Run two tests. If there is an end, the first one takes so long that it is over then."""
+    (folder / "conftest.py").write_text(CONFTEST.format(stolen_share=stolen_share))
+    (folder / "test_it.py").write_text(TESTS)
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    variables.pop(ENDS_AT, None)
+    if ends_at is not None:
+        variables[ENDS_AT] = str(ends_at)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "1", "--rootdir", str(folder), str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=folder,
+        env=variables,
+    )
+
+
+@pytest.mark.slow
+def test_a_run_without_an_end_begins_all_tests(tmp_path: Path) -> None:
+    ran = run(tmp_path, stolen_share=0.25, ends_at=None)
+    assert "2 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert "not begun" not in ran.stdout
+    assert ran.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stolen_share", "code"), [(2, 1), (-1, 0)])
+def test_what_does_not_begin_is_told_and_fails_the_run_unless_it_is_the_host_s_doing(
+    tmp_path: Path, stolen_share: float, code: int
+) -> None:
+    ran = run(tmp_path, stolen_share=stolen_share, ends_at=time.time() + 600)
+    assert "1 passed, 1 skipped" in ran.stdout, ran.stdout + ran.stderr
+    assert "test_it.py: 1" in ran.stdout
+    assert "1 tests were not begun when the time was over." in ran.stdout
+    assert ran.returncode == code
+
+
+def test_tests_without_clusters_come_first() -> None:
+    names = ["tests/zk/test_a.py::test", "tests/airflow/test_b.py::test", "tests/unit/wal/test_c.py::test", "test_it.py::test"]
+    assert sorted(names, key=folder) == [names[2], names[0], names[1], names[3]]
