@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from walferry.tables.rows import Rows
@@ -11,11 +11,12 @@ from walferry.tables.tables import Tables
 from walferry.verification.digests import Span, differing, digest
 from walferry.verification.job import Options, TableRange
 from walferry.verification.outcome import Kind, Outcome
-from walferry.verification.repair import Repairs
 from walferry.verification.rows import Compared, compare_rows
 
 BUCKETS_A_SPAN = 64
 MAX_RECOMPARED_ROWS = 10_000  # of a span; where more differ, the cause is not that they are in flight
+
+ShipRows = Callable[[Tables, TableRange, Collection[bytes]], None]
 
 
 class RangeComparison:
@@ -58,11 +59,11 @@ class RangeComparison:
         """Whether there are rows that the source has and the slave lacks or has differently."""
         return any(map(_to_ship, self._compared))
 
-    def repair(self, repairs: Repairs) -> None:
+    def repair(self, ship: ShipRows) -> None:
         """Ship these rows again, and compare once more."""
         for i, found in enumerate(self._compared):
             if keys := _to_ship(found):
-                repairs.ship(self._source, self._part, keys)
+                ship(self._source, self._part, keys)
                 self._outcome.repaired += self._settle(i)
 
     def outcome(self) -> Outcome:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from walferry.errors import WalferryError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer, slave_of
+from walferry.shipping.rows import row_shipment
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
 from walferry.tables.tables import Tables
 from walferry.verification.job import Options, TableRange
 from walferry.verification.outcome import Outcome
 from walferry.verification.ranges import RangeComparison
-from walferry.verification.repair import open_repairs
+from walferry.verification.repair import ship_rows
 from walferry.zk.client import connected
 
 log = logging.getLogger(__name__)
@@ -43,8 +45,8 @@ def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: 
 def _repair(session: Session, peer: Peer, comparison: RangeComparison) -> str:
     """Ship what differs. Returns what went wrong: the comparison stands all the same."""
     try:
-        with open_repairs(session, peer) as repairs:
-            comparison.repair(repairs)
+        with row_shipment(session, peer) as shipment:
+            comparison.repair(partial(ship_rows, shipment))
     except WalferryError as error:
         log.warning("not repaired: %s", error)
         return f"not repaired: {error}"

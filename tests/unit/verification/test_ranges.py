@@ -85,15 +85,14 @@ def test_a_repair_ships_what_the_source_has_and_counts_what_is_equal_then():
     slave.rows |= {different: other(different), stubborn: other(stubborn)}
     shipped: list[bytes] = []
 
-    class Repairs:
-        def ship(self, tables: Side, part: TableRange, keys: list[bytes]) -> None:
-            shipped.extend(keys)
-            slave.rows.update({key: source.rows[key] for key in keys if key != stubborn})
+    def ship(tables: Side, part: TableRange, keys: list[bytes]) -> None:
+        shipped.extend(keys)
+        slave.rows.update({key: source.rows[key] for key in keys if key != stubborn})
 
     comparison = RangeComparison(source, slave, PART, Options())  # type: ignore[arg-type]
     comparison.run()
     assert comparison.shippable
-    comparison.repair(Repairs())  # type: ignore[arg-type]
+    comparison.repair(ship)  # type: ignore[arg-type]
     found = comparison.outcome()
     assert sorted(shipped) == [missing, different, stubborn]
     assert (found.repaired, found.good) == (2, 998)

@@ -1,0 +1,151 @@
+"""Ships scanned rows to a peer's slave, the way of every edit: through the peer's filters, the rules for visibility labels, and
+the sink. So the slave gets the source's name with them, as the cluster that they come from.
+
+The rows are those of a raw scan, with all versions, and delete markers with what they hide. They become entries of a WAL in
+memory, which is what filters and sinks take.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.proto import serialize_length_prefixed
+
+from walferry.errors import WalferryError
+from walferry.filters.rules import FilterRules
+from walferry.filters.visibility import LabelFilter
+from walferry.filters.window import filter_window
+from walferry.hbase.cluster import cluster_id, visibility_labels
+from walferry.hbase.errors import PeerError
+from walferry.hbase.peers import Peer
+from walferry.protos import hbase_pb2 as pb
+from walferry.sinks.of_peer import open_sink
+from walferry.sinks.sink import Sender, Sink
+from walferry.source.cluster import VisibilityLabels
+from walferry.source.knobs import Knobs
+from walferry.source.session import Session
+from walferry.tables.rows import Rows
+from walferry.wal.uncompressed_windows import plain
+
+REQUEST_SECONDS = 600.0  # how long the slave has for each request; the patience with a silent one is shorter
+REQUEST_BYTES = 4 << 20
+_NO_REGION = b"0" * 32  # sinks do not look at it
+_KEY_START, _TIMESTAMP_AND_TYPE = 12, 9  # in a cell: where its key begins, and how many bytes end the key
+
+
+class RowsNotShipped(WalferryError):
+    """Rows of a scan cannot be shipped."""
+
+    retry_helps = False
+
+
+class _NoReferences:
+    """Scanned rows have no bulk loads, so there is nothing to let go."""
+
+    def remove_hfile_refs(self, names: Sequence[str]) -> None:
+        """Nothing refers to anything."""
+
+
+@dataclass
+class RowShipment:
+    """An open way to the slave. `add` rows of one table and its families, then `flush`."""
+
+    sink: Sink
+    sender: Sender
+    rules: FilterRules
+    labels: LabelFilter
+    cells: int = 0  # that the slave has acknowledged
+    _entries: bytearray = field(default_factory=bytearray)
+
+    def add(self, table: str, families: Sequence[bytes], rows: Rows, chosen: npt.NDArray[np.bool_] | None = None) -> None:
+        """Add rows of a block: all of them, or those that are chosen. Raises as `flush` does."""
+        self._entries += entry_of(table, families, rows, chosen)
+        if len(self._entries) >= REQUEST_BYTES:
+            self.flush(table)
+
+    def flush(self, table: str) -> None:
+        """Ship what was added. Raises RowsNotShipped, SlaveUnreachable, Stopped, WalferryError."""
+        if not self._entries:
+            return
+        path = f"rows of table {table}"
+        found = plain(np.frombuffer(bytes(self._entries), dtype=np.uint8), 0)
+        if found.consumed != len(self._entries):
+            reason = found.fault.reason if found.fault else "an entry is cut off"
+            raise RowsNotShipped(f"{path} cannot be shipped: {reason}")
+        self._entries.clear()
+        window, kept = self.labels.apply(found.window, filter_window(found.window, self.rules, path), path)
+        taken = self.sink.take(window, kept, self.rules, path)
+        if len(taken.entries):
+            request = taken.request(taken.entries)
+            self.sender.send(request, time.monotonic() + REQUEST_SECONDS)
+            self.cells += request.cell_count
+
+
+@contextmanager
+def row_shipment(session: Session, peer: Peer) -> Iterator[RowShipment]:
+    """Reach the peer's slave for the length of a block. Raises SlaveUnreachable, PeerError, WalferryError."""
+    source_id = cluster_id(session.zk, session.nodes)
+    known = partial(visibility_labels, session.zk, session.nodes)
+    labels = LabelFilter(VisibilityLabels(session.source.visibility_labels), known)
+    with open_sink(
+        peer, session, Knobs.of(session.source.replication, peer), time.monotonic() + REQUEST_SECONDS, stop=threading.Event(),
+        lease=_NoReferences(), on_missing_hfiles=lambda count: None, on_failure=lambda: None,
+    ) as sink:  # fmt: skip
+        if sink.id == source_id:
+            raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
+        yield RowShipment(sink, sink.sender(), FilterRules.of_peer(peer, source_id, sink.id), labels)
+
+
+def entry_of(table: str, families: Sequence[bytes], rows: Rows, chosen: npt.NDArray[np.bool_] | None = None) -> bytes:
+    """Write rows as one entry of a plain WAL: the length of its WALKey as a varint, the WALKey, the cells.
+
+    Of cells with equal keys, only the first is written. It is the newest, and of those that arrive together a slave would take
+    the last one. No entry if no row is chosen.
+    """
+    wanted = np.ones(len(rows.cells) - 1, dtype=np.bool_)
+    if chosen is not None:
+        wanted = np.repeat(chosen, np.diff(rows.rows))
+    wanted[repeated(rows)] = False
+    if not wanted.any():
+        return b""
+    key = pb.WALKey(
+        encoded_region_name=_NO_REGION, table_name=table.encode(), log_sequence_number=1, write_time=int(time.time() * 1000),
+        following_kv_count=int(wanted.sum()),
+    )  # fmt: skip
+    for family in families:
+        key.scopes.add(family=family, scope_type=pb.REPLICATION_SCOPE_GLOBAL)
+    entry = io.BytesIO()
+    serialize_length_prefixed(key, entry)
+    entry.writelines(rows.data[first:after].tobytes() for first, after in _spans(rows, wanted))
+    return entry.getvalue()
+
+
+def repeated(rows: Rows) -> list[int]:
+    """The cells whose keys equal that of the cell before."""
+    starts, data = rows.cells[:-1], rows.data
+    if len(starts) < 2:
+        return []
+    lengths = data[starts[:, None] + np.arange(4, 8)].astype(np.int64) @ np.array([1 << 24, 1 << 16, 1 << 8, 1])
+    ends = starts + _KEY_START + lengths
+    tails = data[ends[:, None] - np.arange(1, _TIMESTAMP_AND_TYPE + 1)]
+    alike = (lengths[1:] == lengths[:-1]) & (tails[1:] == tails[:-1]).all(axis=1)
+    return [i + 1 for i in np.flatnonzero(alike).tolist() if _key(rows, i, ends) == _key(rows, i + 1, ends)]
+
+
+def _key(rows: Rows, i: int, ends: npt.NDArray[np.int64]) -> bytes:
+    return rows.data[int(rows.cells[i]) + _KEY_START : int(ends[i])].tobytes()
+
+
+def _spans(rows: Rows, wanted: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """The bytes of the cells that are wanted, neighbours as one."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], wanted, [False]))))
+    for first, after in edges.reshape(-1, 2).tolist():
+        yield int(rows.cells[first]), int(rows.cells[after])
