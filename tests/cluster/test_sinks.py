@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
@@ -86,7 +87,9 @@ def test_a_slave_that_goes_away_is_waited_for_and_gets_the_shipment_when_it_is_b
         assert caught.value.slave == slave.address.cluster_key
         assert caught.value.tries >= 2
     finally:
-        slave.launch()
-    lane.ship(shipment(table, 1), time.monotonic() + 180)
-    slave.await_ready()
+        starting = ThreadPoolExecutor(1).submit(slave.start)
+    try:
+        lane.ship(shipment(table, 1), time.monotonic() + 180)
+    finally:
+        starting.result()
     assert client.count_rows(table) == 2 * ROWS_A_SHIPMENT

@@ -37,6 +37,15 @@ def test_fails_while_the_machine_stands_still():
 def test_fails_for_its_own_reason():
     fails_once("second")
 """
+FAILS_ONCE = """
+from pathlib import Path
+
+def test_fails_once():
+    seen = Path(__file__).with_name("{folder}")
+    first = not seen.exists()
+    seen.touch()
+    assert not first
+"""
 
 
 @pytest.mark.parametrize(
@@ -67,18 +76,29 @@ def test_the_times_of_the_processors_only_grow() -> None:
 
 @pytest.mark.slow
 def test_only_what_fails_during_a_stall_runs_again(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_it.py").write_text(TESTS)
+    ran = run(tmp_path, ci=False)
+    assert "1 failed, 1 passed, 1 rerun" in ran, ran
+    assert "FAILED test_it.py::test_fails_for_its_own_reason" in ran
 
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
 
-    assert "1 failed, 1 passed, 1 rerun" in ran.stdout, ran.stdout + ran.stderr
-    assert "FAILED test_it.py::test_fails_for_its_own_reason" in ran.stdout
+@pytest.mark.slow
+@pytest.mark.parametrize(("ci", "said"), [(True, "1 failed, 1 passed, 1 rerun"), (False, "2 failed")])
+def test_in_ci_a_test_of_real_servers_runs_again_too_and_is_named(tmp_path: Path, ci: bool, said: str) -> None:
+    for folder in ("cluster", "unit"):
+        path = tmp_path / "tests" / folder / f"test_{folder}.py"
+        path.parent.mkdir(parents=True)
+        path.write_text(FAILS_ONCE.format(folder=folder))
+    ran = run(tmp_path, ci=ci)
+    assert said in ran, ran
+    assert "FAILED tests/unit/test_unit.py::test_fails_once" in ran
+    assert ("RERUN tests/cluster/test_cluster.py::test_fails_once" in ran) == ci
+
+
+def run(folder: Path, *, ci: bool) -> str:
+    """Run the tests in a folder with our hooks, and return what pytest prints."""
+    (folder / "conftest.py").write_text(CONFTEST)
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "CI": "true" if ci else ""}
+    command = [sys.executable, "-m", "pytest", "-raR", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=folder, env=variables)
+    return ran.stdout + ran.stderr
