@@ -20,10 +20,9 @@ from embedded.shared_classes import spark_environment
 from embedded.standalone import StandaloneCluster
 from tests.awake import Waker
 from tests.stalls import StallWatch
-from tests.time_limit import TimeLimit, in_order, skip_if_over
+from tests.time_limit import OF_SERVERS, TimeLimit, in_order, skip_if_over
 
 GIGABYTES_A_PROCESS = 6  # what its clusters take at most
-OF_SERVERS = tuple(f"tests/{folder}/" for folder in ("embedded", "spark", "cluster", "airflow", "demo"))
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -166,8 +165,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     pytest counts each as a rerun, and names it at the end: a test that needed it outside of a stall has a race to be mended.
     """
     items[:] = in_order(items)
+    of_servers = tuple(f"tests/{folder}/" for folder in OF_SERVERS)
     for item in items:
-        again = bool(os.environ.get("CI")) and item.nodeid.startswith(OF_SERVERS)
+        again = bool(os.environ.get("CI")) and item.nodeid.startswith(of_servers)
         item.add_marker(pytest.mark.flaky(reruns=1, condition=again or stall_watch.saw_a_stall))
 
 

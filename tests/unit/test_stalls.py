@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.processes import run_pytest
 from tests.stalls import STALL_SECONDS, processor_times, stall, stolen_share
 
-ROOT = Path(__file__).parents[2]
 # This machine's host may take time away while this test runs; only the stall shall count here.
 CONFTEST = """
 import tests.stalls
@@ -98,7 +95,5 @@ def test_in_ci_a_test_of_real_servers_runs_again_too_and_is_named(tmp_path: Path
 def run(folder: Path, *, ci: bool) -> str:
     """Run the tests in a folder with our hooks, and return what pytest prints."""
     (folder / "conftest.py").write_text(CONFTEST)
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "CI": "true" if ci else ""}
-    command = [sys.executable, "-m", "pytest", "-raR", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=folder, env=variables)
+    ran = run_pytest(folder, "-raR", variables={"CI": "true" if ci else ""})
     return ran.stdout + ran.stderr
