@@ -20,7 +20,7 @@ from embedded.shared_classes import spark_environment
 from embedded.standalone import StandaloneCluster
 from tests.awake import Waker
 from tests.stalls import StallWatch
-from tests.time_limit import OF_SERVERS, TimeLimit, in_order, skip_if_over
+from tests.time_limit import TimeLimit, in_order, skip_if_over
 
 GIGABYTES_A_PROCESS = 6  # what its clusters take at most
 
@@ -160,14 +160,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lets a test that fails while the machine gets no processor run once more, and in CI any test of real servers.
+    """Lets a test that fails while the machine gets no processor run once more, and in CI any test that fails.
 
     pytest counts each as a rerun, and names it at the end: a test that needed it outside of a stall has a race to be mended.
     """
     items[:] = in_order(items)
-    of_servers = tuple(f"tests/{folder}/" for folder in OF_SERVERS)
+    again = bool(os.environ.get("CI"))
     for item in items:
-        again = bool(os.environ.get("CI")) and item.nodeid.startswith(of_servers)
         item.add_marker(pytest.mark.flaky(reruns=1, condition=again or stall_watch.saw_a_stall))
 
 
