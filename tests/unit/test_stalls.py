@@ -16,8 +16,8 @@ from tests.conftest import pytest_collection_modifyitems, pytest_runtest_setup
 
 tests.stalls.STOLEN_SHARE = 2
 """
-TESTS = f"""
-import os, subprocess, sys
+FAILS_ONCE = """
+import os, subprocess
 from pathlib import Path
 
 def fails_once(name):
@@ -25,7 +25,9 @@ def fails_once(name):
     first = not seen.exists()
     seen.touch()
     assert not first
-
+"""
+TESTS = f"""
+{FAILS_ONCE}
 def test_fails_while_the_machine_stands_still():
     pid = os.getpid()
     subprocess.run(["bash", "-c", f"kill -STOP {{pid}}; sleep {STALL_SECONDS + 1}; kill -CONT {{pid}}"])
@@ -34,14 +36,10 @@ def test_fails_while_the_machine_stands_still():
 def test_fails_for_its_own_reason():
     fails_once("second")
 """
-FAILURES = """
-from pathlib import Path
-
+TESTS_IN_CI = f"""
+{FAILS_ONCE}
 def test_fails_once():
-    seen = Path(__file__).with_name("seen")
-    first = not seen.exists()
-    seen.touch()
-    assert not first
+    fails_once("seen")
 
 def test_fails_each_time():
     assert False
@@ -85,7 +83,7 @@ def test_only_what_fails_during_a_stall_runs_again(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("ci", "said"), [(True, "1 failed, 1 passed, 2 rerun"), (False, "2 failed")])
 def test_in_ci_what_fails_runs_again_once_and_is_named(tmp_path: Path, ci: bool, said: str) -> None:
-    (tmp_path / "test_it.py").write_text(FAILURES)
+    (tmp_path / "test_it.py").write_text(TESTS_IN_CI)
     ran = run(tmp_path, ci=ci)
     assert said in ran, ran
     assert "FAILED test_it.py::test_fails_each_time" in ran

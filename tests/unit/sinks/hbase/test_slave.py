@@ -124,7 +124,7 @@ def test_a_silent_slave_is_given_up_when_the_patience_is_over(monkeypatch):
         deadline, began = time.monotonic() + 600, time.monotonic()
         with Looking(slave, deadline), pytest.raises(SlaveUnreachable) as caught:
             slave.shipper().ship(Shipment(), deadline)
-        assert 1.0 <= time.monotonic() - began < 60
+        assert 1.0 <= time.monotonic() - began < 4.0
         assert "for more than 1 s, in 1 try; the last:" in str(caught.value)
         assert "took the call and answers nothing else" in caught.value.last_error
         assert not caught.value.answered
@@ -137,7 +137,7 @@ def test_a_slave_that_only_fails_is_given_up_when_the_patience_is_over(monkeypat
         began = time.monotonic()
         with pytest.raises(SlaveUnreachable) as caught:
             slave.shipper().ship(Shipment(), began + 600)
-        assert 1.0 <= time.monotonic() - began < 60
+        assert 1.0 <= time.monotonic() - began < 4.0
         assert caught.value.tries > 3
         assert caught.value.answered == (failure is not hang_up)
 
@@ -176,4 +176,4 @@ def test_a_long_call_goes_to_another_server_once_the_first_falls_silent(monkeypa
         with Looking(slave, deadline):
             assert slave.shipper().ship(Shipment(), deadline, expected_seconds=60.0) == name(good)
         assert (shipments(bad), shipments(good)) == (1, 1)
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < 5
