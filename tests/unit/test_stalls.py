@@ -37,9 +37,19 @@ def test_fails_for_its_own_reason():
     fails_once("second")
 """
 TESTS_IN_CI = f"""
+import pytest
 {FAILS_ONCE}
-def test_fails_once():
+@pytest.fixture(scope="session")
+def cluster():
+    return []
+
+def test_of_the_same_cluster(cluster):
+    pass
+
+def test_fails_once(cluster):
+    cluster.append("a table")
     fails_once("seen")
+    assert cluster == ["a table"], "the cluster of the run that failed"
 
 def test_fails_each_time():
     assert False
@@ -81,8 +91,8 @@ def test_only_what_fails_during_a_stall_runs_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ci", "said"), [(True, "1 failed, 1 passed, 2 rerun"), (False, "2 failed")])
-def test_in_ci_what_fails_runs_again_once_and_is_named(tmp_path: Path, ci: bool, said: str) -> None:
+@pytest.mark.parametrize(("ci", "said"), [(True, "1 failed, 2 passed, 3 rerun"), (False, "2 failed, 1 passed")])
+def test_in_ci_what_fails_runs_again_with_new_fixtures_and_is_named(tmp_path: Path, ci: bool, said: str) -> None:
     (tmp_path / "test_it.py").write_text(TESTS_IN_CI)
     ran = run(tmp_path, ci=ci)
     assert said in ran, ran
