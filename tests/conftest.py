@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from pytest_rerunfailures import suspended_finalizers
 
 from embedded.client import ClientJvm, JavaClient
 from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters
@@ -23,7 +25,6 @@ from tests.stalls import StallWatch
 from tests.time_limit import TimeLimit, in_order, skip_if_over
 
 GIGABYTES_A_PROCESS = 6  # what its clusters take at most
-OF_SERVERS = tuple(f"tests/{folder}/" for folder in ("embedded", "spark", "cluster", "airflow", "demo"))
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -161,17 +162,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lets a test that fails while the machine gets no processor run once more, and in CI any test of real servers.
+    """Lets a test that fails while the machine gets no processor run again, and in CI any test that fails, at most twice.
 
     pytest counts each as a rerun, and names it at the end: a test that needed it outside of a stall has a race to be mended.
     """
     items[:] = in_order(items)
+    again = bool(os.environ.get("CI"))
     for item in items:
-        again = bool(os.environ.get("CI")) and item.nodeid.startswith(OF_SERVERS)
-        item.add_marker(pytest.mark.flaky(reruns=1, condition=again or stall_watch.saw_a_stall))
+        item.add_marker(pytest.mark.flaky(reruns=2, condition=again or stall_watch.saw_a_stall))
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
     stall_watch.reset()
     skip_if_over()
+    if getattr(item, "execution_count", 1) > 1:  # set by pytest-rerunfailures
+        end_all_fixtures(item.session)
+
+
+def end_all_fixtures(session: pytest.Session) -> None:
+    """Ends the fixtures of every scope: a test that runs again gets new clusters, without what it left in the old ones."""
+    session._setupstate.stack.update(suspended_finalizers)  # pytest-rerunfailures keeps them for the end of the last run
+    suspended_finalizers.clear()
+    with contextlib.suppress(Exception):  # what a fixture says of the end of a cluster that failed
+        session._setupstate.teardown_exact(None)

@@ -1,7 +1,8 @@
 """Notices when this machine gets no processor: it stands still, or its host takes much of the time away.
 
 A shared host may do so for many seconds. ZooKeeper's sessions expire then and time limits pass, which says nothing about the
-code. So a test that fails in such a moment is run once more. Any other failure stays one.
+code. So a test that fails in such a moment runs again on new clusters, at most twice. Any other failure stays one, except in CI
+(`tests/conftest.py`).
 """
 
 from __future__ import annotations

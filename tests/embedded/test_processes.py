@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from embedded.processes import ClusterError, start_java, wait_until
+from tests.processes import gone
 
 # Starts a cluster's JVM, prints its pid and waits to be killed.
 PARENT = """
@@ -23,15 +23,6 @@ cluster.launch()
 print(cluster.process.pid, flush=True)
 time.sleep(600)
 """
-
-
-def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    # A zombie that nobody has waited for yet runs no more.
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
 
 
 def test_a_jvm_ends_when_its_parent_is_killed(tmp_path):

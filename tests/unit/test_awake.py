@@ -7,14 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
+from embedded.processes import wait_until
 from tests import awake
 from tests.awake import Waker, spinning
+from tests.processes import ROOT, gone
 
-ROOT = Path(__file__).parents[2]
 KILLED = """
 import os
 from tests.awake import spinning
@@ -23,17 +23,14 @@ os.kill(os.getpid(), 9)
 """
 
 
-def eventually(holds: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 30
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.05)
-    return holds()
+def await_that(holds: Callable[[], bool], what: str) -> None:
+    wait_until(holds, what, processes=[], timeout=30)
 
 
 def test_a_process_a_processor_runs_only_while_nothing_else_wants_to() -> None:
     processes = spinning()
     try:
-        assert eventually(lambda: all(os.sched_getscheduler(process.pid) == os.SCHED_IDLE for process in processes))
+        await_that(lambda: all(os.sched_getscheduler(process.pid) == os.SCHED_IDLE for process in processes), "all are idle ones")
         assert {min(os.sched_getaffinity(process.pid)) for process in processes} == os.sched_getaffinity(0)
     finally:
         for process in processes:
@@ -46,15 +43,7 @@ def test_they_end_with_the_process_that_started_them() -> None:
     pids = [int(pid) for pid in ended.stdout.split()]
 
     assert len(pids) == len(os.sched_getaffinity(0))
-    assert eventually(lambda: not any(runs(pid) for pid in pids))
-
-
-def runs(pid: int) -> bool:
-    """Whether the process is there and is no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    await_that(lambda: all(map(gone, pids)), "all have ended")
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5])
@@ -71,8 +60,8 @@ def test_they_run_while_the_host_takes_time_away_and_not_otherwise(monkeypatch: 
             time.sleep(0.5)
             assert not started
         else:
-            assert eventually(lambda: bool(started))
+            await_that(lambda: bool(started), "they spin")
             monkeypatch.setattr(awake, "stolen_share", lambda before, after: 0.0)
-            assert eventually(lambda: all(process.returncode is not None for process in started))
+            await_that(lambda: all(process.returncode is not None for process in started), "they rest")
     finally:
         waker.stop()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.processes import run_pytest
 from tests.stalls import STALL_SECONDS, processor_times, stall, stolen_share
 
-ROOT = Path(__file__).parents[2]
 # This machine's host may take time away while this test runs; only the stall shall count here.
 CONFTEST = """
 import tests.stalls
@@ -19,8 +16,8 @@ from tests.conftest import pytest_collection_modifyitems, pytest_runtest_setup
 
 tests.stalls.STOLEN_SHARE = 2
 """
-TESTS = f"""
-import os, subprocess, sys
+FAILS_ONCE = """
+import os, subprocess
 from pathlib import Path
 
 def fails_once(name):
@@ -28,7 +25,9 @@ def fails_once(name):
     first = not seen.exists()
     seen.touch()
     assert not first
-
+"""
+TESTS = f"""
+{FAILS_ONCE}
 def test_fails_while_the_machine_stands_still():
     pid = os.getpid()
     subprocess.run(["bash", "-c", f"kill -STOP {{pid}}; sleep {STALL_SECONDS + 1}; kill -CONT {{pid}}"])
@@ -37,14 +36,23 @@ def test_fails_while_the_machine_stands_still():
 def test_fails_for_its_own_reason():
     fails_once("second")
 """
-FAILS_ONCE = """
-from pathlib import Path
+TESTS_IN_CI = f"""
+import pytest
+{FAILS_ONCE}
+@pytest.fixture(scope="session")
+def cluster():
+    return []
 
-def test_fails_once():
-    seen = Path(__file__).with_name("{folder}")
-    first = not seen.exists()
-    seen.touch()
-    assert not first
+def test_of_the_same_cluster(cluster):
+    pass
+
+def test_fails_once(cluster):
+    cluster.append("a table")
+    fails_once("seen")
+    assert cluster == ["a table"], "the cluster of the run that failed"
+
+def test_fails_each_time():
+    assert False
 """
 
 
@@ -83,22 +91,17 @@ def test_only_what_fails_during_a_stall_runs_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ci", "said"), [(True, "1 failed, 1 passed, 1 rerun"), (False, "2 failed")])
-def test_in_ci_a_test_of_real_servers_runs_again_too_and_is_named(tmp_path: Path, ci: bool, said: str) -> None:
-    for folder in ("cluster", "unit"):
-        path = tmp_path / "tests" / folder / f"test_{folder}.py"
-        path.parent.mkdir(parents=True)
-        path.write_text(FAILS_ONCE.format(folder=folder))
+@pytest.mark.parametrize(("ci", "said"), [(True, "1 failed, 2 passed, 3 rerun"), (False, "2 failed, 1 passed")])
+def test_in_ci_what_fails_runs_again_with_new_fixtures_and_is_named(tmp_path: Path, ci: bool, said: str) -> None:
+    (tmp_path / "test_it.py").write_text(TESTS_IN_CI)
     ran = run(tmp_path, ci=ci)
     assert said in ran, ran
-    assert "FAILED tests/unit/test_unit.py::test_fails_once" in ran
-    assert ("RERUN tests/cluster/test_cluster.py::test_fails_once" in ran) == ci
+    assert "FAILED test_it.py::test_fails_each_time" in ran
+    assert ("RERUN test_it.py::test_fails_once" in ran) == ci
 
 
 def run(folder: Path, *, ci: bool) -> str:
     """Run the tests in a folder with our hooks, and return what pytest prints."""
     (folder / "conftest.py").write_text(CONFTEST)
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "CI": "true" if ci else ""}
-    command = [sys.executable, "-m", "pytest", "-raR", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=folder, env=variables)
+    ran = run_pytest(folder, "-raR", variables={"CI": "true" if ci else ""})
     return ran.stdout + ran.stderr

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import math
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.processes import run_pytest
 from tests.time_limit import ENDS_AT, folder
 
-ROOT = Path(__file__).parents[2]
 CONFTEST = """
 import tests.time_limit
 from tests.conftest import pytest_collection_modifyitems, pytest_configure, pytest_runtest_setup
@@ -23,7 +22,7 @@ TESTS = f"""
 import os
 
 def test_begins_in_time():
-    if "{ENDS_AT}" in os.environ:
+    if os.environ["{ENDS_AT}"] != "inf":
         os.environ["{ENDS_AT}"] = "0"  # as if it had taken that long
 
 def test_comes_after_it():
@@ -31,28 +30,16 @@ def test_comes_after_it():
 """
 
 
-def run(folder: Path, *, stolen_share: float, ends_at: float | None) -> subprocess.CompletedProcess[str]:
-    """Run two tests. If there is an end, the first one takes so long that it is over then."""
+def run(folder: Path, *, stolen_share: float, ends_at: float) -> subprocess.CompletedProcess[str]:
+    """Run two tests, of which the first one takes so long that the time is over then, unless there is no end."""
     (folder / "conftest.py").write_text(CONFTEST.format(stolen_share=stolen_share))
     (folder / "test_it.py").write_text(TESTS)
-    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
-    variables.pop(ENDS_AT, None)
-    if ends_at is not None:
-        variables[ENDS_AT] = str(ends_at)
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "1", "--rootdir", str(folder), str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        cwd=folder,
-        env=variables,
-    )
+    return run_pytest(folder, "-n", "1", variables={ENDS_AT: str(ends_at)})
 
 
 @pytest.mark.slow
 def test_a_run_without_an_end_begins_all_tests(tmp_path: Path) -> None:
-    ran = run(tmp_path, stolen_share=0.25, ends_at=None)
+    ran = run(tmp_path, stolen_share=0.25, ends_at=math.inf)
     assert "2 passed" in ran.stdout, ran.stdout + ran.stderr
     assert "not begun" not in ran.stdout
     assert ran.returncode == 0

@@ -17,6 +17,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.claim_cluster import PEERS, ClaimCluster, Killed
+from tests.zk.fixtures import SESSION_TIMEOUT_SECONDS
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, expire, prefixed, wal
 from tests.zk.stepped import Stepped
 from walferry.hbase.layout import QueueLayout, ZNodes
@@ -45,7 +46,7 @@ class Claiming(RuleBasedStateMachine):
         self.at = ClaimCluster(self.hbase_zk, self.layout)
         self.positions = {key: self._position(values[0]) for key, values in self.at.queued().items()}
         self.first = dict(self.positions)
-        self.zks: list[KazooClient] = [connect(self.quorum, session_timeout=60) for _ in range(3)]
+        self.zks: list[KazooClient] = [connect(self.quorum, session_timeout=SESSION_TIMEOUT_SECONDS) for _ in range(3)]
         self.claimers: list[Stepped | None] = [None, None]
         self.region_server: tuple[str, Stepped] | None = None  # that claims, in the classic layouts, and how far it is
         self.live = list(SERVERS)

@@ -17,6 +17,7 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
+from tests.zk.fixtures import SESSION_TIMEOUT_SECONDS
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from walferry.hbase.values import decode_position
 from walferry.names import parse_queue_id
@@ -49,7 +50,7 @@ class Shipping(RuleBasedStateMachine):
         self.hbase.add_peer("p")
         self.hbase.start_server(DEAD)
         self.hbase.start_server(OTHER)
-        self.clients: list[KazooClient] = [connect(self.quorum, session_timeout=60) for _ in range(2)]
+        self.clients: list[KazooClient] = [connect(self.quorum, session_timeout=SESSION_TIMEOUT_SECONDS) for _ in range(2)]
         self.leases: list[list[Lease]] = [[], []]  # all that each shipper ever had, the newest last
         self.valid: list[bool] = [False, False]  # whether its newest lease is still in force
         self.created: list[str] = []
@@ -99,7 +100,7 @@ class Shipping(RuleBasedStateMachine):
     def restart(self, shipper: int) -> None:
         """The shipper's process is killed and started anew."""
         disconnect(self.clients[shipper])
-        self.clients[shipper] = connect(self.quorum, session_timeout=60)
+        self.clients[shipper] = connect(self.quorum, session_timeout=SESSION_TIMEOUT_SECONDS)
         self.valid[shipper] = False
 
     @rule(shipper=SHIPPERS)

@@ -51,9 +51,10 @@ def slow(seconds: float) -> Behaviour:
     return behave
 
 
-def slave_of_fakes(monkeypatch, *servers: FakeServer, **knobs: object) -> Slave:
+def slave_of_fakes(monkeypatch, *servers: FakeServer, ping_seconds: float = 0.3, **knobs: object) -> Slave:
+    """`ping_seconds` is short for servers that are silent; those that answer get as long as a busy machine may need."""
     slave = Slave(PEER, Knobs(ratio=1.0, **knobs), 0.0, user="u", stop=threading.Event())
-    monkeypatch.setattr(module, "PING_SECONDS", 0.3)
+    monkeypatch.setattr(module, "PING_SECONDS", ping_seconds)
     monkeypatch.setattr(slave._sinks, "_list_servers", lambda: [name(server) for server in servers])
     return slave
 
@@ -69,7 +70,7 @@ def busy(request: Request) -> bytes:
 
 @pytest.mark.parametrize(("behaviour", "ended"), [(busy, False), (silence, True)])
 def test_after_the_deadline_the_call_of_a_silent_server_is_ended(monkeypatch, behaviour, ended):
-    monkeypatch.setattr(module, "PING_SECONDS", 0.3)
+    monkeypatch.setattr(module, "PING_SECONDS", 0.3 if ended else 30.0)
     with FakeServer(behaviour) as server, ThreadPoolExecutor() as pool:
         stop = threading.Event()
         slave = Slave(PEER, Knobs(ratio=1.0), 0.0, user="u", stop=stop)
@@ -145,7 +146,9 @@ def test_a_slave_that_only_fails_is_given_up_when_the_patience_is_over(monkeypat
 def test_a_slave_that_is_only_slow_is_not_given_up(monkeypatch, timeout):
     """Whether one call takes long, or calls time out and are tried again with more time."""
     with FakeServer(slow(1.3)) as server:
-        slave = slave_of_fakes(monkeypatch, server, patience_seconds=0.9, call_timeout_seconds=timeout, sleep_seconds=0.05)
+        slave = slave_of_fakes(
+            monkeypatch, server, ping_seconds=30.0, patience_seconds=0.9, call_timeout_seconds=timeout, sleep_seconds=0.05
+        )
         deadline = time.monotonic() + 600
         with Looking(slave, deadline):
             slave.shipper().ship(Shipment(), deadline)
@@ -155,7 +158,7 @@ def test_a_slave_that_is_only_slow_is_not_given_up(monkeypatch, timeout):
 def test_a_long_call_is_not_sent_again_while_a_server_works_on_it(monkeypatch):
     """Like a bulk load that takes longer than an ordinary call may, and longer than expected (HBASE-30238)."""
     with FakeServer(slow(1.3)) as server, FakeServer(slow(1.3)) as other:
-        slave = slave_of_fakes(monkeypatch, server, other, call_timeout_seconds=0.3)
+        slave = slave_of_fakes(monkeypatch, server, other, ping_seconds=30.0, call_timeout_seconds=0.3)
         deadline = time.monotonic() + 600
         shipper = slave.shipper()
         with Looking(slave, deadline):

@@ -1,0 +1,32 @@
+"""Processes that tests start: other runs of pytest, and whether a process has ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended. A zombie that nobody has waited for yet runs no more."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def run_pytest(folder: Path, *options: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run the tests in a folder. Its conftest.py may import ours."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, "--rootdir", str(folder), str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+    )
