@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import shutil
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from embedded import wire
@@ -52,6 +56,20 @@ def is_closed(url: str) -> bool:
         return True
     with file:
         return trailer_start(bytes(file.read_at(max(0, file.size - TAIL_BYTES), TAIL_BYTES)), file.size) is not None
+
+
+def copies_of_closed_wals(root: Path, folder: Path) -> list[str]:
+    """URLs of copies of a cluster's closed WALs: HBase may archive or delete the files themselves at any moment."""
+    folder.mkdir()
+    copies = []
+    for path in itertools.chain(root.glob("WALs/*/*"), root.glob("oldWALs/*")):
+        with contextlib.suppress(FileNotFoundError):  # archived since it was listed: it comes again
+            if path.name.startswith("."):
+                continue
+            copy = Path(shutil.copy(path, folder / path.name))
+            if path.parent == root / "oldWALs" or is_closed(f"file://{copy}"):
+                copies.append(f"file://{copy}")
+    return sorted(set(copies))
 
 
 def decode(url: str, **options: Any) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from embedded.client import GLOBAL, ClientJvm
 from embedded.jars import codec_classpath
 from embedded.standalone import StandaloneCluster
 from embedded.wire import put
-from tests.cluster.decoding import compare_with_pretty_printer, compare_with_reader, is_closed, write_all_kinds
+from tests.cluster.decoding import compare_with_pretty_printer, compare_with_reader, copies_of_closed_wals, write_all_kinds
 from tests.cluster.walferry_runs import roll, ship, source_of
 from walferry.files.systems import open_wal
 from walferry.shipping.summary import Status
@@ -71,7 +71,7 @@ def source(
 
 @pytest.mark.timeout(900)
 def test_all_kinds_of_edits_are_decoded_and_replicated(
-    source: tuple[StandaloneCluster, ClientJvm], standalone_pair, unique: Callable[[str], str]
+    source: tuple[StandaloneCluster, ClientJvm], standalone_pair, unique: Callable[[str], str], tmp_path: Path
 ) -> None:
     cluster, jvm = source
     client, slave = (jvm.client(each.address) for each in (cluster, standalone_pair.slave))
@@ -92,8 +92,7 @@ def test_all_kinds_of_edits_are_decoded_and_replicated(
     at = source_of(cluster.address)
     roll(at, peer)
     root = Path(cluster.address.wal_root.removeprefix("file://"))
-    urls = [f"file://{path}" for path in [*root.glob("WALs/*/*"), *root.glob("oldWALs/*")] if not path.name.startswith(".")]
-    closed = [url for url in urls if is_closed(url)]
+    closed = copies_of_closed_wals(root, tmp_path / "wals")
     for url in closed:
         with open_wal(url) as file:
             assert parse_header(bytes(file.read_at(0, file.size)), url).compression is not None
@@ -119,7 +118,7 @@ def check_resuming(url: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_dictionaries_past_their_capacity_are_hbase_s(cluster_folder: Path) -> None:
+def test_dictionaries_past_their_capacity_are_hbase_s(cluster_folder: Path, tmp_path: Path) -> None:
     """120,000 distinct rows and tags, 300 qualifiers, with some that come again after they have been forgotten."""
     conf = {**DICTIONARIES, **values("snappy")}
     with StandaloneCluster(cluster_folder / "full", conf, name="full") as cluster, ClientJvm(cluster_folder / "full-c") as jvm:
@@ -134,5 +133,4 @@ def test_dictionaries_past_their_capacity_are_hbase_s(cluster_folder: Path) -> N
         client.roll_wals()
         client.write("full", [put("after", {"f0:q": b"v"})])
         root = Path(cluster.address.wal_root.removeprefix("file://"))
-        urls = [f"file://{path}" for path in [*root.glob("WALs/*/*"), *root.glob("oldWALs/*")] if not path.name.startswith(".")]
-        assert compare_with_reader(client, [url for url in urls if is_closed(url)]) > 120_000
+        assert compare_with_reader(client, copies_of_closed_wals(root, tmp_path / "wals")) > 120_000
