@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # the library is on the path only once Spark has put its arch
     from walferry.queues.finding import Place
     from walferry.shipping.summary import GroupSummary
     from walferry.source.cluster import SourceCluster
+    from walferry.source.knobs import Knobs
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -58,22 +59,33 @@ def main() -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    """Plan, ship each group in a task of its own, print the outcome."""
+    """Begin the run, ship what there is, and print the outcome."""
+    from walferry.source.cluster import SourceCluster
+
+    deadline = time.time() + args.deadline
+    source = SourceCluster.from_json(args.source)
+    knobs, groups = _begin(source, args)
+    if not groups:
+        print(f"peer {args.peer}: no closed WALs are queued" + (f" in {', '.join(args.groups)}" if args.groups else ""))
+        return 0
+    summaries = _ship(source, knobs, groups, args, deadline)
+    _keep(source, args, summaries)
+    _print(summaries)
+    return 1 if any(s.failed for s in summaries) else 0
+
+
+def _begin(source: SourceCluster, args: argparse.Namespace) -> tuple[Knobs, list[tuple[str, Place | None]]]:
+    """Check that the peer may be shipped and find its WAL groups, each with its queue. Note the run in ZooKeeper."""
     from walferry.bootstrap.records import under_way
     from walferry.files.quarantine import BrokenWals
-    from walferry.shipping.attempt import GroupJob
-    from walferry.shipping.group import ship_group
-    from walferry.shipping.lanes import lanes_of_each
     from walferry.shipping.plan import groups_to_ship
     from walferry.shipping.runs import begin_run
     from walferry.shipping.slave_down import forget_down
     from walferry.source.agreement import check_peer
-    from walferry.source.cluster import SourceCluster, SourceError
+    from walferry.source.cluster import SourceError
     from walferry.source.knobs import Knobs
     from walferry.source.session import open_session
 
-    deadline = time.time() + args.deadline
-    source = SourceCluster.from_json(args.source)
     if args.broken_wals == BrokenWals.QUARANTINE and source.quarantine is None:
         raise SourceError(
             "broken WALs can be put into quarantine only if the source connection's extra has `quarantine`, the URL of a folder"
@@ -85,9 +97,17 @@ def _run(args: argparse.Namespace) -> int:
         groups = groups_to_ship(session, args.peer, args.groups)
         begin_run(session, args.peer, args.run_id, args.deadline + 3600 if args.keep is None else args.keep)
         forget_down(session, args.peer, args.run_id)
-    if not groups:
-        print(f"peer {args.peer}: no closed WALs are queued" + (f" in {', '.join(args.groups)}" if args.groups else ""))
-        return 0
+    return knobs, groups
+
+
+def _ship(
+    source: SourceCluster, knobs: Knobs, groups: list[tuple[str, Place | None]], args: argparse.Namespace, deadline: float
+) -> list[GroupSummary]:
+    """Ship each group in a Spark task of its own."""
+    from walferry.files.quarantine import BrokenWals
+    from walferry.shipping.attempt import GroupJob
+    from walferry.shipping.group import ship_group
+    from walferry.shipping.lanes import lanes_of_each
 
     lanes = lanes_of_each(len(groups), knobs.lanes)
 
@@ -105,12 +125,9 @@ def _run(args: argparse.Namespace) -> int:
     context = SparkContext(conf=conf)
     try:
         context.setLogLevel("WARN")
-        summaries = context.parallelize(groups, len(groups)).map(ship).collect()
+        return context.parallelize(groups, len(groups)).map(ship).collect()
     finally:
         context.stop()
-    _keep(source, args, summaries)
-    _print(summaries)
-    return 1 if any(s.failed for s in summaries) else 0
 
 
 def _print(summaries: list[GroupSummary]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -66,13 +66,6 @@ class ChosenTables(PeerTables):
         return super().families_of(table) if table in self.only else (Families.NONE, frozenset())
 
 
-class NoReferences:
-    """The references to HFiles are the queues' business: a load that is shipped again leaves them as they are."""
-
-    def remove_hfile_refs(self, names: Sequence[str]) -> None:
-        """Keep them."""
-
-
 def rules_of(
     peer: Peer, source_id: UUID, slave_id: UUID, tables: Collection[str], deleted: Deleted | None = None
 ) -> FilterRules:
@@ -106,7 +99,7 @@ def sink_of(
     """The peer's sink, not yet entered."""
     deadline = time.monotonic() + job.deadline - time.time()
     return open_sink(
-        peer, session, job.knobs, deadline, stop=stop, lease=NoReferences(), on_missing_hfiles=on_missing_hfiles,
+        peer, session, job.knobs, deadline, stop=stop, lease=None, on_missing_hfiles=on_missing_hfiles,
         on_failure=lambda: None,
     )  # fmt: skip
 

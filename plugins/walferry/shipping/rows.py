@@ -47,13 +47,6 @@ class RowsNotShipped(WalferryError):
     retry_helps = False
 
 
-class _NoReferences:
-    """Scanned rows have no bulk loads, so there is nothing to let go."""
-
-    def remove_hfile_refs(self, names: Sequence[str]) -> None:
-        """Nothing refers to anything."""
-
-
 @dataclass
 class RowShipment:
     """An open way to the slave. `add` rows of one table and its families, then `flush`."""
@@ -97,7 +90,7 @@ def row_shipment(session: Session, peer: Peer) -> Iterator[RowShipment]:
     labels = LabelFilter(VisibilityLabels(session.source.visibility_labels), known)
     with open_sink(
         peer, session, Knobs.of(session.source.replication, peer), time.monotonic() + REQUEST_SECONDS, stop=threading.Event(),
-        lease=_NoReferences(), on_missing_hfiles=lambda count: None, on_failure=lambda: None,
+        lease=None, on_missing_hfiles=lambda count: None, on_failure=lambda: None,
     ) as sink:  # fmt: skip
         if sink.id == source_id:
             raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")

@@ -21,17 +21,18 @@ REACHABLE_SECONDS = 10.0
 
 def open_sink(
     peer: Peer, session: Session, knobs: Knobs, deadline: float, *, stop: threading.Event,
-    lease: HFileRefs, on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
+    lease: HFileRefs | None, on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
 ) -> Sink:  # fmt: skip
     """The sink of a peer, not yet entered. `deadline` is on time.monotonic; `stop`, once set, ends all waiting in it.
 
-    `lease` is the one on the group's queue, for what a sink writes at the source; `on_missing_hfiles(count)` is told of files
-    that were gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
+    `lease` is the one on the group's queue, for what a sink writes at the source. Without a lease nothing is written there: the
+    references to HFiles are the queues' business, and stay as they are. `on_missing_hfiles(count)` is told of files that were
+    gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
     """
     source = session.source
     slave = Slave(peer, knobs, deadline, user=source.user, stop=stop, on_failure=on_failure)
     hfiles = HFileSender(
-        session.zk, session.nodes.hfile_refs(peer.id), lease.remove_hfile_refs, HFileSource.of(source), on_missing_hfiles,
+        session.zk, session.nodes.hfile_refs(peer.id), lease, HFileSource.of(source), on_missing_hfiles,
         knobs.call_timeout_seconds,
     )  # fmt: skip
     return HBaseSink(slave, source, hfiles)

@@ -50,22 +50,22 @@ class BulkLoadFailed(WalferryError):
 class HFileSender:
     """Sends the bulk loads of one group.
 
-    `refs` is the znode under which the source keeps its references to the peer's HFiles; `release(names)` removes some of them.
-    `call_seconds` is what a call takes that has nothing to copy.
+    `refs` is the znode under which the source keeps its references to the peer's HFiles; `lease` removes those of files that the
+    slave has, if there is one. `call_seconds` is what a call takes that has nothing to copy.
     """
 
     def __init__(
         self,
         zk: KazooClient,
         refs: str,
-        release: Callable[[Sequence[str]], None],
+        lease: HFileRefs | None,
         files: HFileSource | None,
         on_missing: Callable[[int], None],
         call_seconds: float,
     ) -> None:
         self._zk = zk
         self._refs = refs
-        self._release = release
+        self._lease = lease
         self._files = files
         self._on_missing = on_missing
         self._call_seconds = call_seconds
@@ -74,7 +74,7 @@ class HFileSender:
         """Have a sink copy and load the files, then let the source clean them; `ship` is a Shipper's.
 
         Raises BulkLoadFailed; SlaveUnreachable if no server answered at all, or there was no time for a first try; Stopped; and
-        what `release` raises.
+        what the lease raises.
         """
         if shipment.entry_count:
             size = self._size(load, self._files) if self._files and load.files else 0
@@ -86,7 +86,8 @@ class HFileSender:
                 raise BulkLoadFailed(str(load), error.problem, self._advice()) from error
             except RpcError as error:
                 raise BulkLoadFailed(str(load), str(error), self._advice()) from error
-        self._release(load.names)
+        if self._lease is not None:
+            self._lease.remove_hfile_refs(load.names)
 
     def _size(self, load: BulkLoad, files: HFileSource) -> int:
         """The bytes of the files that are there. Raises BulkLoadFailed if one is gone that the source still refers to."""

@@ -1,5 +1,6 @@
 """A bulk load is sent if its files are there, and its files are let go only after its acknowledgement."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ class Sending:
         self.error: Exception | None = None
         self.root = root
         source = HFileSource("east", f"file://{root}")
-        self.sender = HFileSender(None, ZNodes().hfile_refs("p"), self.calls.append, source, self.missing.append, 60.0)  # type: ignore[arg-type]
+        self.sender = HFileSender(None, ZNodes().hfile_refs("p"), self, source, self.missing.append, 60.0)  # type: ignore[arg-type]
         monkeypatch.setattr(hfiles, "read_all", lambda _, paths: [self.znode(p) for p in paths])
 
     def znode(self, path: str) -> ZNode | None:
@@ -37,6 +38,9 @@ class Sending:
         path = self.root / place / "default/t/region1/f" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(bytes(size))
+
+    def remove_hfile_refs(self, names: Sequence[str]) -> None:
+        self.calls.append(names)
 
     def ship(self, shipment: Shipment, deadline: float, timeout: float) -> None:
         self.calls.append(timeout)
@@ -66,6 +70,16 @@ def test_a_server_has_the_time_that_copying_takes(sending):
     sending.file("b", size=10_000_000)
     sending.run()
     assert sending.calls[0] == 60.0 + 3
+
+
+def test_without_a_lease_on_the_queue_no_file_is_let_go(sending, tmp_path):
+    sending.file("a")
+    sending.file("b")
+    sending.sender = HFileSender(
+        None, ZNodes().hfile_refs("p"), None, HFileSource("east", f"file://{tmp_path}"), sending.missing.append, 60.0
+    )
+    sending.run()
+    assert len(sending.calls) == 1  # the load itself
 
 
 def test_a_load_without_entries_is_only_let_go(sending):
