@@ -62,14 +62,13 @@ def run_find(parsed: argparse.Namespace) -> int:
     files = within(listing.files, parsed.written_from, parsed.written_before)
     answers: list[Answer] = []
     status = _print_all([file.url for file in files], question, answers)
-    for problem in listing.problems:
-        _tell(problem)
-    if status == READER_GONE:
-        return status
+    if status == READER_GONE or not all(map(_tell, listing.problems)):
+        return READER_GONE
     hits = sum(answer.cells > 0 for answer in answers)
     cells, read = sum(answer.cells for answer in answers), sum(answer.bytes for answer in answers)
     skipped = f"; {len(listing.files) - len(files)} WALs are of other times" if len(files) < len(listing.files) else ""
-    _tell(f"{cells:,} cells in {hits:,} of {len(files):,} WALs ({read:,} bytes){skipped}")
+    if not _tell(f"{cells:,} cells in {hits:,} of {len(files):,} WALs ({read:,} bytes){skipped}"):
+        return READER_GONE
     return PROBLEM if listing.problems else status
 
 
@@ -80,10 +79,13 @@ def _command(commands: argparse._SubParsersAction[argparse.ArgumentParser], name
     keys = "for encrypted WALs, the URL of the key store (default: the key_provider of the source's connection, if there is one)"
     command.add_argument("--key-provider", metavar="URL", help=keys)
     command.add_argument("--key-name", action="append", default=[], metavar="ALIAS", help="an alias to try; may be repeated")
+    command.set_defaults(refuse=command.error)
     return command
 
 
 def _question(parsed: argparse.Namespace, position: int) -> Question:
+    if None not in (parsed.written_from, parsed.written_before) and parsed.written_from >= parsed.written_before:
+        parsed.refuse("--from does not come before --to, so there is nothing to find")
     layout = json_layout if parsed.json else text_layout
     return Question(selection(parsed), layout, parsed.values, _keys(parsed), position)
 
@@ -110,11 +112,14 @@ def _print_all(urls: Iterable[str], question: Question, answers: list[Answer]) -
         for part in parts:
             if isinstance(part, Answer):
                 answers.append(part)
-                _tell(part.problem or part.note)
                 status = PROBLEM if part.problem else status
-            elif not _write(sys.stdout.buffer, part):
+                told = _tell(part.problem or part.note)
+            else:
+                told = _write(sys.stdout.buffer, part)
+            if not told:
                 return READER_GONE
     return status
+
 
 def _write(out: BinaryIO, part: bytes) -> bool:
     """Write to the output at once. Returns False if its reader has gone away."""
@@ -128,6 +133,7 @@ def _write(out: BinaryIO, part: bytes) -> bool:
     return True
 
 
-def _tell(text: str) -> None:
-    if text:
-        print(f"walferry: {one_line(text, MAX_LINE_CHARS)}", file=sys.stderr)
+def _tell(text: str) -> bool:
+    """Write a line to stderr, if there is anything to tell. Returns False if its reader has gone away."""
+    line = f"walferry: {one_line(text, MAX_LINE_CHARS)}\n"
+    return not text or _write(sys.stderr.buffer, line.encode(errors="backslashreplace"))

@@ -202,6 +202,8 @@ def test_without_folders_and_without_a_source_the_command_is_refused(capfd: pyte
         (["show", "--from", "yesterday", "."], "'yesterday' is not a time"),
         (["show", "--row", "a", "--row-prefix", "a", "."], "not allowed with argument --row"),
         (["show"], "the following arguments are required: FILE|URL"),
+        (["find", "--row", "a", "--from", "2024-05-02", "--to", "2024-05-01", "."], "--from does not come before --to"),
+        (["show", "--from", "5", "--to", "5", "wal"], "--from does not come before --to"),
     ],
 )
 def test_wrong_arguments_are_a_usage_error(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,6 +225,16 @@ def test_a_reader_that_goes_away_ends_the_command_at_once_and_quietly(tmp_path: 
         assert process.stdout.readline().startswith(b"WAL file:///")
         process.stdout.close()
         assert process.stderr.read() == b""
+        assert process.wait(60) == 141
+
+
+def test_a_reader_of_both_outputs_that_goes_away_ends_the_command_as_well(tmp_path: Path) -> None:
+    put(tmp_path / WAL.format(1), encode_wal(written(1)))
+    command = [sys.executable, "-m", "walferry", "wal", "find", "--row", "none", str(tmp_path)]  # prints to stderr only
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "plugins")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment) as process:
+        assert process.stdout is not None
+        process.stdout.close()
         assert process.wait(60) == 141
 
 
