@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from airflow.sdk import Context, Param
 
+from walferry.airflow.forms.moments import moment
 from walferry.airflow.forms.recovery_input import InputError
 from walferry.airflow.forms.run_checks import check_conf
 
@@ -31,8 +31,8 @@ TO = Param(
 def interval_of(context: Context, now: datetime | None = None) -> tuple[datetime, datetime]:
     """Check the run's conf and return its interval. Raises InputError."""
     run, params = context["dag_run"], context["params"]
-    check_conf(run.dag_id, run.conf or {}, params.keys(), params)
-    given = {name: _moment(name, params[name]) for name in ("from_date", "to_date") if params[name]}
+    check_conf(run.dag_id, run.conf or {}, context["dag"].params.keys(), params)
+    given = {name: moment(name, params[name]) for name in ("from_date", "to_date") if params[name]}
     if str(getattr(run.run_type, "value", run.run_type)) == "backfill":
         if given:
             raise InputError(f"{_OF_A_BACKFILL}, so leave out {' and '.join(given)}. Nothing was done")
@@ -45,17 +45,10 @@ def interval_of(context: Context, now: datetime | None = None) -> tuple[datetime
     else:
         start, end = given["from_date"], given["to_date"]
     if start is None or end is None or start >= end:
-        raise InputError(f"the interval from {start} to {end} is empty. Nothing was done")
+        raise InputError(f"the interval from {start} to {end} is empty: its end must be later than its start. Nothing was done")
     if end > (now or datetime.now(UTC)):
-        raise InputError(f"the interval from {start} to {end} is not over yet. Nothing was done")
+        raise InputError(
+            f"the interval from {start} to {end} is not over yet: its end must be in the past, and now it is "
+            f"{now or datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC. Nothing was done"
+        )
     return start, end
-
-
-def _moment(name: str, text: Any) -> datetime:
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise InputError(f"{name} is {str(text)[:100]!r}; it must be a time with its zone, such as 2025-03-01T10:00:00+00:00")
-    return moment

@@ -47,6 +47,11 @@ def test_differences_fail_the_run_and_are_shown():
     assert "FAILED table t: 3 rows differ" in report.as_text()
 
 
+def test_a_problem_that_names_its_table_is_told_once():
+    report = VerificationReport("2", [Outcome("t", problem="table t does not exist on zk1:2181. Create it, or leave it out")])
+    assert report.failures == ["table t does not exist on zk1:2181. Create it, or leave it out"]
+
+
 def test_clocks_that_are_apart_are_warned_of_and_unknown_ones_said_so():
     report = VerificationReport("2", [GOOD], "success", clocks(10, 20, -5000))
     assert report.skew_ms == -5010
@@ -67,6 +72,13 @@ def test_parameters_become_options():
 @pytest.mark.parametrize(("name", "value"), [("start_row", "\\xZZ"), ("stop_row", "\\x0")])
 def test_a_row_that_is_not_written_as_hbase_shows_it_is_refused(name, value):
     with pytest.raises(InputError, match="as HBase's shell shows it"):
+        options_of({**PARAMS, name: value})
+
+
+@pytest.mark.parametrize("value", ["yesterday", "2026-01-01", "2026-01-01T00:00:00"])
+@pytest.mark.parametrize("name", ["start_time", "end_time"])
+def test_a_time_without_a_zone_is_refused(name, value):
+    with pytest.raises(InputError, match=f"{name} is '{value}'; it must be a time with its zone"):
         options_of({**PARAMS, name: value})
 
 
