@@ -41,7 +41,7 @@ class VerificationReport:
         """Why this run must end as failed; empty if it must not."""
         if self.outcomes is None:
             return [f"compare is {self.state}: see the log of the Spark job there; nothing was compared"]
-        problems = [f"table {o.table}: {o.problem}" for o in self.outcomes if o.problem]
+        problems = [_with_table(o) for o in self.outcomes if o.problem]
         differing = [f"table {o.table}: {o.bad_rows:,} rows differ" for o in self.outcomes if o.bad_rows]
         return problems + differing
 
@@ -102,6 +102,12 @@ class VerificationReport:
                 "give cannot be compared. Check NTP on the RegionServers"
             )
         return lines
+
+
+def _with_table(outcome: Outcome) -> str:
+    """What went wrong with a table. Most problems name it."""
+    name = f"table {outcome.table}"
+    return outcome.problem if name in outcome.problem else f"{name}: {outcome.problem}"
 
 
 def _texts(figures: Mapping[str, int]) -> list[str]:
