@@ -127,7 +127,8 @@ def read_peer(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Peer:
     state = read(zk, nodes.peer_state(peer_id))
     if config is None or state is None:
         check_storage(zk, nodes)
-        raise MissingPeer(peer_id, f"there is no {nodes.peer_state(peer_id)}", f"Peers here: {_names(zk, nodes)}")
+        problem = f"it does not exist: there is no {nodes.peer_state(peer_id)}"
+        raise MissingPeer(peer_id, problem, f"Peers here: {_names(zk, nodes)}")
     return as_peer(
         peer_id,
         decode_peer(config.value, nodes.peer(peer_id)),

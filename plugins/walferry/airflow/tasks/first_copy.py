@@ -24,7 +24,7 @@ def check() -> dict[str, list[str]]:
     check_run(context)
     params = context["params"]
     if not params["peer"]:
-        raise InputError("name the peer: parameter peer")
+        raise InputError("the run needs a peer: give it as the parameter `peer`. Nothing was done")
     run = batch.run_of(context["ti"])
     found = first_copy.look(source(), params["peer"], run, params["tables"] or (), allow_not_empty=params["allow_not_empty"])
     print("\n".join(f"{table}: {', '.join(families) or 'copied already'}" for table, families in found.items()))
@@ -38,7 +38,8 @@ def clean_up() -> None:
     from walferry.airflow.steps import batch, first_copy
 
     context = get_current_context()
-    deleted = first_copy.clean_up(source(), context["params"]["peer"], batch.run_of(context["ti"]))
+    peer = context["params"]["peer"]
+    deleted = first_copy.clean_up(source(), peer, batch.run_of(context["ti"])) if peer else []
     print(f"Deleted {', '.join(deleted)}." if deleted else "No snapshot is left.")
 
 
