@@ -150,7 +150,7 @@ def test_a_wal_that_is_still_open_is_told(sides, both, peer):
     table, start = both(), now()
     sides.source.write(table, [put("r", {"f:a": b"1"})])
     (newest,) = [name for name in positions(sides.at, peer) if located(sides, name) and not located(sides, name).archived][-1:]
-    with pytest.raises(IntervalGone, match=f"WAL {newest}, begun at .*, is still open: its entries cannot be read yet; run with"):
+    with pytest.raises(IntervalGone, match=f"WAL {newest}, begun at .*, is still open: its entries cannot be read yet; run"):
         ship_again(sides.at, peer, Interval(start, now()))
 
 

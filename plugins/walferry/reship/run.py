@@ -62,8 +62,8 @@ def find_left(session: Session, interval: Interval) -> Found:
 def problems_of(found: Found) -> list[str]:
     """What a run cannot ship, one text for each hole and each WAL that is still open."""
     unclosed = (
-        f"WAL {wal.name}, begun at {moment(wal.name.timestamp)}, is still open: its entries cannot be read yet; run with roll, "
-        "or wait until HBase rolls it"
+        f"WAL {wal.name}, begun at {moment(wal.name.timestamp)}, is still open: its entries cannot be read yet; run again "
+        "with roll, or wait until HBase has closed it"
         for wal in found.open
     )
     return [*map(str, found.holes), *unclosed]

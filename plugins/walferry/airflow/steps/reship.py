@@ -8,14 +8,17 @@ from collections.abc import Collection
 
 from walferry.airflow.reports.reship import PlannedInterval
 from walferry.queues import rolling
-from walferry.reship.files import SLACK_MS
+from walferry.reship.files import SLACK_MS, Found
 from walferry.reship.interval import Interval
 from walferry.reship.job import check_tables
 from walferry.reship.run import check_whole, find_left, problems_of
 from walferry.shipping.runs import end_run
 from walferry.source.agreement import check_peer
 from walferry.source.cluster import SourceCluster
-from walferry.source.session import open_session
+from walferry.source.session import Session, open_session
+
+CLOSED_SECONDS = 30.0  # until the WALs that a roll has ended are closed
+POLL_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -42,10 +45,18 @@ def plan(
             rolled = rolling.roll(session, ())
             for server, why in rolled.failures.items():
                 log.warning("roll of %s: %s", server, why)
-            found = find_left(session, interval)
+            found = _find_closed(session, interval)
     if whole:
         check_whole(found, interval)
     return PlannedInterval.of(
         attempt, peer_id, interval.start, interval.end, groups=len(found.groups), wals=found.wals, bytes=found.bytes,
         problems=problems_of(found),
     )  # fmt: skip
+
+
+def _find_closed(session: Session, interval: Interval) -> Found:
+    """Find what is left after a roll. A RegionServer closes the WAL that it has rolled a moment later."""
+    give_up = time.monotonic() + CLOSED_SECONDS
+    while (found := find_left(session, interval)).open and time.monotonic() < give_up:
+        time.sleep(POLL_SECONDS)
+    return found
