@@ -8,6 +8,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Context
 
+from walferry.airflow.forms.tables import tables_of
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.literal import LiteralFields
@@ -36,7 +37,7 @@ class CopyTablesOperator(LiteralFields, SparkSubmitOperator):
         self.py_files = str(build_archive(cache_folder() / "archives"))
         self.application_args = [
             *("--source", source.to_json(), "--peer", params["peer"], "--run-id", run_of(context["ti"])),
-            *(f"--table={table}" for table in params["tables"] or ()),
+            *(f"--table={table}" for table in tables_of(params)),
             *(("--allow-not-empty",) if params["allow_not_empty"] else ()),
         ]
         super().execute(context)

@@ -10,6 +10,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from walferry.airflow.forms.tables import tables_of
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.literal import LiteralFields
@@ -51,7 +52,7 @@ class ReshipIntervalOperator(LiteralFields, SparkSubmitOperator):
         self.application_args = [
             *("--source", source.to_json(), "--peer", planned.peer, "--run-id", planned.run_id),
             *("--from", str(planned.start), "--to", str(planned.end), "--deadline", str(int(params["deadline"]))),
-            *(f"--table={table}" for table in params["tables"] or ()),
+            *(f"--table={table}" for table in tables_of(params)),
             *(["--dry-run"] if params["dry_run"] else []),
             *(["--what-is-there"] if params["what_is_there"] else []),
         ]

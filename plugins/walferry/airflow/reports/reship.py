@@ -66,6 +66,7 @@ class ReshipReport:
     refusal: str = ""  # why the plan failed
     summaries: Sequence[GroupSummary] = ()
     dry_run: bool = False
+    asked: Sequence[str] = ()  # the tables that the run was given
 
     @property
     def failures(self) -> list[str]:
@@ -93,6 +94,11 @@ class ReshipReport:
         return dict(sorted(tables.items(), key=lambda item: -item[1][0])[:MAX_TABLES])
 
     @property
+    def without_edits(self) -> list[str]:
+        """The tables that the run was given and of which it has found nothing; they may be misspelt."""
+        return [] if self.failures else [name for name in dict.fromkeys(self.asked) if name not in self.tables][:MAX_TABLES]
+
+    @property
     def totals(self) -> Mapping[str, Any]:
         """The sums over all groups, under the names of HBase's metrics."""
         return totals_of(self.summaries)
@@ -107,6 +113,7 @@ class ReshipReport:
             "dry_run": self.dry_run,
             "planned": self.plan and self.plan.to_xcom(),
             "tables": {name: dict(zip(COUNTS, counts, strict=True)) for name, counts in self.tables.items()},
+            "without_edits": self.without_edits,
             "totals": self.totals,
             "groups": [{"group": s.group, "status": str(s.status), **{n: getattr(s, n) for n in FIGURES}} for s in shown],
             "groups_left_out": len(self.summaries) - len(shown),
@@ -128,6 +135,7 @@ class ReshipReport:
             rows = [(s.group, str(s.status), *(as_cell(name, getattr(s, name)) for name in FIGURES)) for s in self.summaries]
             last = ("all", "", *(as_cell(name, self.totals[name]) for name in FIGURES))
             lines += table([("group", "status", *FIGURES), *rows[:MAX_GROUPS], last])
+        lines += [f"WARNING The interval has no edit of table {name} for the peer" for name in self.without_edits]
         if self.totals["missingHFiles"]:
             lines.append(f"GONE {self.totals['missingHFiles']:,} HFiles of bulk loads")
         lines += [f"GONE or unreadable, left out: {text}" for text in self.gone]

@@ -8,6 +8,7 @@ from airflow.sdk import TriggerRule, get_current_context
 
 from walferry.airflow.forms.recovery_input import InputError
 from walferry.airflow.forms.run_checks import check_run
+from walferry.airflow.forms.tables import tables_of
 from walferry.airflow.literal import task
 from walferry.airflow.operators.copy_tables import CopyTablesOperator, ShipQueueOperator
 from walferry.airflow.tasks.common import source
@@ -26,7 +27,7 @@ def check() -> dict[str, list[str]]:
     if not params["peer"]:
         raise InputError("the run needs a peer: give it as the parameter `peer`. Nothing was done")
     run = batch.run_of(context["ti"])
-    found = first_copy.look(source(), params["peer"], run, params["tables"] or (), allow_not_empty=params["allow_not_empty"])
+    found = first_copy.look(source(), params["peer"], run, tables_of(params), allow_not_empty=params["allow_not_empty"])
     print("\n".join(f"{table}: {', '.join(families) or 'copied already'}" for table, families in found.items()))
     return dict(list(found.items())[:MAX_TABLES])
 

@@ -8,6 +8,7 @@ from airflow.sdk import TriggerRule, get_current_context
 
 from walferry.airflow.forms.interval import interval_of
 from walferry.airflow.forms.recovery_input import InputError
+from walferry.airflow.forms.tables import tables_of
 from walferry.airflow.literal import task
 from walferry.airflow.operators.reship_interval import ReshipIntervalOperator
 from walferry.airflow.reports.kept import as_lines, with_earlier
@@ -38,7 +39,7 @@ def plan() -> dict[str, Any]:
         if not params["peer"]:
             raise InputError("the run needs a peer: give it as the parameter `peer`. Nothing was done")
         planned = steps.plan(
-            source(), params["peer"], interval, f"{batch.run_of(ti)}.{ti.try_number}", tables=params["tables"] or (),
+            source(), params["peer"], interval, f"{batch.run_of(ti)}.{ti.try_number}", tables=tables_of(params),
             roll=params["roll"], whole=not (params["what_is_there"] or params["dry_run"]),
         )  # fmt: skip
     print(f"{planned.interval}: {planned.wals:,} WALs of {planned.groups:,} WAL groups, {planned.bytes:,} bytes.")
@@ -59,8 +60,9 @@ def report(planned: dict[str, Any] | None) -> None:
     states = ti.get_task_states(dag_id=ti.dag_id, task_ids=["ship"], run_ids=[ti.run_id])
     shipped = batch.summaries(source(), ours.peer, ours.run_id) if ours else ()
     done = ReshipReport(
-        ours, next(iter(states[ti.run_id].values()), None), (refusal or ("", ""))[1], shipped, context["params"]["dry_run"]
-    )
+        ours, next(iter(states[ti.run_id].values()), None), (refusal or ("", ""))[1], shipped, context["params"]["dry_run"],
+        asked=tables_of(context["params"]),
+    )  # fmt: skip
     told = with_earlier(context, ours.run_id if ours else f"{batch.run_of(ti)}, report {ti.try_number}", done.to_xcom())
     print("\n".join([done.as_text(), *as_lines(told)]))
     ti.xcom_push("return_value", told)

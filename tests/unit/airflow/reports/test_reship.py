@@ -26,6 +26,14 @@ def test_the_groups_tables_are_added_and_told():
     assert "FAILED" not in text
 
 
+def test_a_table_of_which_nothing_was_found_is_told():
+    report = ReshipReport(PLAN, "success", summaries=[DONE], asked=["t", "orderz"])
+    assert report.to_xcom()["ok"]
+    assert report.to_xcom()["without_edits"] == ["orderz"]
+    assert "WARNING The interval has no edit of table orderz for the peer" in report.as_text()
+    assert ReshipReport(None, "upstream_failed", "no such peer", asked=["t"]).without_edits == []
+
+
 def test_what_is_gone_is_told_of_a_run_that_ships_the_rest():
     gone = [f"WAL {n} …" for n in range(MAX_PROBLEMS + 5)]
     plan = PlannedInterval.of("r", "2", 0, HOUR, groups=1, wals=1, bytes=1, problems=gone)
