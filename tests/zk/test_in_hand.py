@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -13,7 +14,7 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes, expire
 from walferry.hbase.layout import OwnZNodes
 from walferry.shipping import in_hand as module
-from walferry.shipping.in_hand import NO_TURN, InOtherHands, in_hand, turn_of
+from walferry.shipping.in_hand import NO_TURN, InOtherHands, in_hand, in_hand_after_others, turn_of
 from walferry.shipping.leftovers import sweep_gone
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children
@@ -126,3 +127,32 @@ def test_the_right_to_a_peer_that_is_gone_is_swept(zk: KazooClient, hbase: HBase
     with in_hand(at, "held", "run 1", "run 1", NO_TURN):
         sweep_gone(session_of(zk, at))
         assert children(zk, path(at).rpartition("/")[0]) == ["held", "p"]
+
+
+def test_a_first_copy_waits_for_the_batch_that_has_the_peer(at: SourceCluster) -> None:
+    told: list[str] = []
+    taken, leave = threading.Event(), threading.Event()
+
+    def batch() -> None:
+        with in_hand(at, "p", "batch", "batch 1", NO_TURN):
+            taken.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=batch)
+    thread.start()
+    assert taken.wait(60)
+
+    def waiting(why: str) -> None:
+        told.append(why)
+        leave.set()
+
+    with in_hand_after_others(at, "p", "copy", "a first copy", wait_seconds=60, waiting=waiting):
+        thread.join()
+    assert len(told) == 1
+    assert "batch 1" in told[0]
+
+
+def test_a_first_copy_waits_no_longer_than_it_may(at: SourceCluster) -> None:
+    copy = in_hand_after_others(at, "p", "copy", "a first copy", wait_seconds=0, waiting=lambda why: None)
+    with in_hand(at, "p", "batch", "batch 1", NO_TURN), pytest.raises(InOtherHands, match="batch 1"), copy:
+        pytest.fail("two runs have the peer in hand")

@@ -21,7 +21,7 @@ from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.peers import Peer
 from walferry.rpc import master, master_tables
-from walferry.shipping.in_hand import in_hand, turn_of
+from walferry.shipping.in_hand import in_hand_after_others
 from walferry.source.agreement import check_peer
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
@@ -29,6 +29,7 @@ from walferry.tables.tables import Tables
 from walferry.zk.client import children
 
 PROGRESS_SECONDS = 10.0
+WAIT_SECONDS = 3600.0  # for a batch that has the peer in hand; its deadline is 1800 s unless it was given another
 
 log = logging.getLogger(__name__)
 
@@ -66,9 +67,12 @@ def first_copy(request: CopyRequest, spread: Spread) -> Copied:
         state = Records(session, peer_id).state()
         if state is not None and state.complete and state.run == request.run:
             return Copied(state)
-        turn = turn_of(session, peer_id, request.run)
         holder = f"run {request.run}, a first copy, on {socket.gethostname()}"
-        with in_hand(request.source, peer_id, request.run, holder, turn.number), slave_tables(peer, request.source.user) as slave:
+        ours = in_hand_after_others(
+            request.source, peer_id, request.run, holder, wait_seconds=WAIT_SECONDS,
+            waiting=lambda why: request.say(f"waiting until the other run ends: {why}"),
+        )  # fmt: skip
+        with ours, slave_tables(peer, request.source.user) as slave:
             check_queued(session, peer_id)
             chosen = chosen_tables(session, peer, slave, request)
             with snapshots(session, peer_id) as take:

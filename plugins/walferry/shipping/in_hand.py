@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from walferry.errors import WalferryError
@@ -78,6 +79,33 @@ def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned:
             yield
         finally:
             right.give_up()
+
+
+@contextmanager
+def in_hand_after_others(
+    source: SourceCluster, peer_id: str, run: str, holder: str, *, wait_seconds: float, waiting: Callable[[str], None]
+) -> Iterator[None]:
+    """Have the peer in hand while the block runs, and wait before that for the run that has it now; `waiting` is told why.
+
+    Raises InOtherHands after `wait_seconds`, ConnectError.
+    """
+    give_up = time.monotonic() + wait_seconds
+    told = ""
+    with ExitStack() as stack:
+        while True:
+            with open_session(source, look_only=True) as session:
+                planned = turn_of(session, peer_id, run).number
+            try:
+                stack.enter_context(in_hand(source, peer_id, run, holder, planned))
+                break
+            except InOtherHands as error:
+                if time.monotonic() > give_up:
+                    raise
+                if str(error) != told:
+                    told = str(error)
+                    waiting(told)
+            time.sleep(LOOK_SECONDS)
+        yield
 
 
 class _Right:
