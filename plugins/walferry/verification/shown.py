@@ -10,16 +10,3 @@ def shown(data: bytes, at_most: int = MAX_SHOWN_BYTES) -> str:
     """The bytes as text. Everything but plain ASCII is written as \\xNN, and so are <, >, quotes and backslashes."""
     text = "".join(chr(byte) if byte in _PLAIN else f"\\x{byte:02X}" for byte in data[:at_most])
     return text + ("…" if len(data) > at_most else "")
-
-
-def unshown(text: str) -> bytes:
-    """Read what `shown` or Bytes.toStringBinary wrote. Raises ValueError."""
-    out, at = bytearray(), 0
-    while at < len(text):
-        if text.startswith("\\x", at):
-            out += bytes.fromhex(text[at + 2 : at + 4].ljust(2, "?"))
-            at += 4
-        else:
-            out += text[at].encode()
-            at += 1
-    return bytes(out)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from walferry.hbase.binary_text import from_binary_text
 from walferry.verification.job import Options
-from walferry.verification.shown import shown, unshown
+from walferry.verification.shown import shown
 
 
 @given(st.binary(max_size=100))
 def test_what_is_shown_can_be_typed_in_again_and_holds_nothing_dangerous(data):
     text = shown(data)
-    assert unshown(text) == data
+    assert from_binary_text(text) == data
     assert text.isascii()
     assert text.isprintable()
     assert not set("<>\"`") & set(text)

@@ -7,6 +7,7 @@ from typing import Any
 
 from walferry.airflow.forms.moments import moment
 from walferry.airflow.forms.recovery_input import InputError
+from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import read_peer, read_peers, slave_of
 from walferry.source.cluster import SourceCluster
@@ -15,7 +16,6 @@ from walferry.verification.clocks import Skew, skews
 from walferry.verification.job import Options
 from walferry.verification.outcome import Outcome
 from walferry.verification.results import delete_of_gone_peers, read_result
-from walferry.verification.shown import unshown
 from walferry.zk.client import connected
 
 
@@ -40,8 +40,8 @@ def options_of(params: Mapping[str, Any]) -> Options:
     """The run's parameters as options. Raises InputError."""
     try:
         options = Options(
-            start_row=unshown(params["start_row"] or ""),
-            stop_row=unshown(params["stop_row"] or ""),
+            start_row=from_binary_text(params["start_row"] or ""),
+            stop_row=from_binary_text(params["stop_row"] or ""),
             start_time=_milliseconds("start_time", params),
             end_time=_milliseconds("end_time", params),
             versions=int(params["versions"]),
