@@ -32,7 +32,7 @@ def interval_of(context: Context, now: datetime | None = None) -> tuple[datetime
     """Check the run's conf and return its interval. Raises InputError."""
     run, params = context["dag_run"], context["params"]
     check_conf(run.dag_id, run.conf or {}, params.keys(), params)
-    given = {name: _moment(name, params[name]) for name in ("from_date", "to_date") if params[name]}
+    given = {name: moment_of(name, params[name]) for name in ("from_date", "to_date") if params[name]}
     if str(getattr(run.run_type, "value", run.run_type)) == "backfill":
         if given:
             raise InputError(f"{_OF_A_BACKFILL}, so leave out {' and '.join(given)}. Nothing was done")
@@ -51,7 +51,8 @@ def interval_of(context: Context, now: datetime | None = None) -> tuple[datetime
     return start, end
 
 
-def _moment(name: str, text: Any) -> datetime:
+def moment_of(name: str, text: Any) -> datetime:
+    """Read a parameter that is a time. Raises InputError if it does not say its zone: it would be this machine's."""
     try:
         moment = datetime.fromisoformat(str(text))
     except ValueError:

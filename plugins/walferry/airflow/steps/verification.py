@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
+from walferry.airflow.forms.interval import moment_of
 from walferry.airflow.forms.recovery_input import InputError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import read_peer, read_peers, slave_of
@@ -42,8 +42,8 @@ def options_of(params: Mapping[str, Any]) -> Options:
         options = Options(
             start_row=unshown(params["start_row"] or ""),
             stop_row=unshown(params["stop_row"] or ""),
-            start_time=_milliseconds(params["start_time"]),
-            end_time=_milliseconds(params["end_time"]),
+            start_time=_milliseconds("start_time", params),
+            end_time=_milliseconds("end_time", params),
             versions=int(params["versions"]),
             deleted=bool(params["deleted"]),
             recompares=int(params["recompares"]),
@@ -74,5 +74,5 @@ def result(source: SourceCluster, peer_id: str, run: str) -> list[Outcome] | Non
         return read_result(session, peer_id, run)
 
 
-def _milliseconds(text: str | None) -> int | None:
-    return int(datetime.fromisoformat(text).timestamp() * 1000) if text else None
+def _milliseconds(name: str, params: Mapping[str, Any]) -> int | None:
+    return round(moment_of(name, params[name]).timestamp() * 1000) if params[name] else None
