@@ -32,7 +32,7 @@ SPLITS = (b"\x00\x01", b"k,1.x", b"\xff\x00")
 ROWS = (b"\x00", b"\x00\x01", b"\x00\x01\x00", b"j" * 300, b"k,1.x", "größe".encode(), b"\xff", b"\xff\x00", b"\xff\xff\xff")
 MULTIWAL = {"hbase.wal.provider": "multiwal", "hbase.wal.regiongrouping.numgroups": "2"}
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.soak]
 
 
 @dataclass(frozen=True)
