@@ -2,18 +2,25 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 from hdfs_native import Client, WriteOptions
 
 from embedded.hdfs import Hdfs
+from embedded.zookeeper import ZooKeeperServer
 from tests.unit.wal.encoder import PUT, Cell, encode_wal, entry
+from tests.zk.fixtures import lasting_hbase, new_client, zookeeper
+from tests.zk.hbase_znodes import LastingZNodes
 from walferry.__main__ import main
 from walferry.airflow.reports.recovery import preview
+from walferry.airflow.steps import retention
 from walferry.airflow.values import QueueRef
 from walferry.files import closedness as module
 from walferry.files import listing
@@ -29,10 +36,15 @@ from walferry.queues.reading import QueuedWal
 from walferry.retention.archive import WalArchive
 from walferry.retention.expiry import expire
 from walferry.retention.forecast import forecast
+from walferry.retention.limits import Limits
 from walferry.retention.old_wals import OldWal
+from walferry.retention.survey import Fate
 from walferry.shipping.candidates import Candidate
 from walferry.shipping.plan import GroupPlan, PlannedWal, plan_wal
+from walferry.source.cluster import SourceCluster
 from walferry.wal.header import EMPTY_TRAILER
+
+__all__ = ["lasting_hbase", "new_client", "zookeeper"]
 
 SERVER = "rs-1.example.org,16020,1700000000001"
 QUEUE = QueueRef("p", SERVER, "p", SERVER, claimed=False, claimed_by="nobody", groups=("group",), wals=1)
@@ -262,3 +274,43 @@ def test_wal_find_looks_into_closed_and_open_wals(client: Client, store: WalStor
     assert main(["wal", "find", "--row", "row", f"{store.root}/nowhere"]) == 1
     assert f"{store.root}/nowhere: there is no such file or folder" in capfd.readouterr().err
     being_written.close()
+
+
+@pytest.mark.parametrize("wals", [2_500, pytest.param(100_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+def test_a_retention_report_lists_very_many_wals_in_few_calls(
+    wals: int, hdfs: Hdfs, client: Client, lasting_hbase: LastingZNodes, zookeeper: ZooKeeperServer
+) -> None:
+    """The NameNode lists 1000 files in an answer; all else is asked for once. Every other WAL is held by a queue."""
+    names = [f"{SERVER.replace(',', '%2C')}.{1700000000000 + number}" for number in range(wals)]
+    with ThreadPoolExecutor(16) as writers:
+        for file in writers.map(lambda name: client.create(f"/hbase/oldWALs/{name}"), names):
+            file.close()
+    zk, queue = lasting_hbase.zk, lasting_hbase.nodes.queue(SERVER, "p")
+    zk.ensure_path(queue)
+    for start in range(0, wals, 1000):
+        for created in [zk.create_async(f"{queue}/{name}") for name in names[start : start + 1000 : 2]]:
+            created.get()
+    source = SourceCluster(
+        quorum=zookeeper.quorum, wal_root=f"{hdfs.url}/hbase", znode_parent=lasting_hbase.nodes.base, root="/walferry"
+    )
+    before = calls_of(hdfs)
+    began = time.monotonic()
+    text = (report := retention.report(source, 600, Limits(1, 1, 1), listed=100)).as_text()
+    seconds = time.monotonic() - began
+    calls = {name: count - before.get(name, 0) for name, count in calls_of(hdfs).items() if count > before.get(name, 0)}
+    print(f"{wals:,} files on HDFS: {seconds:.2f} s, calls {calls}")
+    assert report.survey.amount(Fate.HELD).files == wals // 2
+    assert len(text.splitlines()) > 100
+    listings = -(-wals // 1000)
+    assert listings <= calls.pop("GetListing") <= listings + 1
+    assert sum(calls.values()) <= 5, calls
+    assert seconds < 5 + wals / 5_000
+
+
+def calls_of(hdfs: Hdfs) -> dict[str, int]:
+    """How often each call has been made, as the NameNode counts them."""
+    port = re.findall(r"Jetty bound to port (\d+)", hdfs.processes[0].log_text())[-1]
+    beans = httpx.get(f"http://127.0.0.1:{port}/jmx?qry=Hadoop:service=NameNode,name=RpcDetailedActivityForPort*").json()["beans"]
+    counts = {name.removesuffix("NumOps"): n for bean in beans for name, n in bean.items() if name.endswith("NumOps")}
+    ours = ("GetListing", "GetFileInfo", "GetContentSummary", "GetFsStats", "GetBlockLocations", "GetServerDefaults", "Recover")
+    return {name: count for name, count in counts.items() if name.startswith(ours)}

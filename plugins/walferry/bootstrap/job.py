@@ -187,8 +187,9 @@ class _Done:
 
     def _look(self) -> None:
         with self._lock:
-            for table in sorted({table for table, _ in self._tasks}):
-                names = {name for name in self._records.names(table) if (table, name) in self._tasks.keys() - self._done.keys()}
+            left = self._tasks.keys() - self._done.keys()
+            for table in sorted({table for table, _ in left}):
+                names = {name for name in self._records.names(table) if (table, name) in left}
                 found = self._records.regions(table, sorted(names))
                 self._done |= {(table, name): record for name, record in found.items() if record.way}
 

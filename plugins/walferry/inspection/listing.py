@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from walferry.errors import WalferryError
-from walferry.files.store import OLD_WALS, WALS
+from walferry.files.store import OLD_WALS, SPLITTING, WALS
 from walferry.files.systems import file_system, local_path, remote, scheme
 from walferry.names import WalName, parse_wal_name
 
@@ -102,10 +102,13 @@ def _in_folder(url: str, depth: int) -> Iterator[tuple[str, int]]:
     only = {WALS, OLD_WALS, CORRUPT} if names & {WALS, OLD_WALS} else names
     for name, is_folder, size in contents:
         if is_folder and depth > 1 and name in only:
-            try:
-                yield from _in_folder(f"{url}/{name}", depth - 1)
-            except FileNotFoundError:  # HBase has moved or removed it since
-                continue
+            # The Master renames a dead server's folder, and removes it once its WALs are in oldWALs.
+            for present in (name, f"{name}{SPLITTING}"):
+                try:
+                    yield from _in_folder(f"{url}/{present}", depth - 1)
+                    break
+                except FileNotFoundError:
+                    continue
         elif not is_folder and _wal_name(name) is not None:
             yield f"{url}/{name}", size
 

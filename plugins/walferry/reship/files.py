@@ -1,8 +1,9 @@
 """Finds the WALs that can hold entries of an interval, and what is gone of them.
 
 A WAL is named after the time at which its server began it. It has the entries from then until the server began the next WAL of
-the group. An entry gets its write time a moment before it is appended, and by then its server may have begun a newer WAL: so
-files are taken a little beyond both ends, and each entry's own write time decides.
+the group, give or take some minutes. While HDFS hangs, entries that were appended wait, and are written to the next WAL once it
+has been begun. A roll that hangs has named the next WAL already, and entries still go to the one before. So files are taken from
+beyond both ends, and each entry's own write time decides.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from dataclasses import dataclass, field
 
 from walferry.hbase.cluster import live_servers
 from walferry.names import ServerName
-from walferry.reship.holes import Hole, holes_of, may_follow_others
+from walferry.reship.holes import SKEW_MS, Hole, holes_of, may_follow_others
 from walferry.reship.interval import Interval
 from walferry.reship.listing import Place, WalFile, all_wals
 from walferry.source.session import Session
 
-SLACK_MS = 10_000  # between an entry's write time and its append, or between a WAL's name and its first entry
+SLACK_MS = 300_000  # after which a RegionServer gives up an entry that HDFS does not take (hbase.regionserver.wal.sync.timeout)
+OPEN_SLACK_MS = 10_000  # an open WAL that was begun later after the interval is not waited for: no HDFS hangs, as a rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,9 @@ def found_of(
                 unclosed.append(newest)  # only a closed file tells for sure how it begins
                 continue
             if newest in needed:
-                unclosed.append(needed.pop())
+                needed.pop()
+                if newest.name.timestamp < interval.end + OPEN_SLACK_MS:
+                    unclosed.append(newest)
         holes += holes_of(interval, wals.first, row, begins)
         if needed:
             torn = needed[-1].name.text if needed[-1] is newest and server not in live else ""
@@ -123,7 +127,7 @@ def found_of(
 
 def _may_hold(wal: WalFile, interval: Interval) -> bool:
     """Whether the WAL was still open when the interval began, as far as is known."""
-    return wal.modified is None or wal.modified + SLACK_MS > interval.start
+    return wal.modified is None or wal.modified + SKEW_MS > interval.start
 
 
 def _chosen(known: WalFile | None, wal: WalFile, begun: int, is_better: Callable[[int, int], bool]) -> WalFile:

@@ -47,9 +47,8 @@ def all_wals(session: Session) -> Iterator[WalFile]:
     session.store.check_root()
     root = session.store.root
     for folder in list_entries(f"{root}/{WALS}"):
-        place = Place.SPLITTING if folder.name.endswith(SPLITTING) else Place.SERVER
         if folder.is_folder:
-            yield from _in_folder(f"{root}/{WALS}/{folder.name}", list_entries(f"{root}/{WALS}/{folder.name}"), place)
+            yield from _of_server(f"{root}/{WALS}/{folder.name.removesuffix(SPLITTING)}", folder.name.endswith(SPLITTING))
     archived = list_entries(f"{root}/{OLD_WALS}")
     yield from _in_folder(f"{root}/{OLD_WALS}", archived, Place.OLD)
     for folder in archived:
@@ -61,6 +60,14 @@ def all_wals(session: Session) -> Iterator[WalFile]:
     for queue in list_queues(session):
         for queued in queue.wals:
             yield WalFile(queued.name, "", 0, None, Place.NOWHERE)
+
+
+def _of_server(url: str, splitting: bool) -> Iterator[WalFile]:
+    if not splitting and (entries := list_entries(url)):
+        yield from _in_folder(url, entries, Place.SERVER)
+        return
+    # The Master may have renamed the folder since it was listed.
+    yield from _in_folder(f"{url}{SPLITTING}", list_entries(f"{url}{SPLITTING}"), Place.SPLITTING)
 
 
 def _in_folder(url: str, entries: list[FolderEntry], place: Place) -> Iterator[WalFile]:

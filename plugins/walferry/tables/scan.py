@@ -106,7 +106,7 @@ def scan_rows(place: Place, spec: ScanSpec, patience: Patience) -> Iterator[Rows
     Raises ScanGivenUp when the patience is over, MissingTable, or an RpcError that another try cannot mend.
     """
     row = spec.start_row
-    while True:
+    while not spec.stop_row or row < spec.stop_row:  # HBase takes a scan that begins at its stop row for a Get of this row
         try:
             region = place.locate(row)
             with closing(RegionScanner(place.connection(region), region.name, spec.message(row))) as scanner:
@@ -119,7 +119,7 @@ def scan_rows(place: Place, spec: ScanSpec, patience: Patience) -> Iterator[Rows
             if not patience.wait():
                 raise ScanGivenUp(place.table, row, patience.seconds, str(error)) from error
             continue
-        if not region.end or (spec.stop_row and region.end >= spec.stop_row):
+        if not region.end:
             return
         row = region.end
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from walferry.inspection import listing
 from walferry.inspection.listing import MARGIN_MS, Found, as_url, list_wals, within
 from walferry.names import parse_wal_name
 
@@ -97,3 +98,19 @@ def test_wals_of_other_times_are_left_out() -> None:
 def test_a_wal_of_hbase_meta_goes_on_beside_the_later_wals_of_its_server() -> None:
     files = [found(A, 10 * HOUR), found(A, 10 * HOUR, ".meta"), found(A, 20 * HOUR)]
     assert within(files, 30 * HOUR, None) == files[1:]
+
+
+def test_a_server_s_folder_that_is_renamed_while_folders_are_listed_is_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wal = put(f"file://{tmp_path}", f"WALs/a,1,1/{A}.1")
+    contents = listing._contents
+
+    def list_and_rename(url: str) -> list[tuple[str, bool, int]]:
+        found = contents(url)
+        if url.endswith("/WALs"):
+            (tmp_path / "WALs" / "a,1,1").rename(tmp_path / "WALs" / "a,1,1-splitting")
+        return found
+
+    monkeypatch.setattr(listing, "_contents", list_and_rename)
+    assert [file.url for file in list_wals([f"file://{tmp_path}"]).files] == [wal.replace("a,1,1/", "a,1,1-splitting/")]

@@ -23,10 +23,14 @@ def cell(row: bytes, qualifier: bytes = b"q") -> bytes:
 
 @dataclass
 class Served:
-    """A region of rows with three cells each, of which each answer gives two cells. Calls of the numbers in `lost` fail."""
+    """A region of rows with three cells each, of which each answer gives two cells. Calls of the numbers in `lost` fail.
+
+    With `ends_late`, only an answer without cells tells the end.
+    """
 
     rows: list[bytes]
     lost: dict[int, Exception] = field(default_factory=dict)
+    ends_late: bool = False
     calls: int = 0
     table: str = "t"
     _left: list[tuple[bytes, bytes]] = field(default_factory=list)
@@ -42,11 +46,14 @@ class Served:
         if self.calls in self.lost:
             raise self.lost[self.calls]
         if request.HasField("scan"):
-            wanted = [row for row in self.rows if row >= request.scan.start_row]
+            start, stop = request.scan.start_row, request.scan.stop_row
+            # HBase takes a scan whose ends are equal for a Get (ProtobufUtil.toScan).
+            wanted = [row for row in self.rows if row >= start and (not stop or row < stop or row == start == stop)]
             self._left = [(row, qualifier) for row in wanted for qualifier in (b"1", b"2", b"3")]
         now, self._left = self._left[:2], self._left[2:]
         partial = bool(self._left) and bool(now)
-        response = pb.ScanResponse(scanner_id=1, more_results=True, more_results_in_region=bool(self._left))
+        more = bool(self._left) or (self.ends_late and bool(now))
+        response = pb.ScanResponse(scanner_id=1, more_results=True, more_results_in_region=more)
         for i, (row, _) in enumerate(now):
             if i == 0 or row != now[0][0]:
                 response.cells_per_result.append(0)
@@ -97,3 +104,15 @@ def test_a_scan_without_progress_ends_and_says_why():
     patience = Patience(60, clock=lambda: next(ticks), sleep=lambda seconds: None)
     with pytest.raises(ScanGivenUp, match=r"table t .* 60 s: .*refused"):
         list(scan_rows(served, ScanSpec(), patience))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("call", range(1, 4))
+def test_a_scan_ends_before_its_stop_row_even_if_its_scanner_is_lost_after_the_last_row(call):
+    """The next scanner would begin at the stop row, and HBase takes that for a Get of this row."""
+    served = Served([b"r1", b"r1\0", b"r2"], {call: ConnectionFailed("h:1", "gone")}, ends_late=True)
+    assert scanned(served, ScanSpec(stop_row=b"r1\0")) == [(b"r1", 3)]
+
+
+@pytest.mark.parametrize("start", [b"r1", b"r2"])
+def test_a_scan_that_begins_at_its_stop_row_or_after_it_has_no_rows(start):
+    assert scanned(Served(ROWS), ScanSpec(start_row=start, stop_row=b"r1")) == []

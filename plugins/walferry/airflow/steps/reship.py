@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from walferry.airflow.reports.reship import PlannedInterval
 from walferry.queues import rolling
-from walferry.reship.files import SLACK_MS, Found
+from walferry.reship.files import OPEN_SLACK_MS, Found
 from walferry.reship.interval import Interval
 from walferry.reship.job import check_tables
 from walferry.reship.run import check_whole, find_left, problems_of
@@ -41,7 +41,7 @@ def plan(
         found = find_left(session, interval)
         if found.open and roll:
             # The WALs that are begun now must be too young to have entries of the interval.
-            time.sleep(max(0.0, (interval.end + SLACK_MS) / 1000 - time.time()))
+            time.sleep(max(0.0, (interval.end + OPEN_SLACK_MS) / 1000 - time.time()))
             rolled = rolling.roll(session, ())
             for server, why in rolled.failures.items():
                 log.warning("roll of %s: %s", server, why)

@@ -1,0 +1,115 @@
+"""An HBase 1 source with several WAL groups a server, whose tables are reshipped, copied and compared with an HBase 2 slave.
+
+Its tables are what others are not: in a namespace, with rows of any bytes, regions that move between two servers, several
+versions, delete markers of each kind, and other splits at the slave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from embedded.classic import add_managed_peer, classic_options
+from embedded.client import GLOBAL, JavaClient
+from embedded.distributed import ClusterOptions, DistributedClusters
+from embedded.hbase import ClusterAddress
+from embedded.wire import delete_column, delete_family, delete_family_version, delete_row, delete_version, put
+from tests.cluster.reshipping import now, ship_again
+from tests.cluster.test_verification import verify
+from tests.cluster.walferry_runs import source_of
+from walferry.bootstrap.job import CopyRequest, first_copy
+from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
+from walferry.hbase.layout import QueueLayout
+from walferry.reship.interval import Interval
+from walferry.shipping.summary import Status
+from walferry.source.cluster import SourceCluster
+
+PEER = "1"
+SPLITS = (b"\x00\x01", b"k,1.x", b"\xff\x00")
+ROWS = (b"\x00", b"\x00\x01", b"\x00\x01\x00", b"j" * 300, b"k,1.x", "größe".encode(), b"\xff", b"\xff\x00", b"\xff\xff\xff")
+MULTIWAL = {"hbase.wal.provider": "multiwal", "hbase.wal.regiongrouping.numgroups": "2"}
+
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.soak]
+
+
+@dataclass(frozen=True)
+class Site:
+    source: JavaClient
+    slave: JavaClient
+    at: SourceCluster
+
+    def spread(self, tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
+        return list(copy_regions(self.at, PEER, tasks))
+
+    def move_regions(self, table: str) -> None:
+        """Move each region to the other server."""
+        servers = self.source.region_servers()
+        for region in self.source.regions(table):
+            self.source.move_region(region.encoded_name, next(each for each in servers if each != region.server))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]) -> Iterator[Site]:
+    source = classic_options(MULTIWAL, regionservers=2)
+    with DistributedClusters(Path(tmp_path_factory.mktemp("classic")), {
+        "source": source, "slave": ClusterOptions(regionservers=1),
+    }) as clusters:  # fmt: skip
+        address, slave = clusters["source"].address, clusters["slave"].address
+        add_managed_peer(address, PEER, slave.cluster_key)
+        at = replace(source_of(address), queue_layout=QueueLayout.CLASSIC)
+        for client in (java_client(address), java_client(slave)):
+            client.create_namespace("ns")
+        yield Site(java_client(address), java_client(slave), at)
+
+
+def write(site: Site, table: str) -> list[int]:
+    """All kinds of cells, before and after the regions move. Returns a time before, between and after."""
+    times = [now()]
+    for version in range(1, 5):
+        values = {b"f:": b"%d" % version, b"f:\xff\x00": b"v" * version}
+        site.source.write(table, [put(row, values, timestamp=version) for row in ROWS])
+    times.append(now())
+    site.move_regions(table)
+    site.source.write(table, [
+        delete_row(ROWS[0], timestamp=2), delete_family(ROWS[1], "f", timestamp=3), delete_family_version(ROWS[2], "f", 4),
+        delete_column(ROWS[3], b"f:", timestamp=3), delete_version(ROWS[4], b"f:", timestamp=4),
+        *(put(row, {b"f:moved": b"v", b"f:": b"over"}, timestamp=4) for row in ROWS[5:]),
+    ])  # fmt: skip
+    return [*times, now()]
+
+
+def test_intervals_are_shipped_again_to_a_slave_with_other_splits(site: Site) -> None:
+    table = "ns:again"
+    site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=3)
+    site.slave.create_table(table, {"f": GLOBAL}, [b"m"], versions=3)
+    first, second, end = write(site, table)
+    site.source.roll_wals()
+    site.source.roll_wals()  # also groups whose first WAL had no entry
+    for interval in (Interval(first, second), Interval(second, end)):
+        done = ship_again(site.at, PEER, interval, run_id=str(interval.start), tables=frozenset({table}))
+        assert {summary.status for summary in done} == {Status.DONE}, done
+        assert len({summary.group.partition(",")[0] for summary in done}) > 2  # several groups a server
+    assert site.source.compare(table, site.slave, raw=True).same
+
+
+def test_a_table_is_copied_and_its_queue_shipped(site: Site) -> None:
+    table = "ns:copied.table_1-x"
+    site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=3)
+    write(site, table)
+    request = CopyRequest(source=site.at, peer_id=PEER, run="run", tables=(table,))
+    copied = first_copy(request, site.spread)
+    assert (copied.errors, copied.state.complete, copied.state.regions) == ((), True, 4)
+    assert site.source.compare(table, site.slave, raw=True).same
+
+
+def test_both_sides_are_compared_and_repaired(site: Site) -> None:
+    table = "ns:compared"
+    site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=3)
+    site.slave.create_table(table, {"f": GLOBAL}, [b"\x00\x01\x00", b"\xff\xff"], versions=3)
+    write(site, table)
+    found = verify(site.at, PEER, table, versions=3, repair=True)[table]
+    assert found.bad_rows == found.repaired == 8  # the first row is deleted
+    assert verify(site.at, PEER, table, versions=3, deleted=True)[table].bad_rows == 0
