@@ -11,7 +11,8 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import asdict, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark import SparkConf, SparkContext
@@ -19,7 +20,19 @@ from pyspark import SparkConf, SparkContext
 MAX_SAMPLES = 5000  # of each kind
 
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
+    from walferry.source.cluster import SourceCluster
+    from walferry.verification.job import Options, TableRange
     from walferry.verification.outcome import Outcome
+    from walferry.verification.plan import VerifyPlan
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What the tasks compare, and how."""
+
+    source: SourceCluster
+    options: Options
+    plan: VerifyPlan
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -46,54 +59,73 @@ def main() -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    """Plan, compare each range in a task of its own, keep and print the outcome."""
+    """Plan while Spark starts, compare each range in a task of its own, keep and print the outcome."""
+    began = time.monotonic()
+    conf = SparkConf().setAppName(f"walferry verify peer {args.peer}").set("spark.speculation", "false")
+    with ThreadPoolExecutor(1) as beside:
+        planning = beside.submit(_plan, args)
+        with SparkContext(conf=conf) as context:
+            context.setLogLevel("WARN")
+            started = time.monotonic()
+            planned = planning.result()
+            parts = _compare(context, planned)
+            compared = time.monotonic()
+            outcomes = _keep(args, planned, parts)
+            _print(outcomes)
+            print(f"{started - began:.1f} s to start Spark, {compared - started:.1f} s to compare", flush=True)
+    print(json.dumps([asdict(outcome) for outcome in outcomes]))
+    return 1 if any(outcome.problem for outcome in outcomes) else 0
+
+
+def _plan(args: argparse.Namespace) -> Planned:
+    """Choose the ranges."""
     from walferry.source.agreement import check_peer
     from walferry.source.cluster import SourceCluster
     from walferry.source.session import open_session
-    from walferry.verification.job import Options, TableRange
-    from walferry.verification.outcome import Outcome, total_of
+    from walferry.verification.job import Options
     from walferry.verification.plan import plan_verification
-    from walferry.verification.results import write_result
-    from walferry.verification.task import compare_range
 
-    began = time.monotonic()
     options = Options.from_json(args.options) if args.options else Options()
     source = SourceCluster.from_json(args.source)
     with open_session(source, look_only=True) as session:
         if options.repair:
             check_peer(session, args.peer)  # only Walferry's own peers are shipped to
-        plan = plan_verification(session, args.peer, args.tables, options)
+        return Planned(source, options, plan_verification(session, args.peer, args.tables, options))
 
+
+def _compare(context: SparkContext, planned: Planned) -> list[Outcome]:
+    """Compare the ranges, one a task."""
+    from walferry.verification.task import compare_range
+
+    source, peer, ranges = planned.source, planned.plan.peer, planned.plan.parts
     # However many ranges there are, the driver has to hold their samples.
-    of_range = replace(options, samples=max(1, min(options.samples, MAX_SAMPLES // max(1, len(plan.parts)))))
+    options = replace(planned.options, samples=max(1, min(planned.options.samples, MAX_SAMPLES // max(1, len(ranges)))))
 
     def compare(part: TableRange) -> Outcome:
-        return compare_range(source, plan.peer, part, of_range)
+        return compare_range(source, peer, part, options)
 
-    parts: list[Outcome] = []
-    if plan.parts:
-        conf = SparkConf().setAppName(f"walferry verify peer {args.peer}").set("spark.speculation", "false")
-        context = SparkContext(conf=conf)
-        try:
-            context.setLogLevel("WARN")
-            parts = context.parallelize(plan.parts, len(plan.parts)).map(compare).collect()
-        finally:
-            context.stop()
-    tables = sorted({part.table for part in plan.parts})
-    outcomes = [total_of(table, [part for part in parts if part.table == table], options.samples) for table in tables]
-    outcomes += [Outcome(table, problem=problem) for table, problem in plan.problems.items()]
-    with open_session(source, look_only=True) as session:
+    return context.parallelize(ranges, len(ranges)).map(compare).collect() if ranges else []
+
+
+def _keep(args: argparse.Namespace, planned: Planned, parts: list[Outcome]) -> list[Outcome]:
+    """Write the outcome of each table to ZooKeeper."""
+    from walferry.source.session import open_session
+    from walferry.verification.outcome import Outcome, total_of
+    from walferry.verification.results import write_result
+
+    samples = planned.options.samples
+    tables = sorted({part.table for part in planned.plan.parts})
+    outcomes = [total_of(table, [part for part in parts if part.table == table], samples) for table in tables]
+    outcomes += [Outcome(table, problem=problem) for table, problem in planned.plan.problems.items()]
+    with open_session(planned.source, look_only=True) as session:
         write_result(session, args.peer, args.run_id, outcomes)
-    _print(outcomes, time.monotonic() - began)
-    return 1 if any(outcome.problem for outcome in outcomes) else 0
+    return outcomes
 
 
-def _print(outcomes: list[Outcome], seconds: float) -> None:
-    """A line for each table, and all outcomes as JSON."""
+def _print(outcomes: list[Outcome]) -> None:
+    """Print a line for each table."""
     for outcome in outcomes:
         print(f"{outcome.table}: {outcome.good} good rows, {outcome.bad_rows} bad ones {outcome.problem}".rstrip())
-    print(f"{seconds:.1f} s")
-    print(json.dumps([asdict(outcome) for outcome in outcomes]))
 
 
 if __name__ == "__main__":

@@ -128,3 +128,25 @@ def test_a_repair_ships_rows_again_and_leaves_those_that_only_the_slave_has(side
     assert found.repaired == 111
     assert counters(verify(sides.at, peer, table, versions=3)[table]) == counters(found)
     assert sides.source.compare(table, sides.slave, families=["f"]).different == 1
+
+
+def test_a_repaired_row_has_the_newest_of_overwritten_cells_with_one_timestamp(sides, peer, both):
+    """Cells with equal keys stay side by side in store files and the memstore until a compaction."""
+    table = both(versions=3)
+
+    def overwrite(row: str, value: bytes) -> None:
+        sides.source.write(table, [put(row, {"f:a": value, "f:b": value}, timestamp=1000)])
+
+    for row in ("in files", "in a file and memory"):
+        overwrite(row, b"old")
+    sides.source.flush(table)
+    overwrite("in files", b"new")
+    sides.source.flush(table)
+    for value in (b"old", b"older", b"new"):
+        overwrite("in memory", value)
+    overwrite("in a file and memory", b"new")
+    sides.slave.write(table, [put(row, {"f:a": b"old"}, timestamp=1000) for row in ("in files", "in memory")])
+    found = verify(sides.at, peer, table, versions=3, repair=True)[table]
+    assert (found.repaired, counters(found)) == (3, {"GOODROWS": 3})
+    assert sides.source.compare(table, sides.slave, families=["f"]).same
+    assert counters(verify(sides.at, peer, f"default:{table}", versions=3)[table]) == {"GOODROWS": 3}

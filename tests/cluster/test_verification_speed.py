@@ -8,11 +8,11 @@ from bench.verification import in_turn, plant_differences
 from embedded.client import GLOBAL, even_splits
 from tests.cluster.walferry_runs import ship_one
 
-MILLION = pytest.param(1_000_000, 8, 2.0, marks=pytest.mark.soak)
+MILLION = pytest.param(1_000_000, 8, marks=pytest.mark.soak)
 
 
-@pytest.mark.parametrize(("rows", "regions", "least_ratio"), [(20_000, 3, 0.0), MILLION])
-def test_both_count_the_same_and_the_ratio_of_their_seconds_is_told(sides, peer, unique, tmp_path, rows, regions, least_ratio):
+@pytest.mark.parametrize(("rows", "regions"), [(20_000, 3), MILLION])
+def test_both_count_the_same_and_the_ratio_of_their_seconds_is_told(sides, peer, unique, tmp_path, rows, regions):
     table = unique("t")
     for client in (sides.source, sides.slave):
         client.create_table(table, {"f": GLOBAL}, even_splits(regions))
@@ -27,5 +27,4 @@ def test_both_count_the_same_and_the_ratio_of_their_seconds_is_told(sides, peer,
     differing = in_turn(sides.source, sides.at, peer, table, log)
     assert min(n for name, n in differing.counters.items() if name != "GOODROWS") > 0
     for what, timed in (("equal", equal), ("differing", differing)):
-        print(f"{rows:,} rows, {what}: HBase {timed.hbase:.1f} s, Walferry {timed.walferry:.1f} s, ratio {timed.ratio:.2f}")
-        assert timed.ratio >= least_ratio
+        print(f"{rows:,} rows, {what}: {timed}")

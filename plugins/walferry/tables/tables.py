@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from types import TracebackType
 from typing import Self
 
@@ -110,10 +111,10 @@ class _TablePlace:
     table: str
 
     def locate(self, row: bytes) -> Region:
-        # A split's parent, which is passed over, may stand behind its daughters.
-        for region in self._regions_from(row):
-            if region.has(row):
-                return region
+        with closing(self._regions_from(row)) as regions:
+            for region in islice(regions, _NEAREST_REGIONS):
+                if region.has(row):
+                    return region
         self.tables.regions(self.table)  # raises MissingTable if that is the reason
         raise RegionUnavailable(f"hbase:meta has no open region of table {self.table} for row {row[:100]!r}")
 
@@ -122,11 +123,18 @@ class _TablePlace:
             raise RegionUnavailable(f"no server has region {region.encoded_name} of table {self.table}")
         return self.tables.connection(region.server)
 
-    def _regions_from(self, row: bytes) -> list[Region]:
-        """The regions that begin at or before the row, the nearest ones, from the last to the first."""
+    def _regions_from(self, row: bytes) -> Generator[Region]:
+        """Yield the open regions that begin at or before the row, from the last to the first.
+
+        Any number of rows of hbase:meta may be passed over, e.g. of splits' parents.
+        """
         scan = pb.Scan(start_row=last_meta_row_of(self.table, row), stop_row=first_meta_row(self.table), reversed=True)
         scan.column.add(family=INFO)
         meta = _MetaPlace(self.tables)
         connection = meta.connection(meta.locate(b""))
         with closing(RegionScanner(connection, META_REGION, scan, rows_a_call=_NEAREST_REGIONS)) as scanner:
-            return list(regions_in([index_answer(scanner.next(), META)]))
+            more = True
+            while more:
+                answer = scanner.next()
+                yield from regions_in([index_answer(answer, META)])
+                more = answer.more

@@ -71,33 +71,47 @@ def row_hashes(block: Rows) -> Ints:
 
 
 def differing(one: Digest, other: Digest, buckets_a_span: int) -> tuple[int, list[Span]]:
-    """Count the rows in equal buckets, and list the spans of the others, at most so many buckets long."""
+    """Count the rows in equal buckets, and list spans of the others. A span has at most so many buckets of either side."""
     equal, spans = 0, list[Span]()
     common = set(one.borders) & set(other.borders)
     after: bytes | None = None
     length = 0  # of the last span, in buckets
-    for (border, *mine), (_, *theirs) in zip(_merged(one, common), _merged(other, common), strict=True):
-        if mine == theirs:
-            equal += mine[1]
+    for mine, theirs in zip(_merged(one, common), _merged(other, common), strict=True):
+        if (mine.hashed, mine.count) == (theirs.hashed, theirs.count):
+            equal += mine.count
             length = 0
-        elif 0 < length < buckets_a_span:
-            spans[-1] = Span(spans[-1].after, border)
-            length += 1
         else:
-            spans.append(Span(after, border))
-            length = 1
-        after = border
+            for border in (*sorted({*mine.inside, *theirs.inside}), mine.border):
+                if 0 < length < buckets_a_span:
+                    spans[-1] = Span(spans[-1].after, border)
+                    length += 1
+                else:
+                    spans.append(Span(after, border))
+                    length = 1
+                after = border
+        after = mine.border
     return equal, spans
 
 
-def _merged(side: Digest, common: set[bytes | None]) -> list[tuple[bytes | None, int, int]]:
-    """(border, hash, count) of the buckets between borders that both sides have."""
-    merged, hashed, count = [], 0, 0
+@dataclass(frozen=True)
+class _Merged:
+    """The buckets of one side up to a border that both sides have, as one. `inside` are the borders between them."""
+
+    border: bytes | None
+    hashed: int
+    count: int
+    inside: tuple[bytes, ...]
+
+
+def _merged(side: Digest, common: set[bytes | None]) -> list[_Merged]:
+    merged, hashed, count, inside = [], 0, 0, list[bytes]()
     for border, bucket, rows in zip(side.borders, side.hashes, side.counts, strict=True):
         hashed, count = hashed + bucket & _WHOLE_HASH, count + rows
-        if border in common:
-            merged.append((border, hashed, count))
-            hashed = count = 0
+        if border is None or border in common:
+            merged.append(_Merged(border, hashed, count, tuple(inside)))
+            hashed, count, inside = 0, 0, []
+        else:
+            inside.append(border)
     return merged
 
 

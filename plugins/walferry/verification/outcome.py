@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 
@@ -56,5 +56,10 @@ def total_of(table: str, parts: Iterable[Outcome], samples: int) -> Outcome:
         total.problem = total.problem or part.problem
         total.seconds = max(total.seconds, part.seconds)
         total.samples += part.samples
-    total.samples = [sample for kind in Kind for sample in [s for s in total.samples if s.kind is kind][:samples]]
+    total.samples = sampled(total.samples, samples)
     return total
+
+
+def sampled(samples: Sequence[Sample], of_each_kind: int) -> list[Sample]:
+    """The first samples of each kind."""
+    return [sample for kind in Kind for sample in [s for s in samples if s.kind is kind][:of_each_kind]]

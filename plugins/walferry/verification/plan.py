@@ -19,6 +19,8 @@ from walferry.tables.tables import Tables
 from walferry.verification.job import Options, TableRange
 from walferry.zk.client import connected
 
+DEFAULT_NAMESPACE = "default:"  # HBase leaves it out where it names a table
+
 
 class NothingToCompare(WalferryError):
     """A table was asked for that the peer does not get, or that is not there."""
@@ -44,7 +46,7 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
     peer = read_peer(session.zk, session.nodes, peer_id)
     if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
         raise CustomEndpointPeer(peer_id, f"it has the endpoint {peer.endpoint_impl}", "Only HBase clusters can be compared")
-    families = _families(session, peer, asked)
+    families = _families(session, peer, {table.removeprefix(DEFAULT_NAMESPACE) for table in asked})
     parts: list[TableRange] = []
     problems: dict[str, str] = {}
     key = peer.slave
@@ -74,7 +76,7 @@ def _families(session: Session, peer: Peer, asked: Collection[str]) -> dict[str,
         )
         for table, families in known.items()
     }  # fmt: skip
-    for table in asked:
+    for table in sorted(asked):
         if table not in known:
             raise NothingToCompare(f"table {table} does not exist at the source")
         if not wanted[table]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,21 +11,26 @@ from walferry.tables.rows import Rows
 from walferry.tables.tables import Tables
 from walferry.verification.digests import Span, differing, digest
 from walferry.verification.job import Options, TableRange
-from walferry.verification.outcome import Kind, Outcome
+from walferry.verification.outcome import Kind, Outcome, sampled
 from walferry.verification.rows import Compared, compare_rows
 
 BUCKETS_A_SPAN = 64
-MAX_RECOMPARED_ROWS = 10_000  # of a span; where more differ, the cause is not that they are in flight
+MAX_KEY_BYTES = 64 << 20  # for the keys of rows that differ, beside those of one span
 
 ShipRows = Callable[[Tables, TableRange, Collection[bytes]], None]
 
 
 class RangeComparison:
-    """One range on both sides, whose connections are open. The whole range is scanned by a thread a side."""
+    """One range on both sides, whose connections are open. The whole range is scanned by a thread a side.
+
+    The keys of rows that differ are kept, so that a recompare looks at these rows alone. Once the keys need more than
+    `max_key_bytes`, only the counts of further spans are kept. A recompare counts their rows anew.
+    """
 
     def __init__(
-        self, source: Tables, slave: Tables, part: TableRange, options: Options, sleep: Callable[[float], None] = time.sleep
-    ) -> None:
+        self, source: Tables, slave: Tables, part: TableRange, options: Options, sleep: Callable[[float], None] = time.sleep,
+        *, max_key_bytes: int = MAX_KEY_BYTES,
+    ) -> None:  # fmt: skip
         self._source = source
         self._slave = slave
         self._part = part
@@ -34,6 +40,7 @@ class RangeComparison:
         self._outcome = Outcome(part.table)
         self._spans: list[Span] = []
         self._compared: list[Compared] = []
+        self._free = max_key_bytes
 
     def run(self) -> None:
         """Compare, and compare rows that differ again as often as the options say."""
@@ -42,27 +49,29 @@ class RangeComparison:
             theirs = other.submit(lambda: digest(self._scan(self._slave, whole)))
             mine = digest(self._scan(self._source, whole))
             self._outcome.pruned, self._spans = differing(mine, theirs.result(), BUCKETS_A_SPAN)
-        self._compared = [self._compare(span) for span in self._spans]
+        for span in self._spans:
+            self._compared.append(self._kept(self._compare(span)))
         pause = self._options.recompare_seconds
         for _ in range(self._options.recompares):
-            again = [i for i, found in enumerate(self._compared) if 0 < len(found.bad) <= MAX_RECOMPARED_ROWS]
+            again = [i for i, found in enumerate(self._compared) if found.bad_rows]
             if not again:
                 break
             self._sleep(pause)
             pause *= 2
             for i in again:
-                self._outcome.recompared += len(self._compared[i].bad)
+                self._outcome.recompared += self._compared[i].bad_rows
                 self._outcome.in_flight += self._settle(i)
 
     @property
     def shippable(self) -> bool:
         """Whether there are rows that the source has and the slave lacks or has differently."""
-        return any(map(_to_ship, self._compared))
+        return any(found.bad_rows > found.counts[Kind.EXTRA] for found in self._compared)
 
     def repair(self, ship: ShipRows) -> None:
         """Ship these rows again, and compare once more."""
         for i, found in enumerate(self._compared):
-            if keys := _to_ship(found):
+            now = found if found.known else self._compare(self._spans[i])
+            if keys := [key for key, kind in now.bad.items() if kind is not Kind.EXTRA]:
                 ship(self._source, self._part, keys)
                 self._outcome.repaired += self._settle(i)
 
@@ -71,9 +80,10 @@ class RangeComparison:
         outcome = self._outcome
         outcome.good = outcome.pruned + sum(found.good for found in self._compared)
         for found in self._compared:
-            for kind in found.bad.values():
-                outcome.bad[kind] += 1
+            for kind, count in found.counts.items():
+                outcome.bad[kind] += count
             outcome.samples += found.samples.values()
+        outcome.samples = sampled(outcome.samples, self._options.samples)
         outcome.seconds = time.monotonic() - self._began
         return outcome
 
@@ -83,11 +93,21 @@ class RangeComparison:
         A row that differs only now was equal a moment ago, so it counts as good: it is in flight.
         """
         before, now = self._compared[i], self._compare(self._spans[i])
-        still = {key: kind for key, kind in now.bad.items() if key in before.bad}
-        settled = len(before.bad) - len(still)
-        samples = {key: sample for key, sample in {**before.samples, **now.samples}.items() if key in still}
-        self._compared[i] = Compared(before.good + settled, still, samples)
-        return settled
+        self._free += before.bytes
+        if before.known:
+            still = {key: kind for key, kind in now.bad.items() if key in before.bad}
+            counts = dict.fromkeys(Kind, 0) | Counter(still.values())
+            samples = {key: sample for key, sample in {**before.samples, **now.samples}.items() if key in still}
+            now = Compared(before.good + before.bad_rows - len(still), counts, still, samples)
+        self._compared[i] = self._kept(now)
+        return max(0, before.bad_rows - now.bad_rows)
+
+    def _kept(self, found: Compared) -> Compared:
+        """What is kept of a span's comparison."""
+        if found.bytes > self._free:
+            return found.without_keys()
+        self._free -= found.bytes
+        return found
 
     def _compare(self, span: Span) -> Compared:
         return compare_rows(self._scan(self._source, span), self._scan(self._slave, span), self._options.samples)
@@ -97,6 +117,3 @@ class RangeComparison:
         stop = self._part.stop if span.last is None else span.last + b"\0"
         return side.scan(self._part.table, self._options.scan(self._part.families, start, stop))
 
-
-def _to_ship(found: Compared) -> list[bytes]:
-    return [key for key, kind in found.bad.items() if kind is not Kind.EXTRA]

@@ -15,13 +15,36 @@ from walferry.wal.cells import KEY_TAIL, Cell, CellType, split_cells
 Row = tuple[bytes, int, Rows, int]  # key, hash, and where its cells are
 
 
+_BAD_ROW_BYTES = 100  # of memory, beside its key
+
+
 @dataclass
 class Compared:
-    """The rows of a range: how many are equal, and the others by key."""
+    """The rows of a range: how many are equal, how many differ, and these by key."""
 
     good: int = 0
+    counts: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
     bad: dict[bytes, Kind] = field(default_factory=dict)
     samples: dict[bytes, Sample] = field(default_factory=dict)
+
+    @property
+    def bad_rows(self) -> int:
+        """All rows that differ."""
+        return sum(self.counts.values())
+
+    @property
+    def known(self) -> bool:
+        """Whether the rows that differ are known by key."""
+        return len(self.bad) == self.bad_rows
+
+    @property
+    def bytes(self) -> int:
+        """The memory that the keys need, about."""
+        return sum(map(len, self.bad)) + _BAD_ROW_BYTES * len(self.bad)
+
+    def without_keys(self) -> Compared:
+        """The same figures and samples."""
+        return Compared(self.good, self.counts, {}, self.samples)
 
 
 def compare_rows(source: Iterable[Rows], slave: Iterable[Rows], samples: int) -> Compared:
@@ -32,6 +55,7 @@ def compare_rows(source: Iterable[Rows], slave: Iterable[Rows], samples: int) ->
     def note(kind: Kind, mine: Row | None, theirs: Row | None) -> None:
         key = (mine or theirs or (b"",))[0]
         found.bad[key] = kind
+        found.counts[kind] += 1
         if described[kind] < samples:
             described[kind] += 1
             found.samples[key] = Sample(kind, shown(key), _difference(_cells(mine), _cells(theirs)))

@@ -73,3 +73,15 @@ def test_every_difference_lies_in_a_span_and_rows_tell_its_kind():
             found |= compared.bad
         assert found == expected
         assert good == len(source.keys() & slave.keys()) - sum(kind is Kind.DIFFERENT for kind in expected.values())
+
+
+def test_spans_of_rows_that_only_one_side_has_are_short_too():
+    source = table(20_000)
+    others = {key + b"x": (Cell(key + b"x", b"f", b"a", 5, PUT, b"v"),) for key in source}
+    for ours, theirs in ((source, {}), ({}, source), (source, others)):
+        equal, spans = differing(digest(blocks(ours, 1000)), digest(blocks(theirs, 1000)), 4)
+        assert equal == 0
+        assert spans[0].after is None
+        assert spans[-1].last is None
+        assert [span.after for span in spans[1:]] == [span.last for span in spans[:-1]]
+        assert max(sum(within(span, key) for key in source) for span in spans) < 20_000 / 2

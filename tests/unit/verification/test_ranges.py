@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from tests.unit.verification.test_digests import blocks, table
 from tests.unit.wal.encoder import PUT, Cell
 from walferry.tables.rows import Rows
 from walferry.tables.scan import ScanSpec
 from walferry.verification.job import Options, TableRange
 from walferry.verification.outcome import Kind, Outcome
-from walferry.verification.ranges import RangeComparison
+from walferry.verification.ranges import MAX_KEY_BYTES, RangeComparison
 
 PART = TableRange("t", (b"f",), b"", b"")
 
@@ -40,8 +42,9 @@ class Waits:
         self.meanwhile()
 
 
-def compared(source: Side, slave: Side, waits: Waits, **options: Any) -> Outcome:
-    comparison = RangeComparison(source, slave, PART, Options(**options), waits)  # type: ignore[arg-type]
+def compared(source: Side, slave: Side, waits: Waits, max_key_bytes: int = MAX_KEY_BYTES, **options: Any) -> Outcome:
+    chosen = Options(**options)
+    comparison = RangeComparison(source, slave, PART, chosen, waits, max_key_bytes=max_key_bytes)  # type: ignore[arg-type]
     comparison.run()
     return comparison.outcome()
 
@@ -97,3 +100,22 @@ def test_a_repair_ships_what_the_source_has_and_counts_what_is_equal_then():
     assert sorted(shipped) == [missing, different, stubborn]
     assert (found.repaired, found.good) == (2, 998)
     assert (found.bad[Kind.MISSING], found.bad[Kind.DIFFERENT], found.bad[Kind.EXTRA]) == (0, 1, 1)
+
+
+@pytest.mark.parametrize("max_key_bytes", [MAX_KEY_BYTES, 200_000, 0])
+def test_many_rows_that_differ_are_compared_again_whether_there_is_memory_for_their_keys_or_not(max_key_bytes: int):
+    source, slave = Side(table(50_000)), Side({})
+    arriving = dict(list(source.rows.items())[:-3])
+    found = compared(source, slave, Waits(lambda: slave.rows.update(arriving)), max_key_bytes, recompares=1, samples=2)
+    assert (found.good, found.bad[Kind.MISSING], found.bad_rows) == (49_997, 3, 3)
+    assert (found.recompared, found.in_flight) == (50_000, 49_997)
+    assert len(found.samples) == 2
+
+
+def test_rows_are_repaired_without_memory_for_their_keys():
+    source, slave = Side(table(2000)), Side(table(1000))
+    comparison = RangeComparison(source, slave, PART, Options(), max_key_bytes=0)  # type: ignore[arg-type]
+    comparison.run()
+    comparison.repair(lambda tables, part, keys: slave.rows.update({key: source.rows[key] for key in keys}))
+    found = comparison.outcome()
+    assert (found.repaired, found.good, found.bad_rows) == (1000, 2000, 0)

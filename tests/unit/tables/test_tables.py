@@ -1,0 +1,73 @@
+"""Where a row's region is, by what hbase:meta tells, without a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.unit.wal.encoder import PUT, Cell
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.values import PBUF
+from walferry.names import ServerName
+from walferry.protos import hbase_pb2 as pb
+from walferry.tables import tables as module
+from walferry.tables.errors import RegionUnavailable
+from walferry.tables.regions import META_REGION, Region
+from walferry.tables.tables import Tables
+
+SERVER = ServerName("h", 1, 1)
+
+
+def meta_row(start: bytes, end: bytes, region_id: int, *, split: bool = False) -> tuple[bytes, Cell]:
+    info = pb.RegionInfo(
+        region_id=region_id, table_name=pb.TableName(namespace=b"default", qualifier=b"t"), start_key=start, end_key=end,
+        offline=split, split=split,
+    )  # fmt: skip
+    name = b"t,%s,%d.%032d." % (start, region_id, region_id)
+    return name, Cell(name, b"info", b"regioninfo", 1, PUT, PBUF + info.SerializeToString())
+
+
+@dataclass
+class Meta:
+    """hbase:meta, scanned from its end. Connection and server in one."""
+
+    rows: dict[bytes, Cell]
+    _left: list[bytes] = field(default_factory=list)
+
+    def call_for_cells(self, method: str, request: pb.ScanRequest, *_: object) -> tuple[pb.ScanResponse, memoryview]:
+        if request.HasField("scan"):
+            assert request.scan.reversed
+            within = [name for name in self.rows if request.scan.stop_row < name <= request.scan.start_row]
+            self._left = sorted(within, reverse=True)
+        now, self._left = self._left[: request.number_of_rows], self._left[request.number_of_rows :]
+        response = pb.ScanResponse(scanner_id=1, more_results=True, more_results_in_region=bool(self._left))
+        response.cells_per_result.extend([1] * len(now))
+        return response, memoryview(b"".join(self.rows[name].encode() for name in now))
+
+    def call(self, *_: object, **__: object) -> None:
+        self._left = []
+
+
+@pytest.fixture
+def located(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def locate(rows: list[tuple[bytes, Cell]], row: bytes) -> Region:
+        monkeypatch.setattr(module._MetaPlace, "locate", lambda self, row: Region(META_REGION, b"", b"", SERVER))
+        monkeypatch.setattr(module._MetaPlace, "connection", lambda self, region: Meta(dict(rows)))
+        monkeypatch.setattr(Tables, "regions", lambda self, table: [])
+        return Tables(None, ZNodes("/hbase")).place("t").locate(row)  # type: ignore[arg-type]
+
+    return locate
+
+
+def test_any_number_of_parents_of_splits_may_stand_before_a_rows_region(located):
+    open_one = meta_row(b"c", b"x", 1)
+    parents = [meta_row(b"d%02d" % i, b"e", 100 + i, split=True) for i in range(30)]
+    assert located([*parents, open_one, meta_row(b"x", b"", 2)], b"m").name == open_one[0]
+
+
+def test_a_row_without_a_region_is_not_looked_for_in_all_of_the_table(located):
+    hole = [meta_row(b"%03d" % i, b"%03d" % (i + 1), i) for i in range(100)]
+    with pytest.raises(RegionUnavailable, match="no open region of table t for row b'm'"):
+        located(hole, b"m")
