@@ -9,13 +9,17 @@ import pytest
 
 from embedded import wire
 from embedded.client import GLOBAL, LOCAL, even_splits
+from embedded.processes import wait_until
 from tests.cluster.conftest import Sides
 from tests.cluster.walferry_runs import ship
+from walferry.bootstrap import files_copy
 from walferry.bootstrap.errors import CopyRefused, CopyUnderWay
 from walferry.bootstrap.job import Copied, CopyRequest, Spread, first_copy
 from walferry.bootstrap.records import Records, under_way
 from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
+from walferry.files.systems import copy_file
 from walferry.hbase.cluster import master as active_master
+from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master, master_snapshots
 from walferry.source.session import open_session
 
@@ -148,6 +152,74 @@ def test_a_table_is_made_with_all_attributes_and_values_in_mob_files_are_scanned
     assert "lie in MOB files" in copied.state.by_scan[0]
     assert sides.slave.describe(table) == sides.source.describe(table)
     assert sides.source.compare(table, sides.slave).same
+
+
+def test_files_of_all_encodings_and_codecs_are_copied_as_they_are(sides: Sides, copies: Copies, source_table):
+    attributes: dict[str, dict[str, str]] = {
+        "a": {"DATA_BLOCK_ENCODING": "FAST_DIFF", "COMPRESSION": "GZ"},
+        "b": {"DATA_BLOCK_ENCODING": "DIFF", "BLOOMFILTER": "ROWCOL"},
+        "c": {"DATA_BLOCK_ENCODING": "PREFIX", "BLOCKSIZE": "1024"},
+        "d": {"DATA_BLOCK_ENCODING": "ROW_INDEX_V1", "BLOOMFILTER": "NONE"},
+    }
+    table = source_table(dict.fromkeys(attributes, GLOBAL))
+    for family, changed in attributes.items():
+        sides.source.alter_family(table, family, changed)
+    for first in (0, 100):  # of several files of a family, the order must be known
+        sides.source.put_many(table, 200, [f"{family}:q" for family in attributes], first=first)
+        sides.source.flush(table)
+    copied = copies.run(table)
+    assert not copied.errors
+    assert copied.state.by_scan == []
+    assert sides.slave.describe(table) == sides.source.describe(table)
+    assert sides.source.compare(table, sides.slave, raw=True).same
+
+
+def test_tables_without_rows_are_made_and_files_without_cells_are_left_out(sides: Sides, copies: Copies, source_table):
+    never_written, emptied = source_table({"f": GLOBAL}), source_table({"f": GLOBAL}, splits=[b"r5"])
+    sides.source.write(emptied, [wire.put("r1", {"f:q": b"v"}), wire.put("r7", {"f:q": b"v"})])
+    sides.source.write(emptied, [wire.delete_row("r1")])
+    sides.source.flush(emptied)
+    sides.source.major_compact(emptied)  # leaves a file without cells
+    wait_until(lambda: len(sides.source.scan_all(emptied, raw=True)) == 1, "the compaction", processes=[], timeout=60)
+    copied = copies.run(never_written, emptied)
+    assert not copied.errors
+    assert (copied.state.regions, copied.state.by_scan) == (3, [])
+    assert sides.slave.count_rows(never_written) == 0
+    assert sides.source.compare(emptied, sides.slave, raw=True).same
+
+
+def test_a_region_that_is_split_at_the_slave_between_two_loads_is_scanned(
+    sides: Sides, copies: Copies, source_table, monkeypatch
+):
+    table = source_table({"f": GLOBAL}, versions=3)
+    for mutation in MIXED:
+        sides.source.write(table, [mutation])
+        sides.source.flush(table)
+    copied_files: list[str] = []
+
+    def copy_and_split(source: str, target: str) -> None:
+        copied_files.append(source)
+        if len(copied_files) == 3:
+            (region,) = sides.slave.regions(table)
+            sides.slave.split_region(region.encoded_name, b"r5")
+        copy_file(source, target)
+
+    monkeypatch.setattr(files_copy, "copy_file", copy_and_split)
+    copied = copies.run(table)
+    assert not copied.errors
+    assert "other borders of regions" in copied.state.by_scan[0]
+    assert sides.source.scan_all(table) == sides.slave.scan_all(table)
+    assert sides.source.compare(table, sides.slave, raw=True).same
+
+
+def test_a_snapshot_that_a_killed_job_has_only_begun_is_waited_for_and_deleted(sides: Sides, copies: Copies, source_table):
+    table = source_table({"f": GLOBAL}, splits=even_splits(4))
+    sides.source.put_many(table, 100, ["f:a"])
+    begun = pb.SnapshotDescription(name=f"walferry-first-copy-{copies.peer}-1-0", table=table, type=pb.SnapshotDescription.FLUSH)
+    with open_session(sides.at) as session, master.connect(active_master(session.zk, session.nodes)) as source:
+        source.call("Snapshot", pb.SnapshotRequest(snapshot=begun), pb.SnapshotResponse)
+    assert not copies.run(table).errors
+    assert not copies.snapshots()
 
 
 def test_a_table_with_rows_at_the_slave_is_refused_by_name(sides: Sides, copies: Copies, both):

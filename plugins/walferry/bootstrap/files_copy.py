@@ -82,7 +82,8 @@ class FilesCopy:
                     f"{region}: the slave has not loaded {named}", f"The log of its RegionServer {server.server} says why"
                 )
         self.clean(record)
-        return replace(record, way=Way.FILES, files=len(found), bytes=sum(each.file.size for each in found), staging="")
+        copied = [each for call in calls for each in call]
+        return replace(record, way=Way.FILES, files=len(copied), bytes=sum(each.file.size for each in copied), staging="")
 
     def clean(self, record: RegionRecord) -> None:
         """Have a folder deleted that a copy has made; if that fails, the folder stays."""
@@ -107,10 +108,14 @@ def find_files(root: str, region: SnapshotRegion) -> list[FoundFile]:
 
 
 def loads(found: Sequence[FoundFile]) -> list[list[FoundFile]]:
-    """The files of each call, oldest first, of a family one a call. Raises NeedsScan if their order is not known."""
+    """The files of each call, oldest first, of a family one a call. Raises NeedsScan if their order is not known.
+
+    Files without cells, which compactions may leave, are left out: a slave refuses to load them.
+    """
     families: dict[bytes, list[FoundFile]] = {}
     for each in found:
-        families.setdefault(each.file.family, []).append(each)
+        if each.info is None or each.info.cells:
+            families.setdefault(each.file.family, []).append(each)
     for files in families.values():
         if len(files) > 1 and (unknown := [each for each in files if each.info is None]):
             raise NeedsScan(f"it is not known how old {unknown[0].file} is")

@@ -1,4 +1,4 @@
-"""What an HFile says about itself: how late its cells were written, and whether they have tags.
+"""What an HFile says about itself: how many cells it has, how late they were written, and whether they have tags.
 
     HFile    = blocks, trailer of 4096 bytes
     trailer  = "TRABLK\\"$" delimited FileTrailerProto, zeros, int32 version               the version's low 24 bits are 2 or 3
@@ -51,34 +51,40 @@ class HFileInfo:
 
     sequence_id: int
     has_tags: bool
+    cells: int
 
 
 def read_info(file: OpenWal, url: str, name: str) -> HFileInfo:
     """Read the metadata of an open HFile; `name` is its name in its region. Raises UnreadableHFile, StoreError."""
     try:
-        entries = {entry.first: entry.second for entry in _info(file).map_entry}
+        trailer = _trailer(file)
+        entries = {entry.first: entry.second for entry in _info(file, trailer).map_entry}
         sequence_id = int.from_bytes(entries.get(b"MAX_SEQ_ID_KEY", b""), signed=True) if b"MAX_SEQ_ID_KEY" in entries else None
         has_tags = int.from_bytes(entries.get(b"hfile.MAX_TAGS_LEN", b"")) > 0
     except (ValueError, KeyError, struct.error, zlib.error, DecodeError, OSError, pa.ArrowException) as error:
         raise UnreadableHFile(f"the metadata of {url} cannot be read: {error}") from error
     if loaded := _BULK_LOADED.search(name):  # a bulk load's own number counts, whatever cluster wrote the file
         sequence_id = int(loaded[1])
-    return HFileInfo(UNKNOWN_SEQUENCE_ID if sequence_id is None else sequence_id, has_tags)
+    return HFileInfo(UNKNOWN_SEQUENCE_ID if sequence_id is None else sequence_id, has_tags, trailer.entry_count)
 
 
-def _info(file: OpenWal) -> pb.FileInfoProto:
+def _trailer(file: OpenWal) -> pb.FileTrailerProto:
     trailer = file.read_at(max(0, file.size - TRAILER_BYTES), TRAILER_BYTES)
     if not trailer.startswith(TRAILER_MAGIC):
         raise ValueError("there is no trailer of an HFile of version 2 or 3")
     found = _delimited(pb.FileTrailerProto, trailer[len(TRAILER_MAGIC) :])
     if found.encryption_key:
         raise ValueError("it is encrypted")
-    head = file.read_at(found.file_info_offset, _BLOCK.size)
+    return found
+
+
+def _info(file: OpenWal, trailer: pb.FileTrailerProto) -> pb.FileInfoProto:
+    head = file.read_at(trailer.file_info_offset, _BLOCK.size)
     magic, _, raw, _, _, _, with_header = _BLOCK.unpack(head)
     if magic != INFO_MAGIC or not (0 <= raw <= MAX_INFO_BYTES and _BLOCK.size <= with_header <= MAX_INFO_BYTES):
-        raise ValueError(f"there is no file info at byte {found.file_info_offset}")
-    data = file.read_at(found.file_info_offset + _BLOCK.size, with_header - _BLOCK.size)
-    data = _decompressed(data, raw, ValueCodec(found.compression_codec))
+        raise ValueError(f"there is no file info at byte {trailer.file_info_offset}")
+    data = file.read_at(trailer.file_info_offset + _BLOCK.size, with_header - _BLOCK.size)
+    data = _decompressed(data, raw, ValueCodec(trailer.compression_codec))
     if not data.startswith(PBUF):
         raise ValueError("its file info is not in protobuf")
     return _delimited(pb.FileInfoProto, data[len(PBUF) :])

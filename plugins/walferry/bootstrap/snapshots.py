@@ -10,13 +10,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from walferry.bootstrap.manifest import SNAPSHOTS
+from walferry.bootstrap.region_copy import root_of
 from walferry.errors import WalferryError
+from walferry.files.systems import list_folder
 from walferry.hbase.cluster import master as active_master
 from walferry.rpc import master, master_snapshots
 from walferry.source.session import Session
 
 # HBase allows letters, digits, "_", "-" and "." in the name of a snapshot. A peer's id has no dash.
 _NAME = "walferry-first-copy-{peer}-"
+_BEGUN = f"{SNAPSHOTS}/.tmp"  # where HBase puts a snapshot together
+BEGUN_SECONDS = 180.0
+_POLL_SECONDS = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +53,22 @@ def snapshots(session: Session, peer_id: str) -> Iterator[TakeSnapshot]:
 
 
 def delete_snapshots(session: Session, peer_id: str) -> list[str]:
-    """Delete what first copies of the peer have left, and return the names. Only one may run. Raises RpcError, ClusterError."""
+    """Delete what first copies of the peer have left, and return the names. Only one may run. Raises WalferryError."""
+    prefix = _NAME.format(peer=peer_id)
+    _await_begun(session, prefix)
     with master.connect(active_master(session.zk, session.nodes), user=session.source.user) as source:
-        prefix = _NAME.format(peer=peer_id)
         found = [name for name in master_snapshots.completed_snapshots(source) if name.startswith(prefix)]
         for name in found:
             master_snapshots.delete_snapshot(source, name)
     return found
+
+
+def _await_begun(session: Session, prefix: str) -> None:
+    """Wait for snapshots that a killed job has begun: HBase completes them, and until then they cannot be deleted."""
+    folder = f"{root_of(session.source)}/{_BEGUN}"
+    give_up = time.monotonic() + BEGUN_SECONDS
+    while begun := list_folder(folder, lambda name: name.startswith(prefix)):
+        if time.monotonic() > give_up:  # a master that dies may leave the folder behind
+            log.warning("not waiting any longer for snapshots that are neither complete nor gone: %s", ", ".join(begun))
+            return
+        time.sleep(_POLL_SECONDS)

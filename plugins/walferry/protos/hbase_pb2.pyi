@@ -801,16 +801,18 @@ class FileInfoProto(_message.Message):
     def __init__(self, map_entry: _Optional[_Iterable[_Union[BytesBytesPair, _Mapping]]] = ...) -> None: ...
 
 class FileTrailerProto(_message.Message):
-    __slots__ = ("file_info_offset", "load_on_open_data_offset", "compression_codec", "encryption_key")
+    __slots__ = ("file_info_offset", "load_on_open_data_offset", "entry_count", "compression_codec", "encryption_key")
     FILE_INFO_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LOAD_ON_OPEN_DATA_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_COUNT_FIELD_NUMBER: _ClassVar[int]
     COMPRESSION_CODEC_FIELD_NUMBER: _ClassVar[int]
     ENCRYPTION_KEY_FIELD_NUMBER: _ClassVar[int]
     file_info_offset: int
     load_on_open_data_offset: int
+    entry_count: int
     compression_codec: int
     encryption_key: bytes
-    def __init__(self, file_info_offset: _Optional[int] = ..., load_on_open_data_offset: _Optional[int] = ..., compression_codec: _Optional[int] = ..., encryption_key: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, file_info_offset: _Optional[int] = ..., load_on_open_data_offset: _Optional[int] = ..., entry_count: _Optional[int] = ..., compression_codec: _Optional[int] = ..., encryption_key: _Optional[bytes] = ...) -> None: ...
 
 class SnapshotRequest(_message.Message):
     __slots__ = ("snapshot",)

@@ -11,8 +11,8 @@ from walferry.bootstrap.manifest import SnapshotRegion, StoreFile
 from walferry.tables.regions import Region
 
 
-def found(family: bytes, name: str, sequence_id: int | None, size: int = 10) -> FoundFile:
-    info = None if sequence_id is None else HFileInfo(sequence_id, has_tags=False)
+def found(family: bytes, name: str, sequence_id: int | None, size: int = 10, cells: int = 5) -> FoundFile:
+    info = None if sequence_id is None else HFileInfo(sequence_id, has_tags=False, cells=cells)
     return FoundFile(StoreFile(family, name, size, ()), f"file:/{name}", info)
 
 
@@ -28,6 +28,11 @@ def test_the_oldest_files_of_all_families_are_loaded_first_and_one_of_a_family_a
 
 def test_files_with_equal_numbers_are_loaded_in_hbase_s_order():
     assert names(loads([found(b"f", "b", 3), found(b"f", "a", 3), found(b"f", "large", 3, 99)])) == [["large"], ["a"], ["b"]]
+
+
+def test_files_without_cells_are_left_out():
+    assert names(loads([found(b"f", "empty", 3, cells=0), found(b"f", "other", 4)])) == [["other"]]
+    assert loads([found(b"f", "empty", 3, cells=0)]) == []
 
 
 def test_a_file_of_unknown_age_is_loaded_only_if_it_is_alone():

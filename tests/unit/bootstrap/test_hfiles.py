@@ -43,16 +43,16 @@ def hfile(entries: dict[bytes, bytes], codec: ValueCodec = ValueCodec.NONE, **tr
     data = COMPRESS[codec](raw)
     block = struct.pack(">8siiqBii", INFO_MAGIC, len(data), len(raw), -1, 1, 16384, 33 + len(data)) + data + b"checksum"
     body = b"DATABLK*" + b"d" * 100
-    end = pb.FileTrailerProto(file_info_offset=len(body), compression_codec=codec, **trailer)  # type: ignore[arg-type]
+    end = pb.FileTrailerProto(file_info_offset=len(body), entry_count=5, compression_codec=codec, **trailer)  # type: ignore[arg-type]
     last = TRAILER_MAGIC + delimited(end.SerializeToString())
     return MemoryFile(body + block + last + b"\0" * (TRAILER_BYTES - len(last) - 4) + b"\3\0\0\3")
 
 
 @pytest.mark.parametrize("codec", COMPRESS)
 def test_the_sequence_id_and_tags_are_read_through_every_codec(codec):
-    assert read_info(hfile(ENTRIES, codec), "file:/x", "x") == HFileInfo(77, has_tags=False)
+    assert read_info(hfile(ENTRIES, codec), "file:/x", "x") == HFileInfo(77, has_tags=False, cells=5)
     tagged = hfile(ENTRIES | {b"hfile.MAX_TAGS_LEN": (9).to_bytes(4)}, codec)
-    assert read_info(tagged, "file:/x", "x") == HFileInfo(77, has_tags=True)
+    assert read_info(tagged, "file:/x", "x") == HFileInfo(77, has_tags=True, cells=5)
 
 
 def test_a_plain_frame_of_zstd_is_read_too(monkeypatch):

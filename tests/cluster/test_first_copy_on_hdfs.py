@@ -1,0 +1,36 @@
+"""A first copy by the Spark job between clusters on HDFS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from embedded.client import GLOBAL, even_splits
+from embedded.spark import submit_copy
+from tests.cluster.spark_runs import Job
+from tests.cluster.walferry_runs import ship, source_of
+from walferry.files.systems import list_entries
+
+REGIONS = 4
+
+
+def test_files_are_copied_and_loaded_from_one_hdfs_folder_to_another(
+    distributed_pair, java_client, managed_peer, unique: Callable[[str], str], tmp_path: Path
+) -> None:
+    source, slave = (java_client(cluster.address) for cluster in distributed_pair)
+    peer = managed_peer(distributed_pair.source.address, distributed_pair.slave.address)
+    at, table = source_of(distributed_pair.source.address), unique("t")
+    source.create_table(table, {"f": GLOBAL, "g": GLOBAL}, even_splits(REGIONS))
+    for first in (0, 1000):  # so that a region has several files
+        source.put_many(table, 1000, ["f:a", "g:b"], first=first)
+        source.flush(table)
+    with Job(at, peer, "run", tmp_path, submit_copy, args=(f"--table={table}",)) as job:
+        ended = job.finish()
+    assert ended.code == 0, ended.output
+    assert '"by_scan": []' in ended.output
+    assert source.compare(table, slave, raw=True).same
+    staging = f"{distributed_pair.slave.address.wal_root}/staging"
+    assert not [left for left in list_entries(staging) if f"__{table}__" in left.name]
+    source.put_many(table, 100, ["f:a"], first=5000)
+    assert all(not summary.failed for summary in ship(at, peer))
+    assert source.compare(table, slave, raw=True).same
