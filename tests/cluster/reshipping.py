@@ -28,9 +28,10 @@ def now() -> int:
 
 
 def ship_again(
-    source: SourceCluster, peer: str, interval: Interval, *, run_id: str = "again", dry_run: bool = False, **options: Any
-) -> list[GroupSummary]:
+    source: SourceCluster, peer: str, interval: Interval, *, run_id: str = "again", dry_run: bool = False,
+    seconds: float = 120, **options: Any,
+) -> list[GroupSummary]:  # fmt: skip
     job = ReshipJob(
-        source=source, peer_id=peer, interval=interval, run_id=run_id, deadline=time.time() + 120, **options
+        source=source, peer_id=peer, interval=interval, run_id=run_id, deadline=time.time() + seconds, **options
     )
     return reship(job, spread, dry_run=dry_run, keep_seconds=600)
