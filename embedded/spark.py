@@ -42,12 +42,12 @@ def submit_copy(
 
 
 def submit_reship(
-    source: SourceCluster, peer_id: str, run_id: str, *, out: IO[bytes], start: int, end: int, deadline: float = 600,
+    source: SourceCluster, peer_id: str, run_id: str, *, out: IO[bytes], interval: tuple[int, int], deadline: float = 600,
     cores: int = 2,
 ) -> subprocess.Popen[bytes]:  # fmt: skip
-    """Start reship_interval.py for the write times from `start` to `end`; see `submit_job`."""
+    """Start reship_interval.py for an interval of write times, in ms; see `submit_job`."""
     given = ("--source", source.to_json(), "--peer", peer_id, "--run-id", run_id, "--deadline", f"{deadline:g}")
-    return submit_job(RESHIP, (*given, "--from", str(start), "--to", str(end)), out=out, cores=cores)
+    return submit_job(RESHIP, (*given, "--from", str(interval[0]), "--to", str(interval[1])), out=out, cores=cores)
 
 
 def submit_job(job: Path, args: tuple[str, ...], *, out: IO[bytes], cores: int = 2) -> subprocess.Popen[bytes]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from embedded.client import JavaClient
 from walferry.reship.interval import Interval
 from walferry.reship.job import ReshipJob
 from walferry.reship.run import reship
@@ -19,6 +20,10 @@ T = TypeVar("T")
 def spread(function: Callable[[Any], T], things: Sequence[Any]) -> list[T]:
     with ThreadPoolExecutor(4) as pool:
         return list(pool.map(function, things))
+
+
+def rows_of(client: JavaClient, table: str) -> list[bytes]:
+    return sorted({cell.row for cell in client.scan_all(table)})
 
 
 def now() -> int:
