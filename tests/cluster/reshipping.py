@@ -22,8 +22,8 @@ def spread(function: Callable[[Any], T], things: Sequence[Any]) -> list[T]:
         return list(pool.map(function, things))
 
 
-def rows_of(client: JavaClient, table: str) -> list[bytes]:
-    return sorted({cell.row for cell in client.scan_all(table)})
+def rows_of(client: JavaClient, table: str) -> frozenset[bytes]:
+    return frozenset(cell.row for cell in client.scan_all(table))
 
 
 def now() -> int:

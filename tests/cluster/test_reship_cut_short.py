@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 
 import pytest
 
@@ -37,18 +36,32 @@ SLOW = 40_000  # bytes a second: some seconds for each WAL
 WAIT_SECONDS = 120
 
 
-@pytest.fixture
-def written(sides, both) -> Callable[[str], tuple[str, Interval, list[str]]]:
-    """`written(peer)` → a table, the interval in which its rows were written, and the WALs that have them, ROWS in each."""
+@dataclass(frozen=True)
+class Written:
+    """A table's rows, by the WAL that has them, oldest first; all were written in the interval."""
 
-    def write(peer: str) -> tuple[str, Interval, list[str]]:
-        table, start, queued = both({"f": GLOBAL}), now(), [positions(sides.at, peer)]
+    table: str
+    interval: Interval
+    rows: Mapping[str, frozenset[bytes]]
+
+    def after(self, wal: str) -> frozenset[bytes]:
+        """The rows of the WALs after this one; all if it is none of them."""
+        wals = list(self.rows)
+        return frozenset().union(*(self.rows[later] for later in wals[wals.index(wal) + 1 if wal in wals else 0 :]))
+
+
+@pytest.fixture
+def written(sides, both) -> Callable[[str], Written]:
+    """`written(peer)` writes ROWS to each of WALS files."""
+
+    def write(peer: str) -> Written:
+        table, start, rows = both({"f": GLOBAL}), now(), dict[str, frozenset[bytes]]()
         for number in range(WALS):
+            newest = max(positions(sides.at, peer))
             sides.source.put_many(table, ROWS, ["f:a"], first=ROWS * number, value_bytes=200, batch=20)
             roll(sides.at, peer)
-            queued.append(positions(sides.at, peer))
-        # The newest one before a roll is what the rows were written to.
-        return table, Interval(start, now()), [max(before) for before, _ in pairwise(queued)]
+            rows[newest] = rows_of(sides.source, table).difference(*rows.values())
+        return Written(table, Interval(start, now()), rows)
 
     return write
 
@@ -64,33 +77,27 @@ def kept(sides, peer: str, run_id: str) -> list[GroupSummary]:
         return read_run(session, peer, run_id)
 
 
-def left(sides, table: str, wals: list[str], last_done: str) -> list[str]:
-    """The table's rows in the WALs after the last one that is done."""
-    rows = rows_of(sides.source, table)
-    return rows[ROWS * (wals.index(last_done) + 1 if last_done in wals else 0) :]
-
-
 def test_the_retry_of_a_killed_spark_job_goes_on_with_the_first_wal_that_is_not_done(sides, peer, written, slowly, tmp_path):
-    table, interval, wals = written(peer)
+    edits = written(peer)
+    table, interval = edits.table, edits.interval
     slowly(SLOW)
     queued = positions(sides.at, peer)
     submit = partial(submit_reship, interval=(interval.start, interval.end))
     with Job(sides.at, peer, "killed", tmp_path, submit) as job:
         give_up = time.monotonic() + WAIT_SECONDS
-        while not any(summary.lastCompletedLog in wals for summary in kept(sides, peer, "killed")):
+        while not any(summary.lastCompletedLog in edits.rows for summary in kept(sides, peer, "killed")):
             assert job.running, job.output
             assert time.monotonic() < give_up, job.output
             time.sleep(0.1)
         job.kill()
     (before,) = kept(sides, peer, "killed")
     assert before.status is Status.RUNNING
-    assert before.lastCompletedLog != wals[-1]
     slowly(0)
     sides.slave.empty_table(table)
     with Job(sides.at, peer, "killed", tmp_path, submit) as job:
         done = job.finish()
     assert done.code == 0, done.output
-    assert rows_of(sides.slave, table) == left(sides, table, wals, before.lastCompletedLog) != []
+    assert rows_of(sides.slave, table) == edits.after(before.lastCompletedLog) != set()
     (summary,) = json.loads(done.output.splitlines()[-1])
     assert summary["shippedOps"] >= WALS * ROWS
     assert summary["tables"][table][1] == WALS * ROWS
@@ -98,7 +105,8 @@ def test_the_retry_of_a_killed_spark_job_goes_on_with_the_first_wal_that_is_not_
 
 
 def test_a_run_whose_time_is_over_says_so_and_its_retry_ships_the_rest(sides, peer, written, slowly):
-    table, interval, wals = written(peer)
+    edits = written(peer)
+    table, interval = edits.table, edits.interval
     slowly(SLOW)
     began = time.monotonic()
     (late,) = ship_again(sides.at, peer, interval, seconds=6)
@@ -109,11 +117,12 @@ def test_a_run_whose_time_is_over_says_so_and_its_retry_ships_the_rest(sides, pe
     sides.slave.empty_table(table)
     (done,) = ship_again(sides.at, peer, interval)
     assert done.status is Status.DONE, done.error
-    assert rows_of(sides.slave, table) == left(sides, table, wals, late.lastCompletedLog) != []
+    assert rows_of(sides.slave, table) == edits.after(late.lastCompletedLog) != set()
 
 
 def test_a_slave_that_goes_away_ends_the_run_for_all_groups_and_the_retry_ships_the_rest(sides, proxied, proxied_peer, written):
-    table, interval, _ = written(proxied_peer)
+    edits = written(proxied_peer)
+    table, interval = edits.table, edits.interval
     settings = {"replication.slave.patience": "3000", "replication.source.size.capacity": "16384"}
     at = replace(sides.at, replication=settings)
     proxied.sink.requests.hold_after(100_000)
