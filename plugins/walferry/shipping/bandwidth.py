@@ -97,7 +97,7 @@ class Sharers(Protocol):
     """The groups that share a peer's bandwidth."""
 
     def join(self) -> int:
-        """Be one of them. Returns how many there are."""
+        """Be one of them. Returns what `count` returns."""
 
     def leave(self) -> None:
         """Be one of them no longer."""
@@ -196,7 +196,7 @@ class SharersInZooKeeper:
         self._token = uuid.uuid4().hex
 
     def join(self) -> int:
-        """Make the group's znode and count them all. Raises ConnectError."""
+        """Make the group's znode and count them all, as `count` does. Raises ConnectError."""
         while True:
             retried(self._zk, self._zk.ensure_path, self._folder)
             try:
@@ -205,7 +205,7 @@ class SharersInZooKeeper:
                 continue
             except NodeExistsError:  # made by a request of ours whose answer was lost
                 pass
-            return max(1, self.count())
+            return self.count()
 
     def leave(self) -> None:
         """Delete the group's znode, and the folder after the last one. Otherwise both go with the session."""
