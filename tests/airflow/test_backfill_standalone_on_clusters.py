@@ -60,7 +60,7 @@ def test_the_intervals_of_a_backfill_are_shipped_side_by_side(airflow, standalon
 
     airflow.unpause(DAG)
     dates = [(first + timedelta(seconds=number * SECONDS)).isoformat() for number in (1, INTERVALS)]
-    conf = json.dumps({"peer": peer, "deadline": 300})
+    conf = json.dumps({"peer": peer, "deadline": 1800})
     began = time.monotonic()
     print(airflow.command("backfill", "create", "--dag-id", DAG, "--from-date", dates[0], "--to-date", dates[1],
                           "--dag-run-conf", conf))  # fmt: skip
