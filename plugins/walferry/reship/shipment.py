@@ -63,7 +63,8 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
             before = read_group(session, job.peer_id, job.run_id, begun.group)
             if before and before.status is Status.DONE:
                 return before
-            counters = Counters(before or begun)
+            # The scan of this attempt counts: that of the one before may have failed.
+            counters = Counters(replace(before, tables=begun.tables) if before else begun)
             try:
                 _attempt(partial(_Shipment, job, session, files, stages, stage, counters), job, counters)
             except SlaveUnreachable as error:
