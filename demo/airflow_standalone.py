@@ -76,6 +76,14 @@ class Airflow:
         run = self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": dict(conf)})
         return str(run["dag_run_id"])
 
+    def command(self, *words: str) -> str:
+        """Run the command `airflow` beside the running servers; returns what it printed."""
+        command = [str(Path(sys.executable).with_name("airflow")), *words]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=REPO, env=self._environment, check=False)
+        if done.returncode:
+            raise AirflowError(f"airflow {' '.join(words)}: exit code {done.returncode}: {done.stderr[-2000:]}")
+        return done.stdout
+
     def await_runs(self, dag_id: str, waiting: Callable[[list[dict[str, Any]]], None] | None = None) -> list[dict[str, Any]]:
         """Wait until no run is queued or running. Returns all runs, which then are `success` or `failed`.
 

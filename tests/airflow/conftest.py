@@ -49,7 +49,7 @@ ENVIRON = {
     "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME}/airflow.db",
     "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
-    "AIRFLOW__WALFERRY__RESHIP_INTERVALS": "* * * * * */15",  # the last field is seconds
+    "AIRFLOW__WALFERRY__RESHIP_INTERVALS": "* * * * * */6",  # the last field is seconds
 }
 os.environ.update(ENVIRON)
 

@@ -6,14 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from embedded.client import JavaClient
+from tests.cluster.test_shipping import archive
 from tests.cluster.walferry_runs import positions, source_of
 from walferry.files.store import WalStore
 from walferry.names import parse_wal_name
+from walferry.source.cluster import SourceCluster
 
 from .conftest import Run, go_on
 from .test_replicate_peer_on_clusters import peer, slave, source, table
@@ -22,8 +25,7 @@ from .test_run_checks import airflow
 __all__ = ["peer", "slave", "source", "table"]  # fixtures
 
 DAG = "reship_interval"
-SECONDS = 15  # of an interval, as conftest.py sets it
-WAIT_SECONDS = 120
+SECONDS = 6  # of an interval, as conftest.py sets it
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def queued_runs() -> list[str]:
 
 def await_interval(number: int, first: datetime) -> None:
     """Wait for a moment within an interval."""
-    time.sleep(max(0.0, (first + timedelta(seconds=number * SECONDS + 2) - datetime.now(UTC)).total_seconds()))
+    time.sleep(max(0.0, (first + timedelta(seconds=number * SECONDS + 1) - datetime.now(UTC)).total_seconds()))
 
 
 @pytest.fixture
@@ -97,18 +99,15 @@ def aside(standalone_pair, tmp_path: Path) -> Iterator[Callable[[datetime], list
         (tmp_path / file.name).rename(file)
 
 
-def archived(source: JavaClient, table: str, at: Any, until: datetime) -> None:
+def archived(source: JavaClient, at: SourceCluster, until: datetime) -> None:
     """Let HBase archive all WALs that were begun before a time."""
-    give_up = time.monotonic() + WAIT_SECONDS
     store = Path(at.wal_root.removeprefix("file://")) / "WALs"
-    while [
-        file for file in store.glob("*/*")
-        if not (name := parse_wal_name(file.name)).is_meta and name.timestamp < until.timestamp() * 1000
-    ]:  # fmt: skip
-        assert time.monotonic() < give_up, "WALs are archived"
-        source.flush(table)
-        source.roll_wals()
-        time.sleep(0.5)
+    names = [file.name for file in store.glob("*/*") if file.suffix != ".meta"]
+    archive(SimpleNamespace(source=source, at=at), [name for name in names if begun(name) < until.timestamp() * 1000])
+
+
+def begun(wal: str) -> int:
+    return parse_wal_name(wal).timestamp
 
 
 def test_three_past_intervals_bring_their_rows_into_an_emptied_table_and_one_that_is_partly_gone_is_named(
@@ -128,7 +127,7 @@ def test_three_past_intervals_bring_their_rows_into_an_emptied_table_and_one_tha
     assert len(theirs) == 300
     assert positions(at, peer) == before
 
-    archived(source, table, at, third)
+    archived(source, at, third)
     slave.empty_table(table)
     taken = aside(third)
     (failed,) = backfill(second, second, conf, "--reprocess-behavior", "completed")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from embedded.client import JavaClient
 from walferry.reship.interval import Interval
 from walferry.reship.job import ReshipJob
 from walferry.reship.run import reship
@@ -21,6 +22,10 @@ def spread(function: Callable[[Any], T], things: Sequence[Any]) -> list[T]:
         return list(pool.map(function, things))
 
 
+def rows_of(client: JavaClient, table: str) -> frozenset[bytes]:
+    return frozenset(cell.row for cell in client.scan_all(table))
+
+
 def now() -> int:
     """In ms since the epoch, and not the same as that of an edit before or after it."""
     time.sleep(0.05)
@@ -28,9 +33,10 @@ def now() -> int:
 
 
 def ship_again(
-    source: SourceCluster, peer: str, interval: Interval, *, run_id: str = "again", dry_run: bool = False, **options: Any
-) -> list[GroupSummary]:
+    source: SourceCluster, peer: str, interval: Interval, *, run_id: str = "again", dry_run: bool = False,
+    seconds: float = 120, **options: Any,
+) -> list[GroupSummary]:  # fmt: skip
     job = ReshipJob(
-        source=source, peer_id=peer, interval=interval, run_id=run_id, deadline=time.time() + 120, **options
+        source=source, peer_id=peer, interval=interval, run_id=run_id, deadline=time.time() + seconds, **options
     )
     return reship(job, spread, dry_run=dry_run, keep_seconds=600)

@@ -21,8 +21,10 @@ from embedded.hbase import write_site
 from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
 from tests.cluster.proxy import Flow, TcpProxy
+from tests.cluster.reshipping import now, ship_again
 from tests.cluster.walferry_runs import positions, ship, ship_one, source_of
 from walferry.queues.lease import Lease
+from walferry.reship.interval import Interval
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs
@@ -276,6 +278,38 @@ def test_a_lost_file_stops_its_queue_until_its_reference_is_deleted(sides, table
     summary = done(ship_one(sides.at, peer, run_id="second"))
     assert summary.missingHFiles == 1
     assert 0 < len(cells(sides.slave, table, "fg")) < 20
+
+
+def test_an_interval_s_loads_are_shipped_again_as_long_as_their_files_are_there(sides, table, peer, monkeypatch):
+    monkeypatch.setattr("walferry.reship.files.SLACK_MS", 5)
+    start = now()
+    sides.source.write(table, puts("f", range(30, 32), b"before"))
+    load(sides, table)
+    interval = Interval(start, now())
+    sides.source.roll_wals()
+    held = references(sides, peer)
+    (first,) = ship_again(sides.at, peer, interval)
+    assert done(first).shippedHFiles == 4
+    assert references(sides, peer) == held  # they are the queue's
+    done(ship_one(sides.at, peer))
+    assert references(sides, peer) == []
+
+    sides.slave.empty_table(table)
+    (again,) = ship_again(sides.at, peer, interval, run_id="again, without references")
+    assert (done(again).shippedHFiles, again.missingHFiles) == (4, 0)
+    assert again.tables[table][0] == 1 + 2  # the puts, and a load a region
+    assert sides.source.compare(table, sides.slave, families=["f", "g"]).same
+
+    sides.slave.empty_table(table)
+    victim = next(name for name in held if list(Path(sides.source_cluster.folder, "root", "data").rglob(f"g/{name}")))
+    (file,) = Path(sides.source_cluster.folder, "root", "data").rglob(f"g/{victim}")
+    file.unlink()  # as HBase's cleaner does after a compaction
+    (failed,) = ship_again(sides.at, peer, interval, run_id="one is gone")
+    assert failed.status is Status.FAILED
+    assert (failed.error or "").startswith("1 HFiles of a bulk load of the interval are gone")
+    (rest,) = ship_again(sides.at, peer, interval, run_id="the rest", what_is_there=True)
+    assert (done(rest).shippedHFiles, rest.missingHFiles) == (4, 1)
+    assert len(cells(sides.slave, table, "f")) == 12
 
 
 def test_a_ring_of_clusters_loads_no_file_twice(sides, table, peer, managed_peer):

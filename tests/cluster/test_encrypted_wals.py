@@ -25,14 +25,17 @@ from embedded.client import GLOBAL, LOCAL, ClientJvm, JavaClient, JavaClientErro
 from embedded.java import find_java
 from embedded.standalone import StandaloneCluster
 from tests.cluster.decoding import compare_with_pretty_printer, compare_with_reader, decode, is_closed, write_all_kinds
+from tests.cluster.reshipping import now, ship_again
 from tests.cluster.spark_runs import Job
 from tests.cluster.test_mixed_edits import edits
 from tests.cluster.walferry_runs import positions, roll, ship_one, source_of
 from walferry.files.systems import open_wal
-from walferry.names import parse_wal_name
+from walferry.names import ServerName, parse_wal_name
 from walferry.protos.hbase_pb2 import WALHeader, WrappedKey
+from walferry.reship.interval import Interval
 from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
+from walferry.wal.errors import WalKeyError
 from walferry.wal.header import MAX_HEADER_BYTES, parse_header
 from walferry.wal.reader import read_windows
 
@@ -184,6 +187,28 @@ def test_without_its_key_a_queue_stops_before_the_first_edit_and_goes_on_with_it
     assert "wrong!" not in caplog.text
     assert ship_one(encrypted.source, peer).status is Status.DONE
     assert client.compare(table, slave).same
+
+
+def test_an_interval_of_encrypted_wals_is_shipped_again_with_their_key_only(
+    encrypted: Encrypted, client: JavaClient, table_and_peer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walferry.reship.files.SLACK_MS", 5)
+    table, peer, slave = table_and_peer
+    start = now()
+    client.put_many(table, 100, ["f:a", "l:b"], batch=10)
+    interval = Interval(start, now())
+    roll(encrypted.source, peer)
+    (failed,) = ship_again(replace(encrypted.source, key_provider=None), peer, interval)
+    assert failed.status is Status.FAILED
+    assert "no key provider is given" in (failed.error or "")
+    (done,) = ship_again(encrypted.source, peer, interval)
+    assert done.status is Status.DONE, done.error
+    assert done.tables[table][1] == 100
+    assert client.compare(table, slave, families=["f"]).same
+    (server,) = client.region_servers()
+    whole = Interval(ServerName.parse(server).start_code, interval.end)
+    with pytest.raises(WalKeyError, match="no key provider is given"):
+        ship_again(replace(encrypted.source, key_provider=None), peer, whole, run_id="whole")
 
 
 def with_provider(encrypted: Encrypted, url: str) -> SourceCluster:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack
 
+import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.hbase.peers import Peer
-from walferry.shipping.bandwidth import limit_of
+from walferry.shipping.bandwidth import Limit, limit_of
 from walferry.source.session import Session
 from walferry.zk.client import children
 
@@ -21,26 +22,45 @@ def members(session: Session) -> list[str] | None:
     return children(session.zk, session.own.shipping("p"))
 
 
+def sharing(stack: ExitStack, session: Session) -> Limit:
+    """The limit of a group that has something to send."""
+    limit = stack.enter_context(limit_of(PEER, session, threading.Event()))
+    stack.enter_context(limit.sending())
+    limit.look()
+    return limit
+
+
 def test_groups_join_and_leave_and_the_last_one_leaves_nothing(hbase: HBaseZNodes, zk: KazooClient) -> None:
     session = session_of(zk, hbase)
     with ExitStack() as stack:
+        stack.enter_context(limit_of(PEER, session, threading.Event())).look()
+        assert members(session) is None  # it has nothing to send
         for count in (1, 2, 3):
-            stack.enter_context(limit_of(PEER, session, threading.Event()))
+            sharing(stack, session)
             assert len(members(session) or ()) == count
     assert members(session) is None
 
 
-def test_a_group_whose_session_has_ended_does_not_count(hbase: HBaseZNodes, new_client) -> None:
+def test_a_group_whose_session_has_ended_does_not_count_until_it_looks_again(
+    hbase: HBaseZNodes, new_client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walferry.shipping.bandwidth.SHARE_SECONDS", 0.0)
     killed, other = new_client(), session_of(new_client(), hbase)
-    with limit_of(PEER, session_of(killed, hbase), threading.Event()), limit_of(PEER, other, threading.Event()):
+    with ExitStack() as stack:
+        first = sharing(stack, session_of(killed, hbase))
+        sharing(stack, other)
         assert len(members(other) or ()) == 2
         killed.stop()
         assert len(members(other) or ()) == 1
         killed.start()
+        first.look()
+        assert len(members(other) or ()) == 2
     assert members(other) is None
 
 
 def test_a_peer_without_bandwidth_leaves_nothing_in_zookeeper(hbase: HBaseZNodes, zk: KazooClient) -> None:
     session = session_of(zk, hbase)
-    with limit_of(Peer("p", "zk1:2181:/hbase", "DISABLED", {}), session, threading.Event()):
+    peer = Peer("p", "zk1:2181:/hbase", "DISABLED", {})
+    with limit_of(peer, session, threading.Event()) as limit, limit.sending():
+        limit.look()
         assert members(session) is None

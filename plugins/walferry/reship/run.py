@@ -26,11 +26,12 @@ from walferry.reship.shipment import QUEUE_ID, ship_group
 from walferry.reship.store import StoreWithArchive, begins_with_opening
 from walferry.shipping.lanes import lanes_of_each
 from walferry.shipping.runs import begin_run, write_group
+from walferry.shipping.slave_down import forget_down
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.agreement import check_peer
 from walferry.source.knobs import Knobs
 from walferry.source.session import Session, open_session
-from walferry.wal.errors import WalError
+from walferry.wal.errors import WalError, WalKeyError
 
 MAX_NAMED = 20  # holes in an error
 MAX_TABLES = 500  # of a group, in its summary
@@ -53,6 +54,8 @@ def find_left(session: Session, interval: Interval) -> Found:
     def begins(wal: WalFile) -> bool | None:
         try:
             return begins_with_opening(store, wal, keys)
+        except WalKeyError:  # says nothing about the WAL: the keys are to be corrected
+            raise
         except (WalError, FileNotFoundError):  # then it does not prove that it was the first
             return False
 
@@ -90,6 +93,7 @@ def reship(job: ReshipJob, spread: Spread, *, dry_run: bool, keep_seconds: float
         knobs = Knobs.of(job.source.replication, peer)
         job = replace(job, knobs=knobs, lanes=lanes_of_each(max(1, len(found.groups)), knobs.lanes))
         begin_run(session, job.peer_id, job.run_id, keep_seconds)
+        forget_down(session, job.peer_id, job.run_id)
         slave = slave_id_of(session, peer, job)
         source = source_id(session)
     scanned = _scan(job, peer, source, slave, found.groups, spread)

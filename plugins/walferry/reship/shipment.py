@@ -35,6 +35,7 @@ from walferry.shipping.deleted import Missing, deleted_at_source, may_be_dropped
 from walferry.shipping.lanes import Lanes
 from walferry.shipping.outcome import Outcome
 from walferry.shipping.runs import read_group, write_group
+from walferry.shipping.slave_down import known_down, note_down
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.errors import NotAtSlave, SlaveUnreachable, Stopped
 from walferry.sinks.sink import Sink
@@ -62,10 +63,13 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
             before = read_group(session, job.peer_id, job.run_id, begun.group)
             if before and before.status is Status.DONE:
                 return before
-            counters = Counters(before or begun)
+            # The scan of this attempt counts: that of the one before may have failed.
+            counters = Counters(replace(before, tables=begun.tables) if before else begun)
             try:
                 _attempt(partial(_Shipment, job, session, files, stages, stage, counters), job, counters)
             except SlaveUnreachable as error:
+                if not error.answered:  # else the trouble may be with what this group ships: the others try for themselves
+                    note_down(session, job.peer_id, job.run_id, error.problem)
                 counters.end(Status.SLAVE_DOWN, error.problem)
             except Exception as error:
                 log.exception("WAL group %s of peer %s", files.group, job.peer_id)
@@ -125,6 +129,9 @@ class _Shipment:
             bytes_to_ship=sum(wal.size for wal in wals),
         )  # fmt: skip
         self._publish()
+        if error := known_down(self._session, peer, self._job.run_id):
+            self._counters.end(Status.SLAVE_DOWN, error)
+            return
         deleted = deleted_at_source(self._session, self._missing)
         self._counters.deleted(names_of(deleted))
         stop = self._outcome.stop

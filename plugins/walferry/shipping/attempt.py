@@ -162,6 +162,7 @@ class Attempt:
         try:
             self._supervise(thread, lanes, sink, registrar, limit)
             if archiver.pending:
+                limit.leave()
                 self._await_archive(archiver, registrar)
         finally:
             archiver.stop()

@@ -1,23 +1,28 @@
 """Keeps what a peer's groups send within the peer's bandwidth.
 
 HBase's throttler counts for one RegionServer, so the peer gets its bandwidth from each server. Here `bandwidth` is the limit of
-all groups of the peer together, whichever task or run ships them. Each group that ships has an ephemeral znode beside those of
-the others, counts them every second, and takes an equal share:
+all groups of the peer together, whichever task or run ships them. Each group that has something to send has an ephemeral znode
+beside those of the others, counts them every second, and takes an equal share:
 
     <root>/shipping/<quoted znode parent>/<quoted peer>/<token>
 
-A group that is not alone sends nothing until the others have seen it, so the shares together keep to the bandwidth. As in HBase,
-the edits of a request count, once however often it is sent, and not the files that a bulk load has the slave copy.
+A group that starts its Spark worker, reads edits that the peer does not get, or copies WALs to the archive takes no share.
+
+A share lasts for SETTLE_SECONDS from the count that it follows from, and a group that joins others sends nothing for as long. So
+the shares together never exceed the bandwidth, however late a group counts again. As in HBase, the edits of a request count, once
+however often it is sent, and not the files that a bulk load has the slave copy.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Protocol
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError, SessionExpiredError
@@ -30,8 +35,10 @@ from walferry.source.session import Session
 from walferry.zk.client import children, retried
 from walferry.zk.errors import ConnectError
 
-SHARE_SECONDS = 1.0  # between two looks at how many groups ship
-SETTLE_LOOKS = 2  # after which the other groups have seen a new one
+SHARE_SECONDS = 1.0  # between two counts of the groups that share
+SETTLE_SECONDS = 2.0  # for which a share lasts, and after which the other groups have counted a new one
+IDLE_SECONDS = 2.0  # after which a group that sends nothing gives its share back
+REQUESTS_A_SECOND = 4  # at least, of a slow peer
 LEAST_SHIPMENT_BYTES = 16 << 10
 CYCLE_SECONDS = 0.1  # of which what was not used may be sent later; HBase's throttler counts by such cycles, too
 SHORTEST_SECONDS = 0.001  # of a wait
@@ -50,6 +57,7 @@ class Throttle:
         clock: Callable[[], float] = time.monotonic, wait: Callable[[float], bool] | None = None,
     ) -> None:  # fmt: skip
         self._rate = rate
+        self._until = math.inf
         self._clock = clock
         self._wait = wait or stop.wait
         self._turn = threading.Lock()  # one lane waits for its bytes, the others for their turn
@@ -57,11 +65,11 @@ class Throttle:
         self._allowed = 0.0  # bytes, since the last request
         self._at = clock()
 
-    def set_rate(self, rate: float) -> None:
-        """From now on allow `rate` bytes a second; 0 holds everything back."""
+    def set_rate(self, rate: float, until: float = math.inf) -> None:
+        """Allow `rate` bytes a second from now on, and nothing after `until` (on the clock)."""
         with self._lock:
             self._accrue()
-            self._rate = rate
+            self._rate, self._until = rate, until
 
     def take(self, size: int, deadline: float) -> None:
         """Wait until `size` bytes may be sent, or until `deadline` (on the clock). Raises Stopped if the group is stopped."""
@@ -81,74 +89,145 @@ class Throttle:
 
     def _accrue(self) -> None:
         now = self._clock()
-        self._allowed += self._rate * (now - self._at)
+        self._allowed += self._rate * max(0.0, min(now, self._until) - self._at)
         self._at = now
 
 
-class Limit:
-    """What one group of a peer may send: its share of `bandwidth`, which is bytes a second, or 0 for no limit.
+class Sharers(Protocol):
+    """The groups that share a peer's bandwidth."""
 
-    `count` tells how many of the peer's groups ship now, with this one.
-    """
+    def join(self) -> int:
+        """Be one of them. Returns what `count` returns."""
+
+    def leave(self) -> None:
+        """Be one of them no longer."""
+
+    def count(self) -> int:
+        """How many there are; 0 if this group is no longer one of them."""
+
+
+class Limit:
+    """What one group of a peer may send: its share of `bandwidth`, which is bytes a second, or 0 for no limit."""
 
     def __init__(
-        self, bandwidth: int, count: Callable[[], int], stop: threading.Event, *,
+        self, bandwidth: int, sharers: Sharers, stop: threading.Event, *,
         clock: Callable[[], float] = time.monotonic, wait: Callable[[float], bool] | None = None,
     ) -> None:  # fmt: skip
         self._bandwidth = bandwidth
-        self._count = count
+        self._sharers = sharers
         self._clock = clock
-        self._looked = clock()
-        alone = not bandwidth or count() <= 1
-        self._looks_to_wait = 0 if alone else SETTLE_LOOKS
-        self.throttle = Throttle(bandwidth if alone else 0, stop, clock=clock, wait=wait)
+        self._lock = threading.Lock()
+        self._sending = 0  # lanes that wait for their bytes or for an acknowledgement
+        self._sent = -math.inf  # when the last of them ended
+        self._joined: float | None = None
+        self._counted = -math.inf
+        self.throttle = Throttle(0, stop, clock=clock, wait=wait)
 
     def knobs(self, knobs: Knobs) -> Knobs:
-        """`knobs` with requests that are small enough to be sent every second or so."""
+        """`knobs` with requests that are small enough for REQUESTS_A_SECOND."""
         if not self._bandwidth:
             return knobs
-        return replace(knobs, shipment_bytes=min(knobs.shipment_bytes, max(LEAST_SHIPMENT_BYTES, self._bandwidth)))
+        most = max(LEAST_SHIPMENT_BYTES, self._bandwidth // REQUESTS_A_SECOND)
+        return replace(knobs, shipment_bytes=min(knobs.shipment_bytes, most))
 
     def send(self, send: Callable[[Request, float], None], request: Request, deadline: float) -> None:
         """Call `send` as soon as the request may be sent, or at the deadline. Raises Stopped, and what `send` raises."""
-        if self._bandwidth:
+        if not self._bandwidth:
+            send(request, deadline)
+            return
+        with self.sending():
             self.throttle.take(request.size, deadline)
-        send(request, deadline)
+            send(request, deadline)
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Have the group take a share for the length of the block, and for a moment longer."""
+        with self._lock:
+            self._sending += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._sending -= 1
+                self._sent = self._clock()
 
     def look(self) -> None:
-        """Count the groups that ship, and take an equal share, if the last look was SHARE_SECONDS ago. Raises ConnectError."""
-        if not self._bandwidth or self._clock() - self._looked < SHARE_SECONDS:
+        """Take a share, adapt it to the number of groups, or give it back, as the group needs it. Raises ConnectError."""
+        if not self._bandwidth:
             return
-        self._looked = self._clock()
-        self._looks_to_wait -= 1
-        if self._looks_to_wait <= 0:
-            self.throttle.set_rate(self._bandwidth / max(1, self._count()))
+        now = self._clock()
+        if not self._sending and now - self._sent >= IDLE_SECONDS:
+            self.leave()
+        elif self._joined is None:
+            self._join(now)
+        elif now - self._counted >= SHARE_SECONDS:
+            self._share(now, self._joined)
+
+    def leave(self) -> None:
+        """Give the share back."""
+        if self._joined is not None:
+            self.throttle.set_rate(0)
+            self._joined = None
+            self._sharers.leave()
+
+    def _join(self, now: float) -> None:
+        self.throttle.set_rate(0)
+        alone = self._sharers.join() == 1
+        self._joined, self._counted = self._clock(), now
+        if alone:
+            self.throttle.set_rate(self._bandwidth, now + SETTLE_SECONDS)
+
+    def _share(self, now: float, joined: float) -> None:
+        count = self._sharers.count()
+        if not count:  # the session has expired, so the others share without this group
+            self._join(now)
+            return
+        self._counted = now
+        if count == 1 or now - joined >= SETTLE_SECONDS:
+            self.throttle.set_rate(self._bandwidth / count, now + SETTLE_SECONDS)
+
+
+class SharersInZooKeeper:
+    """The groups that have a znode in a folder. This group's is ephemeral."""
+
+    def __init__(self, zk: KazooClient, folder: str) -> None:
+        self._zk = zk
+        self._folder = folder
+        self._token = uuid.uuid4().hex
+
+    def join(self) -> int:
+        """Make the group's znode and count them all, as `count` does. Raises ConnectError."""
+        while True:
+            retried(self._zk, self._zk.ensure_path, self._folder)
+            try:
+                retried(self._zk, self._zk.create, self._mine, ephemeral=True)
+            except NoNodeError:  # the last group has just deleted the folder
+                continue
+            except NodeExistsError:  # made by a request of ours whose answer was lost
+                pass
+            return self.count()
+
+    def leave(self) -> None:
+        """Delete the group's znode, and the folder after the last one. Otherwise both go with the session."""
+        for path in (self._mine, self._folder):
+            with suppress(NoNodeError, NotEmptyError, ConnectError, SessionExpiredError):
+                retried(self._zk, self._zk.delete, path)
+
+    def count(self) -> int:
+        """How many groups there are; 0 if this one is not among them. Raises ConnectError."""
+        tokens = children(self._zk, self._folder) or ()
+        return len(tokens) if self._token in tokens else 0
+
+    @property
+    def _mine(self) -> str:
+        return f"{self._folder}/{self._token}"
 
 
 @contextmanager
 def limit_of(peer: Peer, session: Session, stop: threading.Event) -> Iterator[Limit]:
-    """The limit of one group of the peer, which counts as shipping for the length of the block. Raises ConnectError."""
-    if not peer.bandwidth:
-        yield Limit(0, lambda: 1, stop)
-        return
-    zk, folder = session.zk, session.own.shipping(peer.id)
-    mine = f"{folder}/{uuid.uuid4().hex}"
-    _join(zk, folder, mine)
+    """The limit of one group of the peer, which has given its share back after the block."""
+    limit = Limit(peer.bandwidth, SharersInZooKeeper(session.zk, session.own.shipping(peer.id)), stop)
     try:
-        yield Limit(peer.bandwidth, lambda: len(children(zk, folder) or ()), stop)
+        yield limit
     finally:
-        with suppress(NoNodeError, NotEmptyError, ConnectError, SessionExpiredError):  # mine goes with the session
-            retried(zk, zk.delete, mine)
-            retried(zk, zk.delete, folder)
-
-
-def _join(zk: KazooClient, folder: str, mine: str) -> None:
-    while True:
-        retried(zk, zk.ensure_path, folder)
-        try:
-            retried(zk, zk.create, mine, ephemeral=True)
-        except NoNodeError:  # the last group has just deleted the folder
-            continue
-        except NodeExistsError:  # made by a request of ours whose answer was lost
-            pass
-        return
+        limit.leave()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import accumulate
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from walferry.shipping.bandwidth import LEAST_SHIPMENT_BYTES, SETTLE_LOOKS, SHARE_SECONDS, Limit, Throttle
+from walferry.shipping.bandwidth import IDLE_SECONDS, LEAST_SHIPMENT_BYTES, SETTLE_SECONDS, SHARE_SECONDS, Limit, Throttle
 from walferry.sinks.errors import Stopped
 from walferry.source.knobs import Knobs
 
@@ -33,35 +34,64 @@ class Clock:
 
 
 @dataclass
+class Groups:
+    """Groups that share, as they are in ZooKeeper."""
+
+    tokens: set[object] = field(default_factory=set)
+
+    def one(self) -> OneOf:
+        return OneOf(self)
+
+
+@dataclass(eq=False)
+class OneOf:
+    groups: Groups
+
+    def join(self) -> int:
+        self.groups.tokens.add(self)
+        return self.count()
+
+    def leave(self) -> None:
+        self.groups.tokens.discard(self)
+
+    def count(self) -> int:
+        return len(self.groups.tokens) if self in self.groups.tokens else 0
+
+
+@dataclass
 class Task:
-    """The Spark task of a group that has `left` bytes to ship from `begins` on."""
+    """The Spark task of a group that has `left` bytes to ship from `begins` on, and looks every `looks` seconds."""
 
     begins: float
     left: int
+    looks: float = 0.1
     sent: list[tuple[float, int]] = field(default_factory=list)
     limit: Limit | None = None
     next: int = 1_000
+    looked: float = 0.0
+    sending: ExitStack = field(default_factory=ExitStack)
 
 
 def ship(tasks: list[Task], seed: int = 1) -> tuple[list[tuple[float, int]], float]:
     """Ship all tasks, each request as soon as its throttle lets it pass. Returns all requests with their times, and the end."""
-    clock, chance = Clock(), random.Random(seed)
-    start, shipping = clock.now, list[Task]()
+    clock, chance, groups = Clock(), random.Random(seed), Groups()
+    start = clock.now
     while any(task.left for task in tasks):
         for task in tasks:
-            if task.limit is None and task.left and clock.now - start >= task.begins:
-                shipping.append(task)
-                task.limit = Limit(BANDWIDTH, lambda: len(shipping), threading.Event(), clock=clock, wait=clock.wait)
-            if task not in shipping:
+            if task.limit is None and clock.now - start >= task.begins:
+                task.limit = Limit(BANDWIDTH, groups.one(), threading.Event(), clock=clock, wait=clock.wait)
+                task.sending.enter_context(task.limit.sending())
+            if task.limit is None:
                 continue
-            assert task.limit
-            task.limit.look()
+            if clock.now - task.looked >= task.looks:
+                task.looked = clock.now
+                task.limit.look()
             while task.left and task.limit.throttle.pause(task.next) == 0.0:
                 task.sent.append((clock.now - start, task.next))
                 task.left -= task.next
                 task.next = min(task.left, chance.choice([1_000, 50_000, 400_000]))
             if not task.left:
-                shipping.remove(task)
+                task.sending.close()
         clock.now += TICK_SECONDS
     return sorted(request for task in tasks for request in task.sent), clock.now - start
 
@@ -83,7 +113,55 @@ def test_groups_that_ship_side_by_side_together_keep_to_the_bandwidth(groups):
     assert sum(size for _, size in sent) == total // groups * groups
     assert never_more(sent)
     assert most_in(sent, 5.0) <= 5.1 * BANDWIDTH + groups * 400_000
-    assert total / BANDWIDTH <= seconds <= 1.05 * total / BANDWIDTH + SETTLE_LOOKS * SHARE_SECONDS
+    assert total / BANDWIDTH <= seconds <= 1.05 * total / BANDWIDTH + SETTLE_SECONDS + IDLE_SECONDS
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_groups_that_come_and_go_and_look_late_never_exceed_the_bandwidth(seed):
+    chance = random.Random(seed)
+    tasks = [
+        Task(chance.uniform(0, 20), chance.randrange(1, 5_000_000), looks=chance.choice([0.1, 0.1, 1.0, 5.0])) for _ in range(8)
+    ]
+    tasks[0].begins = 0.0
+    sent, _ = ship(tasks, seed)
+    assert never_more(sent)
+
+
+def test_a_group_that_has_nothing_to_send_takes_no_share():
+    """It may be loading its kernels, reading what the peer does not get, or copying WALs to the archive."""
+    clock, groups = Clock(), Groups()
+    busy, idle = (Limit(BANDWIDTH, groups.one(), threading.Event(), clock=clock, wait=clock.wait) for _ in range(2))
+    with busy.sending():
+        for _ in range(50):
+            for limit in (busy, idle):
+                limit.look()
+            clock.now += 0.1
+        assert len(groups.tokens) == 1
+        assert busy.throttle.pause(5_000_000 - 200_000) == 0.0
+
+
+def test_a_share_that_is_not_renewed_ends():
+    clock, groups = Clock(), Groups()
+    limit = Limit(BANDWIDTH, groups.one(), threading.Event(), clock=clock, wait=clock.wait)
+    with limit.sending():
+        limit.look()
+        clock.now += 3600
+        assert limit.throttle.pause(int(SETTLE_SECONDS * BANDWIDTH) + 1) > 0
+        assert limit.throttle.pause(int(SETTLE_SECONDS * BANDWIDTH)) == 0.0
+
+
+def test_a_group_whose_session_has_expired_joins_the_others_again():
+    clock, groups = Clock(), Groups()
+    limits = [Limit(BANDWIDTH, groups.one(), threading.Event(), clock=clock, wait=clock.wait) for _ in range(2)]
+    with limits[0].sending(), limits[1].sending():
+        for limit in limits:
+            limit.look()
+        (expired,) = [token for token in groups.tokens if token is limits[1]._sharers]
+        groups.tokens.discard(expired)
+        clock.now += SHARE_SECONDS
+        limits[1].look()
+        assert len(groups.tokens) == 2
+        assert limits[1].throttle.pause(1) > 0
 
 
 def test_a_group_that_begins_or_ends_changes_the_others_shares():
@@ -142,24 +220,28 @@ def test_stopping_ends_the_wait():
 
 def test_requests_pass_one_limit_from_all_lanes():
     clock, sent = Clock(), list[Any]()
-    limit = Limit(1000, lambda: 1, threading.Event(), clock=clock, wait=clock.wait)
+    limit = Limit(1000, Groups().one(), threading.Event(), clock=clock, wait=clock.wait)
+    with limit.sending():
+        limit.look()
     for number in range(4):
+        limit.look()
         request: Any = SimpleNamespace(size=500, number=number)
         limit.send(lambda request, deadline: sent.append((request.number, clock.now)), request, 2e3)
     assert sent == [(number, pytest.approx(1000.5 + 0.5 * number, abs=0.01)) for number in range(4)]
 
 
 @pytest.mark.parametrize(
-    ("bandwidth", "size"), [(0, Knobs().shipment_bytes), (1, LEAST_SHIPMENT_BYTES), (100_000, 100_000), (1 << 40, 2 << 20)]
+    ("bandwidth", "size"), [(0, Knobs().shipment_bytes), (1, LEAST_SHIPMENT_BYTES), (100_000, 25_000), (1 << 40, 2 << 20)]
 )
 def test_a_request_of_a_slow_peer_is_small(bandwidth, size):
-    assert Limit(bandwidth, lambda: 1, threading.Event()).knobs(Knobs()).shipment_bytes == size
+    assert Limit(bandwidth, Groups().one(), threading.Event()).knobs(Knobs()).shipment_bytes == size
 
 
 def test_a_peer_without_bandwidth_waits_for_nothing():
     clock, sent = Clock(), list[int]()
-    limit = Limit(0, lambda: 9, threading.Event(), clock=clock, wait=clock.wait)
+    groups = Groups()
+    limit = Limit(0, groups.one(), threading.Event(), clock=clock, wait=clock.wait)
     limit.look()
     request: Any = SimpleNamespace(size=1 << 40)
     limit.send(lambda request, deadline: sent.append(request.size), request, 2e3)
-    assert (sent, clock.now) == ([1 << 40], 1000.0)
+    assert (sent, clock.now, groups.tokens) == ([1 << 40], 1000.0, set())

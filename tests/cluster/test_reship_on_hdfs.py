@@ -1,0 +1,47 @@
+"""An interval is shipped again from WALs on HDFS, also from those of a server that died."""
+
+from __future__ import annotations
+
+import time
+
+from embedded.client import GLOBAL, LOCAL
+from tests.cluster.reshipping import now, ship_again
+from tests.cluster.test_mixed_edits import SPLITS
+from tests.cluster.test_reship import quick_appends
+from tests.cluster.walferry_runs import positions, roll, source_of
+from walferry.files.store import WALS
+from walferry.files.systems import list_entries
+from walferry.reship.interval import Interval
+from walferry.shipping.summary import Status
+
+__all__ = ["quick_appends"]  # a fixture
+
+WAIT_SECONDS = 120
+
+
+def test_an_interval_in_which_a_server_died_is_shipped_again_from_hdfs(distributed_pair, java_client, managed_peer, unique):
+    cluster = distributed_pair.source
+    source, slave = java_client(cluster.address), java_client(distributed_pair.slave.address)
+    peer, at, table = managed_peer(cluster.address, distributed_pair.slave.address), source_of(cluster.address), unique("t")
+    for client in (source, slave):
+        client.create_table(table, {"f": GLOBAL, "l": LOCAL}, SPLITS)
+    start = now()
+    source.put_many(table, 500, ["f:a", "l:b"], batch=20)
+    server = cluster.kill_regionserver().server_name
+    cluster.start_regionserver()
+    give_up = time.monotonic() + WAIT_SECONDS
+    while any(entry.name.startswith(server) for entry in list_entries(f"{at.wal_root}/{WALS}")):
+        assert time.monotonic() < give_up, f"the WALs of {server} are archived"
+        time.sleep(0.2)
+    source.put_many(table, 500, ["f:a", "l:b"], first=500, batch=20)
+    interval = Interval(start, now())
+    roll(at, peer)
+    before = positions(at, peer)
+
+    done = ship_again(at, peer, interval)
+    assert {s.status for s in done} == {Status.DONE}, [s.error for s in done]
+    assert sum(s.tables[table][1] for s in done if table in s.tables) == 1000
+    assert server in {s.server for s in done if table in s.tables}
+    assert source.compare(table, slave, families=["f"]).same
+    assert slave.scan_all(table, ["l"]) == []
+    assert positions(at, peer) == before
