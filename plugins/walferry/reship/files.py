@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from walferry.hbase.cluster import live_servers
 from walferry.names import ServerName
-from walferry.reship.holes import Hole, holes_of, may_follow_others
+from walferry.reship.holes import SKEW_MS, Hole, holes_of, may_follow_others
 from walferry.reship.interval import Interval
 from walferry.reship.listing import Place, WalFile, all_wals
 from walferry.source.session import Session
@@ -122,8 +122,8 @@ def found_of(
 
 
 def _may_hold(wal: WalFile, interval: Interval) -> bool:
-    """Whether the WAL was still open when the interval began, as far as is known."""
-    return wal.modified is None or wal.modified + SLACK_MS > interval.start
+    """Whether the WAL may have been open when the interval began. The file system's clock tells when it was closed."""
+    return wal.modified is None or wal.modified + SLACK_MS + SKEW_MS > interval.start
 
 
 def _chosen(known: WalFile | None, wal: WalFile, begun: int, is_better: Callable[[int, int], bool]) -> WalFile:

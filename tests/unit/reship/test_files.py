@@ -42,6 +42,11 @@ def test_a_wal_that_was_closed_before_the_interval_is_left_out():
     assert minutes(found(wal(500, 510), live=False)) == []
 
 
+def test_a_wal_is_taken_if_only_another_clock_says_that_it_was_closed_before_the_interval():
+    """HDFS's clock tells when it was closed, and the server's when the next one was begun and the entries were written."""
+    assert minutes(found(wal(590, 599.6), wal(600.05, 700), opening=True)) == [590, 600.05]
+
+
 def test_a_first_wal_after_the_interval_s_start_means_that_those_before_it_are_gone():
     (hole,) = found(wal(630, 640), wal(640, 670), wal(670, place=Place.SERVER)).holes
     assert (hole.time, hole.wal) == (Interval(HOUR.start, 630 * MINUTE), "")
