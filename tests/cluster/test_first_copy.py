@@ -232,6 +232,38 @@ def test_a_table_with_rows_at_the_slave_is_refused_by_name(sides: Sides, copies:
     assert not copies.run(table, allow_not_empty=True).errors
 
 
+def test_a_table_whose_rows_were_deleted_is_refused_because_the_markers_would_hide_the_copy(sides: Sides, copies: Copies, both):
+    table = both({"f": GLOBAL})
+    sides.source.write(table, [wire.put("row", {"f:q": b"v"})])
+    sides.slave.write(table, [wire.put("row", {"f:q": b"other"})])
+    sides.slave.write(table, [wire.delete_row("row")])
+    assert not sides.slave.scan_all(table)
+    with pytest.raises(CopyRefused, match=f"table {table} at the slave is not empty"):
+        copies.run(table)
+
+
+@pytest.mark.parametrize("again", ["dropped", "truncated"])
+def test_a_table_that_was_emptied_between_two_runs_is_copied_as_a_whole(sides: Sides, copies: Copies, source_table, again):
+    table = source_table({"f": GLOBAL}, splits=even_splits(4))
+    sides.source.put_many(table, 400, ["f:a"])
+    copies.run(table, spread=lambda tasks: copies.spread(tasks[:2]))
+    if again == "dropped":
+        sides.slave.drop_table(table)
+    else:
+        sides.slave.empty_table(table)
+    assert copies.run(table, run="another").state.complete
+    assert sides.source.compare(table, sides.slave, raw=True).same
+
+
+def test_a_family_that_the_peer_gets_only_since_the_first_run_is_copied_too(sides: Sides, copies: Copies, source_table):
+    table = source_table({"f": GLOBAL, "g": LOCAL}, splits=even_splits(2))
+    sides.source.put_many(table, 100, ["f:a", "g:a"])
+    copies.run(table, spread=lambda tasks: copies.spread(tasks[:1]))
+    sides.source.alter_family(table, "g", {"REPLICATION_SCOPE": "1"})
+    assert copies.run(table, run="another").state.complete
+    assert sides.source.compare(table, sides.slave, raw=True).same
+
+
 def test_a_copy_that_was_interrupted_goes_on_and_the_queue_waits_for_it(sides: Sides, copies: Copies, source_table):
     table = source_table({"f": GLOBAL}, splits=even_splits(4))
     sides.source.put_many(table, 400, ["f:a"])

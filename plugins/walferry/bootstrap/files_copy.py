@@ -14,6 +14,7 @@ A copy that fails between two steps is begun anew: a file that is loaded twice h
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -23,6 +24,7 @@ from walferry.bootstrap.hfiles import HFileInfo, read_info
 from walferry.bootstrap.manifest import SnapshotRegion, StoreFile
 from walferry.bootstrap.records import RegionRecord, Way
 from walferry.files.systems import OpenWal, copy_file, open_wal, scheme
+from walferry.names import is_file_name
 from walferry.rpc import bulk_load
 from walferry.rpc.errors import RpcError
 from walferry.tables.errors import RegionUnavailable
@@ -70,7 +72,7 @@ class FilesCopy:
         token = bulk_load.prepare(server, region.table, target.name)
         record = RegionRecord(staging=token, slave_region=target.name.hex())
         self.note(record)
-        self._check_token(token)
+        self.check_token(region.table, token)
         for i, call in enumerate(calls):
             files = [(each.file.family, f"{token}/{i:04x}{j:04x}") for j, each in enumerate(call)]
             for each, (_, url) in zip(call, files, strict=True):
@@ -94,10 +96,22 @@ class FilesCopy:
         except (RpcError, RegionUnavailable) as error:
             log.warning("%s is left behind at the slave: %s", record.staging, error)
 
-    def _check_token(self, token: str) -> None:
-        """Raises NotLoaded for a folder into which nothing should be written because a slave says so."""
+    def check_token(self, table: str, token: str) -> None:
+        """Raises NotLoaded for a folder into which nothing should be written because a slave says so.
+
+        A server makes a new folder, named after the user, the table and a random number. It may lie on the source's HDFS too, by
+        whatever name that goes, so none below a path of the source's root is taken but those for staging.
+        """
         if scheme(token) not in STAGING_SCHEMES and not (scheme(token) == scheme(self.root) == "file"):
             raise NotLoaded(f"the slave wants files in {token[:200]!r}, which is not on HDFS", "Check the slave's hbase.rootdir")
+        folders, root = _folders(token), _folders(self.root)
+        named = re.fullmatch(rf".+__{re.escape(table.replace(':', '_'))}__[0-9a-v]+", folders[-1])
+        within_root = folders[: len(root)] == root and "staging" not in "".join(folders[len(root) : len(root) + 1])
+        if not named or within_root or not all(map(is_file_name, folders)):
+            raise NotLoaded(
+                f"the slave wants files in {token[:200]!r}, which is not a folder that HBase makes for them",
+                "Check the slave's RegionServers",
+            )
 
 
 def find_files(root: str, region: SnapshotRegion) -> list[FoundFile]:
@@ -128,6 +142,12 @@ def check_borders(region: SnapshotRegion, target: Region) -> None:
     ends_within = not target.end or (region.end and region.end <= target.end)
     if not (target.start <= region.start and ends_within):
         raise NeedsScan("the table at the slave has other borders of regions")
+
+
+def _folders(url: str) -> list[str]:
+    """The names in the path of a URL. HDFS takes `?` and `#` as parts of names."""
+    path = url.removeprefix(f"{scheme(url)}:")
+    return (path.partition("/")[2].partition("/")[2].partition("/")[2] if path.startswith("//") else path[1:]).split("/")
 
 
 def _age(each: FoundFile) -> tuple[int, int, str]:

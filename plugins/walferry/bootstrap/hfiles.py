@@ -104,7 +104,11 @@ def _decompressed(data: bytes, raw_bytes: int, codec: ValueCodec) -> bytes:
     if codec is ValueCodec.NONE:
         return data
     if codec is ValueCodec.GZ:
-        return zlib.decompress(data, wbits=47)  # with a header of gzip or of zlib
+        unpacking = zlib.decompressobj(wbits=47)  # with a header of gzip or of zlib
+        out = unpacking.decompress(data, raw_bytes + 1)
+        if len(out) > raw_bytes:
+            raise ValueError(f"its file info has more than the {raw_bytes} bytes that it tells of")
+        return out
     if codec is ValueCodec.ZSTD and data.startswith(_ZSTD_FRAME):
         return bytes(pa.decompress(data, raw_bytes, "zstd", asbytes=True))
     name = {ValueCodec.SNAPPY: "snappy", ValueCodec.LZ4: "lz4_raw", ValueCodec.ZSTD: "zstd"}[codec]

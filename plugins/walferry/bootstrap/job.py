@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from walferry.bootstrap.choice import ChosenTable, choose
 from walferry.bootstrap.errors import CopyRefused, NotQueued
 from walferry.bootstrap.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
-from walferry.bootstrap.records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, Way
+from walferry.bootstrap.records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, Way, is_copied
 from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, root_of, slave_tables
 from walferry.bootstrap.snapshots import TakeSnapshot, snapshots
-from walferry.bootstrap.targets import check_target, make_target
+from walferry.bootstrap.targets import check_target, has_rows, make_target
 from walferry.filters.rules import PeerTables
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
@@ -145,6 +145,8 @@ class _Copy:
         with master.connect(active_master(self.slave.zk, self.slave.nodes), user=self.request.source.user) as there:
             if make_target(there, table.schema, split_keys(regions)):
                 self.request.say(f"table {table.name} is made at the slave, with {len(regions)} regions")
+        if not has_rows(self.slave, table.name):  # it may have been dropped or truncated since an earlier run
+            records.begin_table_anew(table.name)
         return [RegionTask(region, table.families, table.why_scan) for region in regions]
 
 
@@ -191,7 +193,8 @@ class _Done:
             for table in sorted({table for table, _ in left}):
                 names = {name for name in self._records.names(table) if (table, name) in left}
                 found = self._records.regions(table, sorted(names))
-                self._done |= {(table, name): record for name, record in found.items() if record.way}
+                ours = {(table, name): record for name, record in found.items()}
+                self._done |= {key: record for key, record in ours.items() if is_copied(record, self._tasks[key].families)}
 
 
 @contextmanager

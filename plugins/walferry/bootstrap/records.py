@@ -11,7 +11,8 @@ has left does not count. The tables' znodes are deleted when the copy is complet
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any, Self
@@ -58,6 +59,7 @@ class RegionRecord(_Json):
     """A region's copy: done if it has a `way`; before that only where its files are being put."""
 
     way: str = ""
+    families: tuple[str, ...] = ()  # that were copied, in hexadecimal digits
     files: int = 0
     bytes: int = 0
     cells: int = 0  # by a scan
@@ -119,6 +121,12 @@ class Records:
         """Note that rows of the table may be at the slave from now on."""
         self._put(self._table(table), b"")
 
+    def begin_table_anew(self, table: str) -> None:
+        """Forget what was copied of the table: it is not at the slave any more."""
+        with suppress(NoNodeError):
+            retried(self._zk, self._zk.delete, self._table(table), recursive=True)
+        self.begin_table(table)
+
     def names(self, table: str) -> list[str]:
         """The regions of which there is a record."""
         return children(self._zk, self._table(table)) or []
@@ -157,6 +165,11 @@ class Records:
             retried(self._zk, self._zk.create, path, value, makepath=True)
         except NodeExistsError:
             retried(self._zk, self._zk.set, path, value)
+
+
+def is_copied(record: RegionRecord, families: Collection[bytes]) -> bool:
+    """Whether the region is copied, with all of these families."""
+    return bool(record.way) and {family.hex() for family in families} <= set(record.families)
 
 
 def under_way(session: Session, peer_id: str) -> CopyUnderWay | None:

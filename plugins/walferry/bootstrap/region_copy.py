@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from walferry.bootstrap.errors import BrokenSnapshot, CopyRefused, NotLoaded
@@ -87,6 +87,7 @@ class RegionCopier:
             log.info("%s is scanned: %s", region, why)
             cells = copy_rows(self.session, self.peer, self.source_tables, region, task.families)
             record = RegionRecord(Way.SCAN, cells=cells, why_scan=str(why))
+        record = replace(record, families=tuple(family.hex() for family in task.families))
         note(record)
         return record
 

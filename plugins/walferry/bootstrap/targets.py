@@ -25,11 +25,12 @@ def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may
             f"table {chosen.name} at the slave has no family {', '.join(lacking)}",
             "Add it there, or drop the table there: then it is made as at the source",
         )
-    if not may_have_rows and _has_rows(tables, chosen.name):
+    if not may_have_rows and has_rows(tables, chosen.name):
         raise CopyRefused(
             f"table {chosen.name} at the slave is not empty",
-            "Truncate or drop it there, or leave it out. Set allow_not_empty to copy into it all the same: what the copy brings "
-            "then counts as written after the cells with equal timestamps that are there",
+            "Truncate or drop it there, or leave it out: deleting its rows leaves delete markers, which would hide rows of the "
+            "copy. Set allow_not_empty to copy into it all the same: what the copy brings then counts as written after the cells "
+            "with equal timestamps that are there",
         )
 
 
@@ -53,5 +54,6 @@ def portable(schema: pb.TableSchema) -> pb.TableSchema:
     return found
 
 
-def _has_rows(tables: Tables, table: str) -> bool:
-    return any(len(block) for block in tables.scan(table, ScanSpec(answer_bytes=1)))
+def has_rows(tables: Tables, table: str) -> bool:
+    """Tell whether a table has any cell. Delete markers count, and the cells that they hide."""
+    return any(len(block) for block in tables.scan(table, ScanSpec(answer_bytes=1, raw=True)))

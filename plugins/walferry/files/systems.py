@@ -100,6 +100,8 @@ def copy_file(source: str, target: str) -> None:
             with remote(target, lambda: system.open(part, "wb")) as copy:
                 for offset in range(0, file.size, COPY_BYTES):
                     data = file.read_at(offset, COPY_BYTES)
+                    if len(data) < min(COPY_BYTES, file.size - offset):
+                        raise StoreError(f"{source}: ended at byte {offset + len(data)} of {file.size} while it was copied")
                     remote(target, lambda data=data: copy.write(data))  # type: ignore[misc]
             remote(target, lambda: _put_in_place(system, part, path))
         except BaseException:

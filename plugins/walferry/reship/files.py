@@ -126,7 +126,7 @@ def found_of(
 
 
 def _may_hold(wal: WalFile, interval: Interval) -> bool:
-    """Whether the WAL was still open when the interval began, as far as is known."""
+    """Whether the WAL may have been open when the interval began. The file system's clock tells when it was closed."""
     return wal.modified is None or wal.modified + SKEW_MS > interval.start
 
 

@@ -12,6 +12,7 @@ Regions that are split or merged go on under other names, and their order is lef
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -36,6 +37,11 @@ class Stages:
     def needed(self) -> frozenset[int]:
         """The stages in which the group surely has something to ship."""
         return frozenset(stage for _, stages in self.regions.values() for stage in stages)
+
+    @property
+    def digest(self) -> str:
+        """A short text that differs for other stages, and is empty if all edits are in stage 0."""
+        return hashlib.sha256(repr(sorted(self.regions.items())).encode()).hexdigest()[:16] if self.regions else ""
 
     def entries_of(self, window: Window, stage: int) -> npt.NDArray[np.bool_]:
         """Tell for each entry of a window whether it is shipped in this stage."""

@@ -161,6 +161,7 @@ def _ship(
         tasks = []
         for group, summary, scans in zip(groups, begun, scanned, strict=True):
             stages = of_group.get(group.group, Stages())
+            summary = replace(summary, stages=stages.digest)
             if stage == 0:
                 tasks.append((group, stages, stage, summary))
             elif stage in stages.needed:

@@ -61,6 +61,8 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
     try:
         with open_session(job.source) as session:
             before = read_group(session, job.peer_id, job.run_id, begun.group)
+            if before and before.stages != begun.stages:  # WALs have gone since, so a stage has other edits now
+                before = None
             if before and before.status is Status.DONE:
                 return before
             # The scan of this attempt counts: that of the one before may have failed.

@@ -36,7 +36,7 @@ def expire(archive: WalArchive, ttl_seconds: float) -> Expired:
         left = len(entries)
         for entry in entries:
             whole = _is_wal_of(entry.name, group)
-            if not whole and not entry.name.endswith(PART):
+            if not whole and not _is_part_of(entry.name, group):
                 continue
             age = 0.0 if entry.modified is None else now - entry.modified
             if age > (ttl_seconds if whole else PART_SECONDS):
@@ -47,6 +47,11 @@ def expire(archive: WalArchive, ttl_seconds: float) -> Expired:
         if not left:
             delete_empty_folder(folder)
     return Expired(kept, kept_bytes, deleted, deleted_bytes)
+
+
+def _is_part_of(name: str, group: str) -> bool:
+    """Whether this is the name of a copy that was begun: the WAL, a random number, PART."""
+    return name.endswith(PART) and _is_wal_of(name.removesuffix(PART).rpartition(".")[0], group)
 
 
 def _is_wal_of(name: str, group: str) -> bool:

@@ -4,6 +4,9 @@ With hbase.replication.drop.on.deleted.table or …columnfamily set, HBase asks 
 drops those of tables or families that it does not have itself. Walferry drops no others than those that the slave has named, and
 none if the source's Master cannot be asked.
 
+The Master answers for a table whose descriptor it cannot read as for one that it does not have. So a table counts as deleted only
+if it has no region in hbase:meta either.
+
 The Master is asked after an attempt has found its WALs. So all edits of the attempt were written before, and if the source then
 lacks the table, none of them belong to a table that was created again under its name.
 """
@@ -19,6 +22,8 @@ from walferry.rpc import master
 from walferry.rpc.errors import RpcError
 from walferry.source.knobs import Knobs
 from walferry.source.session import Session
+from walferry.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
+from walferry.tables.tables import Tables
 
 MASTER_SECONDS = 20.0
 
@@ -44,12 +49,13 @@ def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted
         at = active_master(session.zk, session.nodes)
         with master.connect(at, user=session.source.user, timeout=MASTER_SECONDS) as connection:
             there = master.replicated_families(connection, sorted({table for table, _ in missing}))
-    except (ClusterError, ZNodeValueError, RpcError) as error:
+        in_meta = {table for table, family in missing if family is None and table not in there and _has_regions(session, table)}
+    except (ClusterError, ZNodeValueError, RpcError, RegionUnavailable, ScanGivenUp) as error:
         log.warning("whether the source has what the slave lacks cannot be found out, so nothing is dropped: %s", error)
         return {}
     deleted: dict[bytes, frozenset[bytes]] = {}
     for table, family in missing:
-        if family is None and table not in there:
+        if family is None and table not in there and table not in in_meta:
             deleted[table.encode()] = frozenset()
     for table, family in missing:
         # As in HBase, a table that is gone does not tell which of its families are.
@@ -58,6 +64,15 @@ def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted
     if deleted:
         log.warning("edits are dropped of what neither the slave nor the source has: %s", ", ".join(names_of(deleted)))
     return deleted
+
+
+def _has_regions(session: Session, table: str) -> bool:
+    with Tables(session.zk, session.nodes, user=session.source.user, patience_seconds=MASTER_SECONDS) as tables:
+        try:
+            tables.regions(table)
+        except MissingTable:
+            return False
+    return True
 
 
 def names_of(deleted: Deleted) -> list[str]:

@@ -63,6 +63,7 @@ class GroupSummary:
     slaveTries: int = 0  # tries that have failed since then
     slaveError: str | None = None  # why the last of them failed
     lastCompletedLog: str = ""  # of an interval that is shipped again: the newest WAL that is done
+    stages: str = ""  # of such an interval: tells which of the group's edits this is about (reship.order)
     tables: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of such an interval: edits, cells, bytes of a table
     seconds: float = 0.0
     cpuSeconds: float = 0.0  # of the Spark task's own process, while it shipped this group

@@ -19,6 +19,15 @@ class RegionUnavailable(WalferryError):
     """No server serves the region now: it is moving, splitting or being assigned, or its table is disabled."""
 
 
+class RowTooLarge(WalferryError):
+    """A row has more bytes than are kept in memory."""
+
+    retry_helps = False
+
+    def __init__(self, table: str, row: bytes, most: int) -> None:
+        super().__init__(f"row {row[:100]!r} of table {table} has more than {most} bytes", "Leave the table out")
+
+
 class ScanGivenUp(WalferryError):
     """A scan has got no answer from a table's region for a long time."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from walferry.kernels.compiled import inlined, unmanaged
 from walferry.kernels.read import INCOMPLETE, Bytes, Ints
-from walferry.wal.cells import row_of
+from walferry.wal.cells import MIN_CELL, row_of
 from walferry.wal.check import check_cell
 from walferry.wal.problems import Problem
 
@@ -45,6 +45,8 @@ class Rows:
 
 def index_rows(data: bytes | memoryview, count: int) -> Rows:
     """Find the rows of a cell block of `count` cells. Raises BrokenCells."""
+    if count > len(data) // MIN_CELL:
+        raise BrokenCells(f"a block of {len(data)} bytes with {count} cells")
     buf = np.frombuffer(data, dtype=np.uint8)
     buf.flags.writeable = False
     cells, rows = np.empty(count + 1, dtype=np.int64), np.empty(count + 1, dtype=np.int64)

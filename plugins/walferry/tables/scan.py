@@ -17,12 +17,13 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.client import RegionScanner, ScanAnswer
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import ProtocolError, RemoteError, RpcError
-from walferry.tables.errors import RegionUnavailable, ScanGivenUp
+from walferry.tables.errors import RegionUnavailable, RowTooLarge, ScanGivenUp
 from walferry.tables.regions import Region
 from walferry.tables.rows import BrokenCells, Rows, index_rows
 
 PATIENCE_SECONDS = 180.0
 ALL_VERSIONS = 0x7FFFFFFF
+MAX_ROW_BYTES = 1 << 30
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 # The server wants no retry of the call, but a new scanner goes on.
@@ -103,7 +104,7 @@ class Patience:
 def scan_rows(place: Place, spec: ScanSpec, patience: Patience) -> Iterator[Rows]:
     """Yield the rows that `spec` asks for, in order, in blocks. A single row must fit in memory.
 
-    Raises ScanGivenUp when the patience is over, MissingTable, or an RpcError that another try cannot mend.
+    Raises ScanGivenUp when the patience is over, RowTooLarge, MissingTable, or an RpcError that another try cannot mend.
     """
     row = spec.start_row
     while not spec.stop_row or row < spec.stop_row:  # HBase takes a scan that begins at its stop row for a Get of this row
@@ -138,6 +139,8 @@ def _blocks(scanner: RegionScanner, table: str, patience: Patience) -> Iterator[
         if answer.partial and len(rows) == 1 and key in (b"", rows.key(0)):
             key = rows.key(0)
             kept.append(answer)
+            if sum(len(part.cells) for part in kept) > MAX_ROW_BYTES:
+                raise RowTooLarge(table, key, MAX_ROW_BYTES)
             continue
         if kept:
             parts = [*kept, answer]

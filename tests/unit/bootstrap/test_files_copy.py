@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from walferry.bootstrap.errors import BrokenSnapshot
-from walferry.bootstrap.files_copy import FoundFile, NeedsScan, check_borders, find_files, loads
+from walferry.bootstrap.errors import BrokenSnapshot, NotLoaded
+from walferry.bootstrap.files_copy import FilesCopy, FoundFile, NeedsScan, check_borders, find_files, loads
 from walferry.bootstrap.hfiles import HFileInfo
 from walferry.bootstrap.manifest import SnapshotRegion, StoreFile
 from walferry.tables.regions import Region
@@ -72,3 +72,41 @@ def test_files_are_found_in_the_archive_too_and_a_missing_one_is_named_with_its_
         find_files(tmp_path.as_uri(), region("gone"))
     with pytest.raises(NeedsScan, match="f/half is half of a file"):
         find_files(tmp_path.as_uri(), region("half", reference=True))
+
+
+RANDOM = "3ab9vlq0"
+
+
+@pytest.mark.parametrize(
+    ("token", "taken"),
+    [
+        (f"hdfs://slave:8020/hbase/staging/walferry__ns_t__{RANDOM}", True),
+        (f"hdfs://slave/user/hbase/hbase-staging/walferry__ns_t__{RANDOM}", True),
+        (f"file:/tmp/slave/staging/walferry__ns_t__{RANDOM}", False),  # the source is on HDFS
+        ("hdfs://source/hbase/data/default/other/0123456789abcdef/f", False),
+        (f"hdfs://10.0.0.1/hbase/data/default/other/0123456789abcdef/f/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://source/hbase/oldWALs/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://source/hbase/staging/../data/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://source/x/../hbase/data/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://source//hbase/data/walferry__ns_t__{RANDOM}", False),
+        ("hdfs://source/warehouse/sales.db/day=1", False),
+        (f"hdfs://slave/hbase/staging/walferry__other__{RANDOM}", False),
+        (f"hdfs://slave/hbase/staging/walferry__ns_t__{RANDOM}/", False),
+        (f"hdfs://slave/hbase/staging/walferry__ns_t__{RANDOM}?x#y", False),
+    ],
+)
+def test_files_are_put_only_into_a_folder_of_the_form_that_hbase_makes_for_them(token, taken):
+    copy = FilesCopy("hdfs://source/hbase", None, "id", lambda record: None)  # type: ignore[arg-type]
+    if taken:
+        copy.check_token("ns:t", token)
+        return
+    with pytest.raises(NotLoaded, match="the slave wants files in"):
+        copy.check_token("ns:t", token)
+
+
+def test_clusters_on_a_local_disk_may_copy_to_each_other():
+    copy = FilesCopy("file:///tmp/source", None, "id", lambda record: None)  # type: ignore[arg-type]
+    copy.check_token("t", f"file:/tmp/slave/staging/root__t__{RANDOM}")
+    for folder in ("/tmp/source/data", "/etc/cron.d"):
+        with pytest.raises(NotLoaded):
+            copy.check_token("t", f"file:{folder}")

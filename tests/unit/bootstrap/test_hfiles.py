@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import tracemalloc
 
 import pyarrow as pa
 import pytest
@@ -91,3 +92,13 @@ def test_no_cut_and_no_flipped_byte_of_a_file_is_worse_than_unreadable():
                 read_info(MemoryFile(data), "x", "x")
             except UnreadableHFile:
                 continue
+
+
+def test_a_file_info_that_unpacks_to_more_than_it_says_is_not_unpacked(monkeypatch):
+    monkeypatch.setitem(COMPRESS, ValueCodec.GZ, lambda data: gzip.compress(data + b"\0" * (32 << 20)))
+    file = hfile(ENTRIES, ValueCodec.GZ)
+    tracemalloc.start()
+    with pytest.raises(UnreadableHFile, match="more than the"):
+        read_info(file, "x", "x")
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()

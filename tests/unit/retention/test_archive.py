@@ -87,3 +87,28 @@ def test_a_wal_that_has_moved_is_not_found(root: str) -> None:
 
 def test_an_archive_that_does_not_exist_has_no_wals(root: str) -> None:
     assert list(WalArchive(f"{root}/nowhere").wals()) == []
+
+
+def test_a_copy_that_is_shorter_than_its_wal_is_not_put_in_place(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive, source = WalArchive(f"{root}/kept"), f"{root}/{WALS[0]}"
+    write_file(source, b"all edits")
+
+    class Ending:
+        """A file whose reads end early, as those of a stream may."""
+
+        size = 9
+
+        def __enter__(self) -> Ending:
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            return
+
+        def read_at(self, offset: int, length: int) -> bytes:
+            return b"all edits"[offset : min(offset + length, 8)]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(systems, "open_wal", lambda url: Ending())
+        with pytest.raises(StoreError, match="ended at byte 8 of 9"):
+            archive.put(WALS[0], source)
+    assert list(archive.wals()) == []

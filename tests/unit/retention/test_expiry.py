@@ -33,9 +33,10 @@ def test_copies_older_than_the_ttl_go_with_what_killed_copiers_have_left(tmp_pat
     put(f"{GROUPS[0]}.4.0123.part", 60)
     put("README", 99 * DAY)
     put(f"{GROUPS[1]}.1", 99 * DAY, GROUPS[1])
-    (tmp_path / "notes").mkdir()
+    write_file(f"file://{tmp_path}/notes/download.part", b"not ours")
+    os.utime(tmp_path / "notes" / "download.part", (1, 1))
     assert expire(archive, 30 * DAY) == Expired(kept=1, kept_bytes=5, deleted=3, deleted_bytes=15)
-    left = [f"{GROUPS[0]}.2", f"{GROUPS[0]}.4.0123.part", "README", GROUPS[0].replace("%", "%25")]
+    left = [f"{GROUPS[0]}.2", f"{GROUPS[0]}.4.0123.part", "README", "download.part", "notes", GROUPS[0].replace("%", "%25")]
     assert kept(tmp_path) == sorted(left)
     assert expire(archive, 30 * DAY) == Expired(kept=1, kept_bytes=5, deleted=0, deleted_bytes=0)
 

@@ -17,6 +17,7 @@ from walferry.shipping import group
 from walferry.shipping.deleted import deleted_at_source, may_be_dropped, names_of
 from walferry.sinks.errors import NotAtSlave
 from walferry.source.knobs import Knobs
+from walferry.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
 
 REFUSAL = WalferryError("table does not exist there")
 NEITHER, BOTH = Knobs(), Knobs(drop_deleted_tables=True, drop_deleted_families=True)
@@ -25,14 +26,25 @@ TABLES, FAMILIES = Knobs(drop_deleted_tables=True), Knobs(drop_deleted_families=
 
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
-    """`source({"t": ["f"]})` → a session with a source that has this table; an error is what asking the Master raises."""
+    """`source({"t": ["f"]})` → a session with a source that has this table; an error is what asking the Master raises.
 
-    def session(has: Any) -> Any:
+    `in_meta` are the tables with regions in hbase:meta, or what looking there raises.
+    """
+
+    def session(has: Any, in_meta: Any = ()) -> Any:
         def families(_: object, tables: list[str]) -> dict[str, dict[str, bool]]:
             if isinstance(has, Exception):
                 raise has
             return {table: dict.fromkeys(has[table], True) for table in tables if table in has}
 
+        def regions(table: str) -> list[object]:
+            if isinstance(in_meta, Exception):
+                raise in_meta
+            if table not in in_meta:
+                raise MissingTable(table, "the source")
+            return [object()]
+
+        monkeypatch.setattr(module, "Tables", lambda *_, **__: nullcontext(SimpleNamespace(regions=regions)))
         monkeypatch.setattr(module, "active_master", lambda *_: None)
         monkeypatch.setattr(module.master, "connect", lambda *_, **__: nullcontext())
         monkeypatch.setattr(module.master, "replicated_families", families)
@@ -60,6 +72,14 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
 )
 def test_only_what_the_source_certainly_has_no_more_is_dropped(source, has, missing, expected):
     assert deleted_at_source(source(has), missing) == expected
+
+
+@pytest.mark.parametrize("in_meta", [
+    ("t",), RegionUnavailable("no server serves hbase:meta"), ScanGivenUp("hbase:meta", b"", 20, "moving"),
+])  # fmt: skip
+def test_a_table_with_regions_is_not_deleted_though_the_master_cannot_read_its_descriptor(source, in_meta):
+    """FSTableDescriptors.get answers null, as for a deleted table, if reading .tableinfo fails."""
+    assert deleted_at_source(source({}, in_meta), [("t", None)]) == {}
 
 
 @pytest.mark.parametrize(

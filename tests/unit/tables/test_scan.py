@@ -9,10 +9,12 @@ import pytest
 from tests.unit.wal.encoder import PUT, Cell
 from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
-from walferry.rpc.errors import AccessDenied, ConnectionFailed, RemoteError
-from walferry.tables.errors import RegionUnavailable, ScanGivenUp
+from walferry.rpc.client import ScanAnswer
+from walferry.rpc.errors import AccessDenied, ConnectionFailed, ProtocolError, RemoteError
+from walferry.tables import scan
+from walferry.tables.errors import RegionUnavailable, RowTooLarge, ScanGivenUp
 from walferry.tables.regions import Region
-from walferry.tables.scan import Patience, ScanSpec, scan_rows
+from walferry.tables.scan import Patience, ScanSpec, index_answer, scan_rows
 
 SERVER = ServerName("h", 1, 1)
 
@@ -116,3 +118,23 @@ def test_a_scan_ends_before_its_stop_row_even_if_its_scanner_is_lost_after_the_l
 @pytest.mark.parametrize("start", [b"r1", b"r2"])
 def test_a_scan_that_begins_at_its_stop_row_or_after_it_has_no_rows(start):
     assert scanned(Served(ROWS), ScanSpec(start_row=start, stop_row=b"r1")) == []
+def test_an_answer_that_tells_of_more_cells_than_it_has_bytes_for_takes_no_memory_for_them():
+    with pytest.raises(ProtocolError, match="a block of 100 bytes with"):
+        index_answer(ScanAnswer(memoryview(b"x" * 100), 1 << 45, partial=False, more=True), "t")
+
+
+def test_a_row_that_never_ends_is_given_up(monkeypatch):
+    monkeypatch.setattr(scan, "MAX_ROW_BYTES", 10_000)
+
+    @dataclass
+    class Endless(Served):
+        def call_for_cells(self, method: str, request: pb.ScanRequest, *_: object) -> tuple[pb.ScanResponse, memoryview]:
+            self.calls += 1
+            assert self.calls < 1000, "it goes on for ever"
+            response = pb.ScanResponse(scanner_id=1, more_results_in_region=True)
+            response.cells_per_result.append(1)
+            response.partial_flag_per_result.append(True)
+            return response, memoryview(cell(b"row", b"%d" % self.calls))
+
+    with pytest.raises(RowTooLarge, match="row b'row' of table t has more than"):
+        scanned(Endless([]))
