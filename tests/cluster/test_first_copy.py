@@ -73,7 +73,7 @@ def test_a_table_is_made_and_copied_and_the_queue_brings_the_rest(sides: Sides, 
     sides.source.put_many(table, 500, ["f:a"], first=1000)  # in memory until the snapshot flushes it
     copied = copies.run(table)
     assert not copied.errors
-    assert (copied.state.regions, copied.state.complete, copied.state.by_scan) == (4, True, [])
+    assert (copied.state.regions, copied.state.complete, copied.state.by_scan) == (4, True, ())
     assert copied.state.bytes > 0
     assert sides.source.compare(table, sides.slave, families=["f"], raw=True).same
     assert sides.slave.count_rows(table) == 2000
@@ -136,7 +136,7 @@ def test_links_of_a_cloned_table_bulk_loads_and_namespaces_are_copied_as_files(
     sides.source.clone_table(table, clone)
     copied = copies.run(clone)
     assert not copied.errors
-    assert copied.state.by_scan == []
+    assert copied.state.by_scan == ()
     assert sides.source.compare(clone, sides.slave, raw=True).same
     assert sides.slave.count_rows(clone) == 4
 
@@ -169,7 +169,7 @@ def test_files_of_all_encodings_and_codecs_are_copied_as_they_are(sides: Sides, 
         sides.source.flush(table)
     copied = copies.run(table)
     assert not copied.errors
-    assert copied.state.by_scan == []
+    assert copied.state.by_scan == ()
     assert sides.slave.describe(table) == sides.source.describe(table)
     assert sides.source.compare(table, sides.slave, raw=True).same
 
@@ -183,7 +183,7 @@ def test_tables_without_rows_are_made_and_files_without_cells_are_left_out(sides
     wait_until(lambda: len(sides.source.scan_all(emptied, raw=True)) == 1, "the compaction", processes=[], timeout=60)
     copied = copies.run(never_written, emptied)
     assert not copied.errors
-    assert (copied.state.regions, copied.state.by_scan) == (3, [])
+    assert (copied.state.regions, copied.state.by_scan) == (3, ())
     assert sides.slave.count_rows(never_written) == 0
     assert sides.source.compare(emptied, sides.slave, raw=True).same
 
