@@ -75,7 +75,7 @@ def test_queues_of_peers_that_are_not_ours_to_ship_are_left_with_the_reason(
     assert {queue.peer_id for queue in result.queues} == {"p"}
     enabled, gone, stranger = sorted(result.left, key=lambda reason: reason.partition("peer ")[2].replace("q", "a", 1))
     assert "it is ENABLED" in enabled
-    assert "peer gone: there is no" in gone
+    assert "peer gone: it does not exist" in gone
     assert "no walferry.managed=true" in stranger
     for path in (*kept, at.nodes.wal(DEAD, "q", wal(1, DEAD))):
         assert zk.exists(path), path
