@@ -44,7 +44,7 @@ class GroupSummary:
     logReadInBytes: int = 0
     logEditsFiltered: Mapping[str, int] = field(default_factory=dict)  # by reason
     cellsFiltered: int = 0  # cells left out of entries whose other cells were shipped
-    deletedAtBoth: Sequence[str] = ()  # tables, and families as table:family, whose edits were dropped
+    deletedAtBoth: tuple[str, ...] = ()  # tables, and families as table:family, whose edits were dropped
     completedLogs: int = 0  # WALs that left the queue
     uncleanlyClosedLogs: int = 0  # among them those that end without a trailer
     ignoredUncleanlyClosedLogContentsInBytes: int = 0  # behind the last whole entry of these
@@ -83,4 +83,4 @@ class GroupSummary:
         """The summary that `to_json` wrote; fields of another version are left out."""
         known = {f.name for f in fields(cls)}
         values = {k: v for k, v in json.loads(text).items() if k in known}
-        return cls(**{**values, "status": Status(values["status"])})
+        return cls(**{**values, "status": Status(values["status"]), "deletedAtBoth": tuple(values.get("deletedAtBoth", ()))})
