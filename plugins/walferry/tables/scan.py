@@ -18,7 +18,7 @@ from walferry.rpc.client import RegionScanner, ScanAnswer
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import ProtocolError, RemoteError, RpcError
 from walferry.tables.errors import RegionUnavailable, RowTooLarge, ScanGivenUp
-from walferry.tables.regions import Region
+from walferry.tables.regions import META, Region
 from walferry.tables.rows import BrokenCells, Rows, index_rows
 
 PATIENCE_SECONDS = 180.0
@@ -107,7 +107,7 @@ def scan_rows(place: Place, spec: ScanSpec, patience: Patience) -> Iterator[Rows
     Raises ScanGivenUp when the patience is over, RowTooLarge, MissingTable, or an RpcError that another try cannot mend.
     """
     row = spec.start_row
-    while not spec.stop_row or row < spec.stop_row:  # HBase takes a scan that begins at its stop row for a Get of this row
+    while not _is_over(place.table, row, spec.stop_row):
         try:
             region = place.locate(row)
             with closing(RegionScanner(place.connection(region), region.name, spec.message(row))) as scanner:
@@ -123,6 +123,13 @@ def scan_rows(place: Place, spec: ScanSpec, patience: Patience) -> Iterator[Rows
         if not region.end:
             return
         row = region.end
+
+
+def _is_over(table: str, row: bytes, stop_row: bytes) -> bool:
+    """Whether nothing is left from `row` on. HBase takes a scan that begins at its stop row for a Get of this row."""
+    if not stop_row or table == META:  # whose rows are not in the order of their bytes; no row of it is its own stop row
+        return False
+    return row >= stop_row
 
 
 def _blocks(scanner: RegionScanner, table: str, patience: Patience) -> Iterator[Rows]:

@@ -13,7 +13,7 @@ from walferry.rpc.client import ScanAnswer
 from walferry.rpc.errors import AccessDenied, ConnectionFailed, ProtocolError, RemoteError
 from walferry.tables import scan
 from walferry.tables.errors import RegionUnavailable, RowTooLarge, ScanGivenUp
-from walferry.tables.regions import Region
+from walferry.tables.regions import META, Region, first_meta_row, meta_row_after
 from walferry.tables.scan import Patience, ScanSpec, index_answer, scan_rows
 
 SERVER = ServerName("h", 1, 1)
@@ -118,6 +118,20 @@ def test_a_scan_ends_before_its_stop_row_even_if_its_scanner_is_lost_after_the_l
 @pytest.mark.parametrize("start", [b"r1", b"r2"])
 def test_a_scan_that_begins_at_its_stop_row_or_after_it_has_no_rows(start):
     assert scanned(Served(ROWS), ScanSpec(start_row=start, stop_row=b"r1")) == []
+def test_rows_of_hbase_meta_are_not_in_the_order_of_their_bytes():
+    """A table's last possible row there begins with its name and a blank, which in bytes stands before the comma."""
+
+    @dataclass
+    class Meta(Served):
+        def call_for_cells(self, method: str, request: pb.ScanRequest, *_: object) -> tuple[pb.ScanResponse, memoryview]:
+            if request.HasField("scan"):
+                request.scan.stop_row = b""  # the server compares in its own way
+            return super().call_for_cells(method, request)
+
+    row = b"t,,1700000000000.0123456789abcdef0123456789abcdef."
+    assert scanned(Meta([row], table=META), ScanSpec(first_meta_row("t"), meta_row_after("t"))) == [(row, 3)]
+
+
 def test_an_answer_that_tells_of_more_cells_than_it_has_bytes_for_takes_no_memory_for_them():
     with pytest.raises(ProtocolError, match="a block of 100 bytes with"):
         index_answer(ScanAnswer(memoryview(b"x" * 100), 1 << 45, partial=False, more=True), "t")
