@@ -131,6 +131,7 @@ def airflow(tmp_path: Path, standalone_pair: Any) -> Iterator[Airflow]:
     airflow.stop()
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_batch_of_the_well_slave_ends_while_the_others_wait(
     airflow: Airflow, standalone_pair: Any, java_client: Callable[[ClusterAddress], JavaClient]

@@ -18,7 +18,7 @@ from tests.cluster.spark_runs import Job
 from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.test_reship import quick_appends
 from tests.cluster.walferry_runs import positions, roll
-from walferry.reship.files import SLACK_MS, GroupFiles
+from walferry.reship.files import OPEN_SLACK_MS, GroupFiles
 from walferry.reship.interval import Interval
 from walferry.reship.job import ReshipJob
 from walferry.reship.order import Stages
@@ -82,7 +82,7 @@ def test_the_retry_of_a_killed_spark_job_goes_on_with_the_first_wal_that_is_not_
     edits = written(peer)
     table, interval = edits.table, edits.interval
     slowly(SLOW)
-    time.sleep(max(0.0, (interval.end + SLACK_MS) / 1000 - time.time()))
+    time.sleep(max(0.0, (interval.end + OPEN_SLACK_MS) / 1000 - time.time()))
     roll(sides.at, peer)  # else the WAL that is open might have entries of the interval
     queued = positions(sides.at, peer)
     submit = partial(submit_reship, interval=(interval.start, interval.end))
