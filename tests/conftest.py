@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,6 +74,20 @@ def java_client(cluster_folder: Path) -> Iterator[Callable[[ClusterAddress], Jav
         yield jvm.client
 
 
+@contextlib.contextmanager
+def side_by_side(clusters: Sequence[StandaloneCluster]) -> Iterator[None]:
+    """Runs clusters that start at the same time, for the length of a block."""
+    try:
+        for cluster in clusters:
+            cluster.launch()
+        for cluster in clusters:
+            cluster.await_ready()
+        yield
+    finally:
+        for cluster in clusters:
+            cluster.kill()
+
+
 @pytest.fixture(scope="session")
 def standalone_pair(cluster_folder: Path) -> Iterator[StandalonePair]:
     """Two clusters of one JVM each, side by side. A test that stops one starts it again."""
@@ -81,15 +95,8 @@ def standalone_pair(cluster_folder: Path) -> Iterator[StandalonePair]:
         StandaloneCluster(cluster_folder / "source", name="source"),
         StandaloneCluster(cluster_folder / "slave", name="slave"),
     )
-    try:
-        for cluster in pair:
-            cluster.launch()
-        for cluster in pair:
-            cluster.await_ready()
+    with side_by_side(pair):
         yield pair
-    finally:
-        for cluster in pair:
-            cluster.kill()
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Names of servers, WALs and replication queues, as HBase writes them.
+"""Names of servers, WALs, tables and replication queues, as HBase writes them.
 
     server   = host "," port "," start code                    h.example.org,16020,1700000000000
     wal      = prefix "." timestamp [ ".meta" ]                h.example.org%2C16020%2C1700000000000.1700000000123
@@ -89,6 +89,11 @@ def _group_and_server(prefix: str) -> tuple[str, ServerName | None]:
     """The parts that all WALs of a group share: they are made once, however many WALs are queued."""
     encoded = _ENCODED_SERVER.match(prefix)
     return prefix, ServerName.parse_encoded(encoded["server"]) if encoded else None
+
+
+def without_default_namespace(table: str) -> str:
+    """Return a table's name as HBase writes it: a table of the default namespace has no namespace before it."""
+    return table.removeprefix("default:")
 
 
 def is_file_name(name: str) -> bool:

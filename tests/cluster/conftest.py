@@ -14,6 +14,7 @@ from embedded.standalone import StandaloneCluster
 from tests.cluster.members import SPLITS, Edge, Member
 from tests.cluster.proxy import ProxiedSlave, proxied_slave
 from tests.cluster.walferry_runs import source_of
+from tests.conftest import side_by_side
 from walferry.hbase.cluster import cluster_id
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
@@ -80,15 +81,8 @@ def more_clusters(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, Sta
         StandaloneCluster(folder / "two-servers", {"hbase.regionservers": "2"}, name="two-servers"),
         StandaloneCluster(folder / "fourth", name="fourth"),
     )
-    try:
-        for cluster in clusters:
-            cluster.launch()
-        for cluster in clusters:
-            cluster.await_ready()
+    with side_by_side(clusters):
         yield clusters
-    finally:
-        for cluster in clusters:
-            cluster.kill()
 
 
 @pytest.fixture

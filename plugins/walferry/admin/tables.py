@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from walferry.errors import WalferryError
+from walferry.names import without_default_namespace
 from walferry.rpc import master
 from walferry.rpc.connection import Connection
 
@@ -183,7 +184,7 @@ def _families(listed: str, text: str) -> tuple[str, ...]:
 def _reading(table: str, families: tuple[str, ...], text: str) -> TableFamilies:
     if not _TABLE.fullmatch(table):
         raise _unreadable(text)
-    return TableFamilies(table.removeprefix("default:"), families)
+    return TableFamilies(without_default_namespace(table), families)
 
 
 def _unreadable(text: str) -> ValueError:

@@ -20,6 +20,7 @@ from walferry.filters.rules import PeerTables
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.peers import Peer
+from walferry.names import without_default_namespace
 from walferry.rpc import master, master_tables
 from walferry.shipping.in_hand import in_hand_after_others
 from walferry.source.agreement import check_peer
@@ -97,7 +98,7 @@ def chosen_tables(session: Session, peer: Peer, slave: Tables, request: CopyRequ
     """Choose the tables, and check that they can be copied to the slave. Raises CopyRefused, WalferryError."""
     if cluster_id(session.zk, session.nodes) == cluster_id(slave.zk, slave.nodes):
         raise CopyRefused(f"peer {peer.id}: its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
-    names = tuple(name.removeprefix("default:") for name in request.tables)
+    names = tuple(map(without_default_namespace, request.tables))
     with master.connect(active_master(session.zk, session.nodes), user=request.source.user) as source:
         schemas = master_tables.table_schemas(source, names or None)
     chosen = choose(schemas, PeerTables.of_peer(peer), names)

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 from walferry.hbase.binary_text import from_binary_text
 from walferry.inspection.selection import Selection
-
-DEFAULT_NAMESPACE = "default:"
+from walferry.names import without_default_namespace
 
 
 def bytes_argument(text: str) -> bytes:
@@ -21,7 +20,7 @@ def bytes_argument(text: str) -> bytes:
 
 def table_argument(text: str) -> bytes:
     """A table's name as WALs have it: those of the default namespace are without it."""
-    return bytes_argument(text.removeprefix(DEFAULT_NAMESPACE))
+    return bytes_argument(without_default_namespace(text))
 
 
 def time_argument(text: str) -> int:

@@ -11,6 +11,7 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import CustomEndpointPeer
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import INTER_CLUSTER_ENDPOINTS, Peer, read_peer, slave_of
+from walferry.names import without_default_namespace
 from walferry.rpc import master
 from walferry.source.session import Session
 from walferry.tables.errors import MissingTable
@@ -18,8 +19,6 @@ from walferry.tables.regions import Region
 from walferry.tables.tables import Tables
 from walferry.verification.job import Options, TableRange
 from walferry.zk.client import connected
-
-DEFAULT_NAMESPACE = "default:"  # HBase leaves it out where it names a table
 
 
 class NothingToCompare(WalferryError):
@@ -46,7 +45,7 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
     peer = read_peer(session.zk, session.nodes, peer_id)
     if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
         raise CustomEndpointPeer(peer_id, f"it has the endpoint {peer.endpoint_impl}", "Only HBase clusters can be compared")
-    families = _families(session, peer, {table.removeprefix(DEFAULT_NAMESPACE) for table in asked})
+    families = _families(session, peer, set(map(without_default_namespace, asked)))
     parts: list[TableRange] = []
     problems: dict[str, str] = {}
     key = peer.slave
