@@ -96,6 +96,15 @@ def without_default_namespace(table: str) -> str:
     return table.removeprefix("default:")
 
 
+def is_server_name(name: str) -> bool:
+    """Tell whether this is a server's name."""
+    try:
+        ServerName.parse(name)
+    except ValueError:
+        return False
+    return True
+
+
 def is_file_name(name: str) -> bool:
     """Tell whether this is one component of a path, so that it can only mean a file in its folder."""
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name

@@ -8,7 +8,7 @@ from kazoo.client import KazooClient
 from walferry.hbase.errors import ClusterError, StorageError, ZNodeValueError
 from walferry.hbase.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
 from walferry.hbase.values import decode_cluster_id, decode_labels, decode_master
-from walferry.names import ServerName
+from walferry.names import ServerName, is_server_name
 from walferry.zk.client import Watch, children, hosts, read, whose
 
 
@@ -40,9 +40,7 @@ def live_servers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> 
 
 def is_live(zk: KazooClient, nodes: ZNodes, server: str) -> bool:
     """Whether the RegionServer has a session now. Raises ClusterError if there is no cluster."""
-    try:
-        ServerName.parse(server)
-    except ValueError:
+    if not is_server_name(server):
         return False
     if zk_has(zk, f"{nodes.rs}/{server}"):
         return True

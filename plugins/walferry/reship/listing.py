@@ -12,7 +12,7 @@ from enum import IntEnum
 
 from walferry.files.store import OLD_WALS, SPLITTING, WALS
 from walferry.files.systems import FolderEntry, list_entries
-from walferry.names import ServerName, WalName, parse_wal_name
+from walferry.names import WalName, is_server_name, parse_wal_name
 from walferry.queues.reading import list_queues
 from walferry.retention.archive import WalArchive
 from walferry.source.session import Session
@@ -52,7 +52,7 @@ def all_wals(session: Session) -> Iterator[WalFile]:
     archived = list_entries(f"{root}/{OLD_WALS}")
     yield from _in_folder(f"{root}/{OLD_WALS}", archived, Place.OLD)
     for folder in archived:
-        if folder.is_folder and _is_server(folder.name):
+        if folder.is_folder and is_server_name(folder.name):
             yield from _in_folder(f"{root}/{OLD_WALS}/{folder.name}", list_entries(f"{root}/{OLD_WALS}/{folder.name}"), Place.OLD)
     if session.source.archive:
         for wal in WalArchive(session.source.archive).wals():
@@ -86,11 +86,3 @@ def _in_folder(url: str, entries: list[FolderEntry], place: Place) -> Iterator[W
 
 def _ms(seconds: float | None) -> int | None:
     return None if seconds is None else int(seconds * 1000)
-
-
-def _is_server(name: str) -> bool:
-    try:
-        ServerName.parse(name)
-    except ValueError:
-        return False
-    return True

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 
@@ -31,13 +31,13 @@ from walferry.reship.scan import windows_of
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
 from walferry.shipping.bandwidth import Limit, limit_of
 from walferry.shipping.counters import Counters
-from walferry.shipping.deleted import Missing, deleted_at_source, may_be_dropped, names_of
+from walferry.shipping.deleted import Missing, attempt_without, deleted_at_source, names_of
 from walferry.shipping.lanes import Lanes
 from walferry.shipping.outcome import Outcome
 from walferry.shipping.runs import read_group, write_group
 from walferry.shipping.slave_down import known_down, note_down
 from walferry.shipping.summary import GroupSummary, Status
-from walferry.sinks.errors import NotAtSlave, SlaveUnreachable, Stopped
+from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.sink import Sink
 from walferry.source.agreement import check_peer
 from walferry.source.cluster import VisibilityLabels
@@ -68,7 +68,8 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
             # The scan of this attempt counts: that of the one before may have failed.
             counters = Counters(replace(before, tables=begun.tables) if before else begun)
             try:
-                _attempt(partial(_Shipment, job, session, files, stages, stage, counters), job, counters)
+                shipment = partial(_Shipment, job, session, files, stages, stage, counters)
+                attempt_without(job.knobs, lambda missing: shipment(missing).run(counters.summary().lastCompletedLog))
             except SlaveUnreachable as error:
                 if not error.answered:  # else the trouble may be with what this group ships: the others try for themselves
                     note_down(session, job.peer_id, job.run_id, error.problem)
@@ -80,20 +81,6 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
             return counters.summary()
     except WalferryError as error:  # the source's ZooKeeper is away: the run may be tried again
         return replace(begun, status=Status.FAILED, error=_text(error), passing=True)
-
-
-def _attempt(shipment: Callable[[Collection[Missing]], _Shipment], job: ReshipJob, counters: Counters) -> None:
-    """Ship the group, and go on for each table or family that the slave lacks and that the settings allow to drop."""
-    missing: list[Missing] = []
-    while True:
-        try:
-            shipment(missing).run(counters.summary().lastCompletedLog)
-            return
-        except NotAtSlave as error:
-            what = error.table, error.family
-            if what in missing or not may_be_dropped(job.knobs, what):
-                raise
-            missing.append(what)
 
 
 def _text(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from walferry.files.store import OLD_WALS, WalStore
 from walferry.files.systems import FolderEntry, list_entries
-from walferry.names import ServerName
+from walferry.names import is_server_name
 
 _WAL = re.compile(r"(.+)\.(\d+)(\.[0-9A-Za-z]+)?")  # AbstractFSWALProvider.WAL_FILE_NAME_PATTERN: what the cleaner takes for one
 
@@ -36,7 +36,7 @@ def list_old_wals(store: WalStore) -> list[OldWal]:
     entries = list_entries(folder)
     found = list(_files(entries))
     for entry in entries:
-        if entry.is_folder and _is_server(entry.name):
+        if entry.is_folder and is_server_name(entry.name):
             found += _files(list_entries(f"{folder}/{entry.name}"))
     return found
 
@@ -45,11 +45,3 @@ def _files(entries: Iterable[FolderEntry]) -> Iterable[OldWal]:
     for entry in entries:
         if not entry.is_folder:
             yield OldWal(entry.name, entry.size, entry.modified or 0.0, _WAL.fullmatch(entry.name) is not None)
-
-
-def _is_server(name: str) -> bool:
-    try:
-        ServerName.parse(name)
-    except ValueError:
-        return False
-    return True

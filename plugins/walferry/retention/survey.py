@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from walferry.hbase.errors import MasterSilent
 from walferry.hbase.peers import ENABLED, Peer, read_peers
-from walferry.names import ServerName
+from walferry.names import is_server_name
 from walferry.queues.reading import Queue
 from walferry.retention.holders import Holders
 from walferry.retention.old_wals import OldWal, list_old_wals
@@ -157,8 +157,4 @@ def _peers(session: Session) -> Mapping[str, Peer]:
 
 
 def _is_server(name: str) -> bool:
-    try:
-        ServerName.parse(name)
-    except ValueError:
-        return name.startswith(CVERSION)
-    return True
+    return is_server_name(name) or name.startswith(CVERSION)

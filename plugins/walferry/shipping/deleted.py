@@ -14,12 +14,13 @@ lacks the table, none of them belong to a table that was created again under its
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import ClusterError, ZNodeValueError
 from walferry.rpc import master
 from walferry.rpc.errors import RpcError
+from walferry.sinks.errors import NotAtSlave
 from walferry.source.knobs import Knobs
 from walferry.source.session import Session
 from walferry.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
@@ -39,6 +40,23 @@ def may_be_dropped(knobs: Knobs, missing: Missing) -> bool:
     """Whether the settings say that edits of such a table or family are dropped, if it is deleted at the source too."""
     _, family = missing
     return knobs.drop_deleted_tables if family is None else knobs.drop_deleted_families
+
+
+def attempt_without(knobs: Knobs, attempt: Callable[[Collection[Missing]], None]) -> None:
+    """Call `attempt`, and again for each table or family that the slave lacks and that the settings allow to drop.
+
+    It is given all of these that are known so far. Raises what it raises, and NotAtSlave for what must not be dropped.
+    """
+    missing: list[Missing] = []
+    while True:
+        try:
+            attempt(missing)
+            return
+        except NotAtSlave as error:
+            what = error.table, error.family
+            if what in missing or not may_be_dropped(knobs, what):
+                raise
+            missing.append(what)
 
 
 def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted:

@@ -18,10 +18,9 @@ from walferry.queues.errors import LeaseHeld, LeaseLost
 from walferry.queues.lease import Lease, acquire
 from walferry.shipping.attempt import Attempt, GroupJob
 from walferry.shipping.counters import Counters
-from walferry.shipping.deleted import Missing, may_be_dropped
+from walferry.shipping.deleted import attempt_without
 from walferry.shipping.runs import read_group, write_group
 from walferry.shipping.summary import GroupSummary, Status
-from walferry.sinks.errors import NotAtSlave
 from walferry.source.session import Session, open_session
 from walferry.wal.errors import WalCorruptError, WalTruncatedError
 from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_SECONDS
@@ -59,7 +58,7 @@ def _ship_group(job: GroupJob, session: Session) -> GroupSummary:
     lease, ended = None, False
     try:
         lease = _acquire(session, job)
-        _attempt(job, session, lease, counters)
+        attempt_without(job.knobs, lambda missing: Attempt(job, session, lease, counters, missing).run())
     except LeaseHeld as error:
         counters.end(Status.HELD, str(error))
     except PASSING as error:
@@ -77,20 +76,6 @@ def _ship_group(job: GroupJob, session: Session) -> GroupSummary:
     if lease or before is None:  # otherwise its holder, an attempt of the same run, writes it
         write_group(session, job.peer_id, job.run_id, summary)
     return summary
-
-
-def _attempt(job: GroupJob, session: Session, lease: Lease, counters: Counters) -> None:
-    """Attempt the group, and again for each table or family that the slave lacks and that the settings allow to drop."""
-    missing: list[Missing] = []
-    while True:
-        try:
-            Attempt(job, session, lease, counters, missing).run()
-            return
-        except NotAtSlave as error:
-            what = error.table, error.family
-            if what in missing or not may_be_dropped(job.knobs, what):
-                raise
-            missing.append(what)
 
 
 def _acquire(session: Session, job: GroupJob) -> Lease:

@@ -17,7 +17,7 @@ from walferry.reship.scan import Scanned, Stay
 from walferry.shipping.summary import GroupSummary, Status
 
 REGION = 7
-JOB: Any = SimpleNamespace(source=None, peer_id="p", run_id="r")
+JOB: Any = SimpleNamespace(source=None, peer_id="p", run_id="r", knobs=None)
 WALS = {group: WalFile(parse_wal_name(f"{group}%2C16020%2C1.{2}"), "", 1, None, Place.OLD) for group in ("a", "b", "c")}
 
 

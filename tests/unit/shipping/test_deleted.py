@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +13,7 @@ from walferry.errors import WalferryError
 from walferry.hbase.errors import ClusterError
 from walferry.rpc.errors import AccessDenied, ConnectionFailed
 from walferry.shipping import deleted as module
-from walferry.shipping import group
-from walferry.shipping.deleted import deleted_at_source, may_be_dropped, names_of
+from walferry.shipping.deleted import Missing, attempt_without, deleted_at_source, may_be_dropped, names_of
 from walferry.sinks.errors import NotAtSlave
 from walferry.source.knobs import Knobs
 from walferry.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
@@ -94,24 +93,18 @@ def test_tables_and_families_are_named_for_people():
 
 
 @pytest.fixture
-def attempts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+def attempts() -> Callable[..., list[Any]]:
     """`attempts(errors)` → what each attempt was told that the slave lacks; the attempts raise the errors, one each."""
 
     def run(errors: list[NotAtSlave], knobs: Knobs = BOTH) -> list[Any]:
         told, left = list[Any](), list(errors)
 
-        class Attempt:
-            def __init__(self, *args: Any) -> None:
-                told.append(list(args[-1]))
+        def attempt(missing: Collection[Missing]) -> None:
+            told.append(list(missing))
+            if left:
+                raise left.pop(0)
 
-            def run(self) -> None:
-                if left:
-                    raise left.pop(0)
-
-        monkeypatch.setattr(group, "Attempt", Attempt)
-        job: Any = SimpleNamespace(knobs=knobs)
-        unused: Any = None
-        group._attempt(job, unused, unused, unused)
+        attempt_without(knobs, attempt)
         return told
 
     return run
