@@ -106,6 +106,11 @@ def archived(source: JavaClient, at: SourceCluster, until: datetime) -> None:
     archive(SimpleNamespace(source=source, at=at), [name for name in names if begun(name) < until.timestamp() * 1000])
 
 
+def is_untouched(before: dict[str, int], now: dict[str, int]) -> bool:
+    """Whether a queue keeps each WAL at its position; a RegionServer may have begun new WALs in the meantime, which nobody has read."""
+    return {wal: now.get(wal) for wal in before} == before and not any(now[wal] for wal in now.keys() - before.keys())
+
+
 def begun(wal: str) -> int:
     return parse_wal_name(wal).timestamp
 
@@ -125,7 +130,7 @@ def test_three_past_intervals_bring_their_rows_into_an_emptied_table_and_one_tha
     theirs = set().union(*rows[1:4])
     assert slave.scan_all(table) == [cell for cell in source.scan_all(table, ["f"]) if cell.row in theirs]
     assert len(theirs) == 300
-    assert positions(at, peer) == before
+    assert is_untouched(before, positions(at, peer))
 
     archived(source, at, third)
     slave.empty_table(table)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from dataclasses import asdict
 
 import pytest
 
@@ -44,7 +43,7 @@ def test_a_job_ships_each_group_prints_what_it_did_and_keeps_it_in_zookeeper(sid
     (summary,) = kept(sides, peer, "run 1/é")
     assert (summary.status, summary.shippedCells, summary.cellsFiltered) == (Status.DONE, 2000, 2000)
     assert f"{summary.group}: done, shipped {summary.completedLogs} WALs, 2000 operations" in done.output
-    assert json.loads(done.output.splitlines()[-1]) == [asdict(summary)]
+    assert json.loads(done.output.splitlines()[-1]) == [json.loads(summary.to_json())]
 
     again = run(sides.at, peer, "run2", tmp_path)
     assert again.code == 0, again.output
