@@ -107,7 +107,7 @@ def archived(source: JavaClient, at: SourceCluster, until: datetime) -> None:
 
 
 def is_untouched(before: dict[str, int], now: dict[str, int]) -> bool:
-    """Whether a queue keeps each WAL at its position; a RegionServer may have begun new WALs in the meantime, which nobody has read."""
+    """Whether a queue keeps each WAL at its position; a RegionServer may have begun new WALs meanwhile."""
     return {wal: now.get(wal) for wal in before} == before and not any(now[wal] for wal in now.keys() - before.keys())
 
 
