@@ -32,6 +32,7 @@ from walferry.source.cluster import SourceCluster
 PEER = "1"
 SPLITS = (b"\x00\x01", b"k,1.x", b"\xff\x00")
 ROWS = (b"\x00", b"\x00\x01", b"\x00\x01\x00", b"j" * 300, b"k,1.x", "größe".encode(), b"\xff", b"\xff\x00", b"\xff\xff\xff")
+VERSIONS = 4  # of each cell: a flush drops more than a family keeps, and the two sides flush at different times
 MULTIWAL = {"hbase.wal.provider": "multiwal", "hbase.wal.regiongrouping.numgroups": "2"}
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.soak]
@@ -70,7 +71,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[Cluste
 def write(site: Site, table: str) -> list[int]:
     """All kinds of cells, before and after the regions move. Returns a time before, between and after."""
     times = [now()]
-    for version in range(1, 5):
+    for version in range(1, VERSIONS + 1):
         values = {b"f:": b"%d" % version, b"f:\xff\x00": b"v" * version}
         site.source.write(table, [put(row, values, timestamp=version) for row in ROWS])
     times.append(now())
@@ -85,8 +86,8 @@ def write(site: Site, table: str) -> list[int]:
 
 def test_intervals_are_shipped_again_to_a_slave_with_other_splits(site: Site) -> None:
     table = "ns:again"
-    site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=3)
-    site.slave.create_table(table, {"f": GLOBAL}, [b"m"], versions=3)
+    site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=VERSIONS)
+    site.slave.create_table(table, {"f": GLOBAL}, [b"m"], versions=VERSIONS)
     first, second, end = write(site, table)
     time.sleep(max(0.0, (end + OPEN_SLACK_MS) / 1000 - time.time()))  # or the WALs that are begun now would count too
     site.source.roll_wals()
