@@ -1,8 +1,8 @@
 """The stream of dead servers names each once, also if nobody watched, and takes nothing else for a death."""
 
 import asyncio
-import itertools
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -221,24 +221,13 @@ def test_cancelled_at_any_moment_it_leaves_no_thread(source: SourceCluster, dela
 
 
 AGAIN_SECONDS = 0.5
-
-
-async def told_at(stream: DeadServersStream, seconds: float) -> list[float]:
-    """When the stream tells of a server within so many seconds."""
-    begin, times = asyncio.get_running_loop().time(), []
-    while (now := asyncio.get_running_loop().time() - begin) < seconds:
-        try:
-            await asyncio.wait_for(stream.next(), seconds - now)
-        except TimeoutError:
-            break
-        times.append(asyncio.get_running_loop().time() - begin)
-    return times
+MAX_AGAIN_SECONDS = 2 * AGAIN_SECONDS
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_servers_stream, "AGAIN_SECONDS", AGAIN_SECONDS, raising=False)
-    monkeypatch.setattr(dead_servers_stream, "MAX_AGAIN_SECONDS", 2 * AGAIN_SECONDS, raising=False)
+    monkeypatch.setattr(dead_servers_stream, "MAX_AGAIN_SECONDS", MAX_AGAIN_SECONDS, raising=False)
 
 
 def test_what_nobody_drains_is_told_again_after_growing_pauses(
@@ -248,15 +237,18 @@ def test_what_nobody_drains_is_told_again_after_growing_pauses(
     hbase.stop_server(DEAD)
 
     async def scenario() -> list[float]:
+        pauses, due = [], 0.0
         async with DeadServersStream(source) as stream:
-            await stream.connect()
-            return await told_at(stream, 8.2 * AGAIN_SECONDS)
+            for _ in range(4):
+                began = time.monotonic()
+                assert names(await asyncio.wait_for(stream.next(), LIMIT_SECONDS)) == [DEAD]
+                assert time.monotonic() >= due
+                pauses.append(stream.told[DEAD].pause)
+                due = stream.told[DEAD].due
+                assert due >= began + pauses[-1]
+        return pauses
 
-    times = asyncio.run(scenario())
-    assert 3 <= len(times) <= 5  # at once, after 1, and then every 2
-    first, *others = (later - before for before, later in itertools.pairwise(times))
-    assert first > 0.9 * AGAIN_SECONDS
-    assert min(others) > 1.8 * AGAIN_SECONDS
+    assert asyncio.run(scenario()) == [AGAIN_SECONDS, *[MAX_AGAIN_SECONDS] * 3]
 
 
 async def put_off(stream: DeadServersStream) -> Told:
@@ -317,10 +309,11 @@ def test_queues_that_change_put_the_next_announcement_off(hbase: HBaseZNodes, so
 def test_a_server_whose_queues_are_gone_is_not_told_again(hbase: HBaseZNodes, source: SourceCluster, impatient: None) -> None:
     hbase.stop_server(DEAD)
 
-    async def scenario() -> list[float]:
+    async def scenario() -> None:
         async with DeadServersStream(source) as stream:
             await stream.next()
             await asyncio.to_thread(hbase.zk.delete, source.nodes.queue(DEAD, "p"), recursive=True)
-            return await told_at(stream, 4 * AGAIN_SECONDS)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(stream.next(), 4 * AGAIN_SECONDS)
 
-    assert asyncio.run(scenario()) == []
+    asyncio.run(scenario())
