@@ -38,19 +38,21 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Copy; print one line if the job cannot begin."""
     args = parse_args()
+    from walferry.spark.job import exit_code_of
+
+    return exit_code_of(lambda: _run(args), "the first copy has stopped")
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Copy, and print what has failed and the copy's state."""
     from walferry.bootstrap.job import CopyRequest, first_copy
-    from walferry.errors import WalferryError
     from walferry.source.cluster import SourceCluster
 
-    try:
-        request = CopyRequest(
-            source=SourceCluster.from_json(args.source), peer_id=args.peer, run=args.run_id, tables=tuple(args.tables),
-            allow_not_empty=args.allow_not_empty, say=_say,
-        )  # fmt: skip
-        copied = first_copy(request, lambda tasks: _in_spark(request, tasks))
-    except WalferryError as error:
-        print(f"the first copy has stopped: {error}", file=sys.stderr)
-        return 1
+    request = CopyRequest(
+        source=SourceCluster.from_json(args.source), peer_id=args.peer, run=args.run_id, tables=tuple(args.tables),
+        allow_not_empty=args.allow_not_empty, say=_say,
+    )  # fmt: skip
+    copied = first_copy(request, lambda tasks: _in_spark(request, tasks))
     for error in copied.errors:
         print(error, file=sys.stderr)
     print(json.dumps(asdict(copied.state)))

@@ -43,13 +43,9 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Ship; print one line if the job cannot begin."""
     args = parse_args()
-    from walferry.errors import WalferryError
+    from walferry.spark.job import exit_code_of
 
-    try:
-        return _run(args)
-    except WalferryError as error:
-        print(f"nothing is shipped: {error}", file=sys.stderr)
-        return 1
+    return exit_code_of(lambda: _run(args), "nothing is shipped")
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ import pytest
 from demo.airflow_standalone import Airflow
 from embedded.client import GLOBAL
 from tests.cluster.reshipping import rows_of
-from tests.cluster.walferry_runs import positions, roll, source_of
+from tests.cluster.walferry_runs import is_untouched, positions, roll, source_of
 
 DAG = "reship_interval"
 SECONDS = 5  # of an interval
@@ -77,4 +77,4 @@ def test_the_intervals_of_a_backfill_are_shipped_side_by_side(airflow, standalon
     assert [report["totals"]["shippedOps"] for report in reports] == [ROWS] * INTERVALS
     asked = frozenset().union(*rows[1:-1])
     assert slave.scan_all(table) == [cell for cell in source.scan_all(table) if cell.row in asked]
-    assert positions(at, peer) == queued
+    assert is_untouched(queued, positions(at, peer))

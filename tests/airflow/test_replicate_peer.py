@@ -11,7 +11,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, ParamValidationError
 
 from walferry.airflow.hooks.spark import WalferrySubmitHook
-from walferry.airflow.operators.ship_wals import STARTUP_SECONDS, ShipWalsOperator
+from walferry.airflow.operators.ship_wals import ShipWalsOperator
+from walferry.airflow.operators.spark_job import STARTUP_SECONDS
 from walferry.airflow.steps import batch
 from walferry.airflow.values import Chosen, Planned, RollReport
 from walferry.hbase.errors import EnabledPeer

@@ -13,7 +13,7 @@ import pytest
 
 from embedded.client import JavaClient
 from tests.cluster.test_shipping import archive
-from tests.cluster.walferry_runs import positions, source_of
+from tests.cluster.walferry_runs import is_untouched, positions, source_of
 from walferry.files.store import WalStore
 from walferry.names import parse_wal_name
 from walferry.source.cluster import SourceCluster
@@ -104,11 +104,6 @@ def archived(source: JavaClient, at: SourceCluster, until: datetime) -> None:
     store = Path(at.wal_root.removeprefix("file://")) / "WALs"
     names = [file.name for file in store.glob("*/*") if file.suffix != ".meta"]
     archive(SimpleNamespace(source=source, at=at), [name for name in names if begun(name) < until.timestamp() * 1000])
-
-
-def is_untouched(before: dict[str, int], now: dict[str, int]) -> bool:
-    """Whether a queue keeps each WAL at its position; a RegionServer may have begun new WALs meanwhile."""
-    return {wal: now.get(wal) for wal in before} == before and not any(now[wal] for wal in now.keys() - before.keys())
 
 
 def begun(wal: str) -> int:

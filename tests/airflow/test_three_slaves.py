@@ -1,6 +1,7 @@
 """Three slaves, one stopped and one silent: over several periods of the real DAG the third one's lag stays what it was.
 
-The short test has one period, and one cluster in place of the three slaves, which proxies stop and silence.
+The shorter test has one period, and one cluster in place of the three slaves, which proxies stop and silence. The same without
+Airflow's scheduler, in `make test`: tests/cluster/test_slaves_apart.py.
 """
 
 from __future__ import annotations

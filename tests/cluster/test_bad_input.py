@@ -13,7 +13,7 @@ from embedded.client import GLOBAL
 from embedded.wire import put
 from tests.cluster.dead_queues import DeadQueue, Recording, record
 from tests.cluster.test_shipping import archive, eventually
-from tests.cluster.walferry_runs import Shipping, plan, positions, roll, ship, ship_one
+from tests.cluster.walferry_runs import Shipping, is_untouched, plan, positions, roll, ship, ship_one
 from walferry.files.closedness import await_closed
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import encode_position
@@ -263,7 +263,7 @@ def test_an_enabled_peer_is_refused(sides, unique, show):
         (summary,) = ship(sides.at, peer, roll_first=False, groups=[server.replace(",", "%2C")])
         assert summary.status is Status.FAILED
         assert f"peer {peer}: it is ENABLED" in show("ENABLED peer", summary.error)
-        assert positions(sides.at, peer).keys() == before.keys()
+        assert positions(sides.at, peer).keys() >= before.keys()
     finally:
         sides.source.remove_peer(peer)
 
@@ -279,7 +279,7 @@ def test_a_peer_without_the_mark_is_refused(sides, both, unique, show):
         (summary,) = ship(sides.at, peer, roll_first=False, groups=[group.group])
         assert summary.status is Status.FAILED
         assert "walferry.managed=true" in show("peer without the mark", summary.error)
-        assert positions(sides.at, peer) == before
+        assert is_untouched(before, positions(sides.at, peer))
         assert rows_at(sides.slave, table) == []
     finally:
         sides.source.remove_peer(peer)
@@ -338,7 +338,7 @@ def test_a_peer_that_is_enabled_in_mid_run_is_let_go(sides, both, proxied, proxi
         zk.set(state, disabled)
     assert summary.status is Status.FAILED
     assert f"peer {proxied_peer}" in show("peer enabled in mid-run", summary.error)
-    assert positions(sides.at, proxied_peer) == before
+    assert is_untouched(before, positions(sides.at, proxied_peer))
 
     assert ship_one(sides.at, proxied_peer, run_id="again").status is Status.DONE
     assert sides.source.compare(table, sides.slave).same

@@ -92,7 +92,7 @@ def test_nothing_moves_while_the_slave_is_away_and_the_next_run_ships_it(sides, 
     assert f"slave localhost:{proxied.zookeeper.port}:/proxied" in (summary.error or "")
     assert "has acknowledged nothing since" in (summary.error or "")
     assert "until the deadline" in (summary.error or "")
-    assert positions(sides.at, proxied_peer).keys() == queued
+    assert positions(sides.at, proxied_peer).keys() >= queued
     assert truth.check() == 0
     assert summary.shippedBatches == 0
 

@@ -99,6 +99,11 @@ def positions(source: SourceCluster, peer_id: str) -> dict[str, int]:
     return {wal.name.text: wal.position for wal in wals if isinstance(wal.position_or_problem, int)}
 
 
+def is_untouched(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
+    """Whether every WAL is still queued at its position. A RegionServer may have begun new ones, which nobody has read."""
+    return {wal: now.get(wal) for wal in before} == before and not any(now[wal] for wal in now.keys() - before.keys())
+
+
 def await_progress(source: SourceCluster, peer_id: str, before: Mapping[str, int], timeout: float = 120) -> None:
     """Wait until a position has moved on or a WAL has left the queue since `before`."""
     give_up = time.monotonic() + timeout

@@ -1,8 +1,8 @@
 """The stream of dead servers names each once, also if nobody watched, and takes nothing else for a death."""
 
 import asyncio
-import itertools
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +17,7 @@ from walferry.hbase.layout import OwnZNodes
 from walferry.queues import dead_servers_stream
 from walferry.queues.claims.steps import claim_hold
 from walferry.queues.dead_servers import DeadServer
-from walferry.queues.dead_servers_stream import DeadServersStream
+from walferry.queues.dead_servers_stream import DeadServersStream, Told
 from walferry.queues.lease import acquire
 from walferry.source.cluster import SourceCluster
 from walferry.zk import watcher
@@ -221,24 +221,13 @@ def test_cancelled_at_any_moment_it_leaves_no_thread(source: SourceCluster, dela
 
 
 AGAIN_SECONDS = 0.5
-
-
-async def told_at(stream: DeadServersStream, seconds: float) -> list[float]:
-    """When the stream tells of a server within so many seconds."""
-    begin, times = asyncio.get_running_loop().time(), []
-    while (now := asyncio.get_running_loop().time() - begin) < seconds:
-        try:
-            await asyncio.wait_for(stream.next(), seconds - now)
-        except TimeoutError:
-            break
-        times.append(asyncio.get_running_loop().time() - begin)
-    return times
+MAX_AGAIN_SECONDS = 2 * AGAIN_SECONDS
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_servers_stream, "AGAIN_SECONDS", AGAIN_SECONDS, raising=False)
-    monkeypatch.setattr(dead_servers_stream, "MAX_AGAIN_SECONDS", 2 * AGAIN_SECONDS, raising=False)
+    monkeypatch.setattr(dead_servers_stream, "MAX_AGAIN_SECONDS", MAX_AGAIN_SECONDS, raising=False)
 
 
 def test_what_nobody_drains_is_told_again_after_growing_pauses(
@@ -248,56 +237,83 @@ def test_what_nobody_drains_is_told_again_after_growing_pauses(
     hbase.stop_server(DEAD)
 
     async def scenario() -> list[float]:
+        pauses, due = [], 0.0
         async with DeadServersStream(source) as stream:
-            await stream.connect()
-            return await told_at(stream, 8.2 * AGAIN_SECONDS)
+            for _ in range(4):
+                began = time.monotonic()
+                assert names(await asyncio.wait_for(stream.next(), LIMIT_SECONDS)) == [DEAD]
+                assert time.monotonic() >= due
+                pauses.append(stream.told[DEAD].pause)
+                due = stream.told[DEAD].due
+                assert due >= began + pauses[-1]
+        return pauses
 
-    times = asyncio.run(scenario())
-    assert 3 <= len(times) <= 5  # at once, after 1, and then every 2
-    first, *others = (later - before for before, later in itertools.pairwise(times))
-    assert first > 0.9 * AGAIN_SECONDS
-    assert min(others) > 1.8 * AGAIN_SECONDS
+    assert asyncio.run(scenario()) == [AGAIN_SECONDS, *[MAX_AGAIN_SECONDS] * 3]
 
 
-@pytest.mark.parametrize("by", ["claim", "lease", "moving"])
+async def put_off(stream: DeadServersStream) -> Told:
+    """Wait until a look puts the next announcement of the dead server off."""
+    due, give_up = stream.told[DEAD].due, asyncio.get_running_loop().time() + LIMIT_SECONDS
+    while stream.told[DEAD].due == due:
+        assert asyncio.get_running_loop().time() < give_up
+        await asyncio.sleep(0.02)
+    return stream.told[DEAD]
+
+
+@pytest.mark.parametrize("by", ["claim", "lease"])
 def test_a_run_in_progress_is_not_told_again(
     hbase: HBaseZNodes, source: SourceCluster, impatient: None, new_client: Callable[[], KazooClient], by: str
 ) -> None:
     hbase.stop_server(DEAD)
     zk = new_client()
-    own = OwnZNodes(source.root, source.nodes)
 
-    async def scenario() -> tuple[list[float], list[float]]:
+    async def scenario() -> list[str]:
         async with DeadServersStream(source) as stream:
             await stream.next()
             if by == "lease":
-                lease = acquire(session_of(zk, source), "p", wal(0, DEAD).rpartition(".")[0], "run 1")
-            elif by == "claim":
-                hold = claim_hold(zk, own.claim(DEAD), DEAD)
-                hold.acquire("run 1")
-            busy = asyncio.ensure_future(told_at(stream, 4 * AGAIN_SECONDS))
-            for number in range(10 if by == "moving" else 0):
-                await asyncio.to_thread(hbase.add_wal, DEAD, "p", wal(10 + number, DEAD))
-                await asyncio.sleep(0.4 * AGAIN_SECONDS)
-            times = await busy
-            if by == "lease":
-                lease.release()
-            elif by == "claim":
-                hold.release()
-            return times, await told_at(stream, 4 * AGAIN_SECONDS)
+                held = acquire(session_of(zk, source), "p", wal(0, DEAD).rpartition(".")[0], "run 1")
+            else:
+                held = claim_hold(zk, OwnZNodes(source.root, source.nodes).claim(DEAD), DEAD)
+                held.acquire("run 1")
+            # One wait to the end: if a wait is cancelled, its look goes on in a thread, and what it announces is lost.
+            again = asyncio.ensure_future(asyncio.wait_for(stream.next(), LIMIT_SECONDS))
+            for _ in range(2):
+                assert (await put_off(stream)).pause == AGAIN_SECONDS  # an announcement would have doubled it
+            assert not again.done()
+            await asyncio.to_thread(held.release)
+            return names(await again)
 
-    during, after = asyncio.run(scenario())
-    assert during == []
-    assert after
+    assert asyncio.run(scenario()) == [DEAD]
+
+
+def test_queues_that_change_put_the_next_announcement_off(hbase: HBaseZNodes, source: SourceCluster) -> None:
+    """A run takes WALs out, or HBase moves them."""
+    hbase.stop_server(DEAD)
+
+    async def scenario() -> tuple[Told, Told]:
+        async with DeadServersStream(source) as stream:
+            await stream.next()
+            before = stream.told[DEAD]
+            again = asyncio.ensure_future(stream.next())
+            await asyncio.to_thread(hbase.add_wal, DEAD, "p", wal(2, DEAD))
+            after = await put_off(stream)
+            assert not again.done()
+            again.cancel()
+            return before, after
+
+    before, after = asyncio.run(scenario())
+    assert after.dead != before.dead
+    assert (after.due > before.due, after.pause) == (True, before.pause)
 
 
 def test_a_server_whose_queues_are_gone_is_not_told_again(hbase: HBaseZNodes, source: SourceCluster, impatient: None) -> None:
     hbase.stop_server(DEAD)
 
-    async def scenario() -> list[float]:
+    async def scenario() -> None:
         async with DeadServersStream(source) as stream:
             await stream.next()
             await asyncio.to_thread(hbase.zk.delete, source.nodes.queue(DEAD, "p"), recursive=True)
-            return await told_at(stream, 4 * AGAIN_SECONDS)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(stream.next(), 4 * AGAIN_SECONDS)
 
-    assert asyncio.run(scenario()) == []
+    asyncio.run(scenario())

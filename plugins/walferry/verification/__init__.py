@@ -5,7 +5,7 @@
     rows       one range row by row;  ranges  one task: hashes, then the rows of ranges that differ, and recompares
     repair     ships source rows again, through the peer's sink
     clocks     how far the clocks of two clusters and of this machine are apart
-    outcome    the figures and samples;  shown  bytes as text
+    outcome    the figures and samples
 
 Nothing here writes to the source. Only `airflow` and spark_jobs import this package. It imports tables, filters, sinks, source
 and what lies below them.

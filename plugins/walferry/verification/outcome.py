@@ -35,7 +35,7 @@ class Outcome:
     pruned: int = 0  # rows that were found equal by hashes alone
     recompared: int = 0  # comparisons of rows that differed before
     in_flight: int = 0  # rows that differed at first and were equal later
-    repaired: int = 0  # rows that were shipped again; they stay among the bad ones
+    repaired: int = 0  # rows that were shipped again and are equal now; they count as good
     seconds: float = 0.0
     problem: str = ""  # why not all of it could be compared
 

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
+from walferry.hbase.binary_text import to_binary_text
 from walferry.tables.rows import Rows
 from walferry.verification.digests import row_hashes
 from walferry.verification.outcome import Kind, Sample
-from walferry.verification.shown import shown
 from walferry.wal.cells import KEY_TAIL, Cell, CellType, split_cells
 
 Row = tuple[bytes, int, Rows, int]  # key, hash, and where its cells are
 
-
+MAX_SHOWN_BYTES = 200  # of a row's key
 _BAD_ROW_BYTES = 100  # of memory, beside its key
 
 
@@ -58,7 +58,7 @@ def compare_rows(source: Iterable[Rows], slave: Iterable[Rows], samples: int) ->
         found.counts[kind] += 1
         if described[kind] < samples:
             described[kind] += 1
-            found.samples[key] = Sample(kind, shown(key), _difference(_cells(mine), _cells(theirs)))
+            found.samples[key] = Sample(kind, _shown(key), _difference(_cells(mine), _cells(theirs)))
 
     ours, others = _rows(source), _rows(slave)
     mine, theirs = next(ours, None), next(others, None)
@@ -98,7 +98,7 @@ def _difference(ours: list[Cell], theirs: list[Cell]) -> str:
         if _key(mine) != _key(other):
             return f"{counts}; first difference: {_name(mine)} at the source, {_name(other)} at the slave"
         if mine.value != other.value:
-            values = f"{shown(mine.value, 50)} at the source, {shown(other.value, 50)} at the slave"
+            values = f"{_shown(mine.value, 50)} at the source, {_shown(other.value, 50)} at the slave"
             return f"{counts}; values of {_name(mine)}: {values}"
     return counts
 
@@ -112,4 +112,9 @@ def _name(cell: Cell) -> str:
     family, qualifier = cell.column
     timestamp = int.from_bytes(_key(cell)[-KEY_TAIL:-1])
     kind = next((kind.hbase_name for kind in CellType if kind == cell.type), str(cell.type))
-    return f"{shown(family, 60)}:{shown(qualifier, 60)}/{timestamp}/{kind}"
+    return f"{_shown(family, 60)}:{_shown(qualifier, 60)}/{timestamp}/{kind}"
+
+
+def _shown(data: bytes, at_most: int = MAX_SHOWN_BYTES) -> str:
+    """The first bytes as HBase's shell shows them, so that nothing in a row can control a terminal."""
+    return to_binary_text(data[:at_most]) + ("…" if len(data) > at_most else "")

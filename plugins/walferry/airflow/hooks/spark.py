@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class WalferrySubmitHook(SparkSubmitHook):
-    """SparkSubmitHook with the settings of ShipWalsOperator; `conf` overrides them."""
+    """SparkSubmitHook with settings of this project; `conf` overrides them."""
 
     def __init__(self, *, conf: dict[str, Any], **kwargs: Any) -> None:
         super().__init__(conf=conf, **kwargs)

@@ -1,1 +1,1 @@
-"""The Spark job as an operator."""
+"""The Spark jobs as operators."""

@@ -4,52 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Context
 
 from walferry.airflow.forms.tables import tables_of
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.literal import LiteralFields
-from walferry.airflow.operators.ship_wals import spark_jobs
-from walferry.spark.archive import build_archive
-from walferry.spark.archive_entry import cache_folder
+from walferry.airflow.operators.spark_job import SparkJobOperator
 
 BATCH_DAG = "replicate_peer"
 POLL_SECONDS = 10
 
 
-class CopyTablesOperator(LiteralFields, SparkSubmitOperator):
-    """Submits spark_jobs/copy_tables.py for the run's parameters `peer`, `tables` and `allow_not_empty`. Renders no text.
+class CopyTablesOperator(SparkJobOperator):
+    """Submits spark_jobs/copy_tables.py for the run's parameters `peer`, `tables` and `allow_not_empty`.
 
     The job has no deadline. A killed or failed one may be submitted again at any time: it goes on with the regions that are left.
     """
 
+    script = "copy_tables.py"
+
     def execute(self, context: Context) -> None:
-        """Build the archive, submit the job and wait for it."""
+        """Submit the job and wait for it."""
         from walferry.airflow.steps.batch import run_of
 
         params = context["params"]
         source = HBaseSourceHook(params["source_conn_id"]).get_conn()
-        self.name = f"walferry first copy {params['peer']}"
-        self.application = str(spark_jobs() / "copy_tables.py")
-        self.py_files = str(build_archive(cache_folder() / "archives"))
-        self.application_args = [
+        self.submit(context, f"walferry first copy {params['peer']}", [
             *("--source", source.to_json(), "--peer", params["peer"], "--run-id", run_of(context["ti"])),
             *(f"--table={table}" for table in tables_of(params)),
             *(("--allow-not-empty",) if params["allow_not_empty"] else ()),
-        ]
-        super().execute(context)
-
-    def _get_hook(self) -> WalferrySubmitHook:
-        return WalferrySubmitHook(
-            conf=self.conf or {},
-            conn_id=self._conn_id,
-            name=self.name,
-            py_files=self.py_files,
-            application_args=self.application_args,
-        )
+        ])  # fmt: skip
 
 
 class ShipQueueOperator(LiteralFields, TriggerDagRunOperator):

@@ -6,33 +6,27 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from walferry.airflow.forms.tables import tables_of
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.hooks.spark import WalferrySubmitHook
-from walferry.airflow.literal import LiteralFields
-from walferry.airflow.operators.ship_wals import STARTUP_SECONDS, spark_jobs
+from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
 from walferry.airflow.reports.progress import ProgressLog
 from walferry.airflow.reports.reship import PlannedInterval
-from walferry.spark.archive import build_archive
-from walferry.spark.archive_entry import cache_folder
 
 
-class ReshipIntervalOperator(LiteralFields, SparkSubmitOperator):
+class ReshipIntervalOperator(SparkJobOperator):
     """Submits spark_jobs/reship_interval.py for the interval of `plan`, or skips itself if there is no WAL. Logs its progress.
 
     All else is in the run's parameters. A failed job may be submitted again: it goes on with the WALs that are not done.
     """
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "plan")
+    template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "plan")
+    script = "reship_interval.py"
 
-    def __init__(
-        self, *, plan: Mapping[str, Any], conn_id: str = "spark_default", conf: dict[str, Any] | None = None, **kwargs: Any
-    ) -> None:
-        super().__init__(conn_id=conn_id, conf=conf, **kwargs)
+    def __init__(self, *, plan: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.plan = plan  # the XCom of a PlannedInterval
 
     def pre_execute(self, context: Context) -> None:
@@ -46,10 +40,7 @@ class ReshipIntervalOperator(LiteralFields, SparkSubmitOperator):
             raise AirflowSkipException(f"{planned.interval}: there is no WAL that can have entries of this time")
         params = context["params"]
         source = HBaseSourceHook(params["source_conn_id"]).get_conn()
-        self.name = f"walferry reship {planned.peer}"
-        self.application = str(spark_jobs() / "reship_interval.py")
-        self.py_files = str(build_archive(cache_folder() / "archives"))
-        self.application_args = [
+        arguments = [
             *("--source", source.to_json(), "--peer", planned.peer, "--run-id", planned.run_id),
             *("--from", str(planned.start), "--to", str(planned.end), "--deadline", str(int(params["deadline"]))),
             *(f"--table={table}" for table in tables_of(params)),
@@ -57,10 +48,4 @@ class ReshipIntervalOperator(LiteralFields, SparkSubmitOperator):
             *(["--what-is-there"] if params["what_is_there"] else []),
         ]
         with ProgressLog(source, planned.as_batch, None, self.log.info, self.log.warning):
-            super().execute(context)
-
-    def _get_hook(self) -> WalferrySubmitHook:
-        return WalferrySubmitHook(
-            conf=self.conf or {}, conn_id=self._conn_id, name=self.name, py_files=self.py_files,
-            application_args=self.application_args,
-        )  # fmt: skip
+            self.submit(context, f"walferry reship {planned.peer}", arguments)

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Context, Param, conf
+from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.hooks.spark import WalferrySubmitHook
-from walferry.airflow.literal import LiteralFields
+from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
 from walferry.airflow.reports.progress import ProgressLog
 from walferry.airflow.values import Planned
 from walferry.source.cluster import SourceCluster
-from walferry.spark.archive import build_archive
-from walferry.spark.archive_entry import cache_folder
 
 if TYPE_CHECKING:
     from walferry.shipping.summary import GroupSummary
 
-# Where the repo's spark_jobs lie if not beside its plugins: section [walferry] of airflow.cfg, or AIRFLOW__WALFERRY__SPARK_JOBS.
-CONFIG = ("walferry", "spark_jobs")
-SPARK_JOBS = Path(__file__).resolve().parents[4] / "spark_jobs"
 BROKEN_WALS = Param(
     "stop",
     type="string",
@@ -38,16 +30,14 @@ BROKEN_WALS = Param(
 # Before its report a recovery may have other queues to drain, or to wait for, and each may take the longest deadline, 7 days.
 KEPT_SECONDS = 8 * 86400
 MAX_ERROR_CHARS = 2000
-STARTUP_SECONDS = 120  # what a job may take beside its deadline: Spark's start, the last answers of the slave, the summaries
 # XComs that tell the report why a batch's job was not started.
 LEFT_TO, SLAVE_DOWN = "left_to", "slave_down"
 
 
-class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
+class ShipWalsOperator(SparkJobOperator):
     """Submits spark_jobs/ship_wals.py for `peer`, or skips itself if `plan` has nothing to ship. Logs how far the job is.
 
-    `deadline`, `broken_wals` and `source_conn_id` are the run's parameters of these names, unless they are given. No text of any
-    field is rendered. Spark itself is set up through the connection `conn_id`, spark-defaults.conf, or `conf`.
+    `deadline`, `broken_wals` and `source_conn_id` are the run's parameters of these names, unless they are given.
     A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. A job that came to its
     end is not submitted again: what failed in it is for the next batch. But if nothing is wrong with the groups, and only the
     source's ZooKeeper was away, the task is tried again.
@@ -61,9 +51,10 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
     """
 
     template_fields: Sequence[str] = (
-        *SparkSubmitOperator.template_fields,
+        *SparkJobOperator.template_fields,
         *("peer", "plan", "deadline", "groups", "broken_wals", "source_conn_id"),
     )
+    script = "ship_wals.py"
 
     def __init__(
         self,
@@ -74,11 +65,9 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
         groups: Sequence[str] | None = None,  # WAL groups; None: all of the peer's
         broken_wals: str | None = None,  # walferry.files.quarantine.BrokenWals
         source_conn_id: str | None = None,
-        conn_id: str = "spark_default",
-        conf: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(conn_id=conn_id, conf=conf, **kwargs)
+        super().__init__(**kwargs)
         self.peer = peer
         self.plan = plan
         self.deadline: Any = deadline
@@ -134,11 +123,8 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
             raise AirflowFailException(f"{reason}. The backlog is kept, and the next batch tries again")
 
     def _ship(self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str]) -> None:
-        """Build the archive, submit the job, wait for it. `only` are the WAL groups that it ships; none named: all."""
-        self.name = f"walferry {self.peer}"
-        self.application = str(spark_jobs() / "ship_wals.py")
-        self.py_files = str(build_archive(cache_folder() / "archives"))
-        self.application_args = [
+        """Submit the job and wait for it. `only` are the WAL groups that it ships; none named: all."""
+        arguments = [
             *("--source", source.to_json(), "--peer", self.peer),
             *("--run-id", planned.run_id, "--deadline", str(int(self.deadline))),
             f"--broken-wals={self.broken_wals}",
@@ -149,7 +135,7 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
         before = self._summaries(source)
         try:
             with ProgressLog(source, planned, self.groups, self.log.info, self.log.warning):
-                super().execute(context)
+                self.submit(context, f"walferry {self.peer}", arguments)
         except AirflowException as error:
             self._judge(error, before, self._summaries(source), free)
         if self.groups:
@@ -168,15 +154,6 @@ class ShipWalsOperator(LiteralFields, SparkSubmitOperator):
         if another_was_faster or slave_is_down or source_was_away:  # try again
             raise AirflowException("; ".join(sorted({s.error or s.group for s in failed}))[:MAX_ERROR_CHARS]) from error
         raise AirflowFailException(f"peer {self.peer}: {len(failed)} WAL groups were not shipped, see the report") from error
-
-    def _get_hook(self) -> WalferrySubmitHook:
-        return WalferrySubmitHook(
-            conf=self.conf or {},
-            conn_id=self._conn_id,
-            name=self.name,
-            py_files=self.py_files,
-            application_args=self.application_args,
-        )
 
     def _await_free(self, source: SourceCluster) -> bool:
         """Whether no other run has the groups in hand; without `groups` no other run is waited for."""
@@ -208,8 +185,3 @@ def _failed_groups(before: Sequence[GroupSummary], after: Sequence[GroupSummary]
     if any(s.status == "running" for s in after):
         return []
     return [s for s in after if s.failed and (s.status == "held" or s not in before)]
-
-
-def spark_jobs() -> Path:
-    """The folder of the Spark jobs' scripts."""
-    return Path(conf.get(*CONFIG, fallback=str(SPARK_JOBS)))

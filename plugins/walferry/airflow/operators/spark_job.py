@@ -1,0 +1,46 @@
+"""What the operators that submit one of this repo's Spark jobs have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context, conf
+
+from walferry.airflow.hooks.spark import WalferrySubmitHook
+from walferry.airflow.literal import LiteralFields
+from walferry.spark.archive import build_archive
+from walferry.spark.archive_entry import cache_folder
+
+# Where the repo's spark_jobs lie if not beside its plugins: section [walferry] of airflow.cfg, or AIRFLOW__WALFERRY__SPARK_JOBS.
+CONFIG = ("walferry", "spark_jobs")
+SPARK_JOBS = Path(__file__).resolve().parents[4] / "spark_jobs"
+STARTUP_SECONDS = 120  # what a job may take beside its deadline: Spark's start, the last answers of the slave, the summaries
+
+
+class SparkJobOperator(LiteralFields, SparkSubmitOperator):
+    """Submits `script` of the folder spark_jobs together with the library. Renders no text of any field.
+
+    Spark itself is set up through the connection `conn_id`, spark-defaults.conf, or `conf`.
+    """
+
+    script: ClassVar[str]
+
+    def __init__(self, *, conn_id: str = "spark_default", conf: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(conn_id=conn_id, conf=conf, **kwargs)
+
+    def submit(self, context: Context, name: str, arguments: Sequence[str]) -> None:
+        """Build the library's archive, submit the job under this name and wait for it. Raises AirflowException if it fails."""
+        self.name = name
+        self.application = str(Path(conf.get(*CONFIG, fallback=str(SPARK_JOBS))) / self.script)
+        self.py_files = str(build_archive(cache_folder() / "archives"))
+        self.application_args = list(arguments)
+        super().execute(context)
+
+    def _get_hook(self) -> WalferrySubmitHook:
+        return WalferrySubmitHook(
+            conf=self.conf or {}, conn_id=self._conn_id, name=self.name, py_files=self.py_files,
+            application_args=self.application_args,
+        )  # fmt: skip

@@ -1,0 +1,26 @@
+"""How a Spark job's script ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from walferry.errors import WalferryError
+from walferry.spark.job import exit_code_of
+
+
+def test_a_job_s_own_exit_code_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [exit_code_of(lambda: 0, "nothing is shipped"), exit_code_of(lambda: 1, "nothing is shipped")] == [0, 1]
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def run() -> int:
+        raise WalferryError("peer 2: it is ENABLED", "Disable it")
+
+    assert exit_code_of(run, "nothing is shipped") == 1
+    assert capsys.readouterr().err == "nothing is shipped: peer 2: it is ENABLED. Disable it\n"
+
+
+def test_any_other_error_is_a_bug_and_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        exit_code_of(lambda: 1 // 0, "nothing is shipped")
