@@ -65,7 +65,7 @@ def test_differences_of_each_kind_are_counted_as_hbase_counts_them(sides, peer, 
     shown = {sample.row: sample for sample in found.samples}
     assert len(shown) == 13
     assert shown["row002500"].kind is Kind.MISSING
-    assert shown["row000704\\x00<b>"].kind is Kind.EXTRA
+    assert shown["row000704\\x00\\x3Cb\\x3E"].kind is Kind.EXTRA
     assert "f:a/1000/Put: v at the source, other at the slave" in shown["row000700"].detail
 
 

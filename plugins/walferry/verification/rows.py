@@ -15,6 +15,7 @@ from walferry.wal.cells import KEY_TAIL, Cell, CellType, split_cells
 Row = tuple[bytes, int, Rows, int]  # key, hash, and where its cells are
 
 MAX_SHOWN_BYTES = 200  # of a row's key
+_FOR_PAGES = {ord(each): f"\\x{ord(each):02X}" for each in "<>\"'`"}  # may reach a page; `from_binary_text` reads these too
 _BAD_ROW_BYTES = 100  # of memory, beside its key
 
 
@@ -117,4 +118,4 @@ def _name(cell: Cell) -> str:
 
 def _shown(data: bytes, at_most: int = MAX_SHOWN_BYTES) -> str:
     """The first bytes as HBase's shell shows them, so that nothing in a row can control a terminal."""
-    return to_binary_text(data[:at_most]) + ("…" if len(data) > at_most else "")
+    return to_binary_text(data[:at_most]).translate(_FOR_PAGES) + ("…" if len(data) > at_most else "")

@@ -16,9 +16,9 @@ def sample_of(key: bytes, column: bytes = b"a", value: bytes = b"v") -> Sample:
 
 
 def test_a_row_is_shown_as_hbase_s_shell_does_and_can_be_typed_in_again():
-    key = b"r\x00\xff\x1b[31m\\<b>"
+    key = b"r\x00\xff\x1b[31m\\<b>\"'`"
     sample = sample_of(key, b"\x07", b"\n")
-    assert sample.row == "r\\x00\\xFF\\x1B[31m\\x5C<b>"
+    assert sample.row == "r\\x00\\xFF\\x1B[31m\\x5C\\x3Cb\\x3E\\x22\\x27\\x60"
     assert from_binary_text(sample.row) == key
     assert sample.detail.endswith("values of f:\\x07/5/Put: \\x0A at the source, other at the slave")
 
