@@ -31,7 +31,7 @@ $(INSTALLED): requirements.lock | python
 
 jars: java venv
 	@$(PYTHON) -m embedded
-	@$(PYTHON) -m embedded.shared_classes
+	@PYTHONPATH=$(CURDIR)/plugins $(PYTHON) -m embedded.shared_classes
 
 lint: venv
 	$(VENV)/bin/ruff check

@@ -45,7 +45,7 @@ def spark_environment() -> dict[str, str]:
     """Variables by which spark-submit starts JVMs for short jobs: with the archive, if there is one, and little compiling."""
     archive = _spark_folder() / ARCHIVE
     mapped = f" -XX:SharedArchiveFile={archive}" if archive.is_file() else ""
-    return {"SPARK_SUBMIT_OPTS": SHORT_LIVED + mapped, "SPARK_LAUNCHER_OPTS": SHORT_LIVED}
+    return {**_spark_home(), "SPARK_SUBMIT_OPTS": SHORT_LIVED + mapped, "SPARK_LAUNCHER_OPTS": SHORT_LIVED}
 
 
 def jars_on_class_path(jars: JarSet) -> str:
@@ -78,7 +78,7 @@ def make_spark_archive() -> Path:
         options = f"{SHORT_LIVED} -XX:ArchiveClassesAtExit={folder / ARCHIVE}"
         done = subprocess.run(
             [Path(sys.executable).with_name("spark-submit"), job],
-            env={**os.environ, "SPARK_SUBMIT_OPTS": options},
+            env={**os.environ, **_spark_home(), "SPARK_SUBMIT_OPTS": options},
             capture_output=True,
             text=True,
             timeout=DUMP_TIMEOUT_SECONDS,
@@ -99,7 +99,14 @@ def _folder(jars: JarSet) -> Path:
 def _spark_folder() -> Path:
     import pyspark
 
-    return _archive_of(f"pyspark {pyspark.__version__} in {Path(pyspark.__file__).parent}")
+    return _archive_of(f"pyspark {pyspark.__version__} in {_spark_home()}")
+
+
+def _spark_home() -> dict[str, str]:
+    """The home that jobs run from: an archive holds for one path of the jars."""
+    from walferry.spark.quick_start import quick_start  # clusters alone run without the library
+
+    return {name: value for name, value in quick_start(cache_home(), {}).items() if name == "SPARK_HOME"}
 
 
 def _archive_of(what: str) -> Path:

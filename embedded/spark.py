@@ -11,6 +11,7 @@ from typing import IO
 from embedded.cache import cache_home
 from walferry.source.cluster import SourceCluster
 from walferry.spark.archive import build_archive
+from walferry.spark.quick_start import quick_start
 
 JOBS = Path(__file__).resolve().parents[1] / "spark_jobs"
 SHIP, VERIFY, COPY = JOBS / "ship_wals.py", JOBS / "verify_peer.py", JOBS / "copy_tables.py"
@@ -61,6 +62,7 @@ def submit_job(job: Path, args: tuple[str, ...], *, out: IO[bytes], cores: int =
     ]
     environment = {
         **os.environ,
+        **quick_start(cache_home(), os.environ),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', '')}",

@@ -79,6 +79,13 @@ def _spark(monkeypatch: pytest.MonkeyPatch, connection: str | None, **conf: str)
     return WalferrySubmitHook(conf=conf, conn_id="spark_default")
 
 
+def _env_of(monkeypatch: pytest.MonkeyPatch, connection: str) -> dict[str, str]:
+    hook = _spark(monkeypatch, connection)
+    hook._build_spark_submit_command("job.py")
+    assert hook._env is not None
+    return hook._env
+
+
 def test_without_a_connection_spark_runs_on_this_machine(monkeypatch, airflow_db):
     command = _spark(monkeypatch, None)._build_spark_submit_command("job.py")
     assert command[command.index("--master") + 1] == "local[*]"
@@ -89,7 +96,24 @@ def test_a_local_job_does_not_listen_on_the_network_and_runs_this_python(monkeyp
     command = hook._build_spark_submit_command("job.py")
     assert "spark.driver.bindAddress=127.0.0.1" in command
     assert "spark.ui.enabled=false" in command
-    assert hook._env == {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    assert {**hook._env, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"} == hook._env
+
+
+def test_pip_s_spark_submit_starts_quickly_on_this_machine(monkeypatch, tmp_path):
+    for name in ("SPARK_HOME", "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    env = _env_of(monkeypatch, '{"conn_type": "spark", "host": "local[2]"}')
+    assert Path(env["SPARK_HOME"]).parent == tmp_path
+    assert env["SPARK_SUBMIT_OPTS"] == "-XX:TieredStopAtLevel=1"
+
+
+def test_another_spark_submit_keeps_its_own_home(monkeypatch, tmp_path):
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    _script(tmp_path / "spark-submit", "exit 0")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert _env_of(monkeypatch, '{"conn_type": "spark", "host": "local"}').keys() == {"PYSPARK_PYTHON", "SPARK_LOCAL_IP"}
 
 
 def test_a_cluster_s_master_reaches_the_driver_and_chooses_its_workers_python(monkeypatch):

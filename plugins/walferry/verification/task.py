@@ -8,14 +8,12 @@ from functools import partial
 from walferry.errors import WalferryError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer, slave_of
-from walferry.shipping.rows import row_shipment
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
 from walferry.tables.tables import Tables
 from walferry.verification.job import Options, TableRange
 from walferry.verification.outcome import Outcome
 from walferry.verification.ranges import RangeComparison
-from walferry.verification.repair import ship_rows
 from walferry.zk.client import connected
 
 log = logging.getLogger(__name__)
@@ -44,6 +42,10 @@ def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: 
 
 def _repair(session: Session, peer: Peer, comparison: RangeComparison) -> str:
     """Ship what differs. Returns what went wrong: the comparison stands all the same."""
+    # What ships takes a third of a worker's imports. Most runs repair nothing.
+    from walferry.shipping.rows import row_shipment
+    from walferry.verification.repair import ship_rows
+
     try:
         with row_shipment(session, peer) as shipment:
             comparison.repair(partial(ship_rows, shipment))

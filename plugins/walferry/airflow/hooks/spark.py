@@ -15,6 +15,9 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from walferry.spark.archive_entry import cache_folder
+from walferry.spark.quick_start import quick_start
+
 LOCAL_MASTER = "local[*]"
 TERMINATION_SECONDS = 3.0  # Airflow kills a task 5 s after it asked it to end
 QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
@@ -64,7 +67,10 @@ class WalferrySubmitHook(SparkSubmitHook):
             return {}  # the driver runs on another machine, with the Python there
         if not local:
             return {"PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable)}
-        return {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable), "SPARK_LOCAL_IP": "127.0.0.1"}
+        python, binary = os.environ.get("PYSPARK_PYTHON", sys.executable), self._get_spark_binary_path()[0]
+        is_pip_s = Path(shutil.which(binary) or binary).parent == Path(sys.executable).parent
+        quick = quick_start(cache_folder(), os.environ) if is_pip_s and python == sys.executable else {}
+        return {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1", **quick}
 
     def _get_spark_binary_path(self) -> list[str]:
         binary = self._connection["spark_binary"]
