@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from embedded.client import JavaClientError
 from embedded.wire import put
 from tests.cluster.walferry_runs import Shipping, plan, positions, roll, ship, ship_one
 from walferry.files.store import WalLocation, WalStore
@@ -32,7 +33,17 @@ def located(sides, wal: str) -> WalLocation | None:
 
 def archive(sides, wals: list[str]) -> None:
     """Let HBase move these WALs to oldWALs, by flushing all edits in them and beginning a newer WAL."""
-    for table in {entry.table for wal in wals for entry in sides.source.read_wal(located(sides, wal).url)}:
+    tables: set[str] = set()
+
+    def readable() -> bool:
+        try:
+            tables.update(entry.table for wal in wals for entry in sides.source.read_wal(located(sides, wal).url))
+        except JavaClientError:  # HBase names a WAL's successor before it has written the WAL's last bytes
+            return False
+        return True
+
+    eventually(readable, f"{wals} are closed")
+    for table in tables:
         if sides.source.table_exists(table):
             sides.source.flush(table)
 
