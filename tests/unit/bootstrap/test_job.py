@@ -69,7 +69,7 @@ def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(mo
     request: Any = SimpleNamespace(source=SimpleNamespace(user=None, root_dir="file:/x", wal_root=""), say=print)
     records: Any = Kept()
     chosen = ChosenTable("t", (b"f",), pb.TableSchema())
-    tasks = job._Copy(None, None, slave, request)._begin(records, chosen, lambda table: "snapshot")  # type: ignore[arg-type]
+    tasks = job._Copy(None, None, slave, request, SimpleNamespace(attempt="a"))._begin(records, chosen, lambda table: "snapshot")  # type: ignore[arg-type]
     assert len(list(job._Done(records, tasks).left())) == left
 
 
