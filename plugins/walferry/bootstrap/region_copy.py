@@ -82,8 +82,8 @@ class RegionCopier:
         region, place = task.region, self.slave_tables.place(task.region.table)
         records = Records(self.session, self.peer.id, Claim(self.session, self.peer.id, task.attempt))
         in_hand = records.in_hand(region.table, region.encoded_name)
-        if in_hand.record is not None and in_hand.record.staging:  # an earlier try has left it
-            in_hand.put(in_hand.record)  # first, so that a run that was overtaken deletes no folder of the one that has overtaken it
+        if in_hand.record is not None and in_hand.record.staging:  # an earlier try has left a folder
+            in_hand.put(in_hand.record)  # before the folder is deleted: it may be that of a run that has overtaken this one
             clean(place, in_hand.record)
         try:
             files = FilesCopy(root_of(self.session.source), place, self._source_id())
