@@ -147,10 +147,11 @@ class _Copy:
         regions = regions_of(read_manifest(root_of(self.request.source), snapshot), table.families)
         records.begin_table(table.name)
         with master.connect(active_master(self.slave.zk, self.slave.nodes), user=self.request.source.user) as there:
-            if make_target(there, table.schema, split_keys(regions)):
+            made = make_target(there, table.schema, split_keys(regions))
+            if made:
                 self.request.say(f"table {table.name} is made at the slave, with {len(regions)} regions")
         self._clean(records, table.name)
-        if not has_rows(self.slave, table.name):  # it may have been dropped or truncated since an earlier run
+        if made or not has_rows(self.slave, table.name):  # it may have been dropped or truncated since an earlier run
             records.begin_table_anew(table.name)
         return [RegionTask(region, table.families, table.why_scan, self.claim.attempt) for region in regions]
 
