@@ -74,7 +74,7 @@ class FilesCopy:
         try:
             in_hand.put(record)
             copied = self._load(region, target, token, calls, in_hand)
-        except Overtaken:  # the folder may have been deleted before the last file was put there
+        except (NotLoaded, Overtaken):  # another run may have deleted the folder too early, and forgotten it
             clean(self.place, record)
             raise
         clean(self.place, record)
