@@ -32,6 +32,9 @@ class Kept:
     def begin_table_anew(self, table: str) -> None:
         self.of_region.clear()
 
+    def forget_region(self, table: str, name: str) -> None:
+        del self.of_region[name]
+
     def names(self, table: str) -> list[str]:
         return list(self.of_region)
 
@@ -77,6 +80,20 @@ def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(mo
     chosen = ChosenTable("t", (b"f",), pb.TableSchema())
     tasks = job._Copy(None, None, slave, request, SimpleNamespace(attempt="a"))._begin(records, chosen, lambda table: "snapshot")  # type: ignore[arg-type]
     assert len(list(job._Done(records, tasks).left())) == left
+
+
+def test_what_earlier_tries_have_left_is_deleted_even_if_the_region_was_split_since(monkeypatch):
+    """Otherwise a task of a run that was overtaken could still have the slave load files from there."""
+    deleted: list[RegionRecord] = []
+    monkeypatch.setattr(job, "clean", lambda place, record: deleted.append(record))
+    records: Any = Kept()
+    begun = RegionRecord(staging="hdfs://slave/staging/token")
+    records.of_region["of a region that was split"] = begun
+    slave: Any = SimpleNamespace(place=lambda table: None)
+    nothing: Any = None
+    job._Copy(nothing, nothing, slave, nothing, nothing)._clean(records, "t")
+    assert deleted == [begun]
+    assert records.of_region == {"abc": COPIED}
 
 
 def test_delete_markers_count_as_rows(monkeypatch):
