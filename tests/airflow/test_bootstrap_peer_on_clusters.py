@@ -8,7 +8,9 @@ import pytest
 
 from embedded.client import GLOBAL, LOCAL, even_splits
 from walferry.airflow.operators.copy_tables import ShipQueueOperator
+from walferry.bootstrap.fence import Claim
 from walferry.bootstrap.records import Records
+from walferry.shipping.in_hand import NO_TURN, in_hand
 from walferry.source.connection import from_env
 from walferry.source.session import open_session
 
@@ -29,8 +31,9 @@ def test_the_queue_waits_for_the_copy_and_is_shipped_after_it(run_dag, replicate
     table = unique("t")
     source.create_table(table, {"f": GLOBAL, "l": LOCAL}, even_splits(3))
     source.put_many(table, 1000, ["f:a", "l:b"])
-    with open_session(from_env()) as session:
-        Records(session, peer).begin("a run that was killed")
+    killed = "a run that was killed"
+    with open_session(from_env()) as session, in_hand(from_env(), peer, killed, killed, NO_TURN) as attempt:
+        Records(session, peer, Claim(session, peer, attempt)).begin(killed)
     waiting = replicate_peer(peer=peer, deadline=60)
     assert waiting.tasks["peer.ship", peer] == "skipped"
     assert "first copy, begun by run a run that was killed, is not complete" in waiting.reports[peer]["left_to"]

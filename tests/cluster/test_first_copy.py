@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +22,7 @@ from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regio
 from walferry.files.systems import copy_file
 from walferry.hbase.cluster import master as active_master
 from walferry.protos import hbase_pb2 as pb
-from walferry.rpc import master, master_snapshots
+from walferry.rpc import bulk_load, master, master_snapshots
 from walferry.source.session import open_session
 
 
@@ -292,3 +294,52 @@ def test_a_copy_that_was_interrupted_goes_on_and_the_queue_waits_for_it(sides: S
     with open_session(sides.at) as session:
         assert under_way(session, copies.peer) is None
         assert not Records(session, copies.peer).names(table)
+
+
+@pytest.mark.parametrize(("module", "name"), [(files_copy, "copy_file"), (bulk_load, "load")])
+def test_a_task_that_was_paused_in_mid_copy_until_another_run_was_through_loads_nothing(
+    sides: Sides, copies: Copies, source_table, monkeypatch, module, name
+):
+    """Its files would count as newer than the edits that the queue has brought meanwhile."""
+    table = source_table({"f": GLOBAL})
+
+    def write(value: bytes) -> None:
+        sides.source.write(table, [wire.put("row", {"f:q": value}, timestamp=5)])
+
+    for value in (b"oldest", b"older"):
+        write(value)
+        sides.source.flush(table)
+    paused, others_are_through = threading.Event(), threading.Event()
+    outcomes: list[RegionOutcome] = []
+    threads: list[threading.Thread] = []
+    original = getattr(module, name)
+
+    def late(*arguments: object) -> object:
+        if threading.current_thread() in threads and not paused.is_set():
+            paused.set()
+            assert others_are_through.wait(300)
+        return original(*arguments)
+
+    class SessionLost(Exception):
+        pass
+
+    def pausing(tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
+        threads.append(
+            threading.Thread(target=lambda: outcomes.extend(copy_regions(sides.at, copies.peer, tasks)), daemon=True)
+        )
+        threads[0].start()
+        assert paused.wait(60)
+        raise SessionLost
+
+    monkeypatch.setattr(module, name, late)
+    with pytest.raises(SessionLost):
+        copies.run(table, spread=pausing)
+    assert copies.run(table, run="another").state.complete
+    write(b"newest")
+    assert all(not summary.failed for summary in ship(sides.at, copies.peer))
+    others_are_through.set()
+    threads[0].join(300)
+    assert [cell.value for cell in sides.slave.scan_all(table)] == [b"newest"]
+    assert "another run has taken the first copy" in outcomes[0].error
+    staging = Path(sides.slave_cluster.address.wal_root.removeprefix("file:")) / "staging"
+    assert not [left for left in staging.iterdir() if f"__{table}__" in left.name]

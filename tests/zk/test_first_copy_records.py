@@ -2,65 +2,152 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
+import pytest
 from kazoo.client import KazooClient
 
+from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.bootstrap.errors import CopyUnderWay
+from walferry.bootstrap.errors import CopyUnderWay, Overtaken
+from walferry.bootstrap.fence import Claim
 from walferry.bootstrap.records import Records, RegionRecord, Way, under_way
+from walferry.shipping.in_hand import in_hand, turn_of
 from walferry.shipping.leftovers import sweep_gone
+from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
 
 DONE = RegionRecord(Way.FILES, files=2, bytes=10)
+BEGUN = RegionRecord(staging="hdfs://slave/staging/token")
 
 
-def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hbase: HBaseZNodes) -> None:
+@pytest.fixture
+def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
+    return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
+
+
+@contextmanager
+def writing(session: Session, at: SourceCluster, peer: str = "p", run: str = "run") -> Iterator[Records]:
+    """Records of a run that has the peer in hand."""
+    with in_hand(at, peer, run, run, turn_of(session, peer, run).number) as attempt:
+        yield Records(session, peer, Claim(session, peer, attempt))
+
+
+def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
     session = session_of(zk, hbase)
-    records = Records(session, "p")
     assert under_way(session, "p") is None
-    state = records.begin("first run")
-    error = under_way(session, "p")
-    assert isinstance(error, CopyUnderWay)
-    assert "peer p: its first copy, begun by run first run, is not complete" in str(error)
-    records.begin_table("ns:t")
-    records.put_region("ns:t", "r1", replace(DONE, way="", staging="file:/staging/token"))
-    records.put_region("ns:t", "r1", DONE)
-    assert records.begin("second run") == state
-    assert records.has_begun("ns:t")
-    assert not records.has_begun("t")
-    assert records.names("ns:t") == ["r1"]
-    assert records.regions("ns:t", ["r1", "r2"]) == {"r1": DONE}
-    records.complete(replace(state, complete=True, tables=("ns:t",)))
+    with writing(session, at) as records:
+        state = records.begin("first run")
+        error = under_way(session, "p")
+        assert isinstance(error, CopyUnderWay)
+        assert "peer p: its first copy, begun by run first run, is not complete" in str(error)
+        records.begin_table("ns:t")
+        region = records.in_hand("ns:t", "r1")
+        region.put(BEGUN)
+        region.check()
+        region.put(DONE)
+        assert records.begin("second run") == state
+        assert records.has_begun("ns:t")
+        assert not records.has_begun("t")
+        assert records.names("ns:t") == ["r1"]
+        found = records.regions("ns:t", ["r1", "r2"])
+        assert {name: replace(record, by="") for name, record in found.items()} == {"r1": DONE}
+        records.complete(replace(state, complete=True, tables=("ns:t",)))
     assert under_way(session, "p") is None
     assert not records.has_begun("ns:t")
-    found = records.state()
-    assert found is not None
-    assert (found.complete, found.tables) == (True, ("ns:t",))
+    last = records.state()
+    assert last is not None
+    assert (last.complete, last.tables) == (True, ("ns:t",))
 
 
-def test_what_an_earlier_peer_of_the_same_name_has_left_does_not_count(zk: KazooClient, hbase: HBaseZNodes) -> None:
+def test_what_an_earlier_peer_of_the_same_name_has_left_does_not_count(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
     session = session_of(zk, hbase)
-    records = Records(session, "p")
-    records.begin("run")
-    records.begin_table("t")
-    records.put_region("t", "r1", DONE)
-    zk.delete(hbase.nodes.peer("p"), recursive=True)
-    hbase.add_peer("p")
-    assert records.state() is None
-    assert under_way(session, "p") is None
-    records.begin("run")
-    assert not records.has_begun("t")
+    with writing(session, at) as records:
+        records.begin("run")
+        records.begin_table("t")
+        records.in_hand("t", "r1").put(DONE)
+        zk.delete(hbase.nodes.peer("p"), recursive=True)
+        hbase.add_peer("p")
+        assert records.state() is None
+        assert under_way(session, "p") is None
+        records.begin("run")
+        assert not records.has_begun("t")
 
 
-def test_records_of_a_peer_that_is_gone_are_swept_and_those_of_others_stay(zk: KazooClient, hbase: HBaseZNodes) -> None:
+def test_a_run_that_another_one_has_overtaken_writes_nothing_more(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    session = session_of(zk, hbase)
+    with writing(session, at, run="paused") as paused:
+        state = paused.begin("paused")
+        paused.begin_table("t")
+        region, untouched = paused.in_hand("t", "r1"), paused.in_hand("t", "r2")
+        region.put(BEGUN)
+    region.check()  # nobody else has come yet
+    with writing(session, at, run="other") as other:
+        for write in (
+            region.check, lambda: region.put(DONE), lambda: untouched.put(BEGUN), lambda: paused.complete(state),
+            lambda: paused.begin_table("u"),
+        ):  # fmt: skip
+            with pytest.raises(Overtaken, match="another run has taken the first copy of peer p in hand"):
+                write()
+        other.complete(replace(state, complete=True))
+    with pytest.raises(Overtaken):
+        untouched.put(BEGUN)
+    assert not other.has_begun("t")
+
+
+def test_a_retry_of_the_same_run_puts_out_the_attempt_before(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
+    session = session_of(zk, hbase)
+    with writing(session, at) as before:
+        before.begin("run")
+        before.begin_table("t")
+        region = before.in_hand("t", "r1")
+        with writing(session, at) as retry:
+            with pytest.raises(Overtaken):
+                region.put(BEGUN)
+            retry.in_hand("t", "r1").put(BEGUN)
+
+
+def test_of_two_tasks_with_the_same_region_only_the_later_one_may_load(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    session = session_of(zk, hbase)
+    with writing(session, at) as records:
+        records.begin("run")
+        records.begin_table("t")
+        lost, later, late = (records.in_hand("t", "r1") for _ in range(3))
+        lost.put(BEGUN)
+        with pytest.raises(Overtaken, match="another task has written"):
+            later.put(BEGUN)  # it does not know of the first one's folder
+        later = records.in_hand("t", "r1")
+        assert later.record is not None
+        assert later.record.staging == BEGUN.staging
+        later.put(BEGUN)
+        with pytest.raises(Overtaken, match="another task has written"):
+            lost.check()
+        records.forget_region("t", "r1")
+        for task in (lost, later):
+            with pytest.raises(Overtaken):
+                task.check()
+        late.put(BEGUN)
+
+
+def test_records_of_a_peer_that_is_gone_are_swept_and_those_of_others_stay(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
     session = session_of(zk, hbase)
     hbase.add_peer("other")
     for peer in ("p", "other"):
-        records = Records(session, peer)
-        records.begin("run")
-        records.begin_table("t")
-        records.put_region("t", "r1", DONE)
+        with writing(session, at, peer) as records:
+            records.begin("run")
+            records.begin_table("t")
+            records.in_hand("t", "r1").put(DONE)
     zk.delete(hbase.nodes.peer("p"), recursive=True)
     sweep_gone(session)
     assert zk.exists(session.own.first_copy("p")) is None

@@ -6,7 +6,8 @@
     hfiles         what an HFile says about itself
     files_copy     a region's files, copied and loaded by the slave;  scan_copy  its rows, for what cannot be copied so
     region_copy    one region, in one of these two ways
-    records        what is copied already, in ZooKeeper;  job  what a Spark job does
+    records        what is copied already, in ZooKeeper;  fence  keeps runs out that were overtaken
+    job            what a Spark job does
 
 Every edit since the peer was added is in its queue. So each region's rows may be of any moment after that: what the copy
 lacks, the queue has, and what both have is the same. The queue is shipped only after the copy, because a slave takes what comes

@@ -19,6 +19,10 @@ class CopyUnderWay(WalferryError):
     """The peer's first copy is not complete, so its queue must not be shipped yet."""
 
 
+class Overtaken(WalferryError):
+    """Another run has the copy in hand by now, or another task the region, so this one must change nothing more."""
+
+
 class BrokenSnapshot(WalferryError):
     """A snapshot's manifest cannot be read, or names a file that is not there."""
 

@@ -3,6 +3,7 @@
     look for the files and read what they say of themselves      or it is a case for a scan
     PrepareBulkLoad at the slave                                 makes <staging>/<token>, into which all may write
     copy each file to <token>/<number>                           then the server may move it, whatever user it runs as
+    check that no other run or task has taken over               see fence.py
     BulkLoadHFile, oldest files first                            of cells with equal keys, those that are loaded last count
     CleanupBulkLoad
 
@@ -15,14 +16,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from walferry.bootstrap.errors import BrokenSnapshot, NotLoaded, UnreadableHFile
+from walferry.bootstrap.errors import BrokenSnapshot, NotLoaded, Overtaken, UnreadableHFile
 from walferry.bootstrap.hfiles import HFileInfo, read_info
 from walferry.bootstrap.manifest import SnapshotRegion, StoreFile
-from walferry.bootstrap.records import RegionRecord, Way
+from walferry.bootstrap.records import RegionInHand, RegionRecord, Way
 from walferry.files.systems import OpenWal, copy_file, open_wal, scheme
 from walferry.names import is_file_name
 from walferry.rpc import bulk_load
@@ -53,16 +54,15 @@ class FoundFile:
 class FilesCopy:
     """Copies regions from below `root`, the URL of the source's hbase.rootdir, to the table at `place`.
 
-    `cluster_id` is the source's, which the slave's own replication does not send the files to. `note` keeps a region's record.
+    `cluster_id` is the source's, which the slave's own replication does not send the files to.
     """
 
     root: str
     place: Place
     cluster_id: str
-    note: Callable[[RegionRecord], None]
 
-    def copy(self, region: SnapshotRegion, found: Sequence[FoundFile]) -> RegionRecord:
-        """Copy one region. Raises NeedsScan, NotLoaded, StoreError, RpcError, RegionUnavailable."""
+    def copy(self, region: SnapshotRegion, found: Sequence[FoundFile], in_hand: RegionInHand) -> RegionRecord:
+        """Copy one region. Raises NeedsScan, NotLoaded, Overtaken, StoreError, RpcError, RegionUnavailable."""
         calls = loads(found)
         if not calls:
             return RegionRecord(Way.FILES)
@@ -71,30 +71,33 @@ class FilesCopy:
         server = self.place.connection(target)
         token = bulk_load.prepare(server, region.table, target.name)
         record = RegionRecord(staging=token, slave_region=target.name.hex())
-        self.note(record)
+        try:
+            in_hand.put(record)
+            copied = self._load(region, target, token, calls, in_hand)
+        except (NotLoaded, Overtaken):  # another run may have deleted the folder too early, and forgotten it
+            clean(self.place, record)
+            raise
+        clean(self.place, record)
+        return replace(record, way=Way.FILES, files=len(copied), bytes=sum(each.file.size for each in copied), staging="")
+
+    def _load(
+        self, region: SnapshotRegion, target: Region, token: str, calls: Sequence[Sequence[FoundFile]], in_hand: RegionInHand
+    ) -> list[FoundFile]:
+        """Copy the files of each call to the folder, and have them loaded. Returns the files."""
         self.check_token(region.table, token)
+        server = self.place.connection(target)
         for i, call in enumerate(calls):
             files = [(each.file.family, f"{token}/{i:04x}{j:04x}") for j, each in enumerate(call)]
             for each, (_, url) in zip(call, files, strict=True):
                 copy_file(each.url, url)
+            in_hand.check()
             if not bulk_load.load(server, target.name, token, files, [self.cluster_id]):
                 check_borders(region, self.place.locate(region.start))  # the region may have been split meanwhile
                 named = ", ".join(str(each.file) for each in call)
                 raise NotLoaded(
                     f"{region}: the slave has not loaded {named}", f"The log of its RegionServer {server.server} says why"
                 )
-        self.clean(record)
-        copied = [each for call in calls for each in call]
-        return replace(record, way=Way.FILES, files=len(copied), bytes=sum(each.file.size for each in copied), staging="")
-
-    def clean(self, record: RegionRecord) -> None:
-        """Have a folder deleted that a copy has made; if that fails, the folder stays."""
-        name = bytes.fromhex(record.slave_region)
-        try:
-            target = self.place.locate(name.split(b",", 1)[1].rpartition(b",")[0])
-            bulk_load.cleanup(self.place.connection(target), target.name, record.staging)
-        except (RpcError, RegionUnavailable) as error:
-            log.warning("%s is left behind at the slave: %s", record.staging, error)
+        return [each for call in calls for each in call]
 
     def check_token(self, table: str, token: str) -> None:
         """Raises NotLoaded for a folder into which nothing should be written because a slave says so.
@@ -112,6 +115,18 @@ class FilesCopy:
                 f"the slave wants files in {token[:200]!r}, which is not a folder that HBase makes for them",
                 "Check the slave's RegionServers",
             )
+
+
+def clean(place: Place, record: RegionRecord | None) -> None:
+    """Have the folder deleted that a copy has noted, if it has noted one; if that fails, the folder stays."""
+    if record is None or not record.staging:
+        return
+    name = bytes.fromhex(record.slave_region)
+    try:
+        target = place.locate(name.split(b",", 1)[1].rpartition(b",")[0])
+        bulk_load.cleanup(place.connection(target), target.name, record.staging)
+    except (RpcError, RegionUnavailable) as error:
+        log.warning("%s is left behind at the slave: %s", record.staging, error)
 
 
 def find_files(root: str, region: SnapshotRegion) -> list[FoundFile]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 from walferry.bootstrap.choice import ChosenTable, choose
 from walferry.bootstrap.errors import CopyRefused, NotQueued
+from walferry.bootstrap.fence import Claim
+from walferry.bootstrap.files_copy import clean
 from walferry.bootstrap.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
 from walferry.bootstrap.records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, Way, is_copied
 from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, root_of, slave_tables
@@ -60,7 +62,7 @@ class Copied:
 def first_copy(request: CopyRequest, spread: Spread) -> Copied:
     """Copy what is not copied yet. If all of it is, the peer's queue may be shipped.
 
-    Raises CopyRefused, NotQueued, InOtherHands, WalferryError.
+    Raises CopyRefused, NotQueued, InOtherHands, Overtaken, WalferryError.
     """
     peer_id = request.peer_id
     with open_session(request.source) as session:
@@ -73,11 +75,11 @@ def first_copy(request: CopyRequest, spread: Spread) -> Copied:
             request.source, peer_id, request.run, holder, wait_seconds=WAIT_SECONDS,
             waiting=lambda why: request.say(f"waiting until the other run ends: {why}"),
         )  # fmt: skip
-        with ours, slave_tables(peer, request.source.user) as slave:
+        with ours as attempt, slave_tables(peer, request.source.user) as slave:
             check_queued(session, peer_id)
             chosen = chosen_tables(session, peer, slave, request)
             with snapshots(session, peer_id) as take:
-                return _Copy(session, peer, slave, request).run(chosen, take, spread)
+                return _Copy(session, peer, slave, request, Claim(session, peer_id, attempt)).run(chosen, take, spread)
 
 
 def check_queued(session: Session, peer_id: str) -> None:
@@ -120,9 +122,10 @@ class _Copy:
     peer: Peer
     slave: Tables
     request: CopyRequest
+    claim: Claim
 
     def run(self, chosen: Sequence[ChosenTable], take: TakeSnapshot, spread: Spread) -> Copied:
-        records = Records(self.session, self.peer.id)
+        records = Records(self.session, self.peer.id, self.claim)
         state = records.begin(self.request.run)
         tasks = [task for table in chosen for task in self._begin(records, table, take)]
         done = _Done(records, tasks)
@@ -144,11 +147,20 @@ class _Copy:
         regions = regions_of(read_manifest(root_of(self.request.source), snapshot), table.families)
         records.begin_table(table.name)
         with master.connect(active_master(self.slave.zk, self.slave.nodes), user=self.request.source.user) as there:
-            if make_target(there, table.schema, split_keys(regions)):
+            made = make_target(there, table.schema, split_keys(regions))
+            if made:
                 self.request.say(f"table {table.name} is made at the slave, with {len(regions)} regions")
-        if not has_rows(self.slave, table.name):  # it may have been dropped or truncated since an earlier run
+        self._clean(records, table.name)
+        if made or not has_rows(self.slave, table.name):  # it may have been dropped or truncated since an earlier run
             records.begin_table_anew(table.name)
-        return [RegionTask(region, table.families, table.why_scan) for region in regions]
+        return [RegionTask(region, table.families, table.why_scan, self.claim.attempt) for region in regions]
+
+    def _clean(self, records: Records, table: str) -> None:
+        """Delete what earlier tries have left at the slave, also of regions that the snapshot does not have any more."""
+        for name, record in records.regions(table, records.names(table)).items():
+            if not record.way:
+                clean(self.slave.place(table), record)
+                records.forget_region(table, name)
 
 
 class _Done:

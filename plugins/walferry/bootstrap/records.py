@@ -4,22 +4,26 @@
     …/<quoted table>                                                               empty: rows may be at the slave already
     …/<quoted table>/<region>                                                      RegionRecord as JSON
 
-All of it is of one peer: the state has the id of the transaction that added the peer, and what an earlier peer of the same name
-has left does not count. The tables' znodes are deleted when the copy is complete; the state stays.
+Only the run that has the peer in hand can write any of it (fence.py). All of it is of one peer: the state has the id of the
+transaction that added the peer, and what an earlier peer of the same name has left does not count. The tables' znodes are
+deleted when the copy is complete; the state stays.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Self
 
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
-from walferry.bootstrap.errors import CopyUnderWay
+from walferry.bootstrap.errors import CopyUnderWay, Overtaken
+from walferry.bootstrap.fence import Claim
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.layout import quoted
 from walferry.source.session import Session
@@ -66,6 +70,7 @@ class RegionRecord(_Json):
     staging: str = ""  # the token of a bulk load that was begun
     slave_region: str = ""  # full name of the region at the slave, for whose load the folder was made
     why_scan: str = ""
+    by: str = ""  # the task that has written it
 
 
 @dataclass(frozen=True)
@@ -84,10 +89,14 @@ class CopyState(_Json):
 
 
 class Records:
-    """The records of one peer's first copy. Raises ConnectError."""
+    """The records of one peer's first copy. Only with a claim can they be written, except by deletes. Raises ConnectError.
 
-    def __init__(self, session: Session, peer_id: str) -> None:
+    Writes raise Overtaken once another run has the peer in hand.
+    """
+
+    def __init__(self, session: Session, peer_id: str, claim: Claim | None = None) -> None:
         self._zk = session.zk
+        self._claim = claim
         self._path = session.own.first_copy(peer_id)
         self._peer_id = peer_id
         self._peer = session.nodes.peer(peer_id)
@@ -137,9 +146,15 @@ class Records:
         records = {name: RegionRecord.decode(znode.value) for name, znode in zip(names, found, strict=True) if znode}
         return {name: record for name, record in records.items() if record is not None}
 
-    def put_region(self, table: str, name: str, record: RegionRecord) -> None:
-        """Write a region's record."""
-        self._put(self._region(table, name), record.encode())
+    def forget_region(self, table: str, name: str) -> None:
+        """Delete a region's record."""
+        with suppress(NoNodeError):
+            retried(self._zk, self._zk.delete, self._region(table, name))
+
+    def in_hand(self, table: str, name: str) -> RegionInHand:
+        """Take a region in hand, to write its record."""
+        assert self._claim is not None
+        return RegionInHand(self._zk, self._claim, self._region(table, name))
 
     def _added(self) -> int:
         znode = read(self._zk, self._peer)
@@ -161,10 +176,51 @@ class Records:
         return f"{self._path}/{quoted(table)}/{quoted(name)}"
 
     def _put(self, path: str, value: bytes) -> None:
-        try:
-            retried(self._zk, self._zk.create, path, value, makepath=True)
-        except NodeExistsError:
-            retried(self._zk, self._zk.set, path, value)
+        assert self._claim is not None
+        retried(self._zk, self._zk.ensure_path, path)
+        refusal = self._claim.commit(lambda multi: multi.set_data(path, value))
+        if refusal is not None:
+            raise refusal.error
+
+
+class RegionInHand:
+    """A region's record in the hands of one task. Raises Overtaken as soon as another task has written it, ConnectError.
+
+    `record` is what this task, or an earlier one, has written.
+    """
+
+    def __init__(self, zk: KazooClient, claim: Claim, path: str) -> None:
+        self._zk = zk
+        self._claim = claim
+        self._path = path
+        self._task = uuid.uuid4().hex
+        znode = read(zk, path)
+        self.record = RegionRecord.decode(znode.value) if znode else None
+        self._version = znode.stat.version if znode else None
+
+    def put(self, record: RegionRecord) -> None:
+        """Write the record, if no other task has written it since this one has read or written it."""
+        self.record = replace(record, by=self._task)
+        value, version = self.record.encode(), self._version
+        if version is None:
+            refusal = self._claim.commit(lambda multi: multi.create(self._path, value))
+        else:
+            refusal = self._claim.commit(lambda multi: multi.set_data(self._path, value, version))
+        if refusal is None:
+            self._version = 0 if version is None else version + 1
+            return
+        znode = read(self._zk, self._path)
+        if znode is None or znode.value != value:  # otherwise an earlier try of ours was carried out, and its answer lost
+            raise self._overtaken()
+        self._version = znode.stat.version
+
+    def check(self) -> None:
+        """Check that the record is as this task has written it, and that its run has the peer in hand."""
+        if self._claim.commit(lambda multi: multi.check(self._path, self._version)) is not None:
+            raise self._overtaken()
+
+    def _overtaken(self) -> Overtaken:
+        return Overtaken(f"another task has written {self._path}", "It copies the region. If it fails, run the first copy again")
 
 
 def is_copied(record: RegionRecord, families: Collection[bytes]) -> bool:

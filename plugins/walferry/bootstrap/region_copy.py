@@ -6,10 +6,10 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
-from walferry.bootstrap.errors import BrokenSnapshot, CopyRefused, NotLoaded
-from walferry.bootstrap.files_copy import FilesCopy, FoundFile, NeedsScan, find_files
+from walferry.bootstrap.errors import BrokenSnapshot, CopyRefused, NotLoaded, Overtaken
+from walferry.bootstrap.fence import Claim
+from walferry.bootstrap.files_copy import FilesCopy, FoundFile, NeedsScan, clean, find_files
 from walferry.bootstrap.manifest import SnapshotRegion
 from walferry.bootstrap.records import Records, RegionRecord, Way
 from walferry.bootstrap.scan_copy import copy_rows
@@ -33,11 +33,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RegionTask:
-    """A region to copy, with the families that the peer gets; `why_scan` says why its files are of no use elsewhere."""
+    """A region to copy, with the families that the peer gets; `why_scan` says why its files are of no use elsewhere.
+
+    `attempt` names the attempt of the run that has the peer in hand.
+    """
 
     region: SnapshotRegion
     families: tuple[bytes, ...]
     why_scan: str = ""
+    attempt: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,27 +79,25 @@ class RegionCopier:
             log.warning("trying again: %s", problem)
 
     def _copy(self, task: RegionTask) -> RegionRecord:
-        region, records = task.region, Records(self.session, self.peer.id)
-        note = partial(records.put_region, region.table, region.encoded_name)
-        files = FilesCopy(root_of(self.session.source), self.slave_tables.place(region.table), self._source_id(), note)
-        self._clean(files, records, region)
+        region, place = task.region, self.slave_tables.place(task.region.table)
+        records = Records(self.session, self.peer.id, Claim(self.session, self.peer.id, task.attempt))
+        in_hand = records.in_hand(region.table, region.encoded_name)
+        if in_hand.record is not None and in_hand.record.staging:  # an earlier try has left a folder
+            in_hand.put(in_hand.record)  # before the folder is deleted: it may be that of a run that has overtaken this one
+            clean(place, in_hand.record)
         try:
-            record = files.copy(region, self._found(task))
+            files = FilesCopy(root_of(self.session.source), place, self._source_id())
+            record = files.copy(region, self._found(task), in_hand)
         except NeedsScan as why:
-            self._clean(files, records, region)
+            clean(place, in_hand.record)
+            in_hand.put(RegionRecord(why_scan=str(why)))
             self._check_labels(region, known=False)
             log.info("%s is scanned: %s", region, why)
-            cells = copy_rows(self.session, self.peer, self.source_tables, region, task.families)
+            cells = copy_rows(self.session, self.peer, self.source_tables, region, task.families, in_hand.check)
             record = RegionRecord(Way.SCAN, cells=cells, why_scan=str(why))
         record = replace(record, families=tuple(family.hex() for family in task.families))
-        note(record)
+        in_hand.put(record)
         return record
-
-    def _clean(self, files: FilesCopy, records: Records, region: SnapshotRegion) -> None:
-        """Delete what an earlier try may have left at the slave."""
-        before = records.regions(region.table, [region.encoded_name]).get(region.encoded_name)
-        if before is not None and before.staging:
-            files.clean(before)
 
     def _found(self, task: RegionTask) -> list[FoundFile]:
         if task.why_scan:
@@ -154,7 +156,7 @@ def slave_tables(peer: Peer, user: str | None) -> Iterator[Tables]:
 
 
 def _another_try_helps(error: WalferryError | OSError) -> bool:
-    if isinstance(error, BrokenSnapshot | OSError) or (isinstance(error, RemoteError) and error.do_not_retry):
+    if isinstance(error, BrokenSnapshot | Overtaken | OSError) or (isinstance(error, RemoteError) and error.do_not_retry):
         return False
     return error.retry_helps
 

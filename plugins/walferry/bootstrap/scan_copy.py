@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from walferry.bootstrap.manifest import SnapshotRegion
 from walferry.hbase.peers import Peer
@@ -12,14 +12,18 @@ from walferry.tables.scan import ALL_VERSIONS, ScanSpec
 from walferry.tables.tables import Tables
 
 
-def copy_rows(session: Session, peer: Peer, tables: Tables, region: SnapshotRegion, families: Sequence[bytes]) -> int:
+def copy_rows(
+    session: Session, peer: Peer, tables: Tables, region: SnapshotRegion, families: Sequence[bytes], check: Callable[[], None]
+) -> int:
     """Copy all rows that the source has now between the region's borders. Returns the number of cells.
 
-    Raises SlaveUnreachable, Stopped, WalferryError.
+    `check` raises an error if they must not be shipped any more. Raises SlaveUnreachable, Stopped, WalferryError.
     """
     spec = ScanSpec(region.start, region.end, tuple(families), max_versions=ALL_VERSIONS, raw=True)
     with row_shipment(session, peer) as shipment:
         for block in tables.scan(region.table, spec):
+            check()
             shipment.add(region.table, families, block)
+        check()
         shipment.flush(region.table)
     return shipment.cells

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
 from walferry.zk.client import children, read
 from walferry.zk.errors import ConnectError, Contention
-from walferry.zk.hold import Hold, Record, read_record
+from walferry.zk.hold import Hold, Record, read_record, record_of
 
 NO_TURN = -1  # no run has ever had the peer in hand
 LOOK_SECONDS = 1.0
@@ -65,9 +66,19 @@ def turn_of(session: Session, peer_id: str, run: str) -> Turn:
     return Turn(int(znode.stat.version), other, record)
 
 
+def turn_of_attempt(session: Session, peer_id: str, attempt: str) -> int | None:
+    """The number of the peer's last turn if this attempt took it (see `in_hand`); None if another one did."""
+    znode = read(session.zk, session.own.in_hand(peer_id))
+    if znode is None or record_of(znode.value).get("attempt") != attempt:
+        return None
+    return int(znode.stat.version)
+
+
 @contextmanager
-def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned: int) -> Iterator[None]:
+def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned: int) -> Iterator[str]:
     """Have the peer in hand while the block runs; `planned` is the number of the turn that its plan has seen.
+
+    Yields a name for this attempt of the run, by which other processes can tell whose turn it is.
 
     A session that a killed task of the same run has left is ended. If our own session ends in the meantime, the right is taken
     again as soon as ZooKeeper answers, unless another run was faster. Raises InOtherHands, ConnectError.
@@ -76,7 +87,7 @@ def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned:
         right = _Right(session, peer_id, run, holder)
         right.take(planned)
         try:
-            yield
+            yield right.attempt
         finally:
             right.give_up()
 
@@ -84,10 +95,10 @@ def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned:
 @contextmanager
 def in_hand_after_others(
     source: SourceCluster, peer_id: str, run: str, holder: str, *, wait_seconds: float, waiting: Callable[[str], None]
-) -> Iterator[None]:
+) -> Iterator[str]:
     """Have the peer in hand while the block runs, and wait before that for the run that has it now; `waiting` is told why.
 
-    Raises InOtherHands after `wait_seconds`, ConnectError.
+    Yields the attempt's name as `in_hand` does. Raises InOtherHands after `wait_seconds`, ConnectError.
     """
     give_up = time.monotonic() + wait_seconds
     told = ""
@@ -96,7 +107,7 @@ def in_hand_after_others(
             with open_session(source, look_only=True) as session:
                 planned = turn_of(session, peer_id, run).number
             try:
-                stack.enter_context(in_hand(source, peer_id, run, holder, planned))
+                attempt = stack.enter_context(in_hand(source, peer_id, run, holder, planned))
                 break
             except InOtherHands as error:
                 if time.monotonic() > give_up:
@@ -105,7 +116,7 @@ def in_hand_after_others(
                     told = str(error)
                     waiting(told)
             time.sleep(LOOK_SECONDS)
-        yield
+        yield attempt
 
 
 class _Right:
@@ -116,6 +127,7 @@ class _Right:
         self._peer_id = peer_id
         self._run = run
         self._holder = holder
+        self.attempt = uuid.uuid4().hex
         self._hold = self._new_hold()
         self._ended = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name=f"right to ship peer {peer_id}", daemon=True)
@@ -125,7 +137,7 @@ class _Right:
         seen = turn_of(self._session, self._peer_id, self._run)
         if seen.other is None and seen.number != planned and seen.last.get("run", self._run) != self._run:
             raise InOtherHands(self._peer_id, *_who_and_since(seen.last), now=False)
-        before = self._hold.acquire(self._holder, self._run)
+        before = self._hold.acquire(self._holder, self._run, attempt=self.attempt)
         if before and before.get("run") != self._run and self._hold.turn - 1 != planned:
             self._hold.release()
             raise InOtherHands(self._peer_id, *_who_and_since(before), now=False)
@@ -151,7 +163,7 @@ class _Right:
                 continue
             hold = self._new_hold()
             try:
-                hold.acquire(self._holder, self._run)
+                hold.acquire(self._holder, self._run, attempt=self.attempt)
             except InOtherHands as error:
                 log.warning("the ZooKeeper session ended, and another run was faster: %s", error)
                 return

@@ -200,7 +200,7 @@ class Hold:
                 continue  # the last holder has just released and deleted it
             if maybe_ours is not None and self._znode in (f"{path}/{holder}" for holder in holders) and self._is_ours():
                 return maybe_ours
-            before, version = _record(znode.value), int(znode.stat.version)
+            before, version = record_of(znode.value), int(znode.stat.version)
             if holders and (run is None or before.get("run") != run):
                 raise self._held_error(*_who_and_since(before))
             multi = zk.transaction()
@@ -239,10 +239,11 @@ def is_held(zk: KazooClient, path: str) -> bool:
 def read_record(zk: KazooClient, path: str) -> Record:
     """Read the last holder's record at a hold's path; empty if there was no holder."""
     znode = read(zk, path)
-    return _record(znode.value) if znode else {}
+    return record_of(znode.value) if znode else {}
 
 
-def _record(value: bytes) -> Record:
+def record_of(value: bytes) -> Record:
+    """The record in the value of a hold's path; empty if it makes no sense."""
     try:
         known = json.loads(value)
         return {str(name): one_line(str(text), MAX_TEXT_CHARS) for name, text in known.items()}

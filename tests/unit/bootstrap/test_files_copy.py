@@ -96,7 +96,7 @@ RANDOM = "3ab9vlq0"
     ],
 )
 def test_files_are_put_only_into_a_folder_of_the_form_that_hbase_makes_for_them(token, taken):
-    copy = FilesCopy("hdfs://source/hbase", None, "id", lambda record: None)  # type: ignore[arg-type]
+    copy = FilesCopy("hdfs://source/hbase", None, "id")  # type: ignore[arg-type]
     if taken:
         copy.check_token("ns:t", token)
         return
@@ -105,7 +105,7 @@ def test_files_are_put_only_into_a_folder_of_the_form_that_hbase_makes_for_them(
 
 
 def test_clusters_on_a_local_disk_may_copy_to_each_other():
-    copy = FilesCopy("file:///tmp/source", None, "id", lambda record: None)  # type: ignore[arg-type]
+    copy = FilesCopy("file:///tmp/source", None, "id")  # type: ignore[arg-type]
     copy.check_token("t", f"file:/tmp/slave/staging/root__t__{RANDOM}")
     for folder in ("/tmp/source/data", "/etc/cron.d"):
         with pytest.raises(NotLoaded):

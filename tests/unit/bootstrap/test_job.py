@@ -32,6 +32,9 @@ class Kept:
     def begin_table_anew(self, table: str) -> None:
         self.of_region.clear()
 
+    def forget_region(self, table: str, name: str) -> None:
+        del self.of_region[name]
+
     def names(self, table: str) -> list[str]:
         return list(self.of_region)
 
@@ -56,21 +59,41 @@ def test_a_region_is_done_only_with_all_families_of_this_run(record, families, l
     assert len(list(done.left())) == left
 
 
-@pytest.mark.parametrize(("has_rows", "left"), [(True, 0), (False, 1)])
-def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(monkeypatch, has_rows, left):
+def no_look(*_: object) -> bool:
+    pytest.fail("a table that was just made is scanned, which takes a while if it has many regions")
+
+
+@pytest.mark.parametrize(
+    ("made", "has_rows", "left"), [(False, lambda *_: True, 0), (False, lambda *_: False, 1), (True, no_look, 1)]
+)
+def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(monkeypatch, made, has_rows, left):
     """The refusal of a table that is not empty says to drop or truncate it, also between two runs of one copy."""
     monkeypatch.setattr(job, "read_manifest", lambda *_: None)
     monkeypatch.setattr(job, "regions_of", lambda *_: [REGION])
     monkeypatch.setattr(job, "active_master", lambda *_: None)
     monkeypatch.setattr(job.master, "connect", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(job, "make_target", lambda *_: False)
-    monkeypatch.setattr(job, "has_rows", lambda *_: has_rows)
+    monkeypatch.setattr(job, "make_target", lambda *_: made)
+    monkeypatch.setattr(job, "has_rows", has_rows)
     slave: Any = SimpleNamespace(zk=None, nodes=None)
     request: Any = SimpleNamespace(source=SimpleNamespace(user=None, root_dir="file:/x", wal_root=""), say=print)
     records: Any = Kept()
     chosen = ChosenTable("t", (b"f",), pb.TableSchema())
-    tasks = job._Copy(None, None, slave, request)._begin(records, chosen, lambda table: "snapshot")  # type: ignore[arg-type]
+    tasks = job._Copy(None, None, slave, request, SimpleNamespace(attempt="a"))._begin(records, chosen, lambda table: "snapshot")  # type: ignore[arg-type]
     assert len(list(job._Done(records, tasks).left())) == left
+
+
+def test_what_earlier_tries_have_left_is_deleted_even_if_the_region_was_split_since(monkeypatch):
+    """Otherwise a task of a run that was overtaken could still have the slave load files from there."""
+    deleted: list[RegionRecord] = []
+    monkeypatch.setattr(job, "clean", lambda place, record: deleted.append(record))
+    records: Any = Kept()
+    begun = RegionRecord(staging="hdfs://slave/staging/token")
+    records.of_region["of a region that was split"] = begun
+    slave: Any = SimpleNamespace(place=lambda table: None)
+    nothing: Any = None
+    job._Copy(nothing, nothing, slave, nothing, nothing)._clean(records, "t")
+    assert deleted == [begun]
+    assert records.of_region == {"abc": COPIED}
 
 
 def test_delete_markers_count_as_rows(monkeypatch):
