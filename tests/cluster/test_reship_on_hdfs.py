@@ -6,7 +6,6 @@ import time
 
 from embedded.client import GLOBAL, LOCAL
 from tests.cluster.reshipping import now, ship_again
-from tests.cluster.test_mixed_edits import SPLITS
 from tests.cluster.test_reship import quick_appends
 from tests.cluster.walferry_runs import is_untouched, positions, roll, source_of
 from walferry.files.store import WALS
@@ -17,6 +16,7 @@ from walferry.shipping.summary import Status
 __all__ = ["quick_appends"]  # a fixture
 
 WAIT_SECONDS = 120
+SPLITS = [b"4", b"8", b"c"]  # of rows that are hexadecimal digits
 
 
 def test_an_interval_in_which_a_server_died_is_shipped_again_from_hdfs(distributed_pair, java_client, managed_peer, unique):
@@ -27,14 +27,15 @@ def test_an_interval_in_which_a_server_died_is_shipped_again_from_hdfs(distribut
         client.create_table(table, {"f": GLOBAL, "l": LOCAL}, SPLITS)
     start = now()
     source.put_many(table, 500, ["f:a", "l:b"], batch=20)
-    server = cluster.kill_regionserver().server_name
-    cluster.start_regionserver()
+    names = [server.server_name for server in cluster.regionservers]
+    server = cluster.kill_regionserver(names.index(source.regions(table)[0].server)).server_name
     give_up = time.monotonic() + WAIT_SECONDS
     while any(entry.name.startswith(server) for entry in list_entries(f"{at.wal_root}/{WALS}")):
         assert time.monotonic() < give_up, f"the WALs of {server} are archived"
         time.sleep(0.2)
     source.put_many(table, 500, ["f:a", "l:b"], first=500, batch=20)
     interval = Interval(start, now())
+    cluster.start_regionserver()  # after the interval, of which it then has nothing
     roll(at, peer)
     before = positions(at, peer)
 
