@@ -3,6 +3,7 @@
 standalone.py   HBase in one JVM with its own ZooKeeper, on local files
 distributed.py  HDFS, ZooKeeper, masters and RegionServers as processes of their own
 classic.py      HBase 1.7.2 as one of the distributed clusters, for the classic layout of queues
+masterless.py   RegionServers of HBase 1.7.2 without an HMaster
 hdfs.py         the HDFS below the distributed clusters
 hbase.py        what all clusters share: addresses, settings, hbase-site.xml
 zookeeper.py    a ZooKeeper without HBase

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from embedded.ephemerals import forget_master, forget_regionserver
 from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
@@ -69,15 +70,26 @@ class RegionServer:
         return name
 
 
-class DistributedCluster:
-    """ZooKeeper, a master and RegionServers on `hdfs`. DistributedClusters makes it."""
+class FileSystem(Protocol):
+    """Where a cluster keeps its files."""
 
-    def __init__(self, name: str, folder: Path, hdfs: Hdfs, options: ClusterOptions) -> None:
+    @property
+    def url(self) -> str:
+        """The URL of the folder that has a folder for each cluster."""
+
+    def client_settings(self) -> dict[str, str]:
+        """The settings of a client of this file system."""
+
+
+class DistributedCluster:
+    """ZooKeeper, a master and RegionServers on `files`. DistributedClusters makes it."""
+
+    def __init__(self, name: str, folder: Path, files: FileSystem, options: ClusterOptions) -> None:
         self.name = name
         self.regionservers: list[RegionServer] = []
         self.options = options
         self._folder = folder
-        self._hdfs = hdfs
+        self._files = files
         self._port = free_port()
         self._started = 0
         self._masters = 0
@@ -90,7 +102,7 @@ class DistributedCluster:
         return ClusterAddress(
             quorum=f"localhost:{self._port}",
             znode_parent=ZNODE_PARENT,
-            wal_root=f"{self._hdfs.url}/{self.name}",
+            wal_root=f"{self._files.url}/{self.name}",
             hbase_site=self._folder / "conf" / "hbase-site.xml",
         )
 
@@ -107,9 +119,29 @@ class DistributedCluster:
 
     def launch_servers(self) -> None:
         """Start the master and the RegionServers. HDFS and ZooKeeper must be running."""
-        self._launch_master()
+        self.launch_master()
         for _ in range(self.options.regionservers):
-            self._launch_regionserver()
+            self.launch_regionserver()
+
+    def launch_master(self) -> None:
+        """Start a master and do not wait for it. Beside an active master it becomes a backup."""
+        self._masters += 1
+        name = "master" if self._masters == 1 else f"master{self._masters}"  # a log of its own
+        self.master = self._launch(name, "master.HMaster", ["start"], self.options.master_heap, SMALL_JVM)
+
+    def launch_regionserver(self) -> RegionServer:
+        """Add a RegionServer and do not wait for it."""
+        self._started += 1
+        process = self._launch(
+            f"regionserver{self._started}",
+            "regionserver.HRegionServer",
+            ["start"],
+            self.options.regionserver_heap,
+            self.options.regionserver_jvm,
+        )
+        server = RegionServer(process)
+        self.regionservers.append(server)
+        return server
 
     def await_ready(self) -> None:
         """Wait until the master has assigned the system tables and all RegionServers have reported to it."""
@@ -125,12 +157,12 @@ class DistributedCluster:
 
     def start_master(self) -> None:
         """Start another master after the previous one was killed, and wait until it serves."""
-        self._launch_master()
+        self.launch_master()
         self.await_ready()
 
     def start_regionserver(self) -> RegionServer:
         """Add a RegionServer (each time a new one with its own port), and wait until it serves."""
-        server = self._launch_regionserver()
+        server = self.launch_regionserver()
         self._await_serving([server])
         return server
 
@@ -163,31 +195,13 @@ class DistributedCluster:
 
     def start_all_regionservers(self) -> None:
         """Start as many RegionServers as the cluster should have, after they were killed or stopped."""
-        servers = [self._launch_regionserver() for _ in range(self.options.regionservers - len(self.regionservers))]
+        servers = [self.launch_regionserver() for _ in range(self.options.regionservers - len(self.regionservers))]
         self._await_serving(servers)
 
     def kill(self) -> None:
         for process in [*(server.process for server in self.regionservers), self.master, self.zookeeper]:
             if process is not None:
                 process.kill()
-
-    def _launch_master(self) -> None:
-        self._masters += 1
-        name = "master" if self._masters == 1 else f"master{self._masters}"  # a log of its own
-        self.master = self._launch(name, "master.HMaster", ["start"], self.options.master_heap, SMALL_JVM)
-
-    def _launch_regionserver(self) -> RegionServer:
-        self._started += 1
-        process = self._launch(
-            f"regionserver{self._started}",
-            "regionserver.HRegionServer",
-            ["start"],
-            self.options.regionserver_heap,
-            self.options.regionserver_jvm,
-        )
-        server = RegionServer(process)
-        self.regionservers.append(server)
-        return server
 
     def _await_serving(self, servers: list[RegionServer]) -> None:
         wait_until(
@@ -213,7 +227,7 @@ class DistributedCluster:
         return {
             **LOCAL_ONLY,
             **SMALL,
-            **self._hdfs.client_settings(),
+            **self._files.client_settings(),
             **zookeeper_settings(self._port),
             "hbase.cluster.distributed": "true",
             "hbase.rootdir": self.address.wal_root,

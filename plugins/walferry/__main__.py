@@ -1,4 +1,4 @@
-"""`python -m walferry`: an operator's commands for replication peers and WALs. They need neither an HBase shell nor Airflow."""
+"""`python -m walferry`: commands for replication peers, WALs and regions. They need neither an HBase shell nor Airflow."""
 
 from __future__ import annotations
 
@@ -16,23 +16,34 @@ from walferry.admin.tables import Asked, parse_tables
 from walferry.admin.taking_over import take_over
 from walferry.errors import WalferryError
 from walferry.inspection.commands import add_commands as add_wal_commands
+from walferry.regions.commands import add_commands as add_region_commands
 from walferry.source.connection import from_env, from_text
+from walferry.texts import lines_only
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit status: 0 for done, 1 for refused, failed or a problem (stderr says which).
 
-    walferry.inspection.commands has the exit status of `wal`.
+    walferry.inspection.commands has the exit status of `wal`, and walferry.regions.commands that of `regions`.
     """
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
+    to_terminal = logging.StreamHandler(sys.stderr)
+    to_terminal.setFormatter(_ForTerminal("%(message)s"))
+    logging.basicConfig(handlers=[to_terminal], level=logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     parsed = _parser().parse_args(arguments)
     try:
         status: int = parsed.main(parsed)
     except WalferryError as error:
-        print(f"walferry: {error}", file=sys.stderr)
+        print(f"walferry: {lines_only(str(error))}", file=sys.stderr)
         return 1
     return status
+
+
+class _ForTerminal(logging.Formatter):
+    """Keeps what servers and znodes say from controlling the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return lines_only(super().format(record))
 
 
 def _peers(parsed: argparse.Namespace) -> int:
@@ -94,8 +105,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--source", help="the source cluster, as Airflow's JSON or URI of a connection (default: AIRFLOW_CONN_HBASE_SOURCE)"
     )
-    groups = parser.add_subparsers(required=True, metavar="peers|wal")
+    groups = parser.add_subparsers(required=True, metavar="peers|regions|wal")
     add_wal_commands(groups)
+    add_region_commands(groups)
     peers = groups.add_parser("peers", help="replication peers of the source")
     peers.set_defaults(main=_peers)
     commands = peers.add_subparsers(required=True, metavar="command")

@@ -48,6 +48,15 @@ class ServerName:
         return cls(match["host"], int(match["port"]), int(match["start_code"]))
 
     @classmethod
+    def in_message(cls, host: str, port: int, start_code: int) -> ServerName:
+        """Make the name of a server that a message or a row of hbase:meta names.
+
+        HBase keeps the capitals of a host there, but writes it in small letters wherever it writes the whole name.
+        Raises ValueError.
+        """
+        return cls.parse(f"{host.lower()},{port},{start_code}")
+
+    @classmethod
     def parse_encoded(cls, text: str) -> ServerName:
         """Parse the URL-encoded form, `host%2Cport%2Cstartcode`. Raises a ValueError that names the text."""
         try:

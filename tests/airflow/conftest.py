@@ -35,6 +35,8 @@ DEFAULTS = {  # dag.test() keeps a run's parameters for the next
         "peer": None, "tables": None, "start_row": None, "stop_row": None, "start_time": None, "end_time": None, "versions": 1,
         "deleted": False, "recompares": 0, "recompare_seconds": 1, "repair": False,
     },
+    "region_transitions": {"dry_run": True, "limit_minutes": 10, "wait_minutes": 1, "host": "localhost"},
+    "emergency_start": {"confirm": None, "min_servers": 1, "limit_minutes": 10, "wait_minutes": 1, "host": "localhost"},
     "retention": {"ttl": 600, "warn_held_gib": 100, "warn_blocked_hours": 24, "warn_days_left": 0, "listed": 200},
 }  # fmt: skip
 

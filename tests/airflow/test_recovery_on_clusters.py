@@ -11,6 +11,7 @@ import pytest
 from embedded.client import GLOBAL, JavaClient
 from tests.cluster.dead_queues import DeadQueue, Recording, record
 from tests.cluster.walferry_runs import source_of
+from tests.conftest import StandalonePair
 from tests.sessions import session_of
 from walferry.airflow.reports import progress
 from walferry.hbase.values import encode_position
@@ -155,9 +156,12 @@ def test_progress_is_told_while_the_job_runs(
 
 
 def test_a_removed_peer_s_queue_is_deleted_on_demand(
-    run_dag: Callable[..., Run], at: SourceCluster, source: JavaClient, unique: Callable[[str], str], recording: Recording
-):
+    run_dag: Callable[..., Run], at: SourceCluster, source: JavaClient, standalone_pair: StandalonePair,
+    unique: Callable[[str], str], recording: Recording,
+) -> None:  # fmt: skip
     gone = unique("gone")
+    source.add_managed_peer(gone, standalone_pair.slave.address.cluster_key)
+    source.remove_peer(gone)
     queue = DeadQueue(at, source, gone)
     wal = queue.add(recording.content)
     kept = run_dag("drain_recovered_queue", peer=gone)

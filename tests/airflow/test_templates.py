@@ -38,6 +38,7 @@ from walferry.airflow.literal import task
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.sensors.dead_servers import DeadServersSensor
 from walferry.airflow.sensors.new_wals import NewWalsSensor
+from walferry.airflow.sensors.stuck_regions import StuckRegionsSensor
 
 @dag(schedule=None, params={{"text": Param("", type="string"), "source_conn_id": "hbase_source", "deadline": 60,
                            "broken_wals": "stop"}})
@@ -86,6 +87,7 @@ def hostile():
 
     NewWalsSensor.partial(task_id="new_wals", retries=0).expand_kwargs(peers())
     DeadServersSensor.partial(task_id="dead_servers", retries=0).expand_kwargs(connections())
+    StuckRegionsSensor.partial(task_id="stuck_regions", retries=0).expand_kwargs(connections())
 
 hostile()
 """
@@ -168,7 +170,7 @@ def test_values_of_any_shape_reach_tasks_operators_and_sensors_as_they_are(
     assert f"--group={TEMPLATE}" in command
     assert fields["ship"]["plan"]["problems"] == [PROBLEM]
     assert fields["new_wals"] == {"peer": TEMPLATE, "key": TEMPLATE, "source_conn_id": TEMPLATE}
-    assert fields["dead_servers"] == {"source_conn_id": TEMPLATE}
+    assert fields["dead_servers"] == fields["stuck_regions"] == {"source_conn_id": TEMPLATE}
     assert labels["ship"] == TEMPLATE
     assert in_database(SECRET) == []
     assert SECRET not in "".join(capfd.readouterr())

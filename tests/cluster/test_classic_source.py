@@ -101,7 +101,7 @@ def test_intervals_are_shipped_again_to_a_slave_with_other_splits(site: Site) ->
 
 def test_a_table_is_copied_and_its_queue_shipped(site: Site) -> None:
     table = "ns:copied.table_1-x"
-    site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=3)
+    site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=VERSIONS)
     write(site, table)
     request = CopyRequest(source=site.at, peer_id=PEER, run="run", tables=(table,))
     copied = first_copy(request, site.spread)
@@ -111,9 +111,9 @@ def test_a_table_is_copied_and_its_queue_shipped(site: Site) -> None:
 
 def test_both_sides_are_compared_and_repaired(site: Site) -> None:
     table = "ns:compared"
-    site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=3)
-    site.slave.create_table(table, {"f": GLOBAL}, [b"\x00\x01\x00", b"\xff\xff"], versions=3)
+    site.source.create_table(table, {"f": GLOBAL}, SPLITS, versions=VERSIONS)
+    site.slave.create_table(table, {"f": GLOBAL}, [b"\x00\x01\x00", b"\xff\xff"], versions=VERSIONS)
     write(site, table)
-    found = verify(site.at, PEER, table, versions=3, repair=True)[table]
+    found = verify(site.at, PEER, table, versions=VERSIONS, repair=True)[table]
     assert (found.good, found.repaired) == (len(ROWS), len(ROWS))
-    assert verify(site.at, PEER, table, versions=3, deleted=True)[table].bad_rows == 0
+    assert verify(site.at, PEER, table, versions=VERSIONS, deleted=True)[table].bad_rows == 0

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -47,8 +48,11 @@ def test_they_end_with_the_process_that_started_them() -> None:
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5])
-def test_they_run_while_the_host_takes_time_away_and_not_otherwise(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+def test_they_run_while_the_host_takes_time_away_and_not_otherwise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, share: float
+) -> None:
     started: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(awake, "LOCK", tmp_path / "lock")
     monkeypatch.setattr(awake, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(awake, "STAY_SECONDS", 0.2)
     monkeypatch.setattr(awake, "stolen_share", lambda before, after: share)
@@ -65,3 +69,22 @@ def test_they_run_while_the_host_takes_time_away_and_not_otherwise(monkeypatch: 
             await_that(lambda: all(process.returncode is not None for process in started), "they rest")
     finally:
         waker.stop()
+
+
+def test_one_run_does_it_for_all_that_run_on_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(awake, "LOCK", tmp_path / "lock")
+    monkeypatch.setattr(awake, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(awake, "stolen_share", lambda before, after: 1.0)
+    wakers = [Waker(), Waker()]
+    try:
+        for waker in wakers:
+            waker.start()
+        await_that(lambda: any(waker._spinning for waker in wakers), "one spins")
+        time.sleep(0.5)
+        (spins,) = [waker for waker in wakers if waker._spinning]
+        spins.stop()
+        (other,) = [waker for waker in wakers if waker is not spins]
+        await_that(lambda: bool(other._spinning), "the other one takes its turn")
+    finally:
+        for waker in wakers:
+            waker.stop()

@@ -13,6 +13,7 @@ LAYERS = (
     {"errors", "names", "hosts", "texts", "protos", "kernels", "zk"},
     {"wal", "hbase", "rpc", "crypto"},
     {"source", "files", "filters", "sinks", "tables"},
+    {"regions"},
     {"queues"},
     {"retention"},
     {"shipping"},

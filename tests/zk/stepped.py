@@ -22,6 +22,7 @@ class Stepped:
         self._zk = zk
         self._changed = threading.Condition()
         self._waiting = False  # before a write
+        self.before: Any = None  # the write that it stands before
         self._go = False
         self._done = False
         self._call = zk._call
@@ -67,13 +68,25 @@ class Stepped:
         with self._changed:
             assert self._changed.wait_for(lambda: self._done or self._waiting, STEP_TIMEOUT_SECONDS), "it neither ends nor writes"
 
-    def _gated(self, request: Any, result: Any) -> Any:
-        if not self.killed and isinstance(request, WRITES):
+    def pause(self) -> None:
+        """Stop here too until told to go on. The work itself calls this. Raises Killed if it was killed meanwhile."""
+        self._stop()
+        if self.killed:
+            raise Killed
+
+    def _stop(self) -> None:
+        if not self.killed:
             with self._changed:
                 self._waiting = True
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._go, STEP_TIMEOUT_SECONDS)
                 self._go = False
+
+    def _gated(self, request: Any, result: Any) -> Any:
+        if isinstance(request, WRITES):
+            self.before = request
+            self._stop()
+            self.before = None
         if self.killed:
             result.set_exception(Killed())
             return None

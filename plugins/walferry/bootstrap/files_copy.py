@@ -2,7 +2,7 @@
 
     look for the files and read what they say of themselves      or it is a case for a scan
     PrepareBulkLoad at the slave                                 makes <staging>/<token>, into which all may write
-    copy each file to <token>/<number>                           then the server may move it, whatever user it runs as
+    copy the files to <token>/<number>, side by side             then the server may move them, whatever user it runs as
     check that no other run or task has taken over               see fence.py
     BulkLoadHFile, oldest files first                            of cells with equal keys, those that are loaded last count
     CleanupBulkLoad
@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -33,6 +34,7 @@ from walferry.tables.regions import Region
 from walferry.tables.scan import Place
 
 STAGING_SCHEMES = ("hdfs", "viewfs")
+COPIED_AT_ONCE = 4  # files of a region: HDFS takes longer to end a small one than to write it
 
 log = logging.getLogger(__name__)
 
@@ -86,17 +88,23 @@ class FilesCopy:
         """Copy the files of each call to the folder, and have them loaded. Returns the files."""
         self.check_token(region.table, token)
         server = self.place.connection(target)
-        for i, call in enumerate(calls):
-            files = [(each.file.family, f"{token}/{i:04x}{j:04x}") for j, each in enumerate(call)]
-            for each, (_, url) in zip(call, files, strict=True):
-                copy_file(each.url, url)
-            in_hand.check()
-            if not bulk_load.load(server, target.name, token, files, [self.cluster_id]):
-                check_borders(region, self.place.locate(region.start))  # the region may have been split meanwhile
-                named = ", ".join(str(each.file) for each in call)
-                raise NotLoaded(
-                    f"{region}: the slave has not loaded {named}", f"The log of its RegionServer {server.server} says why"
-                )
+        named = [[(each, f"{token}/{i:04x}{j:04x}") for j, each in enumerate(call)] for i, call in enumerate(calls)]
+        pool = ThreadPoolExecutor(COPIED_AT_ONCE, "copy-files")
+        try:
+            copies = [[pool.submit(copy_file, each.url, url) for each, url in call] for call in named]
+            for call, copied in zip(named, copies, strict=True):
+                for copy in copied:
+                    copy.result()
+                in_hand.check()
+                paths = [(each.file.family, url) for each, url in call]
+                if not bulk_load.load(server, target.name, token, paths, [self.cluster_id]):
+                    check_borders(region, self.place.locate(region.start))  # the region may have been split meanwhile
+                    files = ", ".join(str(each.file) for each, _ in call)
+                    raise NotLoaded(
+                        f"{region}: the slave has not loaded {files}", f"The log of its RegionServer {server.server} says why"
+                    )
+        finally:
+            pool.shutdown(cancel_futures=True)  # before the folder is deleted
         return [each for call in calls for each in call]
 
     def check_token(self, table: str, token: str) -> None:
@@ -133,7 +141,8 @@ def find_files(root: str, region: SnapshotRegion) -> list[FoundFile]:
     """Look for a region's files. Raises NeedsScan, BrokenSnapshot, StoreError."""
     if halves := [str(file) for file in region.files if file.reference]:
         raise NeedsScan(f"{halves[0]} is half of a file, after a split or a merge")
-    return [_found(root, region, file) for file in region.files]
+    with ThreadPoolExecutor(COPIED_AT_ONCE, "find-files") as pool:
+        return list(pool.map(lambda file: _found(root, region, file), region.files))
 
 
 def loads(found: Sequence[FoundFile]) -> list[list[FoundFile]]:

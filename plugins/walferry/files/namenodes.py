@@ -28,6 +28,19 @@ def namenodes(url: str, environ: Mapping[str, str] = os.environ) -> list[tuple[s
     return [server for key in keys if (server := _host_and_port(settings.get(key, "")))]
 
 
+def web_addresses(url: str, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """List host:port of the web server of each NameNode behind an hdfs:// URL; empty if the configuration does not tell."""
+    parts = urlsplit(url)
+    service = parts.netloc.rpartition("@")[2] if parts.port is None else ""
+    settings = _settings(environ)
+    key = "dfs.namenode.http-address"
+    ids = [each.strip() for each in settings.get(f"dfs.ha.namenodes.{service}", "").split(",") if each.strip()]
+    keys = [f"{key}.{service}.{each}" for each in ids] or [f"{key}.{service}" if service else key, key]
+    found = [server for each in dict.fromkeys(keys) if (server := _host_and_port(settings.get(each, "")))]
+    # A NameNode that listens on all addresses is reached at the host of the URL.
+    return [f"{parts.hostname if host in ('0.0.0.0', '') else host}:{port}" for host, port in found]
+
+
 def _host_and_port(text: str) -> tuple[str, int] | None:
     host, _, port = text.rpartition(":")
     return (host, int(port)) if host and port.isascii() and port.isdigit() and "${" not in host else None

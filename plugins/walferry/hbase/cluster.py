@@ -38,6 +38,11 @@ def live_servers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> 
         raise ZNodeValueError(nodes.rs, f"a child is not a server name ({error})", advice) from error
 
 
+def draining_servers(zk: KazooClient, nodes: ZNodes) -> frozenset[ServerName]:
+    """List the servers that are to get no regions. Operators write these znodes, so other names are passed over."""
+    return frozenset(ServerName.parse(name) for name in children(zk, nodes.draining) or [] if is_server_name(name))
+
+
 def is_live(zk: KazooClient, nodes: ZNodes, server: str) -> bool:
     """Whether the RegionServer has a session now. Raises ClusterError if there is no cluster."""
     if not is_server_name(server):

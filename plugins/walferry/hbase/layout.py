@@ -37,6 +37,11 @@ class ZNodes:
         return f"{self.base}/master"
 
     @property
+    def running(self) -> str:
+        """Says that the cluster is up. Without it, RegionServers stop."""
+        return f"{self.base}/running"
+
+    @property
     def meta_server(self) -> str:
         """Says which server has hbase:meta. It is not there while none has it."""
         return f"{self.base}/meta-region-server"
@@ -45,6 +50,11 @@ class ZNodes:
     def rs(self) -> str:
         """Parent of one ephemeral per live RegionServer."""
         return f"{self.base}/rs"
+
+    @property
+    def draining(self) -> str:
+        """Parent of one znode per RegionServer that is to get no regions, because operators are about to stop it."""
+        return f"{self.base}/draining"
 
     @property
     def peers(self) -> str:
@@ -64,6 +74,27 @@ class ZNodes:
     def hfile_refs(self, peer_id: str) -> str:
         """Parent of one znode for each bulk-loaded HFile that the peer does not have yet. HBase keeps these files."""
         return f"{self.base}/replication/hfile-refs/{peer_id}"
+
+    @property
+    def in_transition(self) -> str:
+        """Parent of one znode for each region in transition; HBase 1 only."""
+        return f"{self.base}/region-in-transition"
+
+    def region_in_transition(self, encoded_name: str) -> str:
+        return f"{self.in_transition}/{encoded_name}"
+
+    @property
+    def tables(self) -> str:
+        """Parent of one znode for each table that has ever been enabled or disabled, with its state; HBase 1 only."""
+        return f"{self.base}/table"
+
+    def table(self, name: str) -> str:
+        return f"{self.tables}/{name}"
+
+    @property
+    def split_tasks(self) -> str:
+        """Parent of one task for each WAL of a dead server that a live one is to split; HBase 1 only."""
+        return f"{self.base}/splitWAL"
 
     @property
     def visibility_labels(self) -> str:
@@ -138,6 +169,19 @@ class OwnZNodes:
     def first_copy(self, peer_id: str) -> str:
         """What is known of the peer's first copy."""
         return f"{self.root}/first-copies/{quoted(self.cluster.base)}/{quoted(peer_id)}"
+
+    @property
+    def master_role(self) -> str:
+        """The hold of the run that acts as the cluster's master."""
+        return f"{self.root}/regions/{quoted(self.cluster.base)}/role"
+
+    @property
+    def region_plans(self) -> str:
+        """Parent of one plan for each region that is to go somewhere."""
+        return f"{self.root}/regions/{quoted(self.cluster.base)}/plans"
+
+    def region_plan(self, encoded_name: str) -> str:
+        return f"{self.region_plans}/{quoted(encoded_name)}"
 
     def mark(self, peer_id: str, key: str) -> str:
         return f"{self.root}/marks/{quoted(self.cluster.base)}/{quoted(peer_id)}/{quoted(key)}"

@@ -11,6 +11,9 @@
     server   = "PBUF" RegionServerInfo
     meta     = "PBUF" MetaRegionServer
     labels   = empty | "PBUF" VisibilityLabelsRequest                      (VisibilityUtils.getDataToWriteToZooKeeper)
+    region   = "PBUF" RegionTransition                                 (RegionTransition.toByteArray, up to 1.x)
+    table    = "PBUF" Table                                              (ZKTableStateManager.setTableStateInZK, up to 1.x)
+    task     = "PBUF" SplitLogTask                                                        (SplitLogTask.toByteArray, up to 1.x)
     lock     = "PBUF" ReplicationLock                        (ReplicationQueuesZKImpl.lockToByteArray, up to 1.x)
 
 HBase's own client writes the prefix before every value that is not empty. All readers, HBase's too, accept values without it.
@@ -122,6 +125,21 @@ def decode_master(value: bytes, znode: str) -> pb.Master:
 def decode_meta_server(value: bytes, znode: str) -> pb.MetaRegionServer:
     """Read which server has hbase:meta. Raises ZNodeValueError."""
     return _message(strip_client_prefix(value, znode), pb.MetaRegionServer, znode)
+
+
+def decode_region_transition(value: bytes, znode: str) -> pb.RegionTransition:
+    """Read a region in transition. Raises ZNodeValueError."""
+    return _message(strip_client_prefix(value, znode), pb.RegionTransition, znode)
+
+
+def decode_table_state(value: bytes, znode: str) -> pb.Table:
+    """Read a table's state. Raises ZNodeValueError."""
+    return _message(strip_client_prefix(value, znode), pb.Table, znode)
+
+
+def decode_split_task(value: bytes, znode: str) -> pb.SplitLogTask:
+    """Read how far a WAL's split is. Raises ZNodeValueError."""
+    return _message(strip_client_prefix(value, znode), pb.SplitLogTask, znode)
 
 
 def decode_server_version(value: bytes, znode: str) -> str | None:

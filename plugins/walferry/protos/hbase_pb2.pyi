@@ -116,6 +116,20 @@ class ReplicationLock(_message.Message):
     lock_owner: str
     def __init__(self, lock_owner: _Optional[str] = ...) -> None: ...
 
+class RegionTransition(_message.Message):
+    __slots__ = ("event_type_code", "region_name", "create_time", "server_name", "payload")
+    EVENT_TYPE_CODE_FIELD_NUMBER: _ClassVar[int]
+    REGION_NAME_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    SERVER_NAME_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    event_type_code: int
+    region_name: bytes
+    create_time: int
+    server_name: ServerName
+    payload: bytes
+    def __init__(self, event_type_code: _Optional[int] = ..., region_name: _Optional[bytes] = ..., create_time: _Optional[int] = ..., server_name: _Optional[_Union[ServerName, _Mapping]] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
 class WALHeader(_message.Message):
     __slots__ = ("has_compression", "encryption_key", "has_tag_compression", "writer_cls_name", "cell_codec_cls_name", "has_value_compression", "value_compression_algorithm")
     HAS_COMPRESSION_FIELD_NUMBER: _ClassVar[int]
@@ -938,3 +952,198 @@ class CleanupBulkLoadRequest(_message.Message):
 class CleanupBulkLoadResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class GetOnlineRegionRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetOnlineRegionResponse(_message.Message):
+    __slots__ = ("region_info",)
+    REGION_INFO_FIELD_NUMBER: _ClassVar[int]
+    region_info: _containers.RepeatedCompositeFieldContainer[RegionInfo]
+    def __init__(self, region_info: _Optional[_Iterable[_Union[RegionInfo, _Mapping]]] = ...) -> None: ...
+
+class OpenRegionRequest(_message.Message):
+    __slots__ = ("open_info", "serverStartCode", "master_system_time")
+    class RegionOpenInfo(_message.Message):
+        __slots__ = ("region", "version_of_offline_node", "openForDistributedLogReplay")
+        REGION_FIELD_NUMBER: _ClassVar[int]
+        VERSION_OF_OFFLINE_NODE_FIELD_NUMBER: _ClassVar[int]
+        OPENFORDISTRIBUTEDLOGREPLAY_FIELD_NUMBER: _ClassVar[int]
+        region: RegionInfo
+        version_of_offline_node: int
+        openForDistributedLogReplay: bool
+        def __init__(self, region: _Optional[_Union[RegionInfo, _Mapping]] = ..., version_of_offline_node: _Optional[int] = ..., openForDistributedLogReplay: _Optional[bool] = ...) -> None: ...
+    OPEN_INFO_FIELD_NUMBER: _ClassVar[int]
+    SERVERSTARTCODE_FIELD_NUMBER: _ClassVar[int]
+    MASTER_SYSTEM_TIME_FIELD_NUMBER: _ClassVar[int]
+    open_info: _containers.RepeatedCompositeFieldContainer[OpenRegionRequest.RegionOpenInfo]
+    serverStartCode: int
+    master_system_time: int
+    def __init__(self, open_info: _Optional[_Iterable[_Union[OpenRegionRequest.RegionOpenInfo, _Mapping]]] = ..., serverStartCode: _Optional[int] = ..., master_system_time: _Optional[int] = ...) -> None: ...
+
+class OpenRegionResponse(_message.Message):
+    __slots__ = ("opening_state",)
+    class RegionOpeningState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        OPENED: _ClassVar[OpenRegionResponse.RegionOpeningState]
+        ALREADY_OPENED: _ClassVar[OpenRegionResponse.RegionOpeningState]
+        FAILED_OPENING: _ClassVar[OpenRegionResponse.RegionOpeningState]
+    OPENED: OpenRegionResponse.RegionOpeningState
+    ALREADY_OPENED: OpenRegionResponse.RegionOpeningState
+    FAILED_OPENING: OpenRegionResponse.RegionOpeningState
+    OPENING_STATE_FIELD_NUMBER: _ClassVar[int]
+    opening_state: _containers.RepeatedScalarFieldContainer[OpenRegionResponse.RegionOpeningState]
+    def __init__(self, opening_state: _Optional[_Iterable[_Union[OpenRegionResponse.RegionOpeningState, str]]] = ...) -> None: ...
+
+class CloseRegionRequest(_message.Message):
+    __slots__ = ("region", "version_of_closing_node", "transition_in_ZK", "destination_server", "serverStartCode")
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_OF_CLOSING_NODE_FIELD_NUMBER: _ClassVar[int]
+    TRANSITION_IN_ZK_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_SERVER_FIELD_NUMBER: _ClassVar[int]
+    SERVERSTARTCODE_FIELD_NUMBER: _ClassVar[int]
+    region: RegionSpecifier
+    version_of_closing_node: int
+    transition_in_ZK: bool
+    destination_server: ServerName
+    serverStartCode: int
+    def __init__(self, region: _Optional[_Union[RegionSpecifier, _Mapping]] = ..., version_of_closing_node: _Optional[int] = ..., transition_in_ZK: _Optional[bool] = ..., destination_server: _Optional[_Union[ServerName, _Mapping]] = ..., serverStartCode: _Optional[int] = ...) -> None: ...
+
+class CloseRegionResponse(_message.Message):
+    __slots__ = ("closed",)
+    CLOSED_FIELD_NUMBER: _ClassVar[int]
+    closed: bool
+    def __init__(self, closed: _Optional[bool] = ...) -> None: ...
+
+class RegionServerStartupRequest(_message.Message):
+    __slots__ = ("port", "server_start_code", "server_current_time", "use_this_hostname_instead")
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    SERVER_START_CODE_FIELD_NUMBER: _ClassVar[int]
+    SERVER_CURRENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    USE_THIS_HOSTNAME_INSTEAD_FIELD_NUMBER: _ClassVar[int]
+    port: int
+    server_start_code: int
+    server_current_time: int
+    use_this_hostname_instead: str
+    def __init__(self, port: _Optional[int] = ..., server_start_code: _Optional[int] = ..., server_current_time: _Optional[int] = ..., use_this_hostname_instead: _Optional[str] = ...) -> None: ...
+
+class RegionServerStartupResponse(_message.Message):
+    __slots__ = ("map_entries",)
+    MAP_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    map_entries: _containers.RepeatedCompositeFieldContainer[NameStringPair]
+    def __init__(self, map_entries: _Optional[_Iterable[_Union[NameStringPair, _Mapping]]] = ...) -> None: ...
+
+class RegionServerReportRequest(_message.Message):
+    __slots__ = ("server",)
+    SERVER_FIELD_NUMBER: _ClassVar[int]
+    server: ServerName
+    def __init__(self, server: _Optional[_Union[ServerName, _Mapping]] = ...) -> None: ...
+
+class RegionServerReportResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReportRSFatalErrorRequest(_message.Message):
+    __slots__ = ("server", "error_message")
+    SERVER_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    server: ServerName
+    error_message: str
+    def __init__(self, server: _Optional[_Union[ServerName, _Mapping]] = ..., error_message: _Optional[str] = ...) -> None: ...
+
+class ReportRSFatalErrorResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetLastFlushedSequenceIdRequest(_message.Message):
+    __slots__ = ("region_name",)
+    REGION_NAME_FIELD_NUMBER: _ClassVar[int]
+    region_name: bytes
+    def __init__(self, region_name: _Optional[bytes] = ...) -> None: ...
+
+class GetLastFlushedSequenceIdResponse(_message.Message):
+    __slots__ = ("last_flushed_sequence_id",)
+    LAST_FLUSHED_SEQUENCE_ID_FIELD_NUMBER: _ClassVar[int]
+    last_flushed_sequence_id: int
+    def __init__(self, last_flushed_sequence_id: _Optional[int] = ...) -> None: ...
+
+class ReportRegionStateTransitionRequest(_message.Message):
+    __slots__ = ("server",)
+    SERVER_FIELD_NUMBER: _ClassVar[int]
+    server: ServerName
+    def __init__(self, server: _Optional[_Union[ServerName, _Mapping]] = ...) -> None: ...
+
+class ReportRegionStateTransitionResponse(_message.Message):
+    __slots__ = ("error_message",)
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    error_message: str
+    def __init__(self, error_message: _Optional[str] = ...) -> None: ...
+
+class ClusterUp(_message.Message):
+    __slots__ = ("start_date",)
+    START_DATE_FIELD_NUMBER: _ClassVar[int]
+    start_date: str
+    def __init__(self, start_date: _Optional[str] = ...) -> None: ...
+
+class GetServerInfoRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ServerInfo(_message.Message):
+    __slots__ = ("server_name",)
+    SERVER_NAME_FIELD_NUMBER: _ClassVar[int]
+    server_name: ServerName
+    def __init__(self, server_name: _Optional[_Union[ServerName, _Mapping]] = ...) -> None: ...
+
+class GetServerInfoResponse(_message.Message):
+    __slots__ = ("server_info",)
+    SERVER_INFO_FIELD_NUMBER: _ClassVar[int]
+    server_info: ServerInfo
+    def __init__(self, server_info: _Optional[_Union[ServerInfo, _Mapping]] = ...) -> None: ...
+
+class Table(_message.Message):
+    __slots__ = ("state",)
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ENABLED: _ClassVar[Table.State]
+        DISABLED: _ClassVar[Table.State]
+        DISABLING: _ClassVar[Table.State]
+        ENABLING: _ClassVar[Table.State]
+    ENABLED: Table.State
+    DISABLED: Table.State
+    DISABLING: Table.State
+    ENABLING: Table.State
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    state: Table.State
+    def __init__(self, state: _Optional[_Union[Table.State, str]] = ...) -> None: ...
+
+class SplitLogTask(_message.Message):
+    __slots__ = ("state", "server_name", "mode")
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNASSIGNED: _ClassVar[SplitLogTask.State]
+        OWNED: _ClassVar[SplitLogTask.State]
+        RESIGNED: _ClassVar[SplitLogTask.State]
+        DONE: _ClassVar[SplitLogTask.State]
+        ERR: _ClassVar[SplitLogTask.State]
+    UNASSIGNED: SplitLogTask.State
+    OWNED: SplitLogTask.State
+    RESIGNED: SplitLogTask.State
+    DONE: SplitLogTask.State
+    ERR: SplitLogTask.State
+    class RecoveryMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNKNOWN: _ClassVar[SplitLogTask.RecoveryMode]
+        LOG_SPLITTING: _ClassVar[SplitLogTask.RecoveryMode]
+        LOG_REPLAY: _ClassVar[SplitLogTask.RecoveryMode]
+    UNKNOWN: SplitLogTask.RecoveryMode
+    LOG_SPLITTING: SplitLogTask.RecoveryMode
+    LOG_REPLAY: SplitLogTask.RecoveryMode
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SERVER_NAME_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    state: SplitLogTask.State
+    server_name: ServerName
+    mode: SplitLogTask.RecoveryMode
+    def __init__(self, state: _Optional[_Union[SplitLogTask.State, str]] = ..., server_name: _Optional[_Union[ServerName, _Mapping]] = ..., mode: _Optional[_Union[SplitLogTask.RecoveryMode, str]] = ...) -> None: ...

@@ -16,11 +16,25 @@ def parse_message(kind: type[M], data: bytes) -> M:
     """
     message = kind.FromString(data)
     if not message.IsInitialized():
-        lacking = message.FindInitializationErrors()  # type: ignore[attr-defined]
-        raise DecodeError(f"{kind.DESCRIPTOR.name} without {', '.join(lacking)}")
+        raise DecodeError(f"{kind.DESCRIPTOR.name} without {_lacking(message)}")
     if (field := _not_text(message)) is not None:
         raise DecodeError(f"{field} is not UTF-8")
     return message
+
+
+def _lacking(message: Message) -> str:
+    """The name of the first required field that is not there. A hostile message may lack millions, so they are not listed."""
+    for field in message.DESCRIPTOR.fields:
+        if field.is_required and not message.HasField(field.name):
+            return field.name
+    inner = (
+        f"{field.name}.{_lacking(each)}"
+        for field, value in message.ListFields()
+        if field.message_type is not None
+        for each in (value if field.is_repeated else [value])
+        if not each.IsInitialized()
+    )
+    return next(inner)
 
 
 def _not_text(message: Message) -> str | None:

@@ -35,7 +35,7 @@ MAX_REQUEST_BYTES = int(0.95 * 256 * 1024 * 1024)
 # Answers have bytes to kilobytes. Exceptions bring stack traces, and a list of peers may be long.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 NO_CALL = 0xFFFFFFFF  # call id -1 as the uint32 that it is on the wire
-_INT32 = struct.Struct(">i")
+INT32 = struct.Struct(">i")
 _MAX_VARINT32_BYTES = 5
 
 
@@ -48,7 +48,7 @@ class AuthMethod(enum.IntEnum):
 
 
 class CodecError(WalferryError):
-    """Bytes from a server break the layout. The message says which rule and where in the stream."""
+    """Bytes from the other end break the layout. The message says which rule and where in the stream."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def connection_header(service: str, user: str, cell_codec: str | None = None) ->
     if cell_codec:
         header.cell_block_codec_class = cell_codec
     encoded = header.SerializeToString()
-    return _INT32.pack(len(encoded)) + encoded
+    return INT32.pack(len(encoded)) + encoded
 
 
 def encode_request(
@@ -108,8 +108,8 @@ def encode_request(
         header.timeout = timeout_ms
     if cell_bytes:
         header.cell_block_meta.length = cell_bytes
-    head = _delimited(header.SerializeToString()) + _varint(param_bytes)
-    return [_INT32.pack(len(head) + param_bytes + cell_bytes) + head, *pieces, *cell_block]
+    head = delimited(header.SerializeToString()) + _varint(param_bytes)
+    return [INT32.pack(len(head) + param_bytes + cell_bytes) + head, *pieces, *cell_block]
 
 
 class ResponseParser:
@@ -124,15 +124,15 @@ class ResponseParser:
         """Return the responses that `data` completes, in order. Raises CodecError, after which the connection is unusable."""
         self._buffer += data
         responses: list[Result | Failure] = []
-        while len(self._buffer) >= _INT32.size:
-            (total,) = _INT32.unpack_from(self._buffer)
+        while len(self._buffer) >= INT32.size:
+            (total,) = INT32.unpack_from(self._buffer)
             if not 0 < total <= self._max_bytes:
                 raise CodecError(f"a response of {total} bytes at byte {self._offset}, where 1 to {self._max_bytes} are allowed")
-            end = _INT32.size + total
+            end = INT32.size + total
             if len(self._buffer) < end:
                 break
-            frame = bytes(memoryview(self._buffer)[_INT32.size : end])
-            responses.append(_parse_frame(frame, self._offset + _INT32.size))
+            frame = bytes(memoryview(self._buffer)[INT32.size : end])
+            responses.append(_parse_frame(frame, self._offset + INT32.size))
             del self._buffer[:end]
             self._offset += end
         return responses
@@ -140,35 +140,39 @@ class ResponseParser:
 
 def _parse_frame(frame: bytes, offset: int) -> Result | Failure:
     """Parse one response without its int32. `offset` is its place in the stream."""
-    start, end = _delimited_range(frame, 0, "response header", offset)
+    start, end = delimited_range(frame, 0, "response header", offset)
     try:
         header = parse_message(pb.ResponseHeader, frame[start:end])
     except DecodeError as error:
         raise CodecError(f"response header at byte {offset + start}: {error}") from error
     if header.HasField("exception"):
         return Failure(header.call_id, header.exception)
-    start, end = _delimited_range(frame, end, "result", offset)
+    start, end = delimited_range(frame, end, "result", offset)
     left, cells = len(frame) - end, header.cell_block_meta.length
     if left != cells:
         raise CodecError(f"{left} bytes follow the result at byte {offset + end}, but the header announces {cells} of cells")
     return Result(header.call_id, frame[start:end], memoryview(frame)[end:])
 
 
-def _delimited_range(frame: bytes, position: int, what: str, offset: int) -> tuple[int, int]:
-    """The start and the end, both within the frame, of the message whose length stands at `position`."""
+def delimited_range(frame: bytes, position: int, what: str, offset: int) -> tuple[int, int]:
+    """The start and the end, both within the frame, of the message whose length stands at `position`. Raises CodecError.
+
+    `what` names the message for the error, and `offset` is the frame's place in the stream.
+    """
     length, shift = 0, 0
     for i in range(position, min(position + _MAX_VARINT32_BYTES, len(frame))):
         length |= (frame[i] & 0x7F) << shift
         if frame[i] < 0x80:
             if length > len(frame) - i - 1:
                 left = len(frame) - i - 1
-                raise CodecError(f"{what} of {length} bytes at byte {offset + i + 1}, but the response has only {left} more")
+                raise CodecError(f"{what} of {length} bytes at byte {offset + i + 1}, but its frame has only {left} more")
             return i + 1, i + 1 + length
         shift += 7
     raise CodecError(f"no length of the {what} at byte {offset + position}")
 
 
-def _delimited(message: bytes) -> bytes:
+def delimited(message: bytes) -> bytes:
+    """The message behind its length."""
     return _varint(len(message)) + message
 
 

@@ -64,26 +64,46 @@ def last_meta_row_of(table: str, row: bytes) -> bytes:
     return b",".join((table.encode(), row, _LAST_ID))
 
 
+@dataclass(frozen=True)
+class MetaRow:
+    """What a row of hbase:meta says of a region: its full name, its description, and its server if it has one.
+
+    `opened_ms` is the timestamp of what it says of the server, 0 without one.
+    """
+
+    name: bytes
+    info: pb.RegionInfo
+    server: ServerName | None
+    opened_ms: int = 0
+
+    @property
+    def may_be_open(self) -> bool:
+        """Whether it is a region that serves rows: neither the parent of a split nor a replica."""
+        return not (self.info.split or self.info.offline or self.info.replica_id)
+
+
 def regions_in(blocks: Iterable[Rows]) -> Iterator[Region]:
     """Yield the regions in rows of hbase:meta, without parents of splits and without replicas."""
     for block in blocks:
         for i in range(len(block)):
-            if (region := _region(block.key(i), block.row(i))) is not None:
-                yield region
+            row = read_meta_row(block.key(i), block.row(i))
+            if row is not None and row.may_be_open:
+                yield Region(row.name, row.info.start_key, row.info.end_key, row.server)
 
 
-def _region(name: bytes, cells: bytes) -> Region | None:
-    info = {cell.column[1]: cell.value for cell in split_cells(cells)}
+def read_meta_row(name: bytes, cells: bytes) -> MetaRow | None:
+    """Read a row of hbase:meta; None if it only tells of a region's past. Raises RegionUnavailable if it cannot be read."""
+    found_cells = {cell.column[1]: cell for cell in split_cells(cells)}
+    info = {qualifier: cell.value for qualifier, cell in found_cells.items()}
     value = info.get(b"regioninfo", b"")
     if not value.startswith(PBUF):
-        return None  # a row that only tells of a region's past
+        return None
     try:
         found = parse_message(pb.RegionInfo, value[len(PBUF) :])
     except DecodeError as error:
         raise RegionUnavailable(f"hbase:meta has a row {name[:200]!r} that cannot be read: {error}") from error
-    if found.split or found.offline or found.replica_id:
-        return None
-    return Region(name, found.start_key, found.end_key, _server(info))
+    opened_ms = found_cells[b"server"].timestamp if b"server" in info else 0
+    return MetaRow(name, found, _server(info), opened_ms)
 
 
 def _server(info: dict[bytes, bytes]) -> ServerName | None:
@@ -91,4 +111,7 @@ def _server(info: dict[bytes, bytes]) -> ServerName | None:
     start_code = info.get(b"serverstartcode", b"")
     if not (colon and port.isdigit() and len(start_code) == 8):
         return None
-    return ServerName(host.decode("utf-8", "replace"), int(port), int.from_bytes(start_code))
+    try:
+        return ServerName.in_message(host.decode("utf-8", "replace"), int(port), int.from_bytes(start_code))
+    except ValueError:
+        return None

@@ -70,8 +70,11 @@ class Place(Protocol):
     def table(self) -> str:
         """The table's name."""
 
-    def locate(self, row: bytes) -> Region:
-        """The open region of the row. Raises RegionUnavailable, MissingTable or an RpcError."""
+    def locate(self, row: bytes, *, known: bool = False) -> Region:
+        """The open region of the row. Raises RegionUnavailable, MissingTable or an RpcError.
+
+        With `known`, it may be the region that was found last, which may have moved since.
+        """
 
     def connection(self, region: Region) -> Connection:
         """A connection to the region's server. Raises RegionUnavailable."""
@@ -106,10 +109,11 @@ def scan_rows(place: Place, spec: ScanSpec, patience: Patience) -> Iterator[Rows
 
     Raises ScanGivenUp when the patience is over, RowTooLarge, MissingTable, or an RpcError that another try cannot mend.
     """
-    row = spec.start_row
+    row, known = spec.start_row, True
     while not _is_over(place.table, row, spec.stop_row):
         try:
-            region = place.locate(row)
+            region = place.locate(row, known=known)
+            known = True
             with closing(RegionScanner(place.connection(region), region.name, spec.message(row))) as scanner:
                 for block in _blocks(scanner, place.table, patience):
                     row = block.key(len(block) - 1) + b"\0"  # the least key after the last one
@@ -119,6 +123,7 @@ def scan_rows(place: Place, spec: ScanSpec, patience: Patience) -> Iterator[Rows
                 raise
             if not patience.wait():
                 raise ScanGivenUp(place.table, row, patience.seconds, str(error)) from error
+            known = False
             continue
         if not region.end:
             return

@@ -47,6 +47,7 @@ class Tables:
         self._user = user
         self._patience_seconds = patience_seconds
         self._connections: dict[ServerName, Connection] = {}
+        self._last_regions: dict[str, Region] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -72,6 +73,15 @@ class Tables:
         """Yield the rows of a table ("table" or "namespace:table") in blocks. See `scan_rows`."""
         return scan_rows(self.place(table), spec, Patience(self._patience_seconds))
 
+    def last_region(self, table: str) -> Region | None:
+        """The region of a table that was found last."""
+        return self._last_regions.get(table)
+
+    def found(self, table: str, region: Region) -> Region:
+        """Note a table's region, and return it."""
+        self._last_regions[table] = region
+        return region
+
     def place(self, table: str) -> Place:
         """Where the table's regions are, one by one."""
         return _MetaPlace(self) if table == META else _TablePlace(self, table)
@@ -90,7 +100,7 @@ class _MetaPlace:
     tables: Tables
     table: str = META
 
-    def locate(self, row: bytes) -> Region:
+    def locate(self, row: bytes, *, known: bool = False) -> Region:
         znode = self.tables.nodes.meta_server
         found = read(self.tables.zk, znode)
         if found is None:
@@ -110,11 +120,14 @@ class _TablePlace:
     tables: Tables
     table: str
 
-    def locate(self, row: bytes) -> Region:
+    def locate(self, row: bytes, *, known: bool = False) -> Region:
+        last = self.tables.last_region(self.table) if known else None
+        if last is not None and last.has(row):
+            return last
         with closing(self._regions_from(row)) as regions:
             for region in islice(regions, _NEAREST_REGIONS):
                 if region.has(row):
-                    return region
+                    return self.tables.found(self.table, region)
         self.tables.regions(self.table)  # raises MissingTable if that is the reason
         raise RegionUnavailable(f"hbase:meta has no open region of table {self.table} for row {row[:100]!r}")
 

@@ -149,6 +149,11 @@ class Cell:
         return self.data[self._key_end - 1]
 
     @property
+    def timestamp(self) -> int:
+        """The timestamp in milliseconds."""
+        return int.from_bytes(self.data[self._key_end - KEY_TAIL : self._key_end - 1], signed=True)
+
+    @property
     def value(self) -> bytes:
         """The value."""
         return self.data[self._key_end : self._value_end]

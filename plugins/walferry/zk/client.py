@@ -282,7 +282,12 @@ class Refusal:
 
 def commit(transaction: TransactionRequest) -> Refusal | None:
     """Send a multi once; None if it was carried out. Raises one of OUTCOME_UNKNOWN if that is not known."""
-    for i, result in enumerate(transaction.commit()):
+    return refusal_of(transaction.commit())
+
+
+def refusal_of(results: Sequence[Any]) -> Refusal | None:
+    """Find out of a multi's results why it was refused; None if it was carried out."""
+    for i, result in enumerate(results):
         if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
             return Refusal(i, result)
     return None

@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, ConnectionClosedError, NodeExistsError, NoNodeError, SessionExpiredError
@@ -27,17 +28,19 @@ from kazoo.protocol.states import KazooState
 
 from walferry.errors import WalferryError
 from walferry.texts import one_line
-from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, children, commit, hosts, read, retried, whose
+from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, children, commit, hosts, read, refusal_of, retried, whose
 from walferry.zk.errors import ConnectError, Contention
 
 ACQUIRE_TRIES = 50  # a try fails if another client acquires and releases in between
 PATIENCE_SECONDS = 60.0  # how long to wait for an ensemble that does not answer
 RETRY_SECONDS = 0.1
+PIPELINED_WRITES = 256
 HELD = "held"
 MAX_TEXT_CHARS = 1000  # of each text of a record
 OWN_CHECKS = 2  # checks at the head of each write, before the guards
 
 Record = Mapping[str, str]
+Operations = Callable[[TransactionRequest], None]  # adds the operations of a write to its multi
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class Hold:
         self._lost_error = lost_error
         self._version = -1
         self._znode = ""  # of this acquisition
+        self._guards: tuple[Guard, ...] = ()
         self._why_lost = "the ZooKeeper session ended"
 
     def acquire(self, holder: str, run: str | None = None, **details: str) -> Record:
@@ -102,45 +106,79 @@ class Hold:
         """The number of this acquisition at the path, counted from 1."""
         return self._version
 
+    def depend_on(self, guard: Guard) -> None:
+        """Make each later write of this holder depend on one more znode."""
+        self._guards += (guard,)
+
     def check(self) -> None:
         """Raise `lost_error` if this client already knows that it has lost the right."""
         if self.lost.is_set():
             raise self._lost()
 
-    def write(self, operations: Callable[[TransactionRequest], None], guards: Sequence[Guard] = ()) -> Outcome:
+    def write(self, operations: Operations, guards: Sequence[Guard] = ()) -> Outcome:
         """Write in one multi, behind the checks. It is repeated while its outcome is unknown, so the operations must bear that.
 
         Raises `lost_error`, the error of a broken guard, ConnectError.
         """
-        maybe_before = False
+        (outcome,) = self.write_all([operations], guards)
+        return outcome
+
+    def write_all(self, writes: Sequence[Operations], guards: Sequence[Guard] = ()) -> list[Outcome]:
+        """Make writes that do not depend on each other, each as `write` does, many of them under way at a time.
+
+        Raises what `write` does, at the first write that fails so; the others may have been carried out.
+        """
+        outcomes: list[Outcome] = []
+        for start in range(0, len(writes), PIPELINED_WRITES):
+            outcomes += self._pipelined(writes[start : start + PIPELINED_WRITES], (*self._guards, *guards))
+        return outcomes
+
+    def _pipelined(self, writes: Sequence[Operations], guards: Sequence[Guard]) -> list[Outcome]:
+        outcomes: dict[int, Outcome] = {}
+        maybe_before: set[int] = set()
         give_up = time.monotonic() + PATIENCE_SECONDS
-        checks = OWN_CHECKS + len(guards)
         while not self.lost.is_set():
-            multi = self._zk.transaction()
-            multi.check(self.path, self._version)
-            multi.check(self._znode, -1)
-            for guard in guards:
-                multi.check(guard.path, guard.version)
-            operations(multi)
-            try:
-                refusal = commit(multi)
-            except (SessionExpiredError, ConnectionClosedError):
-                break
-            except OUTCOME_UNKNOWN as error:
-                maybe_before = True
-                if time.monotonic() > give_up:
-                    where = f"ZooKeeper of {whose(self._zk).name} at {hosts(self._zk)}"
-                    raise ConnectError(f"{where} has not answered for {PATIENCE_SECONDS:g} s") from error
-                self.lost.wait(RETRY_SECONDS)
-                continue
-            if refusal is None:
-                return Outcome(None, maybe_before)
-            if refusal.operation < OWN_CHECKS:
-                raise self._refused(refusal.operation)
-            if refusal.operation < checks:
-                raise guards[refusal.operation - OWN_CHECKS].broken()
-            return Outcome(Refusal(refusal.operation - checks, refusal.error), maybe_before)
+            sent = {i: self._send(writes[i], guards) for i in range(len(writes)) if i not in outcomes}
+            unknown: Exception | None = None
+            for i, answer in sent.items():
+                if unknown is not None and not answer.ready():  # the connection is lost, or the ensemble silent
+                    maybe_before.add(i)
+                    continue
+                try:
+                    refusal = refusal_of(answer.get())
+                except (SessionExpiredError, ConnectionClosedError):
+                    raise self._lost() from None
+                except OUTCOME_UNKNOWN as error:
+                    unknown = error
+                    maybe_before.add(i)
+                    continue
+                outcomes[i] = self._outcome(refusal, guards, i in maybe_before)
+            if unknown is None:
+                return [outcomes[i] for i in range(len(writes))]
+            if time.monotonic() > give_up:
+                where = f"ZooKeeper of {whose(self._zk).name} at {hosts(self._zk)}"
+                raise ConnectError(f"{where} has not answered for {PATIENCE_SECONDS:g} s") from unknown
+            self.lost.wait(RETRY_SECONDS)
         raise self._lost()
+
+    def _send(self, operations: Operations, guards: Sequence[Guard]) -> Any:
+        multi = self._zk.transaction()
+        multi.check(self.path, self._version)
+        multi.check(self._znode, -1)
+        for guard in guards:
+            multi.check(guard.path, guard.version)
+        operations(multi)
+        return multi.commit_async()
+
+    def _outcome(self, refusal: Refusal | None, guards: Sequence[Guard], maybe_before: bool) -> Outcome:
+        if refusal is None:
+            return Outcome(None, maybe_before)
+        if refusal.operation < OWN_CHECKS:
+            raise self._refused(refusal.operation)
+        checks = OWN_CHECKS + len(guards)
+        if refusal.operation < checks:
+            raise guards[refusal.operation - OWN_CHECKS].broken()
+        return Outcome(Refusal(refusal.operation - checks, refusal.error), maybe_before)
 
     def release(self, *, forget: bool = False) -> None:
         """Give the right up, so that the next holder need not wait for the session's end. Harmless if the right is lost already.

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from types import SimpleNamespace
+
 import pytest
 
+from walferry.bootstrap import files_copy
 from walferry.bootstrap.errors import BrokenSnapshot, NotLoaded
-from walferry.bootstrap.files_copy import FilesCopy, FoundFile, NeedsScan, check_borders, find_files, loads
+from walferry.bootstrap.files_copy import COPIED_AT_ONCE, FilesCopy, FoundFile, NeedsScan, check_borders, find_files, loads
 from walferry.bootstrap.hfiles import HFileInfo
 from walferry.bootstrap.manifest import SnapshotRegion, StoreFile
 from walferry.tables.regions import Region
@@ -110,3 +115,47 @@ def test_clusters_on_a_local_disk_may_copy_to_each_other():
     for folder in ("/tmp/source/data", "/etc/cron.d"):
         with pytest.raises(NotLoaded):
             copy.check_token("t", f"file:{folder}")
+
+
+def test_files_are_copied_side_by_side_and_loaded_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    together, told = threading.Barrier(COPIED_AT_ONCE, timeout=30), []
+
+    def copy(source: str, _: str) -> None:
+        together.wait()
+        told.append(("copied", source))
+
+    def load(_: object, __: bytes, ___: str, files: list[tuple[bytes, str]], ____: list[str]) -> bool:
+        told.append(("loaded", files))
+        return True
+
+    monkeypatch.setattr(files_copy, "copy_file", copy)
+    monkeypatch.setattr(files_copy.bulk_load, "load", load)
+    calls = loads([found(b"f", str(n), n) for n in range(2 * COPIED_AT_ONCE)])
+    token = f"file:/slave/staging/hbase__t__{'0a' * 26}/"
+    target = Region(b"t,,1", b"", b"", None)
+    in_hand = SimpleNamespace(check=lambda: told.append(("checked", "")))
+    place = SimpleNamespace(connection=lambda _: None)
+    FilesCopy("file:/source", place, "id")._load(SnapshotRegion("t", "1", b"", b"", ()), target, token[:-1], calls, in_hand)
+    loaded = [what for done, what in told if done == "loaded"]
+    assert loaded == [[(b"f", f"{token}{n:04x}0000")] for n in range(2 * COPIED_AT_ONCE)]
+    assert all(told[i - 1][0] == "checked" for i, (done, _) in enumerate(told) if done == "loaded")
+
+
+def test_no_file_is_written_to_the_folder_once_its_copy_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = [], []
+
+    def copy(source: str, _: str) -> None:
+        begun.append(source)
+        if source.endswith("/0"):
+            raise OSError("no room")
+        time.sleep(0.2)
+        ended.append(source)
+
+    monkeypatch.setattr(files_copy, "copy_file", copy)
+    calls = loads([found(b"f", str(n), n) for n in range(50)])
+    token = f"file:/slave/staging/hbase__t__{'0a' * 26}"
+    region, place = SnapshotRegion("t", "1", b"", b"", ()), SimpleNamespace(connection=lambda _: None)
+    with pytest.raises(OSError, match="no room"):
+        FilesCopy("file:/source", place, "id")._load(region, Region(b"t,,1", b"", b"", None), token, calls, SimpleNamespace())
+    assert set(begun) == {*ended, "file:/0"}
+    assert len(begun) < 50

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from walferry.files.namenodes import namenodes
+from walferry.files.namenodes import namenodes, web_addresses
 
 SETTINGS = {
     "dfs.nameservices": "east,west",
@@ -65,3 +65,27 @@ def test_entities_are_not_expanded_without_end_nor_read_from_files(tmp_path: Pat
     (tmp_path / "core-site.xml").write_text(bomb)
     (tmp_path / "hdfs-site.xml").write_text('<!DOCTYPE c [<!ENTITY f SYSTEM "file:///etc/passwd">]><c><property>&f;</property></c>')
     assert namenodes("hdfs://ns/hbase", {"HADOOP_CONF_DIR": str(tmp_path)}) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "settings", "expected"),
+    [
+        ("hdfs://nn:8020/hbase", {"dfs.namenode.http-address": "0.0.0.0:9870"}, ["nn:9870"]),
+        (
+            "hdfs://east/hbase",
+            {
+                "dfs.ha.namenodes.east": "a,b",
+                "dfs.namenode.http-address.east.a": "nn1:9870",
+                "dfs.namenode.http-address.east.b": "nn2:9870",
+            },
+            ["nn1:9870", "nn2:9870"],
+        ),
+        ("hdfs://nn:8020/hbase", {}, []),
+    ],
+)
+def test_a_url_leads_to_the_web_servers_of_its_namenodes(
+    tmp_path: Path, url: str, settings: dict[str, str], expected: list[str]
+) -> None:
+    entries = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
+    assert web_addresses(url, {"HADOOP_CONF_DIR": str(tmp_path)}) == expected

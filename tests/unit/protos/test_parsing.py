@@ -54,3 +54,8 @@ def test_any_bytes_are_a_message_or_an_error(data: bytes) -> None:
         except DecodeError:
             continue
         assert message.IsInitialized()
+
+
+def test_a_message_that_lacks_very_many_fields_names_the_first_one():
+    with pytest.raises(DecodeError, match=r"^GetOnlineRegionResponse without region_info\.region_id$"):
+        parse_message(pb.GetOnlineRegionResponse, b"\x0a\x00" * 100_000)

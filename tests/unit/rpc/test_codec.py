@@ -119,11 +119,11 @@ def test_an_error_names_the_place_in_the_stream():
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"\x05\x08\x01", "response header of 5 bytes at byte 5, but the response has only 2 more"),
+        (b"\x05\x08\x01", "response header of 5 bytes at byte 5, but its frame has only 2 more"),
         (b"\xff\xff\xff\xff\xff\x01", "no length of the response header at byte 4"),
         (b"\x80", "no length of the response header at byte 4"),
         (b"\x02\x08\x01", "no length of the result at byte 7"),
-        (b"\x02\x08\x01\x09abc", "result of 9 bytes at byte 8, but the response has only 3 more"),
+        (b"\x02\x08\x01\x09abc", "result of 9 bytes at byte 8, but its frame has only 3 more"),
         (b"\x02\x08\x01\x01abc", "2 bytes follow the result at byte 9, but the header announces 0 of cells"),
         (b"\x02\xff\xff\x00", "response header at byte 5"),
     ],

@@ -36,8 +36,10 @@ class Served:
     calls: int = 0
     table: str = "t"
     _left: list[tuple[bytes, bytes]] = field(default_factory=list)
+    looked_up: list[bool] = field(default_factory=list)
 
-    def locate(self, row: bytes) -> Region:
+    def locate(self, row: bytes, *, known: bool = False) -> Region:
+        self.looked_up.append(not known)
         return Region(b"t,,1.x.", b"", b"", SERVER)
 
     def connection(self, region: Region) -> Served:
@@ -90,7 +92,9 @@ def test_rows_in_parts_are_put_together():
 ])  # fmt: skip
 @pytest.mark.parametrize("call", range(1, 9))
 def test_a_scanner_that_is_lost_at_any_call_costs_and_repeats_no_row(call, lost):
-    assert scanned(Served(ROWS, {call: lost})) == WHOLE
+    served = Served(ROWS, {call: lost})
+    assert scanned(served) == WHOLE
+    assert served.looked_up == [False, True]  # the region that was found last may not be where it was
 
 
 def test_what_another_try_cannot_mend_ends_the_scan():

@@ -71,3 +71,20 @@ def test_a_row_without_a_region_is_not_looked_for_in_all_of_the_table(located):
     hole = [meta_row(b"%03d" % i, b"%03d" % (i + 1), i) for i in range(100)]
     with pytest.raises(RegionUnavailable, match="no open region of table t for row b'm'"):
         located(hole, b"m")
+
+
+def test_scans_of_one_region_look_it_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[bytes] = []
+    regions = [Region(b"t,,1.x.", b"", b"m", SERVER), Region(b"t,m,1.y.", b"m", b"", SERVER)]
+
+    def regions_from(self: object, row: bytes) -> Any:
+        looked_up.append(row)
+        yield from (region for region in regions if region.has(row))
+
+    monkeypatch.setattr(module._TablePlace, "_regions_from", regions_from)
+    tables = Tables(None, ZNodes("/hbase"))  # type: ignore[arg-type]
+    for row in (b"", b"a", b"l", b"m", b"z"):
+        tables.place("t").locate(row, known=True)
+    assert looked_up == [b"", b"m"]
+    assert tables.place("t").locate(b"z") is regions[1]
+    assert looked_up == [b"", b"m", b"z"]

@@ -27,8 +27,8 @@ cells = st.builds(
 @given(st.lists(cells, max_size=4))
 def test_the_parts_of_cells_are_those_that_were_written(written: list[encoder.Cell]) -> None:
     found = list(split_cells(b"".join(cell.encode() for cell in written)))
-    parts = [(cell.row, *cell.column, cell.type, cell.value, cell.tags) for cell in found]
-    assert parts == [(c.row, c.family, c.qualifier, c.type, c.value, c.tags) for c in written]
+    parts = [(cell.row, *cell.column, cell.timestamp, cell.type, cell.value, cell.tags) for cell in found]
+    assert parts == [(c.row, c.family, c.qualifier, c.timestamp, c.type, c.value, c.tags) for c in written]
 
 
 @given(cells, st.binary(max_size=20), tags.map(encode_tags))

@@ -1,1 +1,1 @@
-"""Deferrable sensors: new WALs, dead servers."""
+"""Deferrable sensors: new WALs, dead servers, stuck regions."""

@@ -1,0 +1,62 @@
+"""Start a cluster of HBase 1 whose HMaster does not start.
+
+The run acts as the cluster's master. It opens nothing until each live RegionServer has said which regions it serves, and until
+the WALs of all dead ones are split, which it begins with. Then it clears what is left in transition, opens hbase:meta, and after
+that all other regions of enabled tables. At the end it gives the role back, so that an HMaster can take over.
+
+It refuses to run beside an active HMaster, and without `confirm`: type the cluster's base in ZooKeeper (`znode_parent`, e.g.
+/hbase). RegionServers must reach the worker under `host` and `port`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import Param, dag
+
+from walferry.airflow.forms.run_checks import RUN_TYPES
+from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.regions import HOST, LIMIT, LISTEN, PORT, WAIT, check, report, start
+
+
+@dag(
+    schedule=None,
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    allowed_run_types=RUN_TYPES,
+    description="Start an HBase 1 cluster whose HMaster does not start",
+    params={
+        "source_conn_id": SOURCE,
+        "confirm": Param(
+            None,
+            type=["null", "string"],
+            maxLength=1000,
+            title="Confirm",
+            description="Type the cluster's base in ZooKeeper, e.g. /hbase.",
+        ),
+        "min_servers": Param(
+            1,
+            type="integer",
+            minimum=1,
+            maximum=100_000,
+            title="RegionServers to wait for",
+            description="No region is assigned before so many RegionServers are there.",
+        ),
+        "limit_minutes": LIMIT,
+        "wait_minutes": WAIT,
+        "host": HOST,
+        "listen": LISTEN,
+        "port": PORT,
+    },
+    default_args=default_args(minutes=660),
+    doc_md=__doc__,
+    tags=["hbase", "regions"],
+)
+def emergency_start() -> None:
+    after = report()
+    start() >> after
+    check(after)  # type: ignore[arg-type]
+
+
+emergency_start()

@@ -1,0 +1,46 @@
+"""List regions of a cluster of HBase 1 that are in transition or not served, and bring them to the end of their transitions.
+
+`report` lists each region that is in transition, that no server serves, or that two servers serve: its state and since when, its
+server, who must act next, and what will be done. `act` does it if `dry_run` is off. Without an active HMaster the run acts as the
+cluster's master meanwhile; an HMaster that starts then waits until the run has ended. Beside an active HMaster it only gives up
+opens that the HMaster waits for in vain. `check` fails if a region is left that people should look at.
+
+A region that two servers serve is only reported: `python -m walferry regions close-stray` closes one copy.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import Param, dag
+
+from walferry.airflow.forms.run_checks import RUN_TYPES
+from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.regions import HOST, LIMIT, LISTEN, PORT, WAIT, act, check, report
+
+
+@dag(
+    schedule="*/15 * * * *",
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    allowed_run_types=RUN_TYPES,
+    description="List regions in transition of an HBase 1 cluster, and bring them to their end",
+    params={
+        "source_conn_id": SOURCE,
+        "dry_run": Param(True, type="boolean", title="Dry run", description="Only say what would be done."),
+        "limit_minutes": LIMIT,
+        "wait_minutes": WAIT,
+        "host": HOST,
+        "listen": LISTEN,
+        "port": PORT,
+    },
+    default_args=default_args(minutes=660),
+    doc_md=__doc__,
+    tags=["hbase", "regions"],
+)
+def region_transitions() -> None:
+    check(act(report()))  # type: ignore[arg-type]
+
+
+region_transitions()

@@ -1,0 +1,93 @@
+"""Runs RegionServers of HBase 1.7.2 without an HMaster, on local files or HDFS, so that another process can be their master.
+
+An HMaster can be started on the same files at any time: beforehand to make tables, later to take over, beside the other master as
+a backup that waits.
+
+    with MasterlessCluster(folder) as cluster:
+        cluster.launch_regionserver()
+        ...                              # become its master
+        cluster.start_master()
+        assert cluster.hbck().inconsistencies == 0
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from embedded.classic import classic_options
+from embedded.distributed import DistributedCluster, FileSystem
+from embedded.ephemerals import zookeeper
+from embedded.processes import SMALL_JVM, ClusterError, wait_until
+
+HBCK_TIMEOUT_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class LocalFiles:
+    """A folder in place of HDFS."""
+
+    folder: Path
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.folder}"
+
+    def client_settings(self) -> dict[str, str]:
+        return {"fs.defaultFS": "file:///"}
+
+
+@dataclass(frozen=True)
+class HbckReport:
+    """What `hbase hbck` says."""
+
+    inconsistencies: int
+    text: str
+
+
+class MasterlessCluster(DistributedCluster):
+    """A ZooKeeper and RegionServers under `folder` (created; not removed at the end). `start` waits for ZooKeeper only.
+
+    The files are local ones, unless `files` is a running Hdfs.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        conf: Mapping[str, str] | None = None,
+        *,
+        name: str = "masterless",
+        files: FileSystem | None = None,
+    ) -> None:
+        options = classic_options({"hbase.zookeeper.useMulti": "true", **(conf or {})}, regionservers=0)
+        super().__init__(name, folder / name, files or LocalFiles(folder / "files"), options)
+        self._hbcks = 0
+
+    def start(self) -> None:
+        self.launch_zookeeper()
+        with zookeeper(self.address):
+            pass
+
+    def hbck(self) -> HbckReport:
+        """Run HBase's own check of hbase:meta, files and servers. An HMaster must be active."""
+        self._hbcks += 1
+        process = self._launch(f"hbck{self._hbcks}", "util.HBaseFsck", ["-details"], "256m", SMALL_JVM)
+        wait_until(lambda: not process.alive, "hbck has ended", processes=[], timeout=HBCK_TIMEOUT_SECONDS)
+        found = re.search(r"^(\d+) inconsistencies detected", process.log_text(), re.MULTILINE)
+        if found is None:
+            raise ClusterError(f"hbck did not get to its end; {process.tail()}")
+        return HbckReport(int(found[1]), process.log_text())
+
+    def __enter__(self) -> MasterlessCluster:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()

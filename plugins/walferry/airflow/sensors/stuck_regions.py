@@ -1,0 +1,48 @@
+"""A sensor for regions that stay in one state of their transition for too long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, Context
+from airflow.sdk.exceptions import AirflowFailException
+
+from walferry.airflow.literal import LiteralIfMapped
+from walferry.airflow.triggers.stuck_regions import StuckRegionsTrigger
+from walferry.regions.reconcile import LIMIT_SECONDS
+from walferry.source.cluster import DEFAULT_CONN_ID
+
+
+class StuckRegionsSensor(LiteralIfMapped, BaseSensorOperator):
+    """Waits until a region has been in one state longer than `limit_seconds`, in the triggerer, without polling.
+
+    It looks at the znodes of regions in transition of a cluster of HBase 1. What is stuck when it begins is found at once.
+
+    Returns {"regions": [{"region", "state", "server", "seconds"}, …], "stuck": how many}. Of very many, the oldest are named.
+    """
+
+    template_fields: Sequence[str] = ("source_conn_id",)
+
+    def __init__(
+        self, *, limit_seconds: float = LIMIT_SECONDS, source_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if limit_seconds <= 0:
+            raise ValueError(f"limit_seconds is {limit_seconds}; it must be more than 0")
+        self.limit_seconds = limit_seconds
+        self.source_conn_id = source_conn_id
+
+    def execute(self, context: Context) -> None:
+        """Leave the waiting to the trigger."""
+        self.defer(
+            trigger=StuckRegionsTrigger(self.limit_seconds, self.source_conn_id),
+            method_name="execute_complete",
+            timeout=self.timeout,
+        )
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Take what the trigger found."""
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        return event

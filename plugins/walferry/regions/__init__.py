@@ -1,0 +1,17 @@
+"""HBase 1: regions, and how a master and RegionServers move them through ZooKeeper.
+
+`states` names the states of a region in transition, `transitions` is the one table of who may change which state into which,
+`znodes` reads and writes the znode of a region in transition, `writes` is the only way to change one, and `regionserver` is the
+RegionServer's side of it. `plans` keeps in ZooKeeper where a region is to go.
+
+`role` is the right to act as the cluster's master, `acting` has it for the length of a block, and `master_calls` answers what
+RegionServers ask their master meanwhile (`registry`, `cluster_znodes`). `calls` asks the RegionServers.
+
+`decide` says what comes next for a region, and `reconcile` does it for all of them: each flow ends there. `startup`, `failure`
+(with `wal_splitting` and `split_tasks`), `balance` (with `placement` and `locality`) and `tables` (with `table_states`) make its
+first writes, `catalog` reads what hbase:meta says, and `master` runs all of it in a loop.
+
+For operators, `explain` tells what a look has found, `requests` checks what they ask for, `work` does it with the master's role,
+`emergency` starts a cluster whose HMaster does not start, and `commands` are the commands. `beside` is what can be done while an
+HMaster is active, and `stuck_stream` waits for regions that are stuck.
+"""

@@ -1,0 +1,38 @@
+"""The states of a region in transition, as its znode has them, and who may change them.
+
+Source: HBase's EventType (branch-1.4), whose codes are stored.
+"""
+
+from enum import Enum, IntEnum
+
+
+class State(IntEnum):
+    """What a region's znode says. Without a znode the region is open at a server, or its table is disabled."""
+
+    CLOSED = 2
+    OPENING = 3
+    OPENED = 4
+    SPLITTING = 5
+    SPLIT = 6
+    FAILED_OPEN = 7
+    MERGING = 8
+    MERGED = 9
+    REQUEST_SPLIT = 10
+    REQUEST_MERGE = 11
+    OFFLINE = 50
+    CLOSING = 51
+
+
+class Actor(Enum):
+    """Who changes a state."""
+
+    MASTER = "the master"
+    REGIONSERVER = "the RegionServer"
+    OPERATOR = "an operator beside an HMaster"
+
+
+# A split or a merge. These znodes are ephemeral: they go with their RegionServer, which then has to undo or redo its work.
+OF_SPLITS = frozenset(
+    {State.REQUEST_SPLIT, State.SPLITTING, State.SPLIT, State.REQUEST_MERGE, State.MERGING, State.MERGED}
+)
+OF_MOVES = frozenset(State) - OF_SPLITS

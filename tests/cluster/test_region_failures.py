@@ -1,0 +1,182 @@
+"""A RegionServer dies while a region moves, in each of the five states, as the source and as the destination of the move.
+
+Each state is made on real RegionServers of HBase 1.7.2: the writes and calls of a move are made up to it, and a server that would
+go on is stopped (SIGSTOP). An open stays OPENING while the server of hbase:meta stands still. docs/region-transitions.md has the
+table of what the notes say and what happens here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import pytest
+
+from embedded.client import JavaClient
+from embedded.hbase import ClusterAddress
+from tests.cluster.region_site import Site, in_charge, region_site, wait_for
+from walferry.names import ServerName
+from walferry.regions.acting import Role, acting_as_master
+from walferry.regions.calls import CalledServers
+from walferry.regions.closing import begin_to_close
+from walferry.regions.plans import Plan
+from walferry.regions.reconcile import Known, ToOpen
+from walferry.regions.states import State
+from walferry.regions.transitions import Transition
+from walferry.regions.writes import Change, PlanChange
+from walferry.regions.znodes import RegionInTransition
+from walferry.rpc.errors import RpcError
+from walferry.rpc.regions import close_regions
+
+STATES = (State.OFFLINE, State.CLOSED, State.OPENED, State.OPENING, State.CLOSING)  # in this order they can be made at once
+STOPPED_CALL_SECONDS = 1.0  # a server that stands still takes the call and does not answer
+SETTLED_SECONDS = 1.0
+
+
+class Dies(Enum):
+    """Which server of a move dies."""
+
+    SOURCE = "source"
+    DESTINATION = "destination"
+
+
+@dataclass(frozen=True)
+class Moving:
+    """Regions on their way from one server to another, with hbase:meta at a third one."""
+
+    site: Site
+    role: Role
+    source: ServerName
+    destination: ServerName
+    meta: ServerName
+
+    def bring_to(self, known: Known, encoded: str, state: State, stopped: ExitStack) -> None:
+        """Bring a region of the source to a state of its move."""
+        writes, servers = self.role.writes, CalledServers()
+        if state is State.CLOSING:
+            stopped.enter_context(self.site.stopped(self.source))
+        plan = PlanChange(None, Plan(self.destination, True, "a test moves it"))
+        closing = writes.write(Change(Transition.CREATE_CLOSING, known.name, None, self.source), plan)
+        assert closing is not None
+        if state is State.CLOSING:
+            with contextlib.suppress(RpcError):
+                close_regions(self.source, {encoded: closing.version}, timeout=STOPPED_CALL_SECONDS)
+            return
+        servers.close({self.source: [closing]})
+        closed = self._reached(known, State.CLOSED)
+        if state is State.CLOSED:
+            return
+        if state is State.OPENING:
+            stopped.enter_context(self.site.stopped(self.meta))
+        offline = writes.write(Change(Transition.FORCE_OFFLINE, known.name, closed, self.destination))
+        assert offline is not None
+        if state is State.OFFLINE:
+            return
+        servers.open({self.destination: [ToOpen(known.info, offline, known.opened_ms)]})
+        self._reached(known, state)
+        if state is State.OPENING:
+            time.sleep(SETTLED_SECONDS)  # it has opened the region, and waits for hbase:meta
+            self._reached(known, state)
+
+    def _reached(self, known: Known, state: State) -> RegionInTransition:
+        found: list[RegionInTransition] = []
+
+        def reached() -> bool:
+            znode = self.role.writes.read(known.name)
+            found[:] = [znode] if znode is not None else []
+            return znode is not None and znode.state is state
+
+        wait_for(reached, f"{known.name!r} is {state.name}")
+        return found[0]
+
+
+@pytest.fixture(scope="module")
+def site(
+    tmp_path_factory: pytest.TempPathFactory, java_client: Callable[[ClusterAddress], JavaClient]
+) -> Iterator[Site]:
+    with region_site(Path(tmp_path_factory.mktemp("failures")), java_client, servers=3) as found:
+        yield found
+        found.hand_over()
+
+
+def pick(site: Site, number: int) -> tuple[list[str], ServerName, ServerName, ServerName]:
+    """Take `number` regions of one server, another server for them, and the server of hbase:meta, which is neither."""
+    meta = site.meta_at()
+    others = sorted(site.live - {meta}, key=lambda server: -site.load()[server])
+    source, destination = others[:2]
+    view, _ = site.look()
+    its = [encoded for encoded in site.table_regions() if source in view.regions[encoded].served_by]
+    if len(its) < number:
+        with in_charge(site) as charge:
+            plan = Plan(source, True, "a test moves it")
+            for encoded in [each for each in site.table_regions() if each not in its][: number - len(its)]:
+                begin_to_close(site.look()[0], {encoded: plan}, charge.role.writes, CalledServers())
+            site.await_whole(charge.story)
+        return pick(site, number)
+    return its[:number], source, destination, meta
+
+
+def fail(site: Site, states: Sequence[State], dies: Dies, *, planned: bool = True) -> dict[State, tuple[str, bool]]:
+    """Bring a region into each state, kill a server, let the role work, and say what it told of each region and where it went."""
+    regions, source, destination, meta = pick(site, len(states))
+    site.write()
+    with acting_as_master(site.zk, site.nodes, site.own, site.candidate()) as role, ExitStack() as stopped:
+        moving = Moving(site, role, source, destination, meta)
+        catalog = site.look()[0].catalog
+        for encoded, state in zip(regions, states, strict=True):
+            moving.bring_to(catalog[encoded], encoded, state, stopped)
+        site.kill(source if dies is Dies.SOURCE else destination)
+    if not planned:
+        for encoded in regions:
+            site.zk.delete(site.own.region_plan(encoded))
+    with in_charge(site) as charge:
+        site.await_whole(charge.story)
+        view, _ = site.look()
+        site.start_servers(1)
+        site.await_whole(charge.story)
+    happened = {}
+    for encoded, state in zip(regions, states, strict=True):
+        (now,) = view.regions[encoded].served_by
+        told = [line.partition(": ")[2] for line in charge.told if f"region {encoded}:" in line]
+        print(f"| {state.name} | {dies.value} | {planned} | {' → '.join(told)} | {'destination' if now == destination else now}")
+        happened[state] = (" ".join(told), now == destination)
+    return happened
+
+
+def check(state: State, dies: Dies, told: str, at_destination: bool, *, planned: bool = True) -> None:
+    named = state in (State.OFFLINE, State.OPENING, State.OPENED)  # whose znode names the destination
+    if dies is Dies.SOURCE and (planned or named):
+        assert at_destination, told
+    if dies is Dies.DESTINATION:
+        assert not at_destination
+    forced = "force the znode to OFFLINE" in told
+    acknowledged = "delete the znode: the region is open" in told
+    if state in (State.OPENING, State.OPENED) and dies is Dies.SOURCE:
+        assert acknowledged, told
+        assert not forced, told
+    elif state is State.OFFLINE and dies is Dies.SOURCE:
+        assert "names a live server" in told
+        assert not forced, told
+    else:
+        assert forced, told
+        assert acknowledged, told
+
+
+@pytest.mark.parametrize("dies", Dies, ids=lambda dies: dies.value)
+def test_a_server_dies_while_regions_are_in_all_states(site: Site, dies: Dies) -> None:
+    for state, (told, at_destination) in fail(site, STATES, dies).items():
+        check(state, dies, told, at_destination)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("planned", [True, False], ids=["with its plan", "without its plan"])
+@pytest.mark.parametrize("dies", Dies, ids=lambda dies: dies.value)
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
+def test_a_server_dies_while_a_region_is_in_one_state(site: Site, state: State, dies: Dies, planned: bool) -> None:
+    told, at_destination = fail(site, [state], dies, planned=planned)[state]
+    check(state, dies, told, at_destination, planned=planned)
