@@ -16,10 +16,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from walferry.regions import requests
-from walferry.regions.explain import Looked, Row, Survey, as_lines, explain, look_and_decide, survey
+from walferry.regions.explain import as_lines, explain
+from walferry.regions.looked import Looked, look_and_decide
 from walferry.regions.reconcile import LIMIT_SECONDS
 from walferry.regions.requests import Request
 from walferry.regions.role import check_no_master
+from walferry.regions.survey import Row, Survey, survey
 from walferry.regions.work import WAIT_SECONDS, Terms, carry_out, cluster_of, unstick_beside
 from walferry.source.connection import from_env, from_text
 from walferry.source.session import open_session

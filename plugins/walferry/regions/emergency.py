@@ -16,9 +16,9 @@ from walferry.hbase.cluster import live_servers
 from walferry.regions import startup
 from walferry.regions.decide import Step
 from walferry.regions.errors import NotReady
-from walferry.regions.explain import Looked, look_and_decide
+from walferry.regions.looked import Looked, look_and_decide
 from walferry.regions.master import Master, Pass
-from walferry.regions.work import PAUSE_SECONDS, Terms, at_work, check_hbase_1, not_settled
+from walferry.regions.work import PAUSE_SECONDS, Terms, at_work, check_hbase_1, once, until_settled
 from walferry.regions.znodes import encoded_name
 from walferry.source.session import Session
 
@@ -46,23 +46,17 @@ def start_cluster(session: Session, terms: Terms, minimum: int, tell: Tell) -> L
         check_hbase_1(session)  # they may have come since the role was taken
         _wait_until_ready(master, terms, give_up, tell)
         master.start(minimum)
-        before = ""
-        while True:
-            _flush(told, tell)
-            role.hold.check()
+        _flush(told, tell)
+        tell_new = once(tell)
+
+        def one_try() -> tuple[Looked, list[str]]:
             master.one_pass()
+            _flush(told, tell)
             looked = look_and_decide(cluster, terms.limit_seconds)
-            left = _left(looked)
-            now = _progress(looked)
-            if now != before:
-                tell(now)
-            before = now
-            if not left:
-                _flush(told, tell)
-                return looked
-            if time.monotonic() >= give_up:
-                raise not_settled(left, terms.wait_seconds)
-            role.hold.lost.wait(PAUSE_SECONDS)
+            tell_new(_progress(looked))
+            return looked, _left(looked)
+
+        return until_settled(one_try, give_up, terms, role)
 
 
 def _wait_until_ready(master: Master, terms: Terms, give_up: float, tell: Tell) -> None:

@@ -18,7 +18,8 @@ from walferry.regions.catalog import table_of
 from walferry.regions.closing import begin_to_close, why_not_close
 from walferry.regions.decide import Decision, Region, Step, decide
 from walferry.regions.errors import Refused
-from walferry.regions.explain import Looked, resolve
+from walferry.regions.explain import resolve
+from walferry.regions.looked import Looked
 from walferry.regions.master import Cluster
 from walferry.regions.plans import Plan
 from walferry.regions.reconcile import Outcome

@@ -22,8 +22,8 @@ from walferry.regions.calls import CalledServers
 from walferry.regions.cluster_znodes import check_files
 from walferry.regions.decide import Step
 from walferry.regions.errors import NotHBase1, NotSettled
-from walferry.regions.explain import Looked, look_and_decide
 from walferry.regions.locality import HdfsLocality
+from walferry.regions.looked import Looked, look_and_decide
 from walferry.regions.master import Cluster, Master
 from walferry.regions.reconcile import LIMIT_SECONDS, Outcome
 from walferry.regions.requests import Request, not_open
@@ -120,8 +120,9 @@ def carry_out(session: Session, ask: Callable[[Looked], Request], terms: Terms, 
         for line in request.lines:
             tell(line)
         problem = _first_problem(request.begin(cluster, role))
-        give_up = time.monotonic() + terms.wait_seconds
-        while True:
+
+        def one_try() -> tuple[Looked, list[str]]:
+            nonlocal request
             master.one_pass(request.only, request.table)
             looked = look_and_decide(cluster, terms.limit_seconds)
             left = request.left(looked)
@@ -129,12 +130,31 @@ def carry_out(session: Session, ask: Callable[[Looked], Request], terms: Terms, 
                 for line in more.lines:
                     tell(line)
                 request, left = more, more.left(looked)
-            if not left and problem is not None:
-                raise problem
-            if not left:
-                return looked
-            if time.monotonic() >= give_up:
-                raise not_settled(left, terms.wait_seconds)
+            return looked, left
+
+        looked = until_settled(one_try, time.monotonic() + terms.wait_seconds, terms, role)
+        if problem is not None:
+            raise problem
+        return looked
+
+
+def until_settled(
+    one_try: Callable[[], tuple[Looked, list[str]]], give_up: float, terms: Terms, role: Role | None = None
+) -> Looked:
+    """Try until a look finds nothing left, and return that look. `one_try` returns a look and what is left, in words.
+
+    Between tries it makes sure that `role` is still held. Raises NotSettled after `give_up` (time.monotonic), the role's errors,
+    and what `one_try` raises.
+    """
+    while True:
+        looked, left = one_try()
+        if not left:
+            return looked
+        if time.monotonic() >= give_up:
+            raise _not_settled(left, terms.wait_seconds)
+        if role is None:
+            time.sleep(PAUSE_SECONDS)
+        else:
             role.hold.lost.wait(PAUSE_SECONDS)
             role.hold.check()
 
@@ -164,18 +184,18 @@ def unstick_beside(session: Session, ask: Callable[[Looked], Request], terms: Te
         done = give_up_opens([each for each in looked.decided if encoded_name(each[0].name) in request.only], writes)
     tell(f"opens that the HMaster waits for in vain and that were given up: {sum(outcome.error is None for outcome in done):,}")
     left = not_open(encoded_name(outcome.region.name) for outcome in done if outcome.error is None)
-    give_up = time.monotonic() + terms.wait_seconds
-    while there := left(looked):
-        if time.monotonic() >= give_up:
-            raise not_settled(there, terms.wait_seconds)
-        time.sleep(PAUSE_SECONDS)
-        looked = look_and_decide(cluster, terms.limit_seconds)
+
+    def one_try() -> tuple[Looked, list[str]]:
+        again = look_and_decide(cluster, terms.limit_seconds)
+        return again, left(again)
+
+    looked = until_settled(one_try, time.monotonic() + terms.wait_seconds, terms)
     if problem := _first_problem(done):
         raise problem
     return looked
 
 
-def not_settled(left: list[str], seconds: float) -> NotSettled:
+def _not_settled(left: list[str], seconds: float) -> NotSettled:
     """Make the error that names what is not at its end."""
     more = f"; and {len(left) - MAX_LEFT} more" if len(left) > MAX_LEFT else ""
     problem = f"after {seconds:.0f} s this is not at its end: {'; '.join(left[:MAX_LEFT])}{more}"

@@ -10,7 +10,7 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.regions.beside import decide_beside
 from walferry.regions.catalog import CatalogRead
 from walferry.regions.decide import Region, Servers
-from walferry.regions.explain import Looked
+from walferry.regions.looked import Looked
 from walferry.regions.master import decide_for
 from walferry.regions.plans import Plan, StoredPlan
 from walferry.regions.reconcile import LIMIT_SECONDS, Known, View

@@ -12,8 +12,8 @@ from walferry import __main__
 from walferry.regions import commands
 from walferry.regions.commands import MAX_SHOWN, as_table
 from walferry.regions.errors import LiveMaster
-from walferry.regions.explain import survey
 from walferry.regions.states import State
+from walferry.regions.survey import survey
 
 TERMINAL = os.terminal_size((80, 24))
 

@@ -12,7 +12,7 @@ from walferry.regions import requests
 from walferry.regions.beside import decide_beside
 from walferry.regions.decide import MAX_FAILURES, Region, Step
 from walferry.regions.errors import Refused
-from walferry.regions.explain import Looked
+from walferry.regions.looked import Looked
 from walferry.regions.plans import Plan
 from walferry.regions.requests import IDLE, Request
 from walferry.regions.states import OF_SPLITS, State

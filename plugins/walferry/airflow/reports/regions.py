@@ -10,7 +10,7 @@ from walferry.airflow.reports.batch import table
 from walferry.texts import one_line
 
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
-    from walferry.regions.explain import Row, Survey
+    from walferry.regions.survey import Row, Survey
 
 MAX_ROWS = 200
 MAX_SERVERS = 100

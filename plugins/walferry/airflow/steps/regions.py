@@ -8,7 +8,8 @@ from walferry.airflow.forms.recovery_input import InputError
 from walferry.airflow.reports.regions import RegionsReport
 from walferry.regions import requests
 from walferry.regions.emergency import start_cluster
-from walferry.regions.explain import look_and_decide, survey
+from walferry.regions.looked import look_and_decide
+from walferry.regions.survey import survey
 from walferry.regions.work import Terms, carry_out, cluster_of, unstick_beside
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import open_session

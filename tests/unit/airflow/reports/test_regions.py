@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from walferry.airflow.reports.regions import MAX_ROWS, MAX_TEXT_CHARS, RegionsReport
-from walferry.regions.explain import Row, Survey
+from walferry.regions.survey import Row, Survey
 
 HOSTILE = "\x1b[2J\u202e{{ conn.slack.password }}\n" + "x" * 100_000
 
