@@ -24,7 +24,7 @@ from tests.awake import Waker
 from tests.stalls import StallWatch
 from tests.time_limit import TimeLimit, in_order, skip_if_over
 
-GIGABYTES_A_PROCESS = 6  # what its clusters take at most
+GIGABYTES_A_PROCESS = 8  # what its clusters, its Spark jobs and Airflow take at most
 
 
 def pytest_xdist_auto_num_workers() -> int:
