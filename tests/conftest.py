@@ -21,6 +21,7 @@ from embedded.java import JavaMissingError
 from embedded.shared_classes import spark_environment
 from embedded.standalone import StandaloneCluster
 from tests.awake import Waker
+from tests.second_tries import SecondTries
 from tests.stalls import StallWatch
 from tests.time_limit import TimeLimit, in_order, skip_if_over
 
@@ -163,6 +164,7 @@ stall_watch = StallWatch()
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # not in a process of pytest-xdist, which sees only some of the tests
         config.pluginmanager.register(TimeLimit())
+        config.pluginmanager.register(SecondTries())
         waker = Waker()
         waker.start()
         config.add_cleanup(waker.stop)
