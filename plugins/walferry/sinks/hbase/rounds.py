@@ -43,11 +43,10 @@ class Places:
         tables, parts = actions.of(ActionRow.TABLE)[some], actions.of(ActionRow.PART)[some]
         starts, lengths = actions.of(ActionRow.ROW_START)[some], actions.of(ActionRow.ROW_LEN)[some]
         firsts = np.cumsum([0, *(len(m.regions) for m in maps)])
-        for table in np.unique(tables):
-            for part in np.unique(parts[tables == table]):
-                which = np.flatnonzero((tables == table) & (parts == part))
-                found = maps[int(table)].find(actions.cells[int(part)], starts[which], lengths[which])
-                region[which] = np.where(found == NOWHERE, NOWHERE, found + firsts[int(table)])
+        for which in _alike(tables * len(actions.cells) + parts):
+            table, part = int(tables[which[0]]), int(parts[which[0]])
+            found = maps[table].find(actions.cells[part], starts[which], lengths[which])
+            region[which] = np.where(found == NOWHERE, NOWHERE, found + firsts[table])
         return cls(maps, region)
 
     def but(self, gone: Flags) -> Places:
@@ -90,11 +89,17 @@ def _multi_of(actions: Actions, left: Ints, region: Ints, numbers: list[int], re
     count = how_many_fit(actions, left[here])
     some, region_of = left[here][:count], region[here][:count]
     groups = [
-        RegionActions(regions[number].name, group)
-        for number in np.unique(region_of).tolist()
-        for group in by_cluster_ids(actions, some[region_of == number])
+        RegionActions(regions[int(region_of[which[0]])].name, group)
+        for which in _alike(region_of)
+        for group in by_cluster_ids(actions, some[which])
     ]
     return assemble_multi(actions, groups)
+
+
+def _alike(values: Ints) -> list[Ints]:
+    """The places of each value, ascending."""
+    order = np.argsort(values, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(values[order])) + 1)
 
 
 def how_many_fit(actions: Actions, some: Ints) -> int:
