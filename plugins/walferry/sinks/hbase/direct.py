@@ -272,8 +272,9 @@ def _errors_in(call: Call, result: MultiResult) -> list[WalferryError]:
     """The errors that a result tells of, each kind once."""
     server = f"{call.server.host}:{call.server.port}"
     errors: dict[str, WalferryError] = {}
-    for place in np.flatnonzero(result.outcome == Outcome.FAILED).tolist():
-        error = action_error(server, result.error(place))
+    # Thousands of actions may have failed for the same reason.
+    for encoded in dict.fromkeys(result.error(place) for place in np.flatnonzero(result.outcome == Outcome.FAILED).tolist()):
+        error = action_error(server, encoded)
         errors.setdefault(error.class_name, error)
     if missing := int((result.outcome == Outcome.NOTHING).sum()):
         errors[""] = ProtocolError(server, f"{METHOD}: no result for {missing} of {result.outcome.size} actions")
