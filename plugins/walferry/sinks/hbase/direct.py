@@ -22,7 +22,6 @@ import numpy as np
 from kazoo.exceptions import NoAuthError
 
 from walferry.errors import WalferryError
-from walferry.hbase.errors import ZNodeValueError
 from walferry.kernels.read import Ints
 from walferry.names import ServerName
 from walferry.rpc.client import SERVICE
@@ -33,17 +32,16 @@ from walferry.sinks.answers import Answers
 from walferry.sinks.hbase import tries
 from walferry.sinks.hbase.action_errors import action_error, is_final
 from walferry.sinks.hbase.actions import ActionRow, Actions, find_actions
-from walferry.sinks.hbase.locations import Locations
+from walferry.sinks.hbase.locations import Locations, LocationsUnknown
 from walferry.sinks.hbase.multi import METHOD, Multi, MultiResult, Outcome, read_result
 from walferry.sinks.hbase.replicate import CONNECT_SECONDS, LAST_CONNECT_SECONDS
 from walferry.sinks.hbase.rounds import Call, Places, calls_of_round, done_in
 from walferry.sinks.hbase.shipment import Shipment
 from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
 from walferry.source.knobs import Knobs
-from walferry.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
-from walferry.zk.errors import ConnectError
+from walferry.tables.errors import MissingTable, RegionUnavailable
 
-PASSING = (RegionUnavailable, ScanGivenUp, ConnectError, ZNodeValueError, *tries.PASSING)
+PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
 # Each failed action brings a stack trace, and a Multi may have thousands.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 _BUSY = frozenset({"RegionTooBusyException", "RpcThrottlingException", "CallQueueTooBigException", "CallDroppedException"})

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from walferry.errors import WalferryError
+from walferry.hbase.errors import ZNodeValueError
 from walferry.kernels.compiled import inlined, unmanaged
 from walferry.kernels.read import Bytes, Ints, read_uint8
+from walferry.tables.errors import RegionUnavailable, ScanGivenUp
 from walferry.tables.regions import Region
 from walferry.tables.tables import Tables
+from walferry.zk.errors import ConnectError
 
 NOWHERE = -1
 
@@ -44,6 +48,14 @@ class RegionMap:
         return found
 
 
+class LocationsUnknown(WalferryError):
+    """The slave's hbase:meta could not be asked for the regions of `table`."""
+
+    def __init__(self, table: str, reason: str) -> None:
+        super().__init__(f"the regions of table {table} cannot be looked up in the slave's hbase:meta: {reason.rstrip('.')}")
+        self.table = table
+
+
 class Locations:
     """The maps of a slave's tables. Any thread may call the methods; one at a time reads hbase:meta."""
 
@@ -56,21 +68,26 @@ class Locations:
     def of(self, table: bytes, not_this: RegionMap | None = None) -> RegionMap:
         """The table's regions. `not_this` has turned out wrong: the map is read again, unless another lane has done so since.
 
-        Raises MissingTable, ScanGivenUp, RegionUnavailable, RpcError, ConnectError or ZNodeValueError.
+        Raises MissingTable, LocationsUnknown, and an RpcError or NoAuthError if the slave refuses to tell.
         """
         with self._lock:
             known = self._maps.get(table)
             if known is None or known is not_this:
                 if self._tables is None:
                     self._tables = self._open_tables()
-                known = RegionMap.of(table, self._tables.regions(table.decode()))
-                self._maps[table] = known
+                known = self._maps[table] = RegionMap.of(table, self._read(self._tables, table.decode()))
             return known
 
     def interrupt(self) -> None:
         """From another thread: end the reading that is under way."""
         if self._tables is not None:
             self._tables.interrupt()
+
+    def _read(self, tables: Tables, table: str) -> list[Region]:
+        try:
+            return tables.regions(table)
+        except (ScanGivenUp, RegionUnavailable, ConnectError, ZNodeValueError) as error:
+            raise LocationsUnknown(table, str(error.__cause__ or error)) from error
 
     def close(self) -> None:
         """Close the connections."""

@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walferry.names import ServerName
-from walferry.sinks.hbase.locations import NOWHERE, Locations, RegionMap
-from walferry.tables.errors import MissingTable
+from walferry.rpc.errors import ConnectionFailed
+from walferry.sinks.hbase.locations import NOWHERE, Locations, LocationsUnknown, RegionMap
+from walferry.tables.errors import MissingTable, ScanGivenUp
 from walferry.tables.regions import Region
+from walferry.zk.errors import ConnectError
 
 SERVER = ServerName("h", 1, 1)
 keys = st.binary(max_size=3)
@@ -114,6 +116,19 @@ def test_a_table_that_could_not_be_read_again_is_read_by_the_next_who_asks():
         where.of(b"t", first)
     meta.error = None
     assert where.of(b"t", first) is not first
+
+
+def test_what_prevents_a_look_up_is_told_in_one_error_with_the_table():
+    meta = Meta()
+    try:
+        raise ScanGivenUp("hbase:meta", b"ns:t,,", 0.0, "refused") from ConnectionFailed("rs:1", "refused")
+    except ScanGivenUp as error:
+        meta.error = error
+    with pytest.raises(LocationsUnknown, match=r"of table ns:t cannot .* hbase:meta: connection to rs:1 failed: refused$"):
+        locations(meta).of(b"ns:t")
+    meta.error = ConnectError("ZooKeeper of the slave does not answer")
+    with pytest.raises(LocationsUnknown, match="hbase:meta: ZooKeeper of the slave does not answer"):
+        locations(meta).of(b"ns:t")
 
 
 def test_nothing_is_opened_or_closed_without_need():
