@@ -15,7 +15,7 @@ import os
 import socket
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from pyspark import SparkConf, SparkContext
@@ -39,6 +39,10 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--broken-wals", choices=["stop", "whole-entries", "quarantine"], default="stop",
         help="what becomes of a broken WAL: see walferry.files.quarantine (default stop)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sink", choices=["configured", "direct", "replicate"], default="configured",
+        help="how edits are sent to the slave: see walferry.source.knobs.SinkKind (default: as the peer or the source says)",
     )  # fmt: skip
     args = parser.parse_args(argv)
     if not args.deadline > 0:
@@ -79,7 +83,7 @@ def _begin(source: SourceCluster, args: argparse.Namespace) -> tuple[Knobs, list
     from walferry.shipping.slave_down import forget_down
     from walferry.source.agreement import check_peer
     from walferry.source.cluster import SourceError
-    from walferry.source.knobs import Knobs
+    from walferry.source.knobs import Knobs, SinkKind
     from walferry.source.session import open_session
 
     if args.broken_wals == BrokenWals.QUARANTINE and source.quarantine is None:
@@ -88,6 +92,8 @@ def _begin(source: SourceCluster, args: argparse.Namespace) -> tuple[Knobs, list
         )
     with open_session(source) as session:
         knobs = Knobs.of(source.replication, check_peer(session, args.peer))
+        if args.sink != "configured":
+            knobs = replace(knobs, sink=SinkKind(args.sink))
         if (copying := under_way(session, args.peer)) is not None:
             raise copying
         groups = groups_to_ship(session, args.peer, args.groups)

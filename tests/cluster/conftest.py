@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from embedded.client import GLOBAL, LOCAL, JavaClient
+from embedded.distributed import DistributedCluster
 from embedded.hbase import ClusterAddress
 from embedded.standalone import StandaloneCluster
 from tests.cluster.members import SPLITS, Edge, Member
@@ -17,6 +18,7 @@ from tests.cluster.walferry_runs import source_of
 from tests.conftest import side_by_side
 from walferry.hbase.cluster import cluster_id
 from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs, SinkKind
 from walferry.zk.client import connected
 
 
@@ -32,9 +34,40 @@ class Sides:
 
 
 @pytest.fixture
-def sides(standalone_pair, java_client) -> Sides:
+def sink(request: pytest.FixtureRequest) -> SinkKind:
+    """How edits are sent: what a mark such as BOTH_SINKS says, else the default."""
+    kind: SinkKind = getattr(request, "param", Knobs.sink)
+    return kind
+
+
+@pytest.fixture
+def sides(standalone_pair, java_client, sink: SinkKind) -> Sides:
     source, slave = standalone_pair
-    return Sides(source, slave, java_client(source.address), java_client(slave.address), source_of(source.address))
+    return Sides(source, slave, java_client(source.address), java_client(slave.address), source_of(source.address, sink))
+
+
+@dataclass(frozen=True)
+class ManyServers:
+    """A pair of clusters of several RegionServers each on HDFS, and the source as Walferry sees it."""
+
+    source_cluster: DistributedCluster
+    slave_cluster: DistributedCluster
+    source: JavaClient
+    slave: JavaClient
+    at: SourceCluster
+
+
+@pytest.fixture
+def many_servers(distributed_pair, java_client, sink: SinkKind) -> Iterator[ManyServers]:
+    """The slave has three RegionServers during the test, and again as many as ever after it."""
+    source, slave = distributed_pair
+    slave.start_regionserver()
+    yield ManyServers(
+        source, slave, java_client(source.address), java_client(slave.address), source_of(source.address, sink)
+    )
+    while len(slave.regionservers) > slave.options.regionservers:
+        slave.stop_regionserver()
+    slave.start_all_regionservers()
 
 
 @pytest.fixture
@@ -86,11 +119,13 @@ def more_clusters(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, Sta
 
 
 @pytest.fixture
-def members(more_clusters, standalone_pair, java_client: Callable[[ClusterAddress], JavaClient]) -> list[Member]:
+def members(
+    more_clusters, standalone_pair, java_client: Callable[[ClusterAddress], JavaClient], sink: SinkKind
+) -> list[Member]:
     """Four clusters; the first has two RegionServers."""
     found = []
     for cluster in (more_clusters[0], *standalone_pair, more_clusters[1]):
-        at = source_of(cluster.address)
+        at = source_of(cluster.address, sink)
         with connected(at.quorum) as zk:
             found.append(Member(cluster, java_client(cluster.address), at, cluster_id(zk, at.nodes)))
     return found

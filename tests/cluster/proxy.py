@@ -10,11 +10,17 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
+
+import pytest
 
 from embedded.hbase import ClusterAddress
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.names import ServerName
+from walferry.rpc import admin
+from walferry.rpc.connection import Connection
+from walferry.sinks.hbase import direct
 from walferry.zk.client import connected
 
 CHUNK = 32 << 10
@@ -147,6 +153,21 @@ def proxied_zookeeper(quorum: str) -> Iterator[TcpProxy]:
 
 
 @contextlib.contextmanager
+def routed(here: tuple[str, int], there: tuple[str, int]) -> Iterator[None]:
+    """What is shipped to the regions of the server that listens `here`, by its name in hbase:meta, goes `there`. So do the calls
+    that find out whether it answers."""
+
+    def connection(host: str, port: int, *args: Any, **options: Any) -> Connection:
+        host, port = there if (host, port) == here else (host, port)
+        return Connection(host, port, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(direct, "Connection", connection)
+        patch.setattr(admin, "Connection", connection)
+        yield
+
+
+@contextlib.contextmanager
 def proxied_slave(slave: ClusterAddress) -> Iterator[ProxiedSlave]:
     """The slave once more under a znode of its own, where its (first) RegionServer has the address of a proxy."""
     nodes, proxied = ZNodes(slave.znode_parent), ZNodes(f"/proxied{secrets.token_hex(4)}")
@@ -155,8 +176,10 @@ def proxied_slave(slave: ClusterAddress) -> Iterator[ProxiedSlave]:
         with TcpProxy((server.host, server.port)) as sink:
             zk.create(proxied.hbaseid, zk.get(nodes.hbaseid)[0], makepath=True)
             zk.create(f"{proxied.rs}/{ServerName('localhost', sink.port, server.start_code)}", makepath=True)
+            zk.create(proxied.meta_server, zk.get(nodes.meta_server)[0])
             try:
-                yield ProxiedSlave(f"localhost:{zookeeper.port}:{proxied.base}", zookeeper, sink)
+                with routed((server.host, server.port), ("localhost", sink.port)):
+                    yield ProxiedSlave(f"localhost:{zookeeper.port}:{proxied.base}", zookeeper, sink)
             finally:
                 zk.delete(proxied.base, recursive=True)
 

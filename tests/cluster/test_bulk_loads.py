@@ -22,7 +22,7 @@ from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
 from tests.cluster.proxy import Flow, TcpProxy
 from tests.cluster.reshipping import now, ship_again
-from tests.cluster.walferry_runs import positions, ship, ship_one, source_of
+from tests.cluster.walferry_runs import BOTH_SINKS, positions, ship, ship_one, source_of
 from walferry.queues.lease import Lease
 from walferry.reship.interval import Interval
 from walferry.shipping.summary import GroupSummary, Status
@@ -35,7 +35,7 @@ SCOPES = {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}
 
 
 @pytest.fixture(scope="module")
-def sides(cluster_folder: Path, java_client: Callable[..., object]) -> Iterator[Sides]:
+def east_and_west(cluster_folder: Path) -> Iterator[tuple[StandaloneCluster, StandaloneCluster]]:
     """Two clusters that each replicate bulk loads, `east` and `west`; `east` writes replication markers too."""
     conf = cluster_folder / "bulk" / "replication-conf"
     clusters = [
@@ -59,12 +59,17 @@ def sides(cluster_folder: Path, java_client: Callable[..., object]) -> Iterator[
             cluster.launch()
         for cluster in clusters:
             cluster.await_ready()
-        east, west = clusters
-        at = replace(source_of(east.address), replication_cluster_id="east")
-        yield Sides(east, west, java_client(east.address), java_client(west.address), at)  # type: ignore[arg-type]
+        yield clusters[0], clusters[1]
     finally:
         for cluster in clusters:
             cluster.kill()
+
+
+@pytest.fixture
+def sides(east_and_west, java_client, sink) -> Sides:
+    east, west = east_and_west
+    at = replace(source_of(east.address, sink), replication_cluster_id="east")
+    return Sides(east, west, java_client(east.address), java_client(west.address), at)
 
 
 @pytest.fixture
@@ -94,6 +99,7 @@ def done(summary: GroupSummary) -> GroupSummary:
     return summary
 
 
+@BOTH_SINKS
 @pytest.mark.timeout(900)
 def test_bulk_loaded_rows_arrive_and_their_files_are_let_go(sides, table, peer):
     sides.source.write(table, puts(value=b"before"))
@@ -136,6 +142,7 @@ def test_a_peer_for_some_families_gets_the_files_of_these(sides, table, unique):
         sides.source.remove_peer(peer)
 
 
+@BOTH_SINKS
 def test_a_bulk_load_keeps_its_place_among_the_region_s_edits(sides, table, peer):
     """A cell is put, loaded and put again with the same timestamp: the last one counts, here as there."""
 
@@ -312,9 +319,10 @@ def test_an_interval_s_loads_are_shipped_again_as_long_as_their_files_are_there(
     assert len(cells(sides.slave, table, "f")) == 12
 
 
-def test_a_ring_of_clusters_loads_no_file_twice(sides, table, peer, managed_peer):
+@BOTH_SINKS
+def test_a_ring_of_clusters_loads_no_file_twice(sides, table, peer, managed_peer, sink):
     back = managed_peer(sides.slave_cluster.address, sides.source_cluster.address)
-    west = replace(source_of(sides.slave_cluster.address), replication_cluster_id="west")
+    west = replace(source_of(sides.slave_cluster.address, sink), replication_cluster_id="west")
     load(sides, table)
     assert done(ship_one(sides.at, peer)).shippedHFiles == 4
     with connected(west.quorum) as zk:

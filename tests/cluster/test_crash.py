@@ -10,12 +10,13 @@ import pytest
 from embedded.client import even_splits
 from embedded.wire import delete_row, put
 from tests.cluster.spark_runs import Job, run
-from tests.cluster.walferry_runs import WalTruth, await_progress, plan, positions, roll
+from tests.cluster.walferry_runs import BOTH_SINKS_IN_SOAK, WalTruth, await_progress, plan, positions, roll, sink_of
 from tests.sessions import session_of
 from walferry.shipping.runs import read_run
 from walferry.shipping.summary import Status
 from walferry.zk.client import connected
 
+pytestmark = BOTH_SINKS_IN_SOAK
 ROWS = 12_000  # of 1 kB: about a second's shipping
 TABLES_AHEAD = 3  # this many are queued when a job begins
 RUN_ID = "the same for all attempts"
@@ -77,6 +78,7 @@ def finish(sides, backlog: Backlog, peer: str, folder) -> None:
     with connected(sides.at.quorum) as zk:
         (summary,) = read_run(session_of(zk, sides.at), peer, RUN_ID)
     assert summary.status is Status.DONE
+    assert (summary.sink, summary.directRefused) == (sink_of(sides.at), None)
     assert summary.shippedCells >= ROWS * len(backlog.tables)  # at least once
 
 

@@ -14,7 +14,7 @@ import pytest
 from embedded import wire
 from embedded.client import GLOBAL, LOCAL
 from embedded.wire import Mutation
-from tests.cluster.walferry_runs import plan, ship, source_of
+from tests.cluster.walferry_runs import BOTH_SINKS_IN_SOAK, plan, ship, source_of
 from walferry.shipping.summary import Status
 
 EDITS = 100_000
@@ -53,8 +53,9 @@ def edits(count: int, chance: random.Random) -> Iterator[Mutation]:
             yield wire.delete_row(row)
 
 
+@BOTH_SINKS_IN_SOAK
 @pytest.mark.timeout(1200)
-def test_edits_of_all_kinds_arrive_and_nothing_of_local_families(distributed_pair, java_client, managed_peer, unique):
+def test_edits_of_all_kinds_arrive_and_nothing_of_local_families(distributed_pair, java_client, managed_peer, unique, sink):
     source, slave = java_client(distributed_pair.source.address), java_client(distributed_pair.slave.address)
     table, seed = unique("mixed"), random.randrange(1 << 32)
     print(f"seed {seed}")
@@ -62,7 +63,7 @@ def test_edits_of_all_kinds_arrive_and_nothing_of_local_families(distributed_pai
     for client in (source, slave):
         client.create_table(table, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, SPLITS, versions=10_000)
     peer = managed_peer(distributed_pair.source.address, distributed_pair.slave.address)
-    at = source_of(distributed_pair.source.address)
+    at = source_of(distributed_pair.source.address, sink)
     shipped = 0
     for round_ in range(ROUNDS):
         source.write(table, edits(EDITS // ROUNDS, chance))

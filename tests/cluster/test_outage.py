@@ -14,7 +14,17 @@ from kazoo.client import KazooClient
 from embedded.client import even_splits
 from tests.cluster.proxy import proxied_zookeeper
 from tests.cluster.test_shipping import eventually
-from tests.cluster.walferry_runs import Shipping, WalTruth, await_progress, plan, positions, roll, ship_one
+from tests.cluster.walferry_runs import (
+    BOTH_SINKS,
+    BOTH_SINKS_IN_SOAK,
+    Shipping,
+    WalTruth,
+    await_progress,
+    plan,
+    positions,
+    roll,
+    ship_one,
+)
 from tests.sessions import session_of
 from walferry.hbase.layout import OwnZNodes
 from walferry.shipping.runs import read_run
@@ -45,7 +55,7 @@ def backlog(sides, both):
 
 
 def through_proxy(sides, port: int) -> SourceCluster:
-    return SourceCluster(quorum=f"localhost:{port}", wal_root=sides.at.wal_root, znode_parent=sides.at.znode_parent)
+    return replace(sides.at, quorum=f"localhost:{port}")
 
 
 def leases(source: SourceCluster, peer: str) -> list[str]:
@@ -60,6 +70,7 @@ def kept(sides, peer: str) -> list[GroupSummary]:
         return read_run(session_of(zk, sides.at), peer, "test")
 
 
+@BOTH_SINKS_IN_SOAK
 @pytest.mark.parametrize("how", ["kill -9", pytest.param("in order", marks=pytest.mark.soak)])
 def test_a_run_outlives_a_slave_that_is_stopped_and_started_again(sides, peer, backlog, how):
     table, truth = backlog(peer)
@@ -78,6 +89,7 @@ def test_a_run_outlives_a_slave_that_is_stopped_and_started_again(sides, peer, b
     assert sides.source.compare(table, sides.slave).same
 
 
+@BOTH_SINKS
 @pytest.mark.parametrize("what", ["zookeeper and server", "server"])
 def test_nothing_moves_while_the_slave_is_away_and_the_next_run_ships_it(sides, proxied, proxied_peer, backlog, what):
     table, truth = backlog(proxied_peer, 2000)
@@ -103,6 +115,7 @@ def test_nothing_moves_while_the_slave_is_away_and_the_next_run_ships_it(sides, 
     assert sides.source.compare(table, sides.slave).same
 
 
+@BOTH_SINKS
 def test_when_a_slave_goes_silent_in_mid_window_it_has_everything_before_the_position(
     sides, proxied, proxied_peer, backlog
 ):
@@ -124,6 +137,7 @@ def test_when_a_slave_goes_silent_in_mid_window_it_has_everything_before_the_pos
     assert sides.source.compare(table, sides.slave).same
 
 
+@BOTH_SINKS
 def test_edits_that_were_applied_but_not_acknowledged_are_shipped_again(sides, proxied, proxied_peer, backlog):
     """The answers are lost on their way: the slave has the cells, and only a second acknowledgement counts."""
     table, truth = backlog(proxied_peer, 2000)
@@ -141,6 +155,7 @@ def test_edits_that_were_applied_but_not_acknowledged_are_shipped_again(sides, p
     assert sides.source.compare(table, sides.slave).same
 
 
+@BOTH_SINKS
 def test_a_run_outlives_a_short_loss_of_the_sources_zookeeper(sides, proxied, proxied_peer, backlog):
     table, truth = backlog(proxied_peer, 6000)
     proxied.sink.requests.speed = 2 << 20
@@ -160,6 +175,7 @@ def test_a_run_outlives_a_short_loss_of_the_sources_zookeeper(sides, proxied, pr
     assert sides.source.compare(table, sides.slave).same
 
 
+@BOTH_SINKS
 @pytest.mark.soak
 def test_a_run_that_lost_its_session_writes_nothing_more_and_the_next_goes_on(sides, proxied, proxied_peer, backlog):
     table, truth = backlog(proxied_peer, 6000)
@@ -229,6 +245,7 @@ def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(
 SOAK = [pytest.param(what, marks=pytest.mark.soak) for what in ("refusing", "servers silent")]
 
 
+@BOTH_SINKS
 @pytest.mark.parametrize("what", ["silent", "servers refusing", *SOAK])
 def test_a_run_gives_up_a_silent_slave_after_its_patience_and_the_next_run_goes_on(
     sides, proxied, proxied_peer, backlog, what

@@ -14,7 +14,7 @@ import pytest
 from embedded.client import GLOBAL, LOCAL
 from embedded.wire import CellType, delete_column, delete_row, put
 from tests.cluster.decoding import compare_with_reader, decode
-from tests.cluster.walferry_runs import is_untouched, plan, positions, roll, ship_one, source_of
+from tests.cluster.walferry_runs import BOTH_SINKS, is_untouched, plan, positions, roll, ship_one, source_of
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.layout import ZNodes
@@ -62,8 +62,9 @@ def columns_at(client, table: str) -> set[str]:
     return {f"{cell.family.decode()}:{cell.qualifier.decode()}" for cell in client.scan_all(table)}
 
 
-def test_two_clusters_that_replicate_to_each_other_get_each_edit_once(sides, both, peer, managed_peer):
-    there = source_of(sides.slave.address)
+@BOTH_SINKS
+def test_two_clusters_that_replicate_to_each_other_get_each_edit_once(sides, both, peer, managed_peer, sink):
+    there = source_of(sides.slave.address, sink)
     back = managed_peer(sides.slave.address, sides.source.address)
     table = both({"f": GLOBAL})
     with connected(sides.at.quorum) as zk:
@@ -104,8 +105,9 @@ def cluster_ids_by_row(client, at, peer: str, table: str) -> dict[bytes, set[tup
     return found
 
 
-def test_a_delete_goes_back_to_where_its_put_came_from_and_no_further(sides, both, peer, managed_peer):
-    there = source_of(sides.slave.address)
+@BOTH_SINKS
+def test_a_delete_goes_back_to_where_its_put_came_from_and_no_further(sides, both, peer, managed_peer, sink):
+    there = source_of(sides.slave.address, sink)
     back = managed_peer(sides.slave.address, sides.source.address)
     table = both({"f": GLOBAL})
     sides.source.write(table, [put("row", {"f:q": b"1"}, timestamp=1)])
@@ -169,6 +171,7 @@ def test_a_peer_of_namespaces(sides, unique, peer_like, choice):
     assert arrived == ({ours} if choice == "takes" else {other, "default"})
 
 
+@BOTH_SINKS
 def test_tags_and_times_to_live_arrive_with_their_cells(sides, both, peer):
     table = both({"f": GLOBAL})
     sides.source.write(
@@ -189,6 +192,7 @@ def test_tags_and_times_to_live_arrive_with_their_cells(sides, both, peer):
     }
 
 
+@BOTH_SINKS
 def test_cells_of_the_types_that_hbase_searches_with_arrive_as_by_hbase_s_own_replication(sides, both, peer, unique):
     """A client may put cells of type Maximum and Minimum; HBase's servers take, log and replicate them as they are."""
     by_us, by_hbase, hbases_peer = both({"f": GLOBAL}), both({"f": GLOBAL}), unique("hbase")

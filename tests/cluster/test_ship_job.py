@@ -35,13 +35,14 @@ def test_a_job_ships_each_group_prints_what_it_did_and_keeps_it_in_zookeeper(sid
     table = both()
     sides.source.put_many(table, 2000, ["f:a", "l:b"], batch=100)
     roll(sides.at, peer)
-    done = run(sides.at, peer, "run 1/é", tmp_path)
+    done = run(sides.at, peer, "run 1/é", tmp_path, args=("--sink", "direct"))
     assert done.code == 0, done.output
     assert sides.source.compare(table, sides.slave, families=["f"]).same
     assert sides.slave.scan_all(table, ["l"]) == []
 
     (summary,) = kept(sides, peer, "run 1/é")
     assert (summary.status, summary.shippedCells, summary.cellsFiltered) == (Status.DONE, 2000, 2000)
+    assert (summary.sink, summary.directRefused) == ("direct", None)  # though the source says replicate
     assert f"{summary.group}: done, shipped {summary.completedLogs} WALs, 2000 operations" in done.output
     assert json.loads(done.output.splitlines()[-1]) == [json.loads(summary.to_json())]
 

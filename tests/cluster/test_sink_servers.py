@@ -7,20 +7,18 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import pytest
 
-from embedded.client import GLOBAL, JavaClient, even_splits
-from embedded.distributed import DistributedCluster
+from embedded.client import GLOBAL, even_splits
 from embedded.wire import Mutation, delete_row, put
+from tests.cluster.conftest import ManyServers
 from tests.cluster.proxy import TcpProxy
-from tests.cluster.walferry_runs import WalTruth, await_progress, positions, roll, ship, source_of
+from tests.cluster.walferry_runs import BOTH_SINKS, WalTruth, await_progress, positions, roll, ship
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.names import ServerName
 from walferry.shipping.summary import GroupSummary, Status
-from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs
 from walferry.zk.client import connected
 
@@ -30,27 +28,13 @@ CALL_TIMEOUT_SECONDS = 6.0
 SMALL = Knobs(shipment_bytes=64 << 10, buffer_bytes=1 << 20, ratio=1.0, call_timeout_seconds=CALL_TIMEOUT_SECONDS)
 
 
-@dataclass(frozen=True)
-class Sides:
-    slave_cluster: DistributedCluster
-    source: JavaClient
-    slave: JavaClient
-    at: SourceCluster
+@pytest.fixture
+def sides(many_servers: ManyServers) -> ManyServers:
+    return many_servers
 
 
 @pytest.fixture
-def sides(distributed_pair, java_client) -> Iterator[Sides]:
-    """The slave has three RegionServers during the test, and again as many as ever after it."""
-    source, slave = distributed_pair
-    slave.start_regionserver()
-    yield Sides(slave, java_client(source.address), java_client(slave.address), source_of(source.address))
-    while len(slave.regionservers) > slave.options.regionservers:
-        slave.stop_regionserver()
-    slave.start_all_regionservers()
-
-
-@pytest.fixture
-def table(sides: Sides, unique: Callable[[str], str]) -> str:
+def table(sides: ManyServers, unique: Callable[[str], str]) -> str:
     name = unique("t")
     for client in (sides.source, sides.slave):
         client.create_table(name, {"f": GLOBAL}, splits=even_splits(12))
@@ -70,7 +54,7 @@ def in_order() -> list[Mutation]:
 class Backlog:
     """What is queued in one WAL group: rows, and around them edits whose order matters."""
 
-    def __init__(self, sides: Sides, table: str, peer: str) -> None:
+    def __init__(self, sides: ManyServers, table: str, peer: str) -> None:
         for part in range(4):
             sides.source.write(table, in_order())
             sides.source.put_many(table, ROWS // 4, ["f:a"], value_bytes=1000, batch=20, first=part * ROWS // 4)
@@ -80,7 +64,7 @@ class Backlog:
         assert self.truth.read_closed()
 
 
-def check(summaries: list[GroupSummary], sides: Sides, table: str) -> None:
+def check(summaries: list[GroupSummary], sides: ManyServers, table: str) -> None:
     assert {s.status for s in summaries} == {Status.DONE}, [s.error for s in summaries]
     compared = sides.source.compare(table, sides.slave)
     assert compared.same, compared.examples
@@ -88,7 +72,7 @@ def check(summaries: list[GroupSummary], sides: Sides, table: str) -> None:
 
 
 @contextlib.contextmanager
-def shipped(sides: Sides, peer: str) -> Iterator[list[GroupSummary]]:
+def shipped(sides: ManyServers, peer: str) -> Iterator[list[GroupSummary]]:
     """Ship in another thread while the block runs; the summaries are there after it."""
     summaries: list[GroupSummary] = []
 
@@ -104,6 +88,7 @@ def shipped(sides: Sides, peer: str) -> Iterator[list[GroupSummary]]:
     assert summaries
 
 
+@BOTH_SINKS
 def test_all_arrives_in_order_although_a_server_is_killed(sides, table, managed_peer, distributed_pair):
     peer = managed_peer(distributed_pair.source.address, distributed_pair.slave.address)
     backlog = Backlog(sides, table, peer)
@@ -117,7 +102,7 @@ def test_all_arrives_in_order_although_a_server_is_killed(sides, table, managed_
 
 
 @pytest.fixture
-def half_silent(sides: Sides, unique: Callable[[str], str]) -> Iterator[tuple[str, TcpProxy]]:
+def half_silent(sides: ManyServers, unique: Callable[[str], str]) -> Iterator[tuple[str, TcpProxy]]:
     """A peer of the same slave, one of whose servers is reached through a proxy; and that proxy."""
     nodes, proxied = ZNodes(), ZNodes(f"/proxied{secrets.token_hex(4)}")
     quorum = sides.slave_cluster.address.quorum

@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from embedded import wire
 from embedded.wire import Cell, Mutation
 from tests.cluster.members import Edge, Member
-from tests.cluster.walferry_runs import plan, queues, ship
+from tests.cluster.walferry_runs import BOTH_SINKS, plan, queues, ship
 from walferry.filters.rules import Reason
 from walferry.shipping.summary import GroupSummary, Status
 
+pytestmark = BOTH_SINKS
 ROWS = 40
 WRITES = 250  # at each cluster, each time
 FIRST_TIMESTAMP = 1_000_000

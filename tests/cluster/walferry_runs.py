@@ -6,7 +6,9 @@ import math
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import pytest
 
 from embedded.client import GLOBAL, JavaClient
 from embedded.hbase import ClusterAddress
@@ -22,13 +24,27 @@ from walferry.shipping.group import ship_group
 from walferry.shipping.plan import PeerPlan, plan_peer
 from walferry.shipping.summary import GroupSummary
 from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import Knobs
+from walferry.source.knobs import Knobs, SinkKind
 from walferry.source.session import open_session
 from walferry.zk.client import connected
 
+# Marks tests that show the same for each way to send edits. They get the fixture `sink`, through `sides` or `members`.
+BOTH_SINKS = pytest.mark.parametrize("sink", list(SinkKind), indirect=True)
+# The same for tests that take long: `make test` has them with the default.
+BOTH_SINKS_IN_SOAK = pytest.mark.parametrize(
+    "sink", [kind if kind is Knobs.sink else pytest.param(kind, marks=pytest.mark.soak) for kind in SinkKind], indirect=True
+)
 
-def source_of(address: ClusterAddress) -> SourceCluster:
-    return SourceCluster(quorum=address.quorum, wal_root=address.wal_root, znode_parent=address.znode_parent)
+
+def source_of(address: ClusterAddress, sink: SinkKind = Knobs.sink) -> SourceCluster:
+    """The cluster as a source whose peers are shipped to as `sink` says."""
+    return SourceCluster(
+        quorum=address.quorum, wal_root=address.wal_root, znode_parent=address.znode_parent, replication={"sink": sink}
+    )
+
+
+def sink_of(source: SourceCluster) -> SinkKind:
+    return SinkKind(source.replication.get("sink", Knobs.sink))
 
 
 def plan(source: SourceCluster, peer_id: str) -> PeerPlan:
@@ -45,20 +61,26 @@ def roll(source: SourceCluster, peer_id: str) -> None:
 def ship(
     source: SourceCluster, peer_id: str, *, deadline: float = 120.0, run_id: str = "test", knobs: Knobs | None = None,
     lanes: int = 2, groups: list[str] | None = None, roll_first: bool = True, broken_wals: BrokenWals = BrokenWals.STOP,
+    refused: bool = False,
 ) -> list[GroupSummary]:  # fmt: skip
-    """Run one batch of a peer. Returns the summaries of its groups, or of those named."""
+    """Run one batch of a peer. Returns the summaries of its groups, or of those named.
+
+    What is sent is sent as the source says, unless the slave is expected to have `refused` that.
+    """
     if roll_first:
         roll(source, peer_id)
     names = [g.group for g in plan(source, peer_id).groups] if groups is None else groups
     jobs = [
         GroupJob(
             source=source, peer_id=peer_id, group=name, run_id=run_id, holder=f"run {run_id}", deadline=time.time() + deadline,
-            lanes=lanes, knobs=knobs or Knobs(), broken_wals=broken_wals,
+            lanes=lanes, knobs=replace(knobs or Knobs(), sink=sink_of(source)), broken_wals=broken_wals,
         )
         for name in names
     ]  # fmt: skip
     with ThreadPoolExecutor(max(1, len(jobs))) as pool:
-        return list(pool.map(ship_group, jobs))
+        summaries = list(pool.map(ship_group, jobs))
+    assert refused or all(s.sink in ("", sink_of(source)) and not s.directRefused for s in summaries), summaries
+    return summaries
 
 
 def ship_one(source: SourceCluster, peer_id: str, **options: object) -> GroupSummary:

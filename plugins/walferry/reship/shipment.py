@@ -167,6 +167,7 @@ class _Shipment:
                 sink.look_after_calls(self._deadline)
                 looked = time.monotonic()
         self._counters.retried(sink.failed_requests)
+        self._counters.sent_as(sink.kind, sink.refused)
         self._count_done(wals, done)
 
     def _count_done(self, wals: tuple[WalFile, ...], done: int) -> int:

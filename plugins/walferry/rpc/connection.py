@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import math
 import os
+import select
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, TypeVar
 
@@ -24,7 +27,10 @@ _RECEIVE_BYTES = 64 * 1024
 _SMALL_BYTES = 64 * 1024  # smaller pieces are joined, because copying them costs less than a descriptor for each
 _IOV_MAX = max(16, min(os.sysconf("SC_IOV_MAX"), 1024))
 
+_LATE_SECONDS = 0.1  # for an answer that has arrived while the caller waited for another server
+
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 
 class Address(Protocol):
@@ -34,6 +40,15 @@ class Address(Protocol):
     def host(self) -> str: ...
     @property
     def port(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call that has `seconds`, until `deadline` on time.monotonic."""
+
+    method: str
+    seconds: float
+    deadline: float
 
 
 def default_user() -> str:
@@ -74,6 +89,7 @@ class Connection:
         self._max_response_bytes = max_response_bytes
         self._parser = codec.ResponseParser(max_response_bytes)
         self._call_id = 0
+        self._under_way: _Call | None = None
         self._interrupted = False
 
     def __enter__(self) -> Connection:
@@ -112,30 +128,70 @@ class Connection:
         connect_timeout: float | None = None,
     ) -> tuple[M, memoryview]:
         """Do the same as `call`, and return the cell block that came with the answer too. It is written in `cell_codec`."""
+        self.begin(method, param, cell_block, timeout=timeout, connect_timeout=connect_timeout)
+        return self.end(lambda result: (parse_message(response_type, result.message), result.cells))
+
+    def begin(
+        self,
+        method: str,
+        param: Message | Buffer | Sequence[Buffer],
+        cell_block: Sequence[Buffer] = (),
+        *,
+        timeout: float | None = None,
+        connect_timeout: float | None = None,
+    ) -> None:
+        """Send a request as `call` does; its answer is what `end` waits for. So calls to several servers run side by side.
+
+        Raises as `call`; then there is nothing to end.
+        """
         seconds = self._call_timeout if timeout is None else timeout
         self._call_id = (self._call_id + 1) % 0x7FFFFFFF
         encoded = param.SerializeToString() if isinstance(param, Message) else param
-        request = codec.encode_request(self._call_id, method, encoded, cell_block, timeout_ms=max(1, int(seconds * 1000)))
-        deadline = time.monotonic() + seconds
+        call = _Call(method, seconds, time.monotonic() + seconds)
         try:
-            sock = self._connected(deadline, min(self._connect_timeout, connect_timeout or self._connect_timeout))
-            self._send(sock, request, deadline)
-            result = self._receive(sock, deadline)
-            return parse_message(response_type, result.message), result.cells
+            request = codec.encode_request(self._call_id, method, encoded, cell_block, timeout_ms=max(1, int(seconds * 1000)))
+            with self._typed_errors(call):
+                sock = self._connected(call.deadline, min(self._connect_timeout, connect_timeout or self._connect_timeout))
+                self._send(sock, request, call.deadline)
+        except BaseException:
+            self._interrupted = False
+            raise
+        self._under_way = call
+
+    def end(self, parse: Callable[[Result], T]) -> T:
+        """Wait for the answer to what `begin` has sent, and parse it. Raises as `call`; what `parse` raises as a DecodeError or
+        CodecError is a ProtocolError.
+
+        An answer that has arrived in time is taken, even if the caller comes late for it.
+        """
+        call, self._under_way = self._under_way, None
+        if call is None:
+            raise RuntimeError("no call is under way")
+        try:
+            with self._typed_errors(call):
+                if self._socket is None:
+                    raise ConnectionFailed(self.server, "it was closed before the answer came")
+                return parse(self._receive(self._socket, max(call.deadline, time.monotonic() + _LATE_SECONDS)))
+        finally:
+            self._interrupted = False
+
+    @contextlib.contextmanager
+    def _typed_errors(self, call: _Call) -> Iterator[None]:
+        """Raise what goes wrong in a call as an RpcError, and close a connection that cannot be used any more."""
+        try:
+            yield
         except TimeoutError as error:
             self.close()
-            raise RpcTimeout(self.server, method, seconds) from error
+            raise RpcTimeout(self.server, call.method, call.seconds) from error
         except (codec.CodecError, DecodeError) as error:
             self.close()
-            raise ProtocolError(self.server, f"{method}: {error}") from error
+            raise ProtocolError(self.server, f"{call.method}: {error}") from error
         except OSError as error:
             self.close()
-            raise ConnectionFailed(self.server, f"{method}: {error}") from error
+            raise ConnectionFailed(self.server, f"{call.method}: {error}") from error
         except (ConnectionFailed, RpcTimeout, FatalConnection):
             self.close()
             raise
-        finally:
-            self._interrupted = False
 
     def close(self) -> None:
         """Close the connection if it is open. A later call opens a new one."""
@@ -207,6 +263,22 @@ class Connection:
                         self.close()
                     raise remote_error(self.server, response.exception)
                 return response
+
+
+def first_to_answer(connections: Sequence[Connection]) -> int:
+    """Wait until `end` of one of the connections has something to do: an answer has come, the call has been ended, or its time is
+    over. Returns its place. All have a call under way."""
+    poll, places = select.poll(), dict[int, int]()
+    for place, connection in enumerate(connections):
+        sock, call = connection._socket, connection._under_way
+        if sock is None or sock.fileno() < 0 or call is None:
+            return place
+        poll.register(sock, select.POLLIN)
+        places[sock.fileno()] = place
+    deadlines = [connection._under_way.deadline for connection in connections if connection._under_way]
+    left = max(0.0, min(deadlines) - time.monotonic())
+    ready = poll.poll(math.ceil(left * 1000))
+    return places[ready[0][0]] if ready else deadlines.index(min(deadlines))
 
 
 def _remaining(deadline: float) -> float:

@@ -211,6 +211,7 @@ class Attempt:
         if self._sink:
             outage = self._sink.answers.outage
             self._counters.retried(self._sink.failed_requests)
+            self._counters.sent_as(self._sink.kind, self._sink.refused)
             self._counters.outage(outage)
             if outage is None:
                 self._say_again.reset()

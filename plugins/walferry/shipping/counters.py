@@ -84,6 +84,10 @@ class Counters:
         """`requests` requests of this attempt had to be sent again so far."""
         self._add(failedBatches=self._failed_before + requests)
 
+    def sent_as(self, sink: str, refused: str | None) -> None:
+        """How edits are sent now; and why the slave has refused to be written to directly, if it has."""
+        self._add(sink=sink, directRefused=refused)
+
     def done(self, bytes_done: int) -> None:
         """`bytes_done` of the bytes to ship are acknowledged or filtered out."""
         self._add(bytesDone=bytes_done)

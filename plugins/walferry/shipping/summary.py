@@ -59,6 +59,8 @@ class GroupSummary:
     timestampOfNextToReplicate: int | None = None  # write time of the oldest edit not shipped, or earlier; None: none is left
     replicationLag: int | None = None  # ms since then, when this was written; 0: no closed WAL is left; None: not known
     slave: str = ""  # the peer's cluster key
+    sink: str = ""  # how edits are sent: walferry.source.knobs.SinkKind; empty: nothing has been yet
+    directRefused: str | None = None  # why the slave does not let its regions be written to; None: it does, or was not asked to
     slaveSilentSince: int | None = None  # since when it acknowledges nothing; None: it does, or is asked nothing
     slaveTries: int = 0  # tries that have failed since then
     slaveError: str | None = None  # why the last of them failed
@@ -75,7 +77,8 @@ class GroupSummary:
 
     def to_json(self) -> str:
         """This summary as JSON, read back by `from_json`; each error, which may contain text from outside, is cut to one line."""
-        errors = {name: one_line(text, MAX_ERROR_CHARS) for name in ("error", "slaveError") if (text := getattr(self, name))}
+        named = ("error", "slaveError", "directRefused")
+        errors = {name: one_line(text, MAX_ERROR_CHARS) for name in named if (text := getattr(self, name))}
         return json.dumps(asdict(self) | errors, sort_keys=True)
 
     @classmethod

@@ -9,8 +9,7 @@ only counts what is in it.
 A sink keeps two promises:
 
 - **Order.** Requests that one sender sends one after the other take effect in that order, and within a request a region's entries
-do
-  so in the order of the WAL. Senders are independent of each other: a region's entries always go through the same one.
+  do so in the order of the WAL. Senders are independent of each other: a region's entries always go through the same one.
 - **Acknowledged means durable.** When `send` returns, the target has all edits of the request and keeps them through a crash.
   Shipping may forget them then. When `send` raises, any part of them may have arrived; they may be sent again.
 """
@@ -28,6 +27,7 @@ import numpy.typing as npt
 from walferry.filters.rules import FilterRules
 from walferry.filters.window import Kept
 from walferry.sinks.answers import Answers
+from walferry.source.knobs import SinkKind
 from walferry.wal.windows import Window
 
 Ints = npt.NDArray[np.int64]
@@ -107,6 +107,14 @@ class Sink(Protocol):
     @property
     def failed_requests(self) -> int:
         """Requests that had to be sent again."""
+
+    @property
+    def kind(self) -> SinkKind:
+        """How edits are sent now."""
+
+    @property
+    def refused(self) -> str | None:
+        """Why the target has refused to be sent edits as it was asked for; None if it has not."""
 
     def take(self, window: Window, kept: Kept, rules: FilterRules, path: str) -> Take:
         """What this sink sends of a window of the file `path`. Notes in `kept` what became of the entries that only it knows.

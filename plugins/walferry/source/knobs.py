@@ -1,4 +1,4 @@
-"""The settings of how a peer is shipped: HBase's replication settings under HBase's names, and two of Walferry's own.
+"""The settings of how a peer is shipped: HBase's replication settings under HBase's names, and three of Walferry's own.
 
     connection's extra      {"replication.source.ratio": 0.2}                    for all peers of the source
     peer's configuration    walferry.replication.source.ratio = 0.2              for this peer; wins over the connection's
@@ -6,14 +6,15 @@
 
 HBase's own names are in ReplicationSource, HBaseInterClusterReplicationEndpoint, ReplicationSourceShipper,
 ReplicationSourceWALReader and ReplicationSinkManager. As in HBase, times are in milliseconds and sizes in bytes. Two defaults
-differ from HBase's because they count something else here: see `_KNOBS`. HBase knows neither replication.sink.tries nor
-replication.slave.patience.
+differ from HBase's because they count something else here: see `_KNOBS`. HBase knows neither sink nor replication.sink.tries
+nor replication.slave.patience.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from walferry.hbase.errors import PeerError
@@ -27,10 +28,18 @@ _MS = 1000.0
 _KIB, _MIB = 1 << 10, 1 << 20
 
 
+class SinkKind(StrEnum):
+    """How edits are sent to the slave."""
+
+    DIRECT = "direct"  # its regions are written to
+    REPLICATE = "replicate"  # some of its RegionServers take the edits as HBase's own sources send them
+
+
 @dataclass(frozen=True, kw_only=True)
 class Knobs:
     """The settings of one peer. Seconds and bytes."""
 
+    sink: SinkKind = SinkKind.REPLICATE
     retries_multiplier: int = 300
     sleep_seconds: float = 1.0
     subset_tries: int = 10
@@ -79,6 +88,12 @@ class _Knob:
     unit: float = 1  # how many of the key's units are one of the field's
 
     @property
+    def choices(self) -> tuple[StrEnum, ...]:
+        """The values that it may have, if it is a choice."""
+        default = getattr(Knobs, self.field)
+        return tuple(type(default)) if isinstance(default, StrEnum) else ()
+
+    @property
     def flag(self) -> bool:
         return isinstance(getattr(Knobs, self.field), bool)
 
@@ -89,6 +104,7 @@ class _Knob:
 
 _SOURCE = "replication.source."
 _KNOBS = (
+    _Knob("sink", "sink", "how edits are sent to the slave"),
     # The nth failure in a row is followed by a sleep of n times the base sleep; n grows no further than the multiplier.
     _Knob("retries_multiplier", _SOURCE + "maxretriesmultiplier", "how many base sleeps a sleep grows to", 1, 10_000),
     _Knob("sleep_seconds", _SOURCE + "sleepforretries", "the base sleep between tries in ms", 1, 600_000, _MS),
@@ -123,7 +139,9 @@ def parsed(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _value(knob: _Knob, text: Any) -> float:
+def _value(knob: _Knob, text: Any) -> Any:
+    if knob.choices:
+        return _choice(knob, str(text))
     if knob.flag:
         return _flag(knob, str(text))
     kind = "a whole number" if knob.whole or knob.unit != 1 else "a number"
@@ -136,6 +154,13 @@ def _value(knob: _Knob, text: Any) -> float:
             f"{knob.key} is {str(text)[:100]!r}; it must be {knob.what}: {kind} from {knob.least:g} to {knob.most:.10g}"
         )
     return number if knob.unit == 1 else number / knob.unit
+
+
+def _choice(knob: _Knob, text: str) -> StrEnum:
+    for choice in knob.choices:
+        if choice == text.strip().lower():
+            return choice
+    raise ValueError(f"{knob.key} is {text[:100]!r}; it must be {knob.what}: {' or '.join(knob.choices)}")
 
 
 def _flag(knob: _Knob, text: str) -> bool:

@@ -17,7 +17,7 @@ from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import client
 from walferry.rpc.client import RegionScanner
-from walferry.rpc.connection import Connection
+from walferry.rpc.connection import CALL_TIMEOUT_SECONDS, Connection
 from walferry.tables.errors import MissingTable, RegionUnavailable
 from walferry.tables.regions import (
     INFO,
@@ -40,12 +40,14 @@ class Tables:
     """The tables of the cluster whose ZooKeeper client is given. A context manager, for one thread at a time."""
 
     def __init__(
-        self, zk: KazooClient, nodes: ZNodes, *, user: str | None = None, patience_seconds: float = PATIENCE_SECONDS
-    ) -> None:
+        self, zk: KazooClient, nodes: ZNodes, *, user: str | None = None, patience_seconds: float = PATIENCE_SECONDS,
+        call_seconds: float = CALL_TIMEOUT_SECONDS,
+    ) -> None:  # fmt: skip
         self.zk = zk
         self.nodes = nodes
         self._user = user
         self._patience_seconds = patience_seconds
+        self._call_seconds = call_seconds
         self._connections: dict[ServerName, Connection] = {}
         self._last_regions: dict[str, Region] = {}
 
@@ -60,6 +62,11 @@ class Tables:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+
+    def interrupt(self) -> None:
+        """From another thread, at the end: let the call under way fail now. The next one to the same server fails too."""
+        for connection in list(self._connections.values()):
+            connection.interrupt()
 
     def regions(self, table: str) -> list[Region]:
         """List a table's regions in the order of their rows. Raises MissingTable, ScanGivenUp, RpcError."""
@@ -89,7 +96,7 @@ class Tables:
     def connection(self, server: ServerName) -> Connection:
         """The connection to a server for scans, which is made once."""
         if server not in self._connections:
-            self._connections[server] = client.connect(server, user=self._user)
+            self._connections[server] = client.connect(server, user=self._user, timeout=self._call_seconds)
         return self._connections[server]
 
 

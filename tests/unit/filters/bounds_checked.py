@@ -3,6 +3,7 @@
 Ends with IndexError if a kernel reaches outside of its buffer, and with any other error that is not a WAL's.
 """
 
+import contextlib
 import random
 
 import numpy as np
@@ -13,9 +14,15 @@ from tests.unit.wal.encoder import Cell, encode_entry, encode_tags
 from walferry.filters.rules import FilterRules, PeerTables
 from walferry.filters.visibility import LabelFilter, LabelsRefused
 from walferry.filters.window import filter_window
+from walferry.rpc.codec import CodecError
+from walferry.sinks.hbase.actions import find_actions
 from walferry.sinks.hbase.bulk_loads import BulkLoadRefused, take_bulk_loads
-from walferry.sinks.hbase.shipment import assemble
+from walferry.sinks.hbase.locations import RegionMap
+from walferry.sinks.hbase.multi import RegionActions, assemble_multi, read_result
+from walferry.sinks.hbase.rounds import Places
+from walferry.sinks.hbase.shipment import Shipment, assemble, join
 from walferry.source.cluster import VisibilityLabels
+from walferry.tables.regions import Region
 from walferry.wal.errors import WalCorruptError
 from walferry.wal.scan import scan_entries
 from walferry.wal.windows import Window
@@ -28,6 +35,8 @@ ENTRIES = [
     entry(Cell(b"row", b"f", b"q", 1, 4, b"v", encode_tags([(8, bytes(8)), (4, b"\1"), (2, b"\2")])), put()),
     load(descriptor(ids=(str(SLAVE),), table=b"ns:t"), table=b"ns:t", ids=(SLAVE,)),
 ]
+RESULT = b"\x0a\x04\x08\x00\x12\x00\x0a\x06\x08\x01\x1a\x02\x0a\x00\x12\x01e"
+RESPONSES = [b"\x0a" + bytes([length]) + RESULT[:cut] for cut in range(len(RESULT) + 1) for length in (0, cut, cut + 1, 0xFF)]
 STRINGS, SHIP = (LabelFilter(policy, lambda: {2: b"secret"}) for policy in (VisibilityLabels.STRINGS, VisibilityLabels.SHIP))
 SOME = FilterRules(RULES.source_id, RULES.slave_id, PeerTables(replicate_all=False, table_families={b"t": frozenset({b"f"})}))
 
@@ -46,7 +55,21 @@ def ship(data: bytes) -> bool:
         if chosen.size:
             shipment = assemble(window, kept, chosen, MARK)
             assert shipment.cell_bytes == sum(c.size for c in shipment.cells)
+            write_directly(shipment)
     return True
+
+
+def write_directly(shipment: Shipment) -> None:
+    """Make a request to regions of a shipment, and read broken results of it."""
+    actions = find_actions(join([shipment, shipment]))
+    every = np.arange(len(actions))
+    multi = assemble_multi(actions, [RegionActions(b"r", every[1::2]), RegionActions(b"s", every[::2])])
+    assert multi.cells.size == 2 * shipment.cell_bytes
+    regions = [Region(b"r", b"", b"b", None), Region(b"s", b"row", b"", None)]
+    Places.of(actions, every, [RegionMap.of(table, regions) for table in actions.tables])
+    for response in RESPONSES:
+        with contextlib.suppress(CodecError):
+            read_result(multi, response)
 
 
 def main() -> None:

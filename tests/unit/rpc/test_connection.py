@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.unit.rpc import fake_server
-from tests.unit.rpc.fake_server import FakeServer, answer, exception, raw
+from tests.unit.rpc.fake_server import FakeServer, Request, answer, exception, raw
 from walferry.protos.hbase_pb2 import (
     ListReplicationPeersResponse,
     ReplicateWALEntryResponse,
@@ -17,8 +17,8 @@ from walferry.protos.hbase_pb2 import (
     RollWALWriterResponse,
 )
 from walferry.rpc import admin
-from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
-from walferry.rpc.connection import Connection
+from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, CodecError
+from walferry.rpc.connection import Connection, first_to_answer
 from walferry.rpc.errors import (
     AccessDenied,
     ConnectionFailed,
@@ -160,6 +160,75 @@ def test_a_silent_server_is_a_timeout_and_its_late_answer_does_not_answer_the_ne
             roll(connection, timeout=0.2)
         roll(connection)
     assert server.connections == 2
+
+
+def test_calls_to_several_servers_are_under_way_side_by_side():
+    together = threading.Barrier(2, timeout=10)
+
+    def wait_for_the_other(request: Request) -> bytes:
+        together.wait()
+        return answer(request)
+
+    servers = FakeServer(wait_for_the_other), FakeServer(wait_for_the_other)
+    with servers[0] as one, servers[1] as other, connect(one) as first, connect(other) as second:
+        for connection in (first, second):
+            connection.begin("RollWALWriter", RollWALWriterRequest())
+        assert [connection.end(lambda result: result.message) for connection in (first, second)] == [b"", b""]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "end"),
+    [(answer, lambda connection: None), (fake_server.silence, Connection.interrupt), (fake_server.silence, Connection.close)],
+    ids=["answered", "interrupted", "closed"],
+)
+def test_of_several_calls_the_one_that_comes_to_an_end_first_is_found(behaviour, end):
+    with (
+        FakeServer(fake_server.silence) as silent, connect(silent) as waiting, FakeServer(behaviour) as server,
+        connect(server) as first,
+    ):  # fmt: skip
+        for connection in (waiting, first):
+            connection.begin("RollWALWriter", RollWALWriterRequest(), timeout=60)
+        end(first)
+        assert first_to_answer([waiting, first]) == 1
+
+
+def test_of_several_calls_the_one_whose_time_is_over_is_found_if_nothing_comes():
+    with FakeServer(fake_server.silence) as server, connect(server) as one, connect(server) as other:
+        one.begin("RollWALWriter", RollWALWriterRequest(), timeout=60)
+        other.begin("RollWALWriter", RollWALWriterRequest(), timeout=0.2)
+        assert first_to_answer([one, other]) == 1
+        with pytest.raises(RpcTimeout):
+            other.end(lambda result: result)
+
+
+def test_an_answer_that_came_in_time_is_taken_though_another_server_was_waited_for_longer():
+    with FakeServer() as server, connect(server) as connection:
+        connection.begin("RollWALWriter", RollWALWriterRequest(), timeout=0.2)
+        time.sleep(0.5)
+        assert connection.end(lambda result: result.call_id) == server.requests[0].header.call_id
+
+
+def test_a_call_that_ends_while_nobody_waits_for_it_has_failed():
+    with FakeServer(fake_server.silence, answer) as server, connect(server) as connection:
+        connection.begin("RollWALWriter", RollWALWriterRequest())
+        connection.interrupt()
+        with pytest.raises(ConnectionFailed):
+            connection.end(lambda result: result)
+        connection.begin("RollWALWriter", RollWALWriterRequest())
+        connection.close()
+        with pytest.raises(ConnectionFailed, match="closed before the answer came"):
+            connection.end(lambda result: result)
+        roll(connection)
+
+
+def test_an_answer_that_cannot_be_parsed_is_a_protocol_error():
+    def parse(result: object) -> None:
+        raise CodecError("no such thing")
+
+    with FakeServer() as server, connect(server) as connection:
+        connection.begin("RollWALWriter", RollWALWriterRequest())
+        with pytest.raises(ProtocolError, match="RollWALWriter: no such thing"):
+            connection.end(parse)
 
 
 def test_a_server_that_reads_nothing_is_a_timeout():

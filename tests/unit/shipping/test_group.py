@@ -27,6 +27,7 @@ from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.hbase.bulk_loads import BulkLoadRefused
 from walferry.sinks.hbase.sink import HBaseSink
 from walferry.source.cluster import SourceCluster, VisibilityLabels
+from walferry.source.knobs import SinkKind
 from walferry.zk.errors import ConnectError
 
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")
@@ -99,7 +100,8 @@ def test_entries_before_the_first_one_that_stops_the_queue_are_shipped(entries, 
     handed_out: list[int] = []
     reader = GroupReader(
         wals=GroupWals((), ()), store=None, keys=None, rules=RULES, labels=LabelFilter(VisibilityLabels.REFUSE, dict),
-        sink=HBaseSink(None, OFF, None), lanes=SimpleNamespace(dispatch=lambda window, *_: handed_out.append(len(window.index))),
+        sink=HBaseSink(None, OFF, None, SinkKind.REPLICATE),
+        lanes=SimpleNamespace(dispatch=lambda window, *_: handed_out.append(len(window.index))),
         acknowledged=Acknowledged(), counters=Counters(GroupSummary(group="g")), outcome=Outcome(),
         broken=Broken(BrokenWals.STOP, None, "p", "r"), deadline=0.0,
     )  # type: ignore[arg-type]  # fmt: skip

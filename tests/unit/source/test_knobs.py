@@ -11,7 +11,7 @@ from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import Peer
 from walferry.source.cluster import SourceCluster, SourceError
 from walferry.source.connection import from_connection
-from walferry.source.knobs import HBASES_KEYS, KEYS, PREFIX, Knobs
+from walferry.source.knobs import HBASES_KEYS, KEYS, PREFIX, Knobs, SinkKind
 
 MANAGED = {"walferry.managed": "true"}
 
@@ -48,6 +48,7 @@ def test_times_are_milliseconds_as_in_hbase():
 
 
 VALUES = {
+    "sink": ("sink", " Direct", SinkKind.DIRECT),
     "replication.source.maxretriesmultiplier": ("retries_multiplier", "5", 5),
     "replication.source.sleepforretries": ("sleep_seconds", "2000", 2.0),
     "replication.sink.tries": ("subset_tries", "4", 4),
@@ -62,7 +63,7 @@ VALUES = {
     "hbase.replication.drop.on.deleted.table": ("drop_deleted_tables", "true", True),
     "hbase.replication.drop.on.deleted.columnfamily": ("drop_deleted_families", " TRUE ", True),
 }
-NUMBERS = [key for key in KEYS if key not in HBASES_KEYS]
+NUMBERS = [key for key in KEYS if key not in HBASES_KEYS and key != "sink"]
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -82,6 +83,14 @@ def test_a_wrong_value_is_refused_by_key_value_and_what_it_should_be(key, text):
     with pytest.raises(SourceError, match="connection 'hbase_source': extra's ") as error:
         source(**{key: text})
     assert f"{key} is {text!r}; it must be " in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "quick", "1", "SinkKind.DIRECT"])
+def test_a_sink_is_one_of_those_that_there_are(text):
+    with pytest.raises(PeerError, match=r"walferry\.sink is .*; it must be how edits are sent to the slave: direct or replicate"):
+        Knobs.of({}, peer({"walferry.sink": text}))
+    with pytest.raises(SourceError, match="direct or replicate"):
+        source(sink=text)
 
 
 @pytest.mark.parametrize("key", HBASES_KEYS)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from tests.unit.rpc.fake_server import FakeServer, silence
 from tests.unit.wal.encoder import PUT, Cell
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF
 from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.tables import tables as module
-from walferry.tables.errors import RegionUnavailable
+from walferry.tables.errors import RegionUnavailable, ScanGivenUp
 from walferry.tables.regions import META_REGION, Region
 from walferry.tables.tables import Tables
 
@@ -71,6 +74,29 @@ def test_a_row_without_a_region_is_not_looked_for_in_all_of_the_table(located):
     hole = [meta_row(b"%03d" % i, b"%03d" % (i + 1), i) for i in range(100)]
     with pytest.raises(RegionUnavailable, match="no open region of table t for row b'm'"):
         located(hole, b"m")
+
+
+def test_a_call_under_way_can_be_ended_from_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeServer(silence) as server, ThreadPoolExecutor() as pool:
+        at = Region(META_REGION, b"", b"", ServerName(server.host, server.port, 1))
+        monkeypatch.setattr(module._MetaPlace, "locate", lambda self, row, known=False: at)
+        with Tables(None, ZNodes("/hbase"), user="u", patience_seconds=0.0) as tables:  # type: ignore[arg-type]
+            tables.interrupt()
+            reading = pool.submit(tables.regions, "t")
+            while not server.requests:
+                time.sleep(0.01)
+            tables.interrupt()
+            with pytest.raises(ScanGivenUp, match="the server closed the connection"):
+                reading.result(30)
+
+
+def test_a_call_has_the_time_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeServer(silence) as server:
+        at = Region(META_REGION, b"", b"", ServerName(server.host, server.port, 1))
+        monkeypatch.setattr(module._MetaPlace, "locate", lambda self, row, known=False: at)
+        tables = Tables(None, ZNodes("/hbase"), user="u", patience_seconds=0.0, call_seconds=0.2)  # type: ignore[arg-type]
+        with tables, pytest.raises(ScanGivenUp, match=r"Scan took longer than 0\.2 s"):
+            tables.regions("t")
 
 
 def test_scans_of_one_region_look_it_up_once(monkeypatch: pytest.MonkeyPatch) -> None:

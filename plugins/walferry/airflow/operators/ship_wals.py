@@ -27,6 +27,15 @@ BROKEN_WALS = Param(
     "missing ends with its last whole entry. quarantine: the file is copied to the connection's quarantine folder, what follows "
     "the damage in it is given up, and the group goes on.",
 )
+SINK = Param(
+    "configured",
+    type="string",
+    enum=["configured", "direct", "replicate"],
+    title="Sink",
+    description="How edits are sent to the slave. direct: its regions are written to, at half the cost for the slave. replicate: "
+    "some of its RegionServers take the edits as HBase's own sources send them. configured: as the peer's walferry.sink says, or "
+    "else the connection's sink.",
+)
 # Before its report a recovery may have other queues to drain, or to wait for, and each may take the longest deadline, 7 days.
 KEPT_SECONDS = 8 * 86400
 MAX_ERROR_CHARS = 2000
@@ -37,7 +46,7 @@ LEFT_TO, SLAVE_DOWN = "left_to", "slave_down"
 class ShipWalsOperator(SparkJobOperator):
     """Submits spark_jobs/ship_wals.py for `peer`, or skips itself if `plan` has nothing to ship. Logs how far the job is.
 
-    `deadline`, `broken_wals` and `source_conn_id` are the run's parameters of these names, unless they are given.
+    `deadline`, `broken_wals`, `sink` and `source_conn_id` are the run's parameters of these names, unless they are given.
     A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. A job that came to its
     end is not submitted again: what failed in it is for the next batch. But if nothing is wrong with the groups, and only the
     source's ZooKeeper was away, the task is tried again.
@@ -52,7 +61,7 @@ class ShipWalsOperator(SparkJobOperator):
 
     template_fields: Sequence[str] = (
         *SparkJobOperator.template_fields,
-        *("peer", "plan", "deadline", "groups", "broken_wals", "source_conn_id"),
+        *("peer", "plan", "deadline", "groups", "broken_wals", "sink", "source_conn_id"),
     )
     script = "ship_wals.py"
 
@@ -64,6 +73,7 @@ class ShipWalsOperator(SparkJobOperator):
         deadline: int | None = None,  # seconds
         groups: Sequence[str] | None = None,  # WAL groups; None: all of the peer's
         broken_wals: str | None = None,  # walferry.files.quarantine.BrokenWals
+        sink: str | None = None,  # walferry.source.knobs.SinkKind, or "configured"
         source_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -73,11 +83,12 @@ class ShipWalsOperator(SparkJobOperator):
         self.deadline: Any = deadline
         self.groups = groups
         self.broken_wals = broken_wals
+        self.sink = sink
         self.source_conn_id: Any = source_conn_id
 
     def pre_execute(self, context: Context) -> None:
         """Take what is not given from the run's parameters; the task is killed some time after its deadline."""
-        for name in ("deadline", "broken_wals", "source_conn_id"):
+        for name in ("deadline", "broken_wals", "sink", "source_conn_id"):
             if getattr(self, name) is None:
                 setattr(self, name, context["params"][name])
         waiting = int(self.deadline) if self.groups else 0
@@ -128,6 +139,7 @@ class ShipWalsOperator(SparkJobOperator):
             *("--source", source.to_json(), "--peer", self.peer),
             *("--run-id", planned.run_id, "--deadline", str(int(self.deadline))),
             f"--broken-wals={self.broken_wals}",
+            f"--sink={self.sink}",
             *(("--keep", str(KEPT_SECONDS)) if self.groups else ()),
             *(f"--group={group}" for group in only),
         ]

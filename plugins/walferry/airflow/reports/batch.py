@@ -130,7 +130,9 @@ class BatchReport:
             "left_to": self.left_to,
             "planned": self.plan and self.plan.to_xcom(),
             "totals": self.totals,
-            "groups": [{"group": s.group, "status": str(s.status), **{c: _value(s, c) for c in FIGURES}} for s in shown],
+            "groups": [
+                {"group": s.group, "status": str(s.status), "sink": s.sink, **{c: _value(s, c) for c in FIGURES}} for s in shown
+            ],
             "groups_left_out": len(self.summaries) - len(shown),
         }
 
@@ -167,6 +169,7 @@ class BatchReport:
         lines += [f"logEditsFiltered {reason}: {count:,}" for reason, count in sorted(totals["filteredByReason"].items())]
         if deleted := sorted({name for s in self.summaries for name in s.deletedAtBoth}):
             lines.append(f"DROPPED the edits of what neither cluster has any more: {', '.join(deleted)[:MAX_REASON_CHARS]}")
+        lines += refusals(self.summaries)
         if totals["shippedHFiles"]:
             lines.append(f"shippedHFiles, of bulk loads: {totals['shippedHFiles']:,}, gone before: {totals['missingHFiles']:,}")
         if totals["cellsFiltered"]:
@@ -202,6 +205,15 @@ def totals_of(summaries: Sequence[GroupSummary]) -> dict[str, Any]:
         **{c: max(found) if found else None for c, found in ages.items()},
         "timestampOfNextToReplicate": min(oldest) if oldest else None,
     }
+
+
+def refusals(summaries: Sequence[GroupSummary]) -> list[str]:
+    """A line for a slave that does not let its regions be written to; none if there is no such slave."""
+    refused = [s for s in summaries if s.directRefused]
+    if not refused:
+        return []
+    line = f"The slave refuses sink=direct, so its RegionServers got the edits to replicate: {refused[0].directRefused}"
+    return [line[:MAX_REASON_CHARS]]
 
 
 def as_cell(column: str, value: int | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from walferry.airflow.reports.batch import MAX_REASON_CHARS, as_cell, table, totals_of
+from walferry.airflow.reports.batch import MAX_REASON_CHARS, as_cell, refusals, table, totals_of
 from walferry.airflow.reports.progress import count, size
 from walferry.airflow.values import Claimed, Drain, QueueRef
 
@@ -120,6 +120,7 @@ def as_text(recovery: Recovery) -> str:
         lines += table([("queue", "claimed by", "state", "WALs", "bytes", "left", *COLUMNS), *rows, last], texts=3)
         if len(recovery.drained) > len(shown):
             lines.append(f"({len(recovery.drained) - len(shown)} more queues, all in the line of totals)")
+        lines += refusals(_all_summaries(recovery))
     elif not recovery.failures and not recovery.notes:
         lines.append("No recovered queues to drain.")
     lines += [f"{name}: {number}" for name, number in recovery.counts.items()]

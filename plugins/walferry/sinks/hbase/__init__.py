@@ -2,6 +2,9 @@
 
     sink        the seam's side of it: windows to shipments, shipments to lanes
     shipment    what one ReplicateWALEntry request carries;  bulk_loads  the same for bulk loads
-    replicate   sends shipments and tries again;  hfiles  what a bulk load needs before and after
+    replicate   sends shipments to RegionServers, and tries again;  hfiles  what a bulk load needs before and after
+    direct      sends shipments to regions: actions  the row mutations in them;  locations  where the regions are;
+                rounds  what goes out at once;  multi  the requests and their results;  action_errors  what these mean
+    tries       what the tries of both have in common
     slave       the slave's ZooKeeper and its RegionServers;  manager  which of these to use;  reachable  whether they can be used
 """

@@ -6,7 +6,6 @@ cell block = the shipment's cells, as KeyValueCodecWithTags writes them and as a
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,18 +18,15 @@ from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, Buffer
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcTimeout
 from walferry.sinks.answers import SILENCE_SECONDS, Answers
-from walferry.sinks.errors import SlaveUnreachable, Stopped
+from walferry.sinks.hbase import tries
 from walferry.sinks.hbase.manager import NoSinks, SinkManager
+from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
 from walferry.source.knobs import Knobs
 
 METHOD = "ReplicateWALEntry"
 CONNECT_SECONDS = 10.0
 LAST_CONNECT_SECONDS = 2.0  # for connecting, at least, when the deadline is near
-TIMEOUT_GROWTH = 10  # calls that time out again and again get up to this many times the first timeout
-PASSING = (NoSinks, ConnectionFailed, RpcTimeout, RemoteError)  # the next try may go better, unless the error says no
-NEVER_TRIED = "none: the deadline had passed already"
-
-log = logging.getLogger(__name__)
+PASSING = (NoSinks, *tries.PASSING)
 
 
 class Shipment(Protocol):
@@ -62,20 +58,25 @@ class Shipper:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
-        self._slave = slave
         self._sinks = sinks
-        self._stop = stop
         self._user = user
-        self._knobs = knobs or Knobs()
         self._clock = clock
-        self._wait = wait or stop.wait
-        self._answers = answers or Answers()
+        self._tries = Tries(slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING)
         self._connections: dict[ServerName, Connection] = {}
-        self._why: str | None = None  # this side ended the call
         self._overdue_at: float | None = None
-        self.calling: ServerName | None = None  # the server that has a call of ours under way
+        self._calling: ServerName | None = None
         self._current: Connection | None = None
-        self.failed_batches = 0
+
+    @property
+    def calls(self) -> frozenset[ServerName]:
+        """The server that has a call of ours under way, if there is one."""
+        calling = self._calling
+        return frozenset() if calling is None else frozenset({calling})
+
+    @property
+    def failed_batches(self) -> int:
+        """Requests that had to be sent again."""
+        return self._tries.failed
 
     def ship(self, shipment: Shipment, deadline: float, expected_seconds: float | None = None) -> ServerName:
         """Send until a server acknowledges; returns which one did. `deadline` is on the clock, time.monotonic by default.
@@ -89,29 +90,24 @@ class Shipper:
         RemoteError that says itself that trying again does not help, such as TableNotFound. A shipment that was not
         acknowledged may have been applied all the same.
         """
-        tries, call_timeout, last_error, answered = 0, self._knobs.call_timeout_seconds, NEVER_TRIED, False
+        count, last_error, answered = 0, NEVER_TRIED, False
+        call_timeout = self._tries.knobs.call_timeout_seconds
         while True:
-            if self._stop.is_set():
-                raise Stopped(f"told to stop before a shipment to {self._slave} was acknowledged")
-            left = deadline - self._clock()
-            self._check_hope(left, tries, last_error, answered)
-            tries += 1
+            left = self._tries.left(deadline, count, last_error, answered=answered)
+            count += 1
             if expected_seconds is None:
-                timeout = call_timeout if tries == 1 else min(left, call_timeout)
+                timeout = call_timeout if count == 1 else min(left, call_timeout)
             else:
-                timeout = max(expected_seconds, left) if tries == 1 else left
+                timeout = max(expected_seconds, left) if count == 1 else left
             try:
                 return self._told(shipment, timeout, left, expected_seconds)
             except PASSING as error:
                 if isinstance(error, RemoteError) and error.do_not_retry:
                     raise
-                last_error, self._why = self._why or str(error), None
-                answered = isinstance(error, RemoteError)
-                if isinstance(error, RpcTimeout) and error.what == METHOD:
-                    longest = TIMEOUT_GROWTH * self._knobs.call_timeout_seconds
-                    call_timeout = min(call_timeout + self._knobs.call_timeout_seconds, longest)
-            self._pause(tries, deadline, last_error)
-            if tries % self._knobs.subset_tries == 0:
+                last_error, answered = self._tries.last_error(error), isinstance(error, RemoteError)
+                call_timeout = self._tries.longer(call_timeout, error, METHOD)
+            self._tries.pause(count, deadline, last_error)
+            if count % self._tries.knobs.subset_tries == 0:
                 self._sinks.redraw()
 
     @property
@@ -120,12 +116,14 @@ class Shipper:
         overdue_at = self._overdue_at
         return overdue_at is not None and self._clock() >= overdue_at
 
-    def interrupt(self, why: str | None = None) -> None:
-        """From another thread: end the call under way, so that it fails as `why` says.
+    def interrupt(self, why: str | None = None, server: ServerName | None = None) -> None:
+        """From another thread: end the call under way, or only one at `server`, so that it fails as `why` says.
 
         With `stop` set that ends a waiting `ship` now, with Stopped; otherwise `ship` decides whether to try again.
         """
-        self._why = why
+        if server is not None and server != self._calling:
+            return
+        self._tries.why = why
         connection = self._current
         if connection is not None:
             connection.interrupt()
@@ -136,43 +134,22 @@ class Shipper:
             connection.close()
         self._connections.clear()
 
-    def _check_hope(self, left: float, tries: int, last_error: str, answered: bool) -> None:
-        """Raise SlaveUnreachable if the deadline is over or, after a try, the slave has been silent for too long."""
-        patience = self._knobs.patience_seconds
-        out_of_patience = tries > 0 and self._answers.silent_seconds >= patience
-        if left <= 0 or out_of_patience:
-            waited = patience if out_of_patience else None
-            raise SlaveUnreachable(
-                self._slave, self._answers.since, tries, last_error, patience_seconds=waited, answered=answered
-            )
-
     def _told(self, shipment: Shipment, timeout: float, left: float, expected_seconds: float | None) -> ServerName:
-        """Call `_try` and report its outcome to `answers`."""
-        self._answers.trying(expected_seconds or SILENCE_SECONDS)
-        self._overdue_at = None if expected_seconds is None else self._clock() + self._knobs.call_timeout_seconds
+        """Call `_try` and let its outcome be known."""
+        self._overdue_at = None if expected_seconds is None else self._clock() + self._tries.knobs.call_timeout_seconds
         try:
-            server = self._try(shipment, timeout, left)
-        except BaseException as error:
-            if isinstance(error, RemoteError) and error.do_not_retry:
-                self._answers.answered()
-            elif isinstance(error, PASSING) and not self._stop.is_set():
-                self._answers.failed(self._why or str(error))
-            else:
-                self._answers.given_up()
-            raise
+            with self._tries.told(expected_seconds or SILENCE_SECONDS):
+                return self._try(shipment, timeout, left)
         finally:
             self._overdue_at = None
-        self._answers.answered()
-        return server
 
     def _try(self, shipment: Shipment, timeout: float, left: float) -> ServerName:
         """One request to one server. Time beyond the deadline (in `left` seconds) is for a server at work, not for connecting."""
         server = self._sinks.choose()
-        self._current, self.calling = self._connection(server), server
+        self._current, self._calling = self._connection(server), server
         connecting = max(left, LAST_CONNECT_SECONDS)
         try:
-            if self._stop.is_set():  # since then `interrupt` may have found no call to end
-                raise Stopped(f"told to stop before a shipment to {self._slave} was sent")
+            self._tries.check_stop()
             self._current.call(
                 METHOD, shipment.entries, ReplicateWALEntryResponse, shipment.cells, timeout=timeout, connect_timeout=connecting
             )
@@ -183,7 +160,7 @@ class Shipper:
             self._sinks.report_gone(server)
             raise
         finally:
-            self._current = self.calling = None
+            self._current = self._calling = None
         self._sinks.report_good(server)
         return server
 
@@ -201,13 +178,3 @@ class Shipper:
                 max_response_bytes=MAX_RESPONSE_BYTES,
             )
         return self._connections[server]
-
-    def _pause(self, failures: int, deadline: float, last_error: str) -> None:
-        """Sleep after the nth failure in a row; not beyond the deadline, nor beyond the patience with the slave."""
-        self.failed_batches += 1
-        seconds = self._knobs.sleep_seconds * min(failures, self._knobs.retries_multiplier)
-        hope = self._knobs.patience_seconds - self._answers.silent_seconds
-        seconds = max(0.0, min(seconds, deadline - self._clock(), hope))
-        log.info("a shipment to %s failed, trying again in %.1f s: %s", self._slave, seconds, last_error)
-        if self._wait(seconds):
-            raise Stopped(f"told to stop while a shipment to {self._slave} was not acknowledged; the last error: {last_error}")

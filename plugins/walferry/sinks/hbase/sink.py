@@ -1,7 +1,13 @@
-"""ReplicateWALEntry as a sink: the slave's RegionServers take the entries as HBase's own sources send them."""
+"""Another HBase cluster as a sink: its regions are written to, or its RegionServers get what HBase's own sources would send.
+
+A slave that refuses the former gets the latter for the rest of the task. Bulk loads go the latter way in any case: they are a
+matter between the slave's RegionServers and the source's files.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -17,22 +23,44 @@ from walferry.rpc.errors import ColumnFamilyNotFound, TableNotFound
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import NotAtSlave
 from walferry.sinks.hbase.bulk_loads import take_bulk_loads
+from walferry.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.sinks.hbase.hfiles import BulkLoadFailed, HFileSender
 from walferry.sinks.hbase.replicate import Shipper
 from walferry.sinks.hbase.shipment import Bytes, Ints, Shipment, assemble, join
 from walferry.sinks.hbase.slave import Slave
 from walferry.sinks.sink import Request
 from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import SinkKind
 from walferry.wal.windows import Window
+
+log = logging.getLogger(__name__)
+
+
+class Way:
+    """How the lanes of a task send edits: all in the same way. Any thread may call the methods."""
+
+    def __init__(self, kind: SinkKind) -> None:
+        self._lock = threading.Lock()
+        self.kind = kind
+        self.refused: str | None = None
+
+    def fall_back(self, why: str) -> None:
+        """The slave refuses to be written to directly."""
+        with self._lock:
+            if self.refused is not None:
+                return
+            self.kind, self.refused = SinkKind.REPLICATE, why
+        log.warning("the slave cannot be written to directly, so its RegionServers get all that follows to replicate: %s", why)
 
 
 class HBaseSink:
-    """Ships to `slave`; the bulk loads that `source` refers to go through `hfiles`."""
+    """Ships to `slave` as `kind` says; the bulk loads that `source` refers to go through `hfiles`."""
 
-    def __init__(self, slave: Slave, source: SourceCluster, hfiles: HFileSender) -> None:
+    def __init__(self, slave: Slave, source: SourceCluster, hfiles: HFileSender, kind: SinkKind) -> None:
         self._slave = slave
         self._source = source
         self._hfiles = hfiles
+        self._way = Way(kind)
 
     def __enter__(self) -> Self:
         self._slave.__enter__()
@@ -56,6 +84,16 @@ class HBaseSink:
         """Requests that had to be sent again."""
         return self._slave.failed_batches
 
+    @property
+    def kind(self) -> SinkKind:
+        """How edits are sent now."""
+        return self._way.kind
+
+    @property
+    def refused(self) -> str | None:
+        """Why the slave has refused to be written to directly; None if it has not."""
+        return self._way.refused
+
     def take(self, window: Window, kept: Kept, rules: FilterRules, path: str) -> ShipmentsOf:
         """All entries with cells left, and the bulk loads, each alone. Raises WalCorruptError, BulkLoadRefused."""
         alone = take_bulk_loads(window, kept, rules, self._source, path)
@@ -67,7 +105,7 @@ class HBaseSink:
 
     def sender(self) -> ShipmentSender:
         """A sender over connections of its own."""
-        return ShipmentSender(self._slave.shipper(), self._hfiles)
+        return ShipmentSender(self._slave.shipper(), self._hfiles, self._slave.direct_shipper(), self._way)
 
     def look_after_calls(self, deadline: float) -> None:
         """Ask the servers with calls under way whether they still work; end the calls of those that do not answer."""
@@ -110,20 +148,32 @@ class ShipmentSender:
 
     shipper: Shipper
     hfiles: HFileSender
+    direct: DirectShipper
+    way: Way
 
     def send(self, request: Request, deadline: float) -> None:
-        """Return when a RegionServer has acknowledged the shipment.
+        """Return when the slave has acknowledged the shipment.
 
-        Raises as Shipper.ship and HFileSender.ship, and NotAtSlave if the slave names the table or family that it lacks.
+        Raises as Shipper.ship, DirectShipper.ship and HFileSender.ship, and NotAtSlave if the slave names the table or family
+        that it lacks.
         """
         shipment = cast(Shipment, request)
         try:
             if shipment.bulk_load is None:
-                self.shipper.ship(shipment, deadline)  # type: ignore[arg-type]  # an array of bytes is a buffer
+                self._ship(shipment, deadline)
             else:
                 self.hfiles.ship(self.shipper.ship, shipment, shipment.bulk_load, deadline)
         except (TableNotFound, ColumnFamilyNotFound, BulkLoadFailed) as error:
             raise _not_at_slave(error, shipment) or error from error
+
+    def _ship(self, shipment: Shipment, deadline: float) -> None:
+        if self.way.kind is SinkKind.DIRECT:
+            try:
+                self.direct.ship(shipment, deadline)
+                return
+            except DirectRefused as refused:
+                self.way.fall_back(str(refused))
+        self.shipper.ship(shipment, deadline)  # type: ignore[arg-type]  # an array of bytes is a buffer
 
 
 def _not_at_slave(error: WalferryError, shipment: Shipment) -> NotAtSlave | None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 from uuid import UUID
 
 from kazoo.client import KazooClient
@@ -19,9 +19,12 @@ from walferry.names import ServerName
 from walferry.rpc.admin import answers
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
+from walferry.sinks.hbase.direct import DirectShipper
+from walferry.sinks.hbase.locations import Locations
 from walferry.sinks.hbase.manager import SinkManager
 from walferry.sinks.hbase.replicate import Shipper
 from walferry.source.knobs import Knobs
+from walferry.tables.tables import Tables
 from walferry.zk.client import CONNECT_TIMEOUT_SECONDS, connect, disconnect
 from walferry.zk.errors import ConnectError
 
@@ -30,6 +33,29 @@ FIRST_CONNECT_SECONDS = 5.0  # later tries take longer: an outage is reported so
 SHORTEST_TRY_SECONDS = 2.0
 CALL_TIMEOUT_SECONDS = 5.0  # of the slave's ZooKeeper, which is asked again
 PING_SECONDS = 3.0
+LOOKUP_SECONDS = 10.0  # that a server of hbase:meta has for a part of a table's regions, which takes it milliseconds
+
+
+class Caller(Protocol):
+    """What makes calls to the slave: one shipper of a lane."""
+
+    @property
+    def calls(self) -> frozenset[ServerName]:
+        """The servers that have calls of it under way."""
+
+    @property
+    def overdue(self) -> bool:
+        """Whether a call that may take longer than ordinary ones does so."""
+
+    @property
+    def failed_batches(self) -> int:
+        """Requests that had to be sent again."""
+
+    def interrupt(self, why: str | None = None, server: ServerName | None = None) -> None:
+        """End the calls under way, or only the one at `server`."""
+
+    def close(self) -> None:
+        """Close all connections."""
 
 
 class Slave:
@@ -54,9 +80,10 @@ class Slave:
         self._on_failure = on_failure
         self._zk: KazooClient | None = None
         self._id: UUID | None = None
-        self._shippers: list[Shipper] = []
+        self._shippers: list[Caller] = []
         self._knobs = knobs
         self._sinks = SinkManager(self._live_servers, knobs.ratio, bad_sink_threshold=knobs.bad_sink_threshold)
+        self._locations = Locations(self._tables)
         self.answers = Answers()
 
     def __enter__(self) -> Self:
@@ -83,6 +110,7 @@ class Slave:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for shipper in self._shippers:
             shipper.close()
+        self._locations.close()
         if self._zk:
             disconnect(self._zk)
 
@@ -101,6 +129,14 @@ class Slave:
         self._shippers.append(shipper)
         return shipper
 
+    def direct_shipper(self) -> DirectShipper:
+        """A shipper to the slave's regions for one lane. All shippers of a task share what they know of their locations."""
+        shipper = DirectShipper(
+            str(self._key), self._locations, stop=self._stop, user=self._user, knobs=self._knobs, answers=self.answers
+        )
+        self._shippers.append(shipper)
+        return shipper
+
     @property
     def failed_batches(self) -> int:
         """Requests that had to be sent again."""
@@ -110,6 +146,7 @@ class Slave:
         """End the calls under way. The stop event has been set."""
         for shipper in self._shippers:
             shipper.interrupt()
+        self._locations.interrupt()
 
     def look_after_calls(self, deadline: float) -> None:
         """Ask servers whose calls take long for something else, and end the calls of those that do not answer that either.
@@ -120,7 +157,7 @@ class Slave:
         """
         late, patience = time.monotonic() > deadline, self._knobs.patience_seconds
         suspect = late or self.answers.silent_seconds >= patience / 3
-        calls = [(s, server) for s in self._shippers if (server := s.calling) is not None and (suspect or s.overdue)]
+        calls = [(s, server) for s in self._shippers if suspect or s.overdue for server in s.calls]
         if not calls:
             return
         servers = sorted({server for _, server in calls})
@@ -130,8 +167,9 @@ class Slave:
             self.answers.heard()
         silent = self.answers.silent_seconds >= patience
         for shipper, server in calls:
-            if not alive[server] and shipper.calling == server and (late or silent or shipper.overdue):
-                shipper.interrupt(f"{server.host}:{server.port} took the call and answers nothing else within {PING_SECONDS:g} s")
+            if not alive[server] and (late or silent or shipper.overdue):
+                why = f"{server.host}:{server.port} took the call and answers nothing else within {PING_SECONDS:g} s"
+                shipper.interrupt(why, server)
 
     @property
     def _left(self) -> float:
@@ -155,6 +193,12 @@ class Slave:
             disconnect(zk)
             raise
         self._zk = zk
+
+    def _tables(self) -> Tables:
+        """The slave's tables. What fails is not tried again there: a lane's tries have an end and pauses of their own."""
+        if self._zk is None:
+            raise RuntimeError("a Slave is used within its with-block")
+        return Tables(self._zk, self._nodes, user=self._user, patience_seconds=0.0, call_seconds=LOOKUP_SECONDS)
 
     def _live_servers(self) -> frozenset[ServerName]:
         if self._zk is None:

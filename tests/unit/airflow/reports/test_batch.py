@@ -111,6 +111,16 @@ def test_a_report_of_very_many_groups_stays_small_and_shows_the_failed_ones():
     assert "(4900 more groups" in report.as_text()
 
 
+def test_a_slave_that_refuses_to_be_written_to_is_told_with_its_reason_and_is_no_failure():
+    refused = replace(SHIPPED, sink="replicate", directRefused="rs:1: AccessDeniedException: no WRITE on t")
+    report = BatchReport("p", PLAN, DONE, [refused, replace(SHIPPED, sink="direct")])
+    assert "The slave refuses sink=direct" in report.as_text()
+    assert "no WRITE on t" in report.as_text()
+    assert report.failures == []
+    assert [group["sink"] for group in report.to_xcom()["groups"]] == ["replicate", "direct"]
+    assert "refuses" not in BatchReport("p", PLAN, DONE, [SHIPPED]).as_text()
+
+
 def test_what_was_swept_is_told():
     assert "3 WALs without edits" in BatchReport("p", replace(IDLE, swept=3)).as_text()
 

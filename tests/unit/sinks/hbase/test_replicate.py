@@ -246,13 +246,13 @@ def test_the_answers_are_told_of_each_try():
     answers = Answers(time.clock, time.clock)
     with FakeServer(fake_server.hang_up, fake_server.hang_up, fake_server.hang_up, answer) as server:
         ship = shipper(name(server), time=time, answers=answers)
-        wait, outages = ship._wait, []
+        wait, outages = ship._tries._wait, []
 
         def note(seconds: float) -> bool:
             outages.append(answers.outage)
             return wait(seconds)
 
-        ship._wait = note
+        ship._tries._wait = note
         ship.ship(Shipment(), deadline=2000)
         ship.close()
     assert outages[0] is outages[1] is None  # a second is not an outage

@@ -1,7 +1,9 @@
-"""What a slave's refusal tells of the tables and families that it lacks."""
+"""Which way a shipment goes to the slave, and what a slave's refusal tells of the tables and families that it lacks."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,11 +15,14 @@ from walferry.errors import WalferryError
 from walferry.filters.window import filter_window
 from walferry.rpc.errors import AccessDenied, ColumnFamilyNotFound, TableNotFound
 from walferry.sinks.errors import NotAtSlave
+from walferry.sinks.hbase.direct import DirectRefused
 from walferry.sinks.hbase.hfiles import BulkLoadFailed
 from walferry.sinks.hbase.shipment import Shipment, assemble
-from walferry.sinks.hbase.sink import ShipmentSender
+from walferry.sinks.hbase.sink import ShipmentSender, Way
+from walferry.source.knobs import SinkKind
 
 NO_FAMILY = "Column family f does not exist in region t,,1.abc. in table 't'"
+KINDS = list(SinkKind)
 
 
 def shipment() -> Shipment:
@@ -25,35 +30,44 @@ def shipment() -> Shipment:
     return assemble(window, filter_window(window, RULES, "wal"), np.array([0]), MARK)
 
 
-def refusal(error: WalferryError) -> WalferryError:
-    """What a sender raises when the slave answers with `error`."""
+def fails(error: WalferryError | None) -> Any:
+    """A shipper, or a sender of bulk loads, that raises `error`."""
 
     def ship(*_: Any) -> None:
-        raise error
+        if error:
+            raise error
 
-    shipper: Any = SimpleNamespace(ship=ship)
+    return SimpleNamespace(ship=ship)
+
+
+def refusal(kind: SinkKind, error: WalferryError) -> WalferryError:
+    """What a sender raises when the slave answers with `error`."""
+    by = {each: fails(error if each is kind else AssertionError()) for each in KINDS}
     hfiles: Any = None
     with pytest.raises(WalferryError) as raised:
-        ShipmentSender(shipper, hfiles).send(shipment(), 0.0)
+        ShipmentSender(by[SinkKind.REPLICATE], hfiles, by[SinkKind.DIRECT], Way(kind)).send(shipment(), 0.0)
     return raised.value
 
 
-def test_a_missing_table_is_named_and_the_text_is_the_answer_s():
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_table_is_named_and_the_text_is_the_answer_s(kind):
     answer = TableNotFound("rs:1", "TableNotFoundException", "'t' was not found", True)
-    raised = refusal(answer)
+    raised = refusal(kind, answer)
     assert isinstance(raised, NotAtSlave)
     assert (raised.table, raised.family) == ("t", None)
     assert str(raised) == str(answer)
     assert "hbase.replication.drop.on.deleted.table" in str(raised)
 
 
-def test_a_missing_family_is_named_with_its_table():
-    raised = refusal(ColumnFamilyNotFound("rs:1", "NoSuchColumnFamilyException", NO_FAMILY, True))
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_family_is_named_with_its_table(kind):
+    raised = refusal(kind, ColumnFamilyNotFound("rs:1", "NoSuchColumnFamilyException", NO_FAMILY, True))
     assert isinstance(raised, NotAtSlave)
     assert (raised.table, raised.family) == ("t", "f")
     assert "hbase.replication.drop.on.deleted.columnfamily" in str(raised)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "answer",
     [
@@ -64,17 +78,63 @@ def test_a_missing_family_is_named_with_its_table():
         AccessDenied("rs:1", "AccessDeniedException", "'t'", True),
     ],
 )
-def test_an_answer_that_names_no_table_of_the_request_is_only_an_error(answer):
-    assert refusal(answer) is answer
+def test_an_answer_that_names_no_table_of_the_request_is_only_an_error(kind, answer):
+    assert refusal(kind, answer) is answer
 
 
-def test_a_bulk_load_into_a_missing_table_names_it_too():
-    def fail(*_: Any) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bulk_load_goes_by_replicate_and_a_missing_table_is_named_too(kind):
+    def fail(ship: Callable[..., None], *_: Any) -> None:
+        assert ship is replicate.ship
         raise BulkLoadFailed("bulk load of t", str(answer), "") from answer
 
     answer = TableNotFound("rs:1", "TableNotFoundException", "'t' was not found", True)
     load: Any = SimpleNamespace(bulk_load="bulk load of t", entries=shipment().entries)
     hfiles: Any = SimpleNamespace(ship=fail)
+    replicate = fails(AssertionError())  # type: ignore[arg-type]
     with pytest.raises(NotAtSlave, match="bulk load of t: rs:1: table t does not exist there") as raised:
-        ShipmentSender(SimpleNamespace(ship=None), hfiles).send(load, 0.0)  # type: ignore[arg-type]
+        ShipmentSender(replicate, hfiles, fails(AssertionError()), Way(kind)).send(load, 0.0)  # type: ignore[arg-type]
     assert raised.value.table == "t"
+
+
+def test_a_slave_that_refuses_to_be_written_to_gets_the_same_shipment_and_all_others_to_replicate(caplog):
+    shipped: list[tuple[str, Shipment]] = []
+
+    class Direct:
+        def ship(self, one: Shipment, deadline: float) -> None:
+            shipped.append(("direct", one))
+            raise DirectRefused("rs:1: AccessDeniedException: no WRITE on t")
+
+    replicate: Any = SimpleNamespace(ship=lambda one, deadline: shipped.append(("replicate", one)))
+    way, direct, first, second = Way(SinkKind.DIRECT), Direct(), shipment(), shipment()
+    lanes = [ShipmentSender(replicate, None, direct, way) for _ in range(2)]  # type: ignore[arg-type]
+    with caplog.at_level(logging.WARNING):
+        lanes[0].send(first, 0.0)
+        lanes[1].send(second, 0.0)
+    assert [(how, id(one)) for how, one in shipped] == [
+        ("direct", id(first)),
+        ("replicate", id(first)),
+        ("replicate", id(second)),
+    ]
+    assert (way.kind, way.refused) == (SinkKind.REPLICATE, "rs:1: AccessDeniedException: no WRITE on t")
+    (said,) = caplog.messages
+    assert "cannot be written to directly" in said
+    assert "no WRITE on t" in said
+
+
+def test_of_lanes_that_are_refused_at_once_the_first_one_says_why(caplog):
+    way = Way(SinkKind.DIRECT)
+    with caplog.at_level(logging.WARNING):
+        way.fall_back("first")
+        way.fall_back("second")
+    assert (way.refused, len(caplog.messages)) == ("first", 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_shipment_goes_the_way_that_was_asked_for_only(kind):
+    shipped: list[SinkKind] = []
+    by: Any = {each: SimpleNamespace(ship=lambda one, deadline, each=each: shipped.append(each)) for each in KINDS}
+    way = Way(kind)
+    ShipmentSender(by[SinkKind.REPLICATE], None, by[SinkKind.DIRECT], way).send(shipment(), 0.0)  # type: ignore[arg-type]
+    assert shipped == [kind]
+    assert (way.kind, way.refused) == (kind, None)

@@ -9,10 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.unit.rpc.fake_server import Behaviour, FakeServer, Request, answer, exception, hang_up, silence
+from tests.unit.sinks.hbase.edits import shipment_of
+from tests.unit.sinks.hbase.scripted_slave import ScriptedSlave
+from tests.unit.sinks.hbase.test_direct import halves, rows
 from tests.unit.sinks.hbase.test_replicate import Shipment, name
 from walferry.hbase.peers import Peer
 from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.hbase import slave as module
+from walferry.sinks.hbase.locations import Locations
 from walferry.sinks.hbase.slave import Slave
 from walferry.source.knobs import Knobs
 from walferry.zk.errors import ConnectError
@@ -128,6 +132,29 @@ def test_a_silent_slave_is_given_up_when_the_patience_is_over(monkeypatch):
         assert "for more than 1 s, in 1 try; the last:" in str(caught.value)
         assert "took the call and answers nothing else" in caught.value.last_error
         assert not caught.value.answered
+
+
+def test_a_silent_server_s_direct_call_is_ended_and_what_other_servers_have_taken_is_not_sent_again(monkeypatch):
+    monkeypatch.setattr(module, "PING_SECONDS", 0.3)
+    silent = threading.Event()
+
+    def reply(server: int, request: Request) -> bytes | None:
+        return silence(request) if server == 1 and not silent.is_set() else None
+
+    with ScriptedSlave(regions=halves(), reply=reply) as scripted, ThreadPoolExecutor() as pool:
+        slave = Slave(PEER, Knobs(patience_seconds=1.0, sleep_seconds=0.05), 0.0, user="u", stop=threading.Event())
+        monkeypatch.setattr(slave, "_tables", scripted.as_tables)
+        slave._locations = Locations(scripted.as_tables)
+        deadline = time.monotonic() + 600
+        with Looking(slave, deadline):
+            direct = slave.direct_shipper()
+            shipping = pool.submit(direct.ship, shipment_of([rows(b"a", b"z")]), deadline)
+            with pytest.raises(SlaveUnreachable) as error:
+                shipping.result(30)
+        assert "took the call and answers nothing else" in error.value.last_error
+        assert [server for server, _ in scripted.multis] == [0]
+        silent.set()
+        direct.close()
 
 
 @pytest.mark.parametrize("failure", [hang_up, exception("java.io.IOException", "no region")])

@@ -1,0 +1,289 @@
+"""Sends shipments to the slave's regions themselves: what a RegionServer's sink would do with a shipment, done here.
+
+    shipment  →  row mutations (actions)  →  a Multi to each server that has some of them (rounds)  →  a result for each action
+
+The slave writes what it gets straight into its regions. With ReplicateWALEntry a RegionServer of the slave takes the shipment
+apart and sends the mutations on, which costs the slave about as much again.
+
+The calls have no priority of their own, so they wait in the queue of the slave's users, as do the mutations that a sink sends on.
+The queue of replication has three handlers by default, which HBase's own sources need.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from kazoo.exceptions import NoAuthError
+
+from walferry.errors import WalferryError
+from walferry.kernels.read import Ints
+from walferry.names import ServerName
+from walferry.rpc.client import SERVICE
+from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, Result
+from walferry.rpc.connection import Connection, first_to_answer
+from walferry.rpc.errors import ColumnFamilyNotFound, ProtocolError, RemoteError, TableNotFound
+from walferry.sinks.answers import Answers
+from walferry.sinks.hbase import tries
+from walferry.sinks.hbase.action_errors import action_error, is_final
+from walferry.sinks.hbase.actions import ActionRow, Actions, find_actions
+from walferry.sinks.hbase.locations import Locations, LocationsUnknown
+from walferry.sinks.hbase.multi import METHOD, Multi, MultiResult, Outcome, read_result
+from walferry.sinks.hbase.replicate import CONNECT_SECONDS, LAST_CONNECT_SECONDS
+from walferry.sinks.hbase.rounds import Call, Places, calls_of_round, done_in
+from walferry.sinks.hbase.shipment import Shipment
+from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
+from walferry.source.knobs import Knobs
+from walferry.tables.errors import MissingTable, RegionUnavailable
+
+PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
+# Each failed action brings a stack trace, and a Multi may have thousands.
+MAX_RESPONSE_BYTES = 64 * 1024 * 1024
+_BUSY = frozenset({"RegionTooBusyException", "RpcThrottlingException", "CallQueueTooBigException", "CallDroppedException"})
+
+
+class DirectRefused(WalferryError):
+    """The slave does not let the user write to its regions, or cannot do it. Another kind of sink may work."""
+
+
+@dataclass
+class _Work:
+    """A shipment on its way."""
+
+    actions: Actions
+    left: Ints  # the actions that are not acknowledged, in their order
+    places: Places | None = None  # of these; None: not looked up yet
+    wrong: frozenset[int] = frozenset()  # the tables whose regions may not be where they are taken to be
+
+    def take(self, done: Sequence[Ints], failed: Sequence[Ints]) -> None:
+        """Some actions are done; the tables of others are to be looked up again."""
+        gone = np.isin(self.left, np.concatenate([*done, self.left[:0]]))
+        self.left = self.left[~gone]
+        self.places = self.places and self.places.but(gone)
+        tables = self.actions.of(ActionRow.TABLE)
+        self.wrong = frozenset(int(table) for some in failed for table in np.unique(tables[some]))
+
+    def whereabouts(self) -> set[tuple[bytes, ServerName | None]]:
+        """The regions of what is left, and their servers."""
+        return {(region.name, region.server) for region in self.places.regions().values()} if self.places else set()
+
+
+class DirectShipper:
+    """Ships to the regions of `slave` (a name for messages) over connections of its own: one shipper a lane.
+
+    All lanes share the `locations`. Retries, sleeps, timeouts and `answers` are as a Shipper has them; a try is a round.
+    """
+
+    def __init__(
+        self,
+        slave: str,
+        locations: Locations,
+        *,
+        stop: threading.Event,
+        user: str | None = None,
+        knobs: Knobs | None = None,
+        answers: Answers | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
+        self._locations = locations
+        self._user = user
+        self._tries = Tries(slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING)
+        self._connections: dict[ServerName, Connection] = {}
+        self._under_way: dict[ServerName, Connection] = {}
+
+    overdue = False  # no call may take longer than an ordinary one
+
+    @property
+    def calls(self) -> frozenset[ServerName]:
+        """The servers that have calls of ours under way."""
+        return frozenset(self._under_way.copy())
+
+    @property
+    def failed_batches(self) -> int:
+        """Rounds after which something had to be sent again."""
+        return self._tries.failed
+
+    def ship(self, shipment: Shipment, deadline: float) -> None:
+        """Send until every action is acknowledged. `deadline` is on the clock.
+
+        Raises SlaveUnreachable when the deadline or the patience with a silent slave is over; Stopped; RequestTooLarge;
+        TableNotFound or ColumnFamilyNotFound for what the slave lacks; and DirectRefused. A shipment that was not acknowledged
+        may have been applied all the same, or a part of it.
+        """
+        actions = find_actions(shipment)
+        work = _Work(actions, np.arange(len(actions)))
+        failures, last_error, answered, jumped = 0, NEVER_TRIED, False, False
+        call_timeout = self._tries.knobs.call_timeout_seconds
+        while work.left.size:
+            left = self._tries.left(deadline, failures, last_error, answered=answered)
+            before = work.left.size
+            error = self._try(work, call_timeout if failures == 0 else min(left, call_timeout), left)
+            if work.left.size < before:
+                failures = 0
+            if error is None:
+                continue
+            failures += 1
+            last_error, answered = self._tries.last_error(error), isinstance(error, RemoteError | RegionUnavailable)
+            call_timeout = self._tries.longer(call_timeout, error, METHOD)
+            wrong = work.wrong
+            jumped = not jumped and self._have_moved(work)
+            if jumped:  # where the rows are now, nothing has been tried yet
+                self._tries.failed += 1
+            else:
+                self._tries.pause(failures, deadline, last_error)
+                work.wrong = wrong
+
+    def interrupt(self, why: str | None = None, server: ServerName | None = None) -> None:
+        """From another thread: end the calls under way, or only the one at `server`, so that they fail as `why` says."""
+        self._tries.why = why
+        for at, connection in self._under_way.copy().items():
+            if server in (None, at):
+                connection.interrupt()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def _try(self, work: _Work, timeout: float, left: float) -> WalferryError | None:
+        """One round. Returns the error because of which some of it has to be sent again; None if there is none."""
+        try:
+            with self._tries.told():
+                return self._round(work, timeout, max(left, LAST_CONNECT_SECONDS))
+        except MissingTable as error:
+            raise TableNotFound(self._tries.slave, "TableNotFoundException", error.table, True) from error
+        except NoAuthError as error:
+            raise DirectRefused(f"the znode that tells where hbase:meta is may not be read ({error!r})") from error
+        except PASSING as error:
+            if not isinstance(error, RemoteError) or not error.do_not_retry:
+                return error
+            if isinstance(error, TableNotFound | ColumnFamilyNotFound):
+                raise
+            raise DirectRefused(str(error)) from error
+
+    def _round(self, work: _Work, timeout: float, connecting: float) -> WalferryError | None:
+        """Send what can be sent, and take what is done off `work`. Returns an error because of which a part has to be sent again;
+        raises it if nothing was acknowledged, or if trying again does not help."""
+        places = self._placed(work)
+        done: list[Ints] = []
+        failed: list[Ints] = []
+        errors: list[WalferryError] = []
+        for call, answer in self._answers_to(calls_of_round(work.actions, work.left, places), timeout, connecting):
+            theirs = _errors_in(call, answer) if isinstance(answer, MultiResult) else [answer]
+            done.append(done_in(work.actions, call.multi, answer) if isinstance(answer, MultiResult) else work.left[:0])
+            if not all(map(_is_busy, theirs)):
+                failed.append(np.setdiff1d(call.multi.order, done[-1]))
+            errors += theirs
+        if (homeless := work.left[places.homeless()]).size:
+            failed.append(homeless)
+            errors.append(_no_server(work.actions, int(homeless[0])))
+        work.take(done, failed)
+        final = next((error for error in errors if isinstance(error, RemoteError) and error.do_not_retry), None)
+        if final or (errors and not any(some.size for some in done)):
+            raise final or errors[0]
+        return errors[0] if errors else None
+
+    def _placed(self, work: _Work) -> Places:
+        """Where the actions are to go; looked up, if that is not known or has turned out wrong. Raises as Locations.of."""
+        if work.places is None or work.wrong:
+            old = work.places.maps if work.places else None
+            maps = [
+                self._locations.of(table, old[i] if old and i in work.wrong else None)
+                for i, table in enumerate(work.actions.tables)
+            ]
+            work.places, work.wrong = Places.of(work.actions, work.left, maps), frozenset()
+        return work.places
+
+    def _have_moved(self, work: _Work) -> bool:
+        """Look up again what has turned out wrong; returns whether anything is elsewhere now."""
+        before = work.whereabouts()
+        with suppress(MissingTable, NoAuthError, *PASSING):  # the next round comes upon it
+            self._placed(work)
+        return work.whereabouts() != before
+
+    def _answers_to(
+        self, calls: Sequence[Call], timeout: float, connecting: float
+    ) -> list[tuple[Call, MultiResult | WalferryError]]:
+        """Make the calls side by side. Returns when none is under way any more."""
+        answers: list[tuple[Call, MultiResult | WalferryError]] = []
+        begun: list[tuple[Call, Connection]] = []
+        try:
+            for call in calls:
+                connection = self._under_way[call.server] = self._connection(call.server)
+                self._tries.check_stop()
+                param, cells = call.multi.param.data, call.multi.cells.data
+                try:
+                    connection.begin(METHOD, param, [cells], timeout=timeout, connect_timeout=connecting)
+                    begun.append((call, connection))
+                except tries.PASSING as error:
+                    answers.append((call, self._failed(call, error)))
+            while begun:
+                at = first_to_answer([connection for _, connection in begun])
+                call, connection = begun[at]
+                try:
+                    answers.append((call, connection.end(partial(_read, call.multi))))
+                    del self._under_way[call.server]
+                except tries.PASSING as error:
+                    answers.append((call, self._failed(call, error)))
+                del begun[at]
+        finally:
+            for _, connection in begun:
+                connection.close()
+            self._under_way.clear()
+        return answers
+
+    def _failed(self, call: Call, error: WalferryError) -> WalferryError:
+        """A call has ended with an error. A server that is gone gets a new connection if it comes back."""
+        del self._under_way[call.server]
+        if isinstance(error, RemoteError):
+            error.do_not_retry = is_final(error)
+        else:
+            self._connections.pop(call.server).close()
+        return error
+
+    def _connection(self, server: ServerName) -> Connection:
+        if server not in self._connections:
+            self._connections[server] = Connection(
+                server.host,
+                server.port,
+                SERVICE,
+                user=self._user,
+                cell_codec=KEY_VALUE_CODEC_WITH_TAGS,
+                connect_timeout=CONNECT_SECONDS,
+                max_response_bytes=MAX_RESPONSE_BYTES,
+            )
+        return self._connections[server]
+
+
+def _read(multi: Multi, result: Result) -> MultiResult:
+    return read_result(multi, result.message)
+
+
+def _errors_in(call: Call, result: MultiResult) -> list[WalferryError]:
+    """The errors that a result tells of, each kind once."""
+    server = f"{call.server.host}:{call.server.port}"
+    errors: dict[str, WalferryError] = {}
+    # Thousands of actions may have failed for the same reason.
+    for encoded in dict.fromkeys(result.error(place) for place in np.flatnonzero(result.outcome == Outcome.FAILED).tolist()):
+        error = action_error(server, encoded)
+        errors.setdefault(error.class_name, error)
+    if missing := int((result.outcome == Outcome.NOTHING).sum()):
+        errors[""] = ProtocolError(server, f"{METHOD}: no result for {missing} of {result.outcome.size} actions")
+    return list(errors.values())
+
+
+def _is_busy(error: WalferryError) -> bool:
+    """Whether a server has refused something for now that it could do in principle: its regions are where they were."""
+    return isinstance(error, RemoteError) and error.class_name.rpartition(".")[2] in _BUSY
+
+
+def _no_server(actions: Actions, action: int) -> RegionUnavailable:
+    table = actions.tables[int(actions.of(ActionRow.TABLE)[action])].decode()
+    return RegionUnavailable(f"no server of the slave has the region of row {actions.key(action)[:100]!r} of table {table}")

@@ -1,0 +1,107 @@
+"""What the tries of a lane to ship have in common, whatever they send: how long they go on, sleeps, and what is told of them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from walferry.errors import WalferryError
+from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcTimeout
+from walferry.sinks.answers import SILENCE_SECONDS, Answers
+from walferry.sinks.errors import SlaveUnreachable, Stopped
+from walferry.source.knobs import Knobs
+
+TIMEOUT_GROWTH = 10  # calls that time out again and again get up to this many times the first timeout
+NEVER_TRIED = "none: the deadline had passed already"
+PASSING = (ConnectionFailed, RpcTimeout, RemoteError)  # the next try may go better, unless the error says no
+
+log = logging.getLogger(__name__)
+
+
+class Tries:
+    """The tries of one lane to ship to `slave` (a name for messages, e.g. its cluster key).
+
+    The nth failure in a row is followed by a sleep of n base sleeps. `stop`, once set, ends sleeps. `wait(seconds)` sleeps and
+    says whether to stop. `answers` is told of each try. `passing` are the errors after which the next try may go better.
+    """
+
+    def __init__(
+        self,
+        slave: str,
+        *,
+        stop: threading.Event,
+        knobs: Knobs | None = None,
+        answers: Answers | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], bool] | None = None,
+        passing: tuple[type[WalferryError], ...] = PASSING,
+    ) -> None:
+        self.slave = slave
+        self.knobs = knobs or Knobs()
+        self.clock = clock
+        self.failed = 0
+        self.why: str | None = None  # this side ended the call under way
+        self._stop = stop
+        self._wait = wait or stop.wait
+        self._answers = answers or Answers()
+        self._passing = passing
+
+    def left(self, deadline: float, tries: int, last_error: str, *, answered: bool) -> float:
+        """The seconds until the deadline. Raises Stopped, and SlaveUnreachable if the deadline is over or, after a try, the slave
+        has been silent for too long; `answered` tells whether the last try failed with an error of the slave's own."""
+        if self._stop.is_set():
+            raise Stopped(f"told to stop before a shipment to {self.slave} was acknowledged")
+        left, patience = deadline - self.clock(), self.knobs.patience_seconds
+        out_of_patience = tries > 0 and self._answers.silent_seconds >= patience
+        if left <= 0 or out_of_patience:
+            waited = patience if out_of_patience else None
+            raise SlaveUnreachable(
+                self.slave, self._answers.since, tries, last_error, patience_seconds=waited, answered=answered
+            )
+        return left
+
+    @contextmanager
+    def told(self, expected_seconds: float = SILENCE_SECONDS) -> Iterator[None]:
+        """Report a try's outcome to `answers`: that of the block."""
+        self._answers.trying(expected_seconds)
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, RemoteError) and error.do_not_retry:
+                self._answers.answered()
+            elif isinstance(error, self._passing) and not self._stop.is_set():
+                self._answers.failed(self.why or str(error))
+            else:
+                self._answers.given_up()
+            raise
+        self._answers.answered()
+
+    def check_stop(self) -> None:
+        """Raise Stopped if the lane was told to stop. To be asked when a call can be interrupted, and before it is made."""
+        if self._stop.is_set():
+            raise Stopped(f"told to stop before a shipment to {self.slave} was sent")
+
+    def last_error(self, error: Exception) -> str:
+        """Why a try failed: what this side ended it for, or else the error. Forgets the former."""
+        why, self.why = self.why, None
+        return why or str(error)
+
+    def longer(self, call_timeout: float, error: Exception, method: str) -> float:
+        """The timeout of the call after one that failed with `error`: a timeout gives the next call more time."""
+        if not (isinstance(error, RpcTimeout) and error.what == method):
+            return call_timeout
+        first = self.knobs.call_timeout_seconds
+        return min(call_timeout + first, TIMEOUT_GROWTH * first)
+
+    def pause(self, failures: int, deadline: float, last_error: str) -> None:
+        """Sleep after the nth failure in a row; not beyond the deadline, nor beyond the patience with the slave."""
+        self.failed += 1
+        seconds = self.knobs.sleep_seconds * min(failures, self.knobs.retries_multiplier)
+        hope = self.knobs.patience_seconds - self._answers.silent_seconds
+        seconds = max(0.0, min(seconds, deadline - self.clock(), hope))
+        log.info("a shipment to %s failed, trying again in %.1f s: %s", self.slave, seconds, last_error)
+        if self._wait(seconds):
+            raise Stopped(f"told to stop while a shipment to {self.slave} was not acknowledged; the last error: {last_error}")

@@ -1,0 +1,132 @@
+"""Regions of the slave split, merge and move, and a server dies, while it is written to: all cells arrive as they were made."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from embedded import wire
+from embedded.client import GLOBAL, LOCAL
+from embedded.wire import Mutation
+from tests.cluster.conftest import ManyServers
+from tests.cluster.peer_changes import reconfigure
+from tests.cluster.test_mixed_edits import ROWS, edits
+from tests.cluster.test_peers_that_change import with_bandwidth
+from tests.cluster.walferry_runs import await_progress, positions, roll, ship
+from walferry.shipping.summary import Status
+from walferry.source.knobs import Knobs, SinkKind
+
+pytestmark = pytest.mark.parametrize("sink", [SinkKind.DIRECT], indirect=True)
+
+SMALL = Knobs(shipment_bytes=16 << 10, buffer_bytes=1 << 20, sleep_seconds=0.3)
+SPLITS = [b"row%05d" % (ROWS * i // 6) for i in range(1, 6)]
+BYTES_A_SECOND = 100_000
+EQUAL = 5  # a timestamp of many edits, so that only their order says what is left of them
+
+
+def all_kinds(count: int, chance: random.Random) -> Iterator[Mutation]:
+    """Edits as elsewhere, every second one of a few rows with equal timestamps."""
+    for mutation in edits(count // 2, chance):
+        yield mutation
+        row, column = f"row{chance.randrange(0, ROWS, ROWS // 60):05}", f"f:{chance.randrange(3)}"
+        if chance.random() < 0.8:
+            yield wire.put(row, {column: chance.randbytes(9)}, timestamp=EQUAL)
+        else:
+            yield wire.delete_version(row, column, timestamp=EQUAL)
+
+
+class Motion:
+    """Changes regions and servers of the slave. A new table for each round: what has split once has to be compacted first."""
+
+    def __init__(self, sides: ManyServers, table: str, chance: random.Random) -> None:
+        self._sides, self._table, self._chance = sides, table, chance
+
+    def split(self) -> None:
+        region = self._sides.slave.regions(self._table)[0]
+        self._sides.slave.split_region(region.encoded_name, b"row%05d" % (ROWS // 12))
+
+    def merge(self) -> None:
+        regions = sorted(self._sides.slave.regions(self._table), key=lambda region: region.start_key)
+        self._sides.slave.merge_regions(regions[-1].encoded_name, regions[-2].encoded_name)
+
+    def move(self) -> None:
+        for region in self._sides.slave.regions(self._table):
+            others = [server for server in self._sides.slave.region_servers() if server != region.server]
+            self._sides.slave.move_region(region.encoded_name, self._chance.choice(others))
+
+    def kill(self) -> None:
+        self._sides.slave_cluster.kill_regionserver(0)
+
+
+@pytest.fixture
+def create(many_servers: ManyServers, unique: Callable[[str], str]) -> Callable[[], str]:
+    """Makes a table on both sides that keeps all cells: flushes and compactions would drop what deletes hide on one side only."""
+
+    def make() -> str:
+        table = unique("motion")
+        for client in (many_servers.source, many_servers.slave):
+            client.create_table(table, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, SPLITS, versions=100_000)
+            for family in "fg":
+                client.alter_family(table, family, {"KEEP_DELETED_CELLS": "TRUE"})
+            client.switch_compaction(table, False)
+        return table
+
+    return make
+
+
+@pytest.fixture
+def slow_peer(many_servers: ManyServers, managed_peer: Callable[..., str]) -> str:
+    """A managed peer that ships for longer than a region or a server needs to change."""
+    source = many_servers.source_cluster.address
+    peer = managed_peer(source, many_servers.slave_cluster.address)
+    reconfigure(source, peer, with_bandwidth(BYTES_A_SECOND))
+    return peer
+
+
+def ship_while(sides: ManyServers, peer: str, run_id: str, move: Callable[[], None]) -> bool:
+    """Ship what is queued, and once some of it is shipped, `move`. Returns whether there was more to ship after that."""
+    before = positions(sides.at, peer)
+    with ThreadPoolExecutor(1) as pool:
+        shipping = pool.submit(ship, sides.at, peer, roll_first=False, knobs=SMALL, run_id=run_id, deadline=400)
+        await_progress(sides.at, peer, before)
+        move()
+        in_time = not shipping.done()
+        summaries = shipping.result(420)
+    assert {s.status for s in summaries} == {Status.DONE}, [s.error for s in summaries]
+    assert sum(s.shippedCells for s in summaries) > 0
+    return in_time
+
+
+def check_motions(sides: ManyServers, peer: str, create: Callable[[], str], edits_each: int, rounds: int) -> None:
+    """In each round a new table, with each motion in the middle of a shipment."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    in_time: dict[str, int] = {}
+    for number in range(rounds):
+        table = create()
+        motion = Motion(sides, table, chance)
+        for name in ("split", "merge", "move", "kill"):
+            sides.source.write(table, all_kinds(edits_each, chance))
+            roll(sides.at, peer)
+            in_time[name] = in_time.get(name, 0) + ship_while(sides, peer, f"{name}{number}", getattr(motion, name))
+        sides.slave_cluster.start_regionserver()
+        compared = sides.source.compare(table, sides.slave, families=["f", "g"], raw=True)
+        assert compared.same, compared.examples
+        assert compared.left > 3 * edits_each
+        assert sides.slave.scan_all(table, ["l"], raw=True) == []
+    print(f"in mid-shipment: {in_time}")
+    assert all(in_time.values()), in_time
+
+
+@pytest.mark.timeout(900)
+def test_all_arrives_in_order_while_the_slave_is_in_motion(many_servers, slow_peer, create):
+    check_motions(many_servers, slow_peer, create, 5_000, 1)
+
+
+@pytest.mark.soak
+def test_all_of_a_hundred_thousand_edits_arrives_in_order_while_the_slave_is_in_motion(many_servers, slow_peer, create):
+    check_motions(many_servers, slow_peer, create, 10_000, 10)

@@ -1,0 +1,76 @@
+"""Which exceptions in a result mean that an action is to be sent again."""
+
+from __future__ import annotations
+
+import pytest
+
+from walferry.protos import hbase_pb2 as pb
+from walferry.rpc.errors import AccessDenied, ColumnFamilyNotFound, ProtocolError, RemoteError, ServerStopped
+from walferry.sinks.hbase.action_errors import action_error
+
+HBASE = "org.apache.hadoop.hbase."
+
+
+def error_of(name: str, text: str = "text") -> RemoteError:
+    trace = f"{name}: {text}\n\tat {HBASE}regionserver.HRegion.x(HRegion.java:1)\n"
+    return action_error("rs:1", pb.NameBytesPair(name=name, value=trace.encode()).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NotServingRegionException",
+        "exceptions.RegionMovedException",
+        "exceptions.RegionOpeningException",
+        "RegionTooBusyException",
+        "quotas.RpcThrottlingException",
+        "regionserver.RegionServerAbortedException",
+        "regionserver.wal.WALSyncTimeoutIOException",
+    ],
+)
+def test_what_may_go_better_elsewhere_or_later_is_sent_again(name):
+    error = error_of(HBASE + name)
+    assert not error.do_not_retry
+    assert str(error) == f"rs:1: {name.rpartition('.')[2]}: text"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        (HBASE + "security.AccessDeniedException", AccessDenied),
+        (HBASE + "DoNotRetryIOException", RemoteError),
+        (HBASE + "quotas.SpaceLimitingException", RemoteError),
+        (HBASE + "exceptions.FailedSanityCheckException", RemoteError),
+        ("java.lang.UnsupportedOperationException", RemoteError),
+    ],
+)
+def test_what_is_refused_is_not_sent_again(name, kind):
+    error = error_of(name)
+    assert error.do_not_retry
+    assert type(error) is kind
+
+
+def test_a_row_of_another_region_is_sent_again_though_the_class_says_not_to():
+    text = "Requested row out of range for doMiniBatchMutation on HRegion t"
+    error = error_of(HBASE + "exceptions.FailedSanityCheckException", text)
+    assert not error.do_not_retry
+
+
+def test_a_server_that_stops_rules_out_only_itself():
+    error = error_of("java.io.IOException", "Connection is closed")
+    assert isinstance(error, ServerStopped)
+    assert not error.do_not_retry
+
+
+def test_a_missing_family_is_named_with_its_table():
+    error = error_of(
+        HBASE + "regionserver.NoSuchColumnFamilyException",
+        "Column family g does not exist in region ns:t,,17.0abc. in table 'ns:t', {TABLE_ATTRIBUTES => {}}",
+    )
+    assert isinstance(error, ColumnFamilyNotFound)
+    assert (error.table, error.family) == ("ns:t", "g")
+
+
+def test_an_exception_that_cannot_be_parsed_is_a_protocol_error():
+    with pytest.raises(ProtocolError, match=r"rs:1 .* an exception in the result"):
+        action_error("rs:1", b"\xff")

@@ -1,0 +1,439 @@
+"""Shipments arrive in the slave's regions, whatever these and their servers do meanwhile."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from kazoo.exceptions import NoAuthError
+
+from tests.unit.filters.test_window import entry, put
+from tests.unit.rpc.fake_server import Request, exception, silence
+from tests.unit.sinks.hbase.edits import OTHERS, ids_attribute, mutations_of, shipment_of
+from tests.unit.sinks.hbase.scripted_slave import NOT_SERVING, OpenRegion, ScriptedSlave
+from tests.unit.sinks.hbase.test_replicate import Time
+from tests.unit.wal.encoder import Cell, Entry
+from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
+from walferry.rpc.errors import ColumnFamilyNotFound, TableNotFound
+from walferry.sinks.answers import Answers
+from walferry.sinks.errors import SlaveUnreachable, Stopped
+from walferry.sinks.hbase import rounds
+from walferry.sinks.hbase.direct import DirectRefused, DirectShipper
+from walferry.sinks.hbase.locations import Locations
+from walferry.source.knobs import Knobs
+
+BUSY = "org.apache.hadoop.hbase.RegionTooBusyException over the memstore's limit"
+DENIED = "org.apache.hadoop.hbase.security.AccessDeniedException no WRITE on t"
+NO_FAMILY = "a.NoSuchColumnFamilyException Column family f does not exist in region x in table 't'"
+
+
+def shipper(
+    slave: ScriptedSlave, time: Time, *, stop: threading.Event | None = None, answers: Answers | None = None, **knobs: Any
+) -> DirectShipper:
+    return DirectShipper(
+        "slave:2181:/hbase", Locations(slave.as_tables), stop=stop or threading.Event(), knobs=Knobs(**knobs), answers=answers,
+        clock=time.clock, wait=time.wait, user="u",
+    )  # fmt: skip
+
+
+def ship(slave: ScriptedSlave, time: Time, *edits: Entry, deadline: float = 2000, **options: Any) -> DirectShipper:
+    direct = shipper(slave, time, **options)
+    try:
+        direct.ship(shipment_of(edits), deadline)
+    finally:
+        direct.close()
+    return direct
+
+
+def rows(*keys: bytes, value: bytes = b"v", table: bytes = b"t") -> Entry:
+    return entry(*(put(row=key, value=value) for key in keys), table=table)
+
+
+def halves(one: int | None = 0, other: int | None = 1) -> list[OpenRegion]:
+    """Table t in two regions."""
+    return [OpenRegion(b"t", b"", b"m", one), OpenRegion(b"t", b"m", b"", other)]
+
+
+def latest_of(edits: Sequence[Entry]) -> dict[tuple[bytes, bytes], dict[bytes, bytes]]:
+    found: dict[tuple[bytes, bytes], dict[bytes, bytes]] = {}
+    for mutation in mutations_of(edits):
+        for cell in mutation.cells:
+            data = cell.encode()
+            found.setdefault((mutation.table, cell.row), {})[data[12 : 12 + int.from_bytes(data[4:8])]] = cell.value
+    return found
+
+
+def once(change: Callable[[], None]) -> Callable[[int, Any], None]:
+    """Call `change` before the first Multi."""
+    called: list[int] = []
+
+    def before(server: int, _: Any) -> None:
+        if not called:
+            called.append(server)
+            change()
+
+    return before
+
+
+def test_each_server_gets_one_request_with_what_belongs_to_its_regions():
+    edits = [rows(b"a", b"z"), entry(Cell(b"a", b"f", b"q", 1, 8, b"")), rows(b"b")]
+    with ScriptedSlave(regions=halves()) as slave:
+        direct = ship(slave, Time(), *edits)
+        assert slave.latest() == latest_of(edits)
+    assert sorted(server for server, _ in slave.multis) == [0, 1]
+    assert (slave.lookups, direct.failed_batches) == (1, 0)
+    for request in slave.requests:
+        assert request.connection.service_name == "ClientService"
+        assert request.connection.cell_block_codec_class == KEY_VALUE_CODEC_WITH_TAGS
+        assert request.connection.user_info.effective_user == "u"
+        assert not request.header.HasField("priority")
+        assert request.header.timeout == 60_000
+
+
+def test_regions_are_looked_up_once_for_all_shipments_and_connections_are_kept():
+    with ScriptedSlave(regions=halves()) as slave:
+        direct = shipper(slave, Time())
+        for _ in range(3):
+            direct.ship(shipment_of([rows(b"a", b"z")]), 2000)
+        direct.close()
+        assert slave.lookups == 1
+        assert [host.connections for host in slave.hosts] == [1, 1]
+
+
+def test_a_shipment_that_is_too_much_for_one_request_goes_in_several_in_order(monkeypatch):
+    monkeypatch.setattr(rounds, "MAX_ACTIONS", 3)
+    edits = [rows(b"a", b"b", value=b"%d" % i) for i in range(5)]
+    with ScriptedSlave(regions=halves()) as slave:
+        direct = ship(slave, Time(), *edits)
+        assert slave.latest() == latest_of(edits)
+    assert len(slave.multis) == 4
+    assert direct.failed_batches == 0
+
+
+def test_rows_of_a_region_that_has_moved_follow_it_at_once_and_nothing_else_is_sent_again():
+    time = Time()
+    with ScriptedSlave(regions=halves()) as slave:
+
+        def move() -> None:
+            slave.regions[0].server = 1
+            slave.tell()
+
+        slave.before = once(move)
+        direct = ship(slave, time, rows(b"a", b"z"))
+        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == {b"a": 1, b"z": 1}
+    assert time.sleeps == []
+    assert (slave.lookups, direct.failed_batches) == (2, 1)
+
+
+def test_a_region_that_is_nowhere_for_a_while_is_waited_for_with_growing_sleeps():
+    time = Time()
+    with ScriptedSlave(regions=halves(0, None)) as slave:
+
+        def wait(seconds: float) -> bool:
+            if len(time.sleeps) == 2:
+                slave.regions[1].server = 1
+                slave.tell()
+            return Time.wait(time, seconds)
+
+        direct = shipper(slave, time)
+        direct._tries._wait = wait
+        direct.ship(shipment_of([rows(b"a", b"z")]), 2000)
+        direct.close()
+        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == {b"a": 1, b"z": 1}
+    assert time.sleeps == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("lag", [0, 2], ids=["told at once", "told late"])
+def test_the_rows_of_a_region_that_splits_go_to_its_daughters(lag):
+    edits = [rows(*(b"%c" % c for c in range(97, 110)), value=b"%d" % i) for i in range(3)]
+    time = Time()
+    with ScriptedSlave(regions=[OpenRegion(b"t", b"", b"", 0)]) as slave:
+
+        def split() -> None:
+            slave.regions[:] = halves(1, 0)
+            if not lag:
+                slave.tell()
+
+        def wait(seconds: float) -> bool:
+            if len(time.sleeps) + 1 == lag:
+                slave.tell()
+            return Time.wait(time, seconds)
+
+        slave.before = once(split)
+        direct = shipper(slave, time)
+        direct._tries._wait = wait
+        direct.ship(shipment_of(edits), 2000)
+        direct.close()
+        assert slave.latest() == latest_of(edits)
+    assert len(time.sleeps) == lag
+
+
+def test_the_rows_of_regions_that_merge_go_to_the_merged_one():
+    edits = [rows(b"a", b"z", value=b"%d" % i) for i in range(3)]
+    with ScriptedSlave(regions=halves()) as slave:
+
+        def merge() -> None:
+            slave.regions[:] = [OpenRegion(b"t", b"", b"", 1)]
+            slave.tell()
+
+        slave.before = once(merge)
+        ship(slave, Time(), *edits)
+        assert slave.latest() == latest_of(edits)
+
+
+def test_rows_that_went_to_the_wrong_region_are_looked_up_again_though_the_server_says_not_to_retry():
+    """As if hbase:meta had told of a region with other borders than it has."""
+    with ScriptedSlave(regions=halves(0, 0)) as slave:
+        wide = slave.told[0]
+        slave.told = [type(wide)(wide.name, b"", b"", wide.server)]
+        direct = shipper(slave, Time())
+
+        def before(server: int, _: Any) -> None:
+            if len(slave.multis) == 1:
+                slave.tell()
+
+        slave.before = before
+        direct.ship(shipment_of([rows(b"a", b"z")]), 2000)
+        direct.close()
+        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == {b"a": 1, b"z": 1}
+    assert slave.lookups == 4  # at first, after each failure, and after the sleep
+
+
+def test_only_actions_that_have_failed_are_sent_again_with_what_follows_them_in_their_row():
+    edits = [rows(b"a", b"b", b"c", value=b"%d" % i) for i in range(3)]
+    failures = iter([None, BUSY])  # of the first actions, row by row
+    time = Time()
+    with ScriptedSlave(regions=halves()) as slave:
+        slave.judge = lambda region, row: next(failures, None)
+        direct = ship(slave, time, *edits)
+        assert slave.latest() == latest_of(edits)
+        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == {b"a": 3, b"b": 5, b"c": 3}
+    assert time.sleeps == [1.0]
+    assert (slave.lookups, direct.failed_batches) == (1, 1)  # a busy region is where it was
+
+
+def test_cluster_ids_travel_and_are_never_mixed_in_one_group():
+    edits = [rows(b"a"), entry(put(row=b"b"), ids=()), rows(b"a")]
+    with ScriptedSlave(regions=halves()) as slave:
+        ship(slave, Time(), *edits)
+    values = {a.value for _, m in slave.multis for r in m.regionAction for x in r.action for a in x.mutation.attribute}
+    assert values == {ids_attribute(m.ids) for m in mutations_of(edits)}
+
+
+def test_a_dead_server_s_rows_wait_until_its_regions_are_elsewhere_and_other_servers_are_not_asked_again():
+    time = Time()
+    with ScriptedSlave(servers=3, regions=halves(0, 1)) as slave:
+        slave.kill(1)
+
+        def wait(seconds: float) -> bool:
+            if len(time.sleeps) == 2:
+                slave.regions[1].server = 2
+                slave.tell()
+            return Time.wait(time, seconds)
+
+        direct = shipper(slave, time)
+        direct._tries._wait = wait
+        direct.ship(shipment_of([rows(b"a", b"z")]), 2000)
+        direct.close()
+        assert [server for server, _ in slave.multis] == [0, 2]
+    assert time.sleeps == [1.0, 2.0, 3.0]
+
+
+def test_a_server_that_answers_nothing_gets_more_time_with_each_try():
+    time, seen = Time(), []
+
+    def reply(server: int, request: Request) -> bytes | None:
+        seen.append(request.header.timeout)
+        return silence(request) if len(seen) < 3 else None
+
+    with ScriptedSlave(servers=1, regions=halves(0, 0), reply=reply) as slave:
+        ship(slave, time, rows(b"a"), call_timeout_seconds=0.1)
+    assert seen == [100, 200, 300]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        {"judge": lambda region, row: DENIED},
+        {"judge": lambda region, row: "org.apache.hadoop.hbase.DoNotRetryIOException no more of this"},
+        {"judge": lambda region, row: "org.apache.hadoop.hbase.exceptions.FailedSanityCheckException too far in the future"},
+        {"reply": lambda server, request: exception("java.lang.UnsupportedOperationException", "Multi")(request)},
+        {"reply": lambda server, request: exception("a.AccessDeniedException", "no", do_not_retry=True)(request)},
+    ],
+    ids=["access", "not again", "sanity", "no such method", "the call"],
+)
+def test_a_slave_that_refuses_is_not_asked_again(script):
+    time, answers = Time(), Answers()
+    with ScriptedSlave(regions=halves(), **script) as slave:
+        with pytest.raises(DirectRefused):
+            ship(slave, time, rows(b"a"), answers=answers)
+        assert len(slave.hosts[0].requests) == 1
+    assert time.sleeps == []
+    assert answers.outage is None
+
+
+def test_a_slave_whose_meta_may_not_be_found_refuses():
+    with ScriptedSlave(regions=halves()) as slave:
+
+        def regions_of(table: str) -> Any:
+            raise NoAuthError
+
+        slave.regions_of = regions_of  # type: ignore[method-assign]
+        with pytest.raises(DirectRefused, match="where hbase:meta is may not be read"):
+            ship(slave, Time(), rows(b"a"))
+
+
+def test_a_missing_family_is_named():
+    with ScriptedSlave(regions=halves()) as slave:
+        slave.judge = lambda region, row: NO_FAMILY
+        with pytest.raises(ColumnFamilyNotFound) as error:
+            ship(slave, Time(), rows(b"a"))
+    assert (error.value.table, error.value.family) == ("t", "f")
+
+
+def test_a_missing_table_is_named_before_anything_of_the_shipment_is_sent():
+    with ScriptedSlave(regions=halves()) as slave:
+        with pytest.raises(TableNotFound, match="table ns:gone does not exist there") as error:
+            ship(slave, Time(), rows(b"a"), rows(b"a", table=b"ns:gone"))
+        assert slave.multis == []
+    assert error.value.table == "ns:gone"
+
+
+def test_a_slave_that_is_down_is_tried_until_the_deadline():
+    time = Time()
+    with ScriptedSlave(servers=1, regions=halves(0, 0)) as slave:
+        slave.kill(0)
+        with pytest.raises(SlaveUnreachable, match="until the deadline") as error:
+            ship(slave, time, rows(b"a"), deadline=1020, patience_seconds=1e6)
+    assert time.now == 1020
+    assert "connection to" in error.value.last_error
+    assert not error.value.answered
+    assert error.value.tries == len(time.sleeps)
+
+
+def test_a_region_that_stays_closed_ends_as_an_error_of_the_slave_s_own():
+    time = Time()
+    with ScriptedSlave(servers=1, regions=halves(0, 0)) as slave:
+        slave.regions[0].server = None
+        with pytest.raises(SlaveUnreachable, match=r"NotServingRegionException: not here") as error:
+            ship(slave, time, rows(b"a"), deadline=1020, patience_seconds=1e6)
+    assert error.value.answered
+
+
+def test_a_deadline_that_comes_while_the_slave_is_at_work_is_not_an_outage(monkeypatch):
+    """What is acknowledged is progress: the rest is only late."""
+    monkeypatch.setattr(rounds, "MAX_ACTIONS", 1)
+    time = Time()
+    with ScriptedSlave(regions=halves()) as slave:
+
+        def slowly(server: int, _: Any) -> None:
+            time.now += 600
+
+        slave.before = slowly
+        with pytest.raises(SlaveUnreachable) as error:
+            ship(slave, time, *(rows(b"a") for _ in range(9)))
+        assert len(slave.multis) == 2
+    assert error.value.tries == 0
+
+
+def test_being_told_to_stop_ends_the_calls_under_way():
+    stop = threading.Event()
+    with ScriptedSlave(regions=halves(), reply=lambda server, request: silence(request)) as slave, ThreadPoolExecutor() as pool:
+        direct = shipper(slave, Time(stop=True), stop=stop)
+        shipping = pool.submit(direct.ship, shipment_of([rows(b"a", b"z")]), 2000)
+        while sum(len(host.requests) for host in slave.hosts) < 2:
+            threading.Event().wait(0.01)
+        assert direct.calls == {slave.name(0), slave.name(1)}
+        stop.set()
+        direct.interrupt()
+        with pytest.raises(Stopped):
+            shipping.result(30)
+        assert direct.calls == frozenset()
+        direct.close()
+
+
+def test_only_the_call_of_a_silent_server_is_ended():
+    time, silent = Time(), [True]
+
+    def reply(server: int, request: Request) -> bytes | None:
+        return silence(request) if server == 1 and silent.pop() else None
+
+    with ScriptedSlave(regions=halves(), reply=reply) as slave, ThreadPoolExecutor() as pool:
+        direct = shipper(slave, time)
+        shipping = pool.submit(direct.ship, shipment_of([rows(b"a", b"z")]), 2000)
+        while silent:
+            threading.Event().wait(0.01)
+        silent.append(False)
+        direct.interrupt("it answers nothing else", slave.name(0))
+        assert not shipping.done()
+        direct.interrupt("it answers nothing else", slave.name(1))
+        shipping.result(30)
+        direct.close()
+        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == {b"a": 1, b"z": 1}
+    assert time.sleeps == [1.0]
+
+
+def test_nothing_is_sent_once_told_to_stop():
+    stop = threading.Event()
+    stop.set()
+    with ScriptedSlave(regions=halves()) as slave, pytest.raises(Stopped):
+        ship(slave, Time(), rows(b"a"), stop=stop)
+    assert slave.multis == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(seed, monkeypatch):
+    """Rows are written again and again under equal keys, so each edit that is out of order would show."""
+    chance = random.Random(seed)
+    monkeypatch.setattr(rounds, "MAX_ACTIONS", chance.choice([3, 10, 5000]))
+    keys = [b"%02d" % i for i in range(30)]
+    edits = [
+        entry(*(Cell(chance.choice(keys), b"f", b"q%d" % chance.randrange(3), 1, chance.choice([4, 8]), b"%d.%d" % (i, j))
+                for j in range(chance.randint(1, 4))), ids=chance.choice([(), (OTHERS[1],)]))
+        for i in range(300)
+    ]  # fmt: skip
+
+    def change(slave: ScriptedSlave) -> None:
+        """Split, merge, move, close or open a region; hbase:meta may be told later."""
+        region = chance.choice(slave.regions)
+        what = chance.randrange(5)
+        if what == 0 and region.start < (border := b"%02d" % chance.randrange(1, 30)) and (not region.end or border < region.end):
+            slave.regions.append(OpenRegion(b"t", border, region.end, chance.randrange(3)))
+            region.end = border
+        elif what == 1 and (after := next((r for r in slave.regions if r.start == region.end and r.start), None)):
+            region.end = after.end
+            slave.regions.remove(after)
+        elif what == 2:
+            region.server = None
+        else:
+            region.server = chance.randrange(3)
+
+    with ScriptedSlave(servers=3, regions=[OpenRegion(b"t", b"", b"", 0)]) as slave:
+
+        def before(server: int, _: Any) -> None:
+            with slave._lock:
+                if chance.random() < 0.4:
+                    change(slave)
+
+        def wait(seconds: float) -> bool:
+            with slave._lock:
+                for region in slave.regions:
+                    region.server = chance.randrange(3) if region.server is None else region.server
+                slave.tell()
+            return False
+
+        slave.before = before
+        slave.judge = lambda region, row: chance.choice([BUSY, f"{NOT_SERVING} closing"]) if chance.random() < 0.03 else None
+        slave.reply = lambda server, request: b"\xff" * 8 if chance.random() < 0.05 else None
+        direct = shipper(slave, Time(), patience_seconds=1e6, call_timeout_seconds=20)
+        direct._tries._wait = wait
+        for first in range(0, 300, 60):
+            direct.ship(shipment_of(edits[first : first + 30], edits[first + 30 : first + 60]), 1e9)
+        direct.close()
+        assert slave.latest() == latest_of(edits)
+    assert direct.failed_batches > 5
+

@@ -1,0 +1,148 @@
+"""What of a shipment goes out at once, and what of it counts as done."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.filters.test_window import entry, put
+from tests.unit.sinks.hbase.edits import OTHERS, shipment_of
+from tests.unit.sinks.hbase.multi_messages import MultiRequest
+from tests.unit.wal.encoder import Cell, Entry
+from walferry.names import ServerName
+from walferry.sinks.hbase import rounds as module
+from walferry.sinks.hbase.actions import ActionRow, Actions, find_actions
+from walferry.sinks.hbase.locations import NOWHERE, RegionMap
+from walferry.sinks.hbase.multi import MultiResult, Outcome, RegionActions, assemble_multi
+from walferry.sinks.hbase.rounds import Call, Places, by_cluster_ids, calls_of_round, done_in, how_many_fit
+from walferry.tables.regions import Region
+
+ONE, TWO = ServerName("one", 1, 1), ServerName("two", 2, 2)
+
+
+def rows(*keys: bytes, table: bytes = b"t", ids: tuple = ()) -> Entry:
+    return entry(*(put(row=key) for key in keys), table=table, ids=ids)
+
+
+def actions_of(*entries: Entry) -> Actions:
+    return find_actions(shipment_of(entries))
+
+
+def table_map(table: bytes, *regions: tuple[bytes, bytes, ServerName | None]) -> RegionMap:
+    return RegionMap.of(table, [Region(table + b"," + start, start, end, server) for start, end, server in regions])
+
+
+def everything(actions: Actions) -> np.ndarray:
+    return np.arange(len(actions))
+
+
+def sent(call: Call, actions: Actions) -> dict[bytes, list[bytes]]:
+    """The rows that a call sends to each region, in order. Regions that are named twice are told apart."""
+    request = MultiRequest.FromString(call.multi.param.tobytes())
+    groups = np.split(call.multi.order, call.multi.firsts[1:-1])
+    found: dict[bytes, list[bytes]] = {}
+    for group, named in zip(groups, request.regionAction, strict=True):
+        found.setdefault(named.region.value, []).extend(actions.key(i) for i in group.tolist())
+    return found
+
+
+def test_each_server_gets_the_rows_of_its_regions_in_order():
+    actions = actions_of(rows(b"a", b"m", b"z"), rows(b"c", b"a"), rows(b"q", table=b"u"))
+    maps = [
+        table_map(b"t", (b"", b"b", ONE), (b"b", b"n", TWO), (b"n", b"", ONE)),
+        table_map(b"u", (b"", b"", TWO)),
+    ]
+    places = Places.of(actions, everything(actions), maps)
+    calls = calls_of_round(actions, everything(actions), places)
+    assert [call.server for call in calls] == [ONE, TWO]
+    assert sent(calls[0], actions) == {b"t,": [b"a", b"a"], b"t,n": [b"z"]}
+    assert sent(calls[1], actions) == {b"t,b": [b"m", b"c"], b"u,": [b"q"]}
+
+
+def test_actions_whose_region_nobody_has_are_left_out_and_named():
+    actions = actions_of(rows(b"a", b"m", b"z"))
+    places = Places.of(actions, everything(actions), [table_map(b"t", (b"", b"b", None), (b"n", b"", ONE))])
+    assert places.homeless().tolist() == [True, True, False]
+    assert places.region.tolist() == [0, NOWHERE, 1]
+    (call,) = calls_of_round(actions, everything(actions), places)
+    assert sent(call, actions) == {b"t,n": [b"z"]}
+
+
+def test_a_request_has_at_most_as_many_actions_and_bytes_as_are_good_for_the_slave(monkeypatch):
+    actions = actions_of(*(rows(b"%02d" % i) for i in range(10)))
+    monkeypatch.setattr(module, "MAX_ACTIONS", 4)
+    assert how_many_fit(actions, everything(actions)) == 4
+    size = int(actions.of(ActionRow.END)[0])
+    monkeypatch.setattr(module, "MAX_BYTES", 3 * size)
+    assert how_many_fit(actions, everything(actions)) == 3
+    monkeypatch.setattr(module, "MAX_BYTES", 3 * size - 1)
+    assert how_many_fit(actions, everything(actions)) == 2
+    monkeypatch.setattr(module, "MAX_BYTES", 1)
+    assert how_many_fit(actions, everything(actions)) == 1
+    assert how_many_fit(actions, np.array([9])) == 1
+
+
+def changing(key: bytes, count: int) -> list[Cell]:
+    """Cells of a row that make as many mutations."""
+    return [Cell(key, b"f", b"q", 1, 4 if i % 2 else 8, b"") for i in range(count)]
+
+
+@pytest.mark.parametrize(("limit", "fit"), [(1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (6, 6), (7, 7), (8, 8)])
+def test_a_row_of_an_entry_is_never_cut(monkeypatch, limit, fit):
+    actions = actions_of(entry(*changing(b"a", 2), *changing(b"b", 4), *changing(b"c", 1)), entry(*changing(b"c", 1)))
+    monkeypatch.setattr(module, "MAX_ACTIONS", limit)
+    assert how_many_fit(actions, everything(actions)) == fit
+
+
+def test_a_row_that_is_larger_than_a_request_goes_alone(monkeypatch):
+    actions = actions_of(entry(*changing(b"a", 5), *changing(b"b", 1)))
+    monkeypatch.setattr(module, "MAX_ACTIONS", 2)
+    assert how_many_fit(actions, everything(actions)) == 5
+
+
+def test_what_is_left_of_a_row_is_not_taken_for_a_part_of_the_next_one(monkeypatch):
+    actions = actions_of(entry(*changing(b"a", 2), *changing(b"b", 2), *changing(b"c", 2)))
+    monkeypatch.setattr(module, "MAX_ACTIONS", 2)
+    assert how_many_fit(actions, np.array([1, 3, 4, 5])) == 2
+
+
+def test_actions_with_different_cluster_ids_are_in_groups_of_their_own():
+    one, other = (OTHERS[1],), (OTHERS[2],)
+    actions = actions_of(rows(b"a", ids=one), rows(b"b", ids=other), rows(b"c", ids=one), rows(b"d", ids=other))
+    groups = [group.tolist() for group in by_cluster_ids(actions, everything(actions))]
+    assert groups == [[0, 2], [1, 3]]
+
+
+def test_a_row_with_different_cluster_ids_keeps_its_order():
+    one, other = (OTHERS[1],), (OTHERS[2],)
+    actions = actions_of(rows(b"a", b"b", ids=one), rows(b"b", ids=other), rows(b"c", ids=one), rows(b"d", ids=other))
+    groups = [group.tolist() for group in by_cluster_ids(actions, everything(actions))]
+    assert groups == [[0, 1], [2], [3], [4]]
+
+
+def done(actions: Actions, *groups: tuple[list[int], list[int]]) -> list[int]:
+    """What is done if, of the actions of each group, those at these places have failed."""
+    multi = assemble_multi(actions, [RegionActions(b"r", np.array(some)) for some, _ in groups])
+    outcome = np.full(multi.order.size, Outcome.DONE, np.int8)
+    for first, (_, failed) in zip(multi.firsts.tolist(), groups, strict=False):
+        outcome[[first + place for place in failed]] = Outcome.FAILED
+    return sorted(done_in(actions, multi, MultiResult(outcome, np.zeros((outcome.size, 2), np.int64), multi.param)).tolist())
+
+
+def test_what_was_carried_out_is_done():
+    actions = actions_of(rows(b"a", b"b", b"c"))
+    assert done(actions, ([0, 1, 2], [])) == [0, 1, 2]
+    assert done(actions, ([0, 1, 2], [1])) == [0, 2]
+
+
+def test_what_comes_after_a_failure_in_the_same_row_is_sent_again_behind_it():
+    actions = actions_of(*(rows(key) for key in (b"a", b"b", b"a", b"b", b"a")))
+    assert done(actions, ([0, 1, 2, 3, 4], [2])) == [0, 1, 3]
+    assert done(actions, ([0, 1, 2, 3, 4], [0, 1])) == []
+    assert done(actions, ([0, 1, 2, 3, 4], [4])) == [0, 1, 2, 3]
+
+
+def test_that_holds_over_the_groups_of_a_region_too():
+    actions = actions_of(*(rows(key) for key in (b"a", b"b", b"a", b"b")))
+    assert done(actions, ([0, 1], [0, 1]), ([2, 3], [])) == []
+    assert done(actions, ([0, 1], [1]), ([2, 3], [])) == [0, 2]
