@@ -18,7 +18,7 @@ from typing import Self
 
 from embedded.cache import cache_home
 from embedded.processes import ClusterError, free_port
-from embedded.spark import CONF
+from embedded.spark import CONF, JOBS
 from walferry.spark.connect.server import Address
 from walferry.spark.quick_start import quick_start
 
@@ -31,6 +31,7 @@ TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 SETTINGS = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.log.level": "INFO",  # says when it is ready
+    "spark.python.daemon.module": "connect_daemon",
     # A session that is used again next night must still be there: a new one leaves another daemon behind.
     "spark.connect.session.manager.defaultSessionTimeout": "7d",
     # A job whose client was killed ends soon.
@@ -83,6 +84,7 @@ class ConnectServer:
             **quick_start(cache_home(), os.environ),
             "SPARK_SUBMIT_OPTS": "",  # this JVM lives long
             "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join([str(JOBS), *([had] if (had := os.environ.get("PYTHONPATH")) else [])]),
             "SPARK_LOCAL_IP": "127.0.0.1",
             TOKEN_VARIABLE: self.address.token,
         }

@@ -57,9 +57,9 @@ def processes(server: ConnectServer) -> Counter[str]:
     for process in psutil.Process(server.pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
-            if "pyspark.daemon" in words:
+            if "connect_daemon" in words:
                 parent = process.parent()
-                kinds["worker" if parent and "pyspark.daemon" in parent.cmdline() else "daemon"] += 1
+                kinds["worker" if parent and "connect_daemon" in parent.cmdline() else "daemon"] += 1
             elif "java" in words[0]:
                 kinds["java"] += 1
     return kinds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -24,10 +25,12 @@ from walferry.spark.connect.plan import pickled_call, plan_of
 from walferry.spark.connect.server import Address, Server
 from walferry.spark.connect.sessions import Session, open_session, session_id
 
+DAEMON = "connect_daemon"
 REPO = Path(__file__).resolve().parents[2]
 # What a worker makes of a pickled call of `eval`: a function for mapInArrow, and the type of its rows, which nothing asks for.
 TEXTS = "(lambda batches: (__import__('pyarrow').RecordBatch.from_pydict({'text': [%s]}) for b in batches for n in b[0]), None)"
 NUMBER = TEXTS % "str(n)"
+PRELOADED = TEXTS % "str({'numba', 'walferry'} & set(__import__('sys').modules))"
 LIBRARY = TEXTS % "__import__('walferry').__file__"
 SLEEP = TEXTS % "__import__('time').sleep(300)"
 SLOW = TEXTS % "str(__import__('time').sleep(5))"
@@ -58,10 +61,14 @@ def texts(session: Session, code: str, count: int = 1, tag: str = "test") -> lis
     return [text for stream in execution.run() for text in pa.ipc.open_stream(stream).read_all()["text"].to_pylist()]
 
 
-def python_processes(server: ConnectServer) -> list[str]:
-    """The commands of the Python processes that the server has for its jobs, daemons and workers."""
-    found = psutil.Process(server.pid).children(recursive=True)
-    return [" ".join(process.cmdline()) for process in found if "pyspark.daemon" in process.cmdline()]
+def python_processes(server: ConnectServer) -> list[psutil.Process]:
+    """The Python processes that the server has for its jobs, daemons and workers."""
+    found = []
+    for process in psutil.Process(server.pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # some have just ended
+            if DAEMON in process.cmdline():
+                found.append(process)
+    return found
 
 
 def closed(server: ConnectServer, session: Session) -> bool:
@@ -76,6 +83,12 @@ def wait(done: Callable[[], bool], seconds: float = 30) -> bool:
             return False
         time.sleep(0.1)
     return True
+
+
+def test_a_new_worker_has_numba_and_nothing_of_the_library(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    """The first test of the module: no worker has done anything before."""
+    with Server(server.address) as connected:
+        assert texts(open_session(connected, archive, tmp_path), PRELOADED) == ["{'numba'}"]
 
 
 def test_each_number_is_a_task_of_its_own_and_has_the_library(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
