@@ -41,12 +41,12 @@ SETTINGS = {
 
 
 class ConnectServer:
-    """A server with a port and a token of its own. It ends with this process."""
+    """A server with a port and a token of its own, and so many tasks side by side. It ends with this process."""
 
-    def __init__(self, folder: Path, *, cores: int = 2, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, *, tasks: int = 16, settings: Mapping[str, str] | None = None) -> None:
         self.address = Address("127.0.0.1", free_port(), token=secrets.token_urlsafe(24))
         self._log = folder / "spark-connect.log"
-        self._cores = cores
+        self._tasks = tasks
         self._settings = settings or {}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -75,7 +75,7 @@ class ConnectServer:
         settings = {**CONF, **SETTINGS, "spark.connect.grpc.binding.port": str(self.address.port), **self._settings}
         command = [
             *(sys.executable, "-m", "embedded.hold", str(Path(sys.executable).with_name("spark-submit"))),
-            *("--master", f"local[{self._cores}]", "--class", MAIN, "--name", "walferry"),
+            *("--master", f"local[{self._tasks}]", "--class", MAIN, "--name", "walferry"),
             *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
             "spark-internal",
         ]

@@ -76,11 +76,9 @@ def _ship(jobs: list[GroupJob]) -> list[GroupSummary]:
     # A speculative copy of a task would only wait for the lease that the first one holds.
     conf = SparkConf().setAppName(f"walferry ship peer {jobs[0].peer_id}").set("spark.speculation", "false")
     context = SparkContext(conf=conf)
-    try:
-        context.setLogLevel("WARN")
-        return context.parallelize(jobs, len(jobs)).map(ship).collect()
-    finally:
-        context.stop()
+    context.setLogLevel("WARN")
+    # The context is not stopped here, which would take a second: the JVM does it as it ends.
+    return context.parallelize(jobs, len(jobs)).map(ship).collect()
 
 
 def _print(summaries: list[GroupSummary]) -> None:

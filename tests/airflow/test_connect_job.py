@@ -179,6 +179,7 @@ def test_a_server_that_cannot_be_told_of_the_end_does_not_hold_up_a_killed_task(
         ({"host": "spark.example.org", "extra": {"use_ssl": True}}, Address("spark.example.org", token=TOKEN, tls=True)),
         ({"host": "spark.example.org", "extra": {"use_ssl": "true"}}, Address("spark.example.org", token=TOKEN, tls=True)),
         ({"host": "spark.example.org", "password": None}, Address("spark.example.org")),
+        ({"extra": {"tasks": 32}}, Address("127.0.0.1", token=TOKEN, tasks=32)),
     ],
 )
 def test_the_connection_says_where_the_server_is(
@@ -192,6 +193,8 @@ def test_the_connection_says_where_the_server_is(
     ("changed", "message"),
     [
         ({"host": ""}, "connection 'spark_connect': its host must be"),
+        ({"extra": {"tasks": 0}}, "`tasks` in its extra must be a number from 1 to 1000"),
+        ({"extra": {"tasks": "many"}}, "`tasks` in its extra must be a number from 1 to 1000"),
         ({"host": "server/;token=x"}, "connection 'spark_connect': its host must be"),
         ({"host": "spark.example.org"}, "the token would travel to spark.example.org:15002 unencrypted.*use_ssl"),
     ],

@@ -24,13 +24,13 @@ from walferry.spark.connect_ship import ConnectShip
 from walferry.spark.ship_run import ShipRun
 from walferry.zk.client import connected
 
-CORES = 2
+TASKS = 2
 MAX_GROWTH = 1.2  # of the server's memory, after its first hundred batches
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
-    with ConnectServer(tmp_path_factory.mktemp("connect"), cores=CORES) as started:
+    with ConnectServer(tmp_path_factory.mktemp("connect"), tasks=TASKS) as started:
         yield started
 
 
@@ -120,6 +120,6 @@ def test_many_batches_leave_no_daemons_or_workers_behind(connect, server, sides,
     assert sides.source.compare(table, sides.slave, families=["f"]).same
     left = processes(server)
     assert (left["java"], left["daemon"]) == (1, 1), left
-    assert left["worker"] <= CORES, left
+    assert left["worker"] <= TASKS, left
     if len(memory) > 1:
         assert memory[-1] < MAX_GROWTH * memory[0] + (100 << 20), memory

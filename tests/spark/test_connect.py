@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from walferry.spark.connect.server import Address, Server
 from walferry.spark.connect.sessions import Session, open_session, session_id
 
 DAEMON = "connect_daemon"
+TASKS = 2
 REPO = Path(__file__).resolve().parents[2]
 # What a worker makes of a pickled call of `eval`: a function for mapInArrow, and the type of its rows, which nothing asks for.
 TEXTS = "(lambda batches: (__import__('pyarrow').RecordBatch.from_pydict({'text': [%s]}) for b in batches for n in b[0]), None)"
@@ -46,7 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
         "spark.connect.execute.manager.maintenanceInterval": "1s",
         "spark.connect.execute.reattachable.senderMaxStreamDuration": "3s",
     }
-    with ConnectServer(tmp_path_factory.mktemp("server"), settings=settings) as started:
+    with ConnectServer(tmp_path_factory.mktemp("server"), tasks=TASKS, settings=settings) as started:
         yield started
 
 
@@ -55,9 +57,9 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_archive(tmp_path_factory.mktemp("archive"))
 
 
-def texts(session: Session, code: str, count: int = 1, tag: str = "test") -> list[str]:
+def texts(session: Session, code: str, count: int = 1, tag: str = "test", tasks: int = 8) -> list[str]:
     """The rows of a job."""
-    execution = Execution(session, plan_of(count, pickled_call(eval, code), "text"), tag)
+    execution = Execution(session, plan_of(count, tasks, pickled_call(eval, code), "text"), tag)
     return [text for stream in execution.run() for text in pa.ipc.open_stream(stream).read_all()["text"].to_pylist()]
 
 
@@ -69,6 +71,11 @@ def python_processes(server: ConnectServer) -> list[psutil.Process]:
             if DAEMON in process.cmdline():
                 found.append(process)
     return found
+
+
+def begun(server: ConnectServer) -> int:
+    """How many streams of jobs there have been."""
+    return server.log_text().count("Starting for opId=")
 
 
 def closed(server: ConnectServer, session: Session) -> bool:
@@ -98,12 +105,22 @@ def test_each_number_is_a_task_of_its_own_and_has_the_library(server: ConnectSer
         assert archive.stem in texts(session, LIBRARY)[0]
 
 
+def test_a_job_that_hangs_leaves_room_for_others(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    with Server(server.address) as connected, ThreadPoolExecutor(1) as pool:
+        session = open_session(connected, archive, tmp_path)
+        before = begun(server)
+        hanging = pool.submit(texts, session, SLEEP, count=20, tag="hanging", tasks=1)
+        assert wait(lambda: begun(server) > before)
+        assert texts(session, NUMBER, count=3) == ["0", "1", "2"]
+        assert interrupt_tag(session, "hanging") == 1
+        assert isinstance(hanging.exception(30), Interrupted)
+
+
 def test_many_jobs_use_one_session_and_leave_one_daemon(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
     for _ in range(15):
         with Server(server.address) as connected:
             assert texts(open_session(connected, archive, tmp_path), NUMBER) == ["0"]
-    cores = 2
-    assert 1 <= len(python_processes(server)) <= 1 + cores
+    assert 1 <= len(python_processes(server)) <= 1 + TASKS
     assert "ARTIFACT_ALREADY_EXISTS" not in server.log_text()
 
 
@@ -181,8 +198,8 @@ def test_a_job_whose_client_is_killed_ends_soon(server: ConnectServer, archive: 
         assert client.stdin is not None
         client.stdin.write(f"{server.address.token}\n")
         client.stdin.flush()
-        before = server.log_text().count("Starting for opId=")
-        assert wait(lambda: server.log_text().count("Starting for opId=") > before, 60)
+        before = begun(server)
+        assert wait(lambda: begun(server) > before, 60)
         client.kill()
     assert wait(lambda: "that was abandoned and expired and will be removed" in server.log_text())
     with Server(server.address) as connected:

@@ -6,9 +6,11 @@ The caller is the driver: no process of Spark's is started for the job but a wor
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from walferry.protos.spark_connect_pb2 import Plan
+from walferry.shipping.group_job import GroupJob
 from walferry.shipping.summary import GroupSummary
 from walferry.spark.connect.execution import Execution, interrupt_tag
 from walferry.spark.connect.plan import pickled_call, plan_of
@@ -41,11 +43,14 @@ class ConnectShip:
             jobs = begin(self._run)
             if not jobs:
                 return []
-            self._execution = Execution(session, plan_of(len(jobs), pickled_call(tasks_of, jobs), RESULT), tag)
+            self._execution = Execution(session, self._plan(jobs), tag)
             rows = self._execution.run()
             summaries = [GroupSummary.from_json(text) for text in _texts(rows)]
         finish(self._run, summaries)
         return summaries
+
+    def _plan(self, jobs: Sequence[GroupJob]) -> Plan:
+        return plan_of(len(jobs), self._address.tasks, pickled_call(tasks_of, jobs), RESULT)
 
     def interrupt(self) -> None:
         """End the job, if it has begun. Raises ConnectFailed."""

@@ -12,7 +12,7 @@ from walferry.errors import WalferryError
 if TYPE_CHECKING:  # gRPC is imported only by tasks that use a server
     from walferry.spark.connect.server import Address
 
-CONN_ID = "spark_connect"
+MAX_TASKS = 1000
 
 
 class SparkConnectError(WalferryError):
@@ -22,7 +22,7 @@ class SparkConnectError(WalferryError):
 
 
 class WalferryConnectHook(SparkConnectHook):
-    """Reads a connection: host, port, login (whose sessions), password (the server's token), extra `use_ssl`."""
+    """Reads a connection: host, port, login (whose sessions), password (the server's token), extra `use_ssl` and `tasks`."""
 
     def address(self) -> Address | None:
         """Where the server is; None if there is no such connection. Raises WalferryError, which names the field at fault."""
@@ -36,7 +36,10 @@ class WalferryConnectHook(SparkConnectHook):
         if not host or "/" in host:
             raise SparkConnectError(f"connection {self._conn_id!r}: its host must be a server's name or address, not {host!r}")
         tls = str(conn.extra_dejson.get(self.PARAM_USE_SSL, False)).lower() == "true"
-        address = Address(host, conn.port or DEFAULT_PORT, conn.login or "walferry", conn.password or "", tls)
+        tasks = conn.extra_dejson.get("tasks", Address.tasks)
+        if type(tasks) is not int or not 0 < tasks <= MAX_TASKS:
+            raise SparkConnectError(f"connection {self._conn_id!r}: `tasks` in its extra must be a number from 1 to {MAX_TASKS}")
+        address = Address(host, conn.port or DEFAULT_PORT, conn.login or "walferry", conn.password or "", tls, tasks)
         if address.token and not tls and not address.local:
             raise SparkConnectError(
                 f"connection {self._conn_id!r}: the token would travel to {address} unencrypted",

@@ -1,7 +1,7 @@
 """A function of the library that runs once for each number from 0 on, as a plan of Spark Connect.
 
-As PySpark would say it: `spark.range(0, n, 1, n).mapInArrow(function, "column string")`, where each number is a partition of its
-own. What travels to Spark's Python workers is a pickle that only names the library's function.
+As PySpark would say it: `spark.range(0, n, 1, tasks).mapInArrow(function, "column string")`. What travels to Spark's
+Python workers is a pickle that only names the library's function.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from walferry.protos import spark_connect_pb2 as messages
 _MAP_IN_ARROW = 207  # PythonEvalType.SQL_MAP_ARROW_ITER_UDF
 
 
-def plan_of(count: int, command: bytes, column: str) -> messages.Plan:
-    """The plan for `count` numbers. `command` is a pickle of a pair: a function for mapInArrow, and the type of its rows.
+def plan_of(count: int, tasks: int, command: bytes, column: str) -> messages.Plan:
+    """The plan for `count` numbers in at most so many tasks.
 
-    These have one `column` of text.
+    `command` is a pickle of a pair: a function for mapInArrow, and the type of its rows, which have one `column` of text.
     """
-    numbers = messages.Relation(
-        common=messages.RelationCommon(plan_id=0), range=messages.Range(start=0, end=count, step=1, num_partitions=count)
-    )
+    numbers = messages.Range(start=0, end=count, step=1, num_partitions=min(count, tasks))
     text = messages.DataType(string=messages.DataType.String())
     row = messages.DataType.Struct(fields=[messages.DataType.StructField(name=column, data_type=text, nullable=True)])
     function = messages.CommonInlineUserDefinedFunction(
@@ -39,7 +37,8 @@ def plan_of(count: int, command: bytes, column: str) -> messages.Plan:
             python_ver=f"{sys.version_info[0]}.{sys.version_info[1]}",
         ),
     )
-    mapped = messages.MapPartitions(input=numbers, func=function, is_barrier=False)
+    first = messages.Relation(common=messages.RelationCommon(plan_id=0), range=numbers)
+    mapped = messages.MapPartitions(input=first, func=function, is_barrier=False)
     return messages.Plan(root=messages.Relation(common=messages.RelationCommon(plan_id=1), map_partitions=mapped))
 
 

@@ -32,6 +32,7 @@ class Address:
     user: str = "walferry"  # sessions belong to a user
     token: str = field(default="", repr=False)
     tls: bool = False
+    tasks: int = 8  # of one job side by side: peers share the server, and one with a slow slave must leave room for the others
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

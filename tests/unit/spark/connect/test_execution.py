@@ -17,7 +17,7 @@ from walferry.spark.connect.server import Server
 from walferry.spark.connect.sessions import Session
 
 ID = "9fb6e74d-b650-591d-ad1f-b6765de64b7f"
-PLAN = plan_of(3, b"pickle", "text")
+PLAN = plan_of(3, 8, b"pickle", "text")
 
 
 @pytest.fixture(autouse=True)

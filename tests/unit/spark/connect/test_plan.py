@@ -23,12 +23,18 @@ def test_the_plan_is_the_one_that_pyspark_makes() -> None:
     rows = StructType([StructField("text", StringType())])
     function = UserDefinedFunction(lambda batches: batches, rows, name="walferry", evalType=207)  # type: ignore[arg-type]
     theirs = MapPartitions(Range(0, 3, 1, 3), function, ["id"], False, None).plan(None)  # type: ignore[arg-type]
-    mine = Relation.FromString(plan_of(3, theirs.map_partitions.func.python_udf.command, "text").root.SerializeToString())
+    mine = Relation.FromString(plan_of(3, 8, theirs.map_partitions.func.python_udf.command, "text").root.SerializeToString())
     theirs.common.plan_id, theirs.map_partitions.input.common.plan_id = 1, 0
     # What PySpark says though it is the default.
     theirs.map_partitions.func.arguments[0].unresolved_attribute.ClearField("is_metadata_column")
     theirs.map_partitions.func.python_udf.output_type.struct.fields[0].data_type.string.ClearField("collation")
     assert mine == theirs
+
+
+@pytest.mark.parametrize(("count", "tasks", "partitions"), [(1, 8, 1), (8, 8, 8), (9, 8, 8), (500, 8, 8)])
+def test_a_job_takes_no_more_tasks_than_it_may(count: int, tasks: int, partitions: int) -> None:
+    numbers = plan_of(count, tasks, b"pickle", "text").root.map_partitions.input.range
+    assert (numbers.end, numbers.num_partitions) == (count, partitions)
 
 
 def messages_of(file: Descriptor) -> Iterator[Descriptor]:
