@@ -197,8 +197,8 @@ def measure(step: str, source: SourceCluster, servers: int) -> Measured:
     """Run a step in this process."""
     counts = _counted()
     from walferry.airflow.steps import batch
-    from walferry.shipping.attempt import GroupJob
     from walferry.shipping.group import ship_group  # compiles what it needs: not a part of what is measured
+    from walferry.shipping.group_job import GroupJob
     from walferry.shipping.plan import groups_to_ship
     from walferry.source.session import open_session
 

@@ -23,6 +23,7 @@ from embedded.client import ClientJvm, JavaClient, JavaClientError
 from embedded.ivy import JarsMissingError
 from embedded.java import JavaMissingError
 from embedded.processes import ClusterError
+from embedded.spark_connect import ConnectServer
 from embedded.standalone import StandaloneCluster
 from embedded.wire import Mutation
 
@@ -47,15 +48,18 @@ def main() -> int:
 def demonstrate(folder: Path, *, once: bool) -> int:
     """Run all steps, with everything that they start and write under `folder`. Returns the exit code."""
     source, slave = StandaloneCluster(folder / "source", name="source"), StandaloneCluster(folder / "slave", name="slave")
-    connection = source_connection(source)
-    airflow = Airflow(folder / "airflow", {"AIRFLOW_CONN_HBASE_SOURCE": connection})
+    connection, spark = source_connection(source), ConnectServer(folder / "spark")
+    connections = {"AIRFLOW_CONN_HBASE_SOURCE": connection, "AIRFLOW_CONN_SPARK_CONNECT": spark.connection}
+    airflow = Airflow(folder / "airflow", connections)
     try:
-        step("Starting two HBase clusters, each with a ZooKeeper of its own, and Airflow")
-        for starting in (source, slave, airflow):
+        step("Starting two HBase clusters, each with a ZooKeeper of its own, a Spark Connect server, and Airflow")
+        for starting in (source, slave, spark, airflow):
             starting.launch()
         for cluster in (source, slave):
             cluster.await_ready()
             say(f"HBase {cluster.name}: {cluster.address.cluster_key}, files in {cluster.address.wal_root}")
+        spark.await_ready()
+        say(f"Spark Connect: {spark.address}; batches begin there at once, without starting Spark")
 
         with ClientJvm(folder / "client") as jvm:
             source_client, slave_client = jvm.client(source.address), jvm.client(slave.address)
@@ -84,6 +88,7 @@ def demonstrate(folder: Path, *, once: bool) -> int:
         return 0 if holds else 1
     finally:
         airflow.stop()
+        spark.stop()
         source.kill()
         slave.kill()
 

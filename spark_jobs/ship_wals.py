@@ -11,20 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import socket
 import sys
-import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from pyspark import SparkConf, SparkContext
 
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
-    from walferry.queues.finding import Place
+    from walferry.shipping.group_job import GroupJob
     from walferry.shipping.summary import GroupSummary
-    from walferry.source.cluster import SourceCluster
-    from walferry.source.knobs import Knobs
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -41,7 +36,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
         help="what becomes of a broken WAL: see walferry.files.quarantine (default stop)",
     )  # fmt: skip
     parser.add_argument(
-        "--sink", choices=["configured", "direct", "replicate"], default="configured",
+        "--sink", choices=["direct", "replicate"],
         help="how edits are sent to the slave: see walferry.source.knobs.SinkKind (default: as the peer or the source says)",
     )  # fmt: skip
     args = parser.parse_args(argv)
@@ -60,98 +55,48 @@ def main() -> int:
 
 def _run(args: argparse.Namespace) -> int:
     """Begin the run, ship what there is, and print the outcome."""
+    from walferry.files.quarantine import BrokenWals
     from walferry.source.cluster import SourceCluster
+    from walferry.source.knobs import SinkKind
+    from walferry.spark.ship_run import ShipRun, begin, finish, nothing_queued
 
-    deadline = time.time() + args.deadline
-    source = SourceCluster.from_json(args.source)
-    knobs, groups = _begin(source, args)
-    if not groups:
-        print(f"peer {args.peer}: no closed WALs are queued" + (f" in {', '.join(args.groups)}" if args.groups else ""))
+    run = ShipRun(
+        source=SourceCluster.from_json(args.source), peer_id=args.peer, run_id=args.run_id, deadline=args.deadline,
+        groups=args.groups, keep=args.keep, broken_wals=BrokenWals(args.broken_wals),
+        sink=args.sink and SinkKind(args.sink),
+    )  # fmt: skip
+    jobs = begin(run)
+    if not jobs:
+        print(nothing_queued(run))
         return 0
-    summaries = _ship(source, knobs, groups, args, deadline)
-    _keep(source, args, summaries)
+    summaries = _ship(jobs)
+    finish(run, summaries)
     _print(summaries)
     return 1 if any(s.failed for s in summaries) else 0
 
 
-def _begin(source: SourceCluster, args: argparse.Namespace) -> tuple[Knobs, list[tuple[str, Place | None]]]:
-    """Check that the peer may be shipped and find its WAL groups, each with its queue. Note the run in ZooKeeper."""
-    from walferry.bootstrap.records import under_way
-    from walferry.files.quarantine import BrokenWals
-    from walferry.shipping.plan import groups_to_ship
-    from walferry.shipping.runs import begin_run
-    from walferry.shipping.slave_down import forget_down
-    from walferry.source.agreement import check_peer
-    from walferry.source.cluster import SourceError
-    from walferry.source.knobs import Knobs, SinkKind
-    from walferry.source.session import open_session
-
-    if args.broken_wals == BrokenWals.QUARANTINE and source.quarantine is None:
-        raise SourceError(
-            "broken WALs can be put into quarantine only if the source connection's extra has `quarantine`, the URL of a folder"
-        )
-    with open_session(source) as session:
-        knobs = Knobs.of(source.replication, check_peer(session, args.peer))
-        if args.sink != "configured":
-            knobs = replace(knobs, sink=SinkKind(args.sink))
-        if (copying := under_way(session, args.peer)) is not None:
-            raise copying
-        groups = groups_to_ship(session, args.peer, args.groups)
-        begin_run(session, args.peer, args.run_id, args.deadline + 3600 if args.keep is None else args.keep)
-        forget_down(session, args.peer, args.run_id)
-    return knobs, groups
-
-
-def _ship(
-    source: SourceCluster, knobs: Knobs, groups: list[tuple[str, Place | None]], args: argparse.Namespace, deadline: float
-) -> list[GroupSummary]:
+def _ship(jobs: list[GroupJob]) -> list[GroupSummary]:
     """Ship each group in a Spark task of its own."""
-    from walferry.files.quarantine import BrokenWals
-    from walferry.shipping.attempt import GroupJob
-    from walferry.shipping.group import ship_group
-    from walferry.shipping.lanes import lanes_of_each
-
-    lanes = lanes_of_each(len(groups), knobs.lanes)
-
-    def ship(found: tuple[str, Place | None]) -> GroupSummary:
-        group, place = found
-        holder = f"run {args.run_id} on {socket.gethostname()}, process {os.getpid()}"
-        job = GroupJob(
-            source=source, peer_id=args.peer, group=group, place=place, run_id=args.run_id, holder=holder,
-            deadline=deadline, lanes=lanes, broken_wals=BrokenWals(args.broken_wals), knobs=knobs,
-        )  # fmt: skip
-        return ship_group(job)
+    from walferry.spark.ship_run import ship
 
     # A speculative copy of a task would only wait for the lease that the first one holds.
-    conf = SparkConf().setAppName(f"walferry ship peer {args.peer}").set("spark.speculation", "false")
+    conf = SparkConf().setAppName(f"walferry ship peer {jobs[0].peer_id}").set("spark.speculation", "false")
     context = SparkContext(conf=conf)
-    try:
-        context.setLogLevel("WARN")
-        return context.parallelize(groups, len(groups)).map(ship).collect()
-    finally:
-        context.stop()
+    context.setLogLevel("WARN")
+    # The context is not stopped here, which would take a second: the JVM does it as it ends.
+    return context.parallelize(jobs, len(jobs)).map(ship).collect()
 
 
 def _print(summaries: list[GroupSummary]) -> None:
-    """A line for each group, and all summaries as JSON."""
-    from walferry.shipping.summary import Status
+    """Lines for each group, and all summaries as JSON."""
+    from walferry.spark.ship_run import outcome
 
     for s in summaries:
-        print(f"{s.group}: {s.status}, shipped {s.completedLogs} WALs, {s.shippedOps} operations, {s.shippedBytes} bytes")
-        if s.status is not Status.DONE and s.error:
-            print(f"{s.group}: {s.error}", file=sys.stderr)
+        line, *errors = outcome(s)
+        print(line)
+        for error in errors:
+            print(error, file=sys.stderr)
     print(json.dumps([asdict(s) for s in summaries]))
-
-
-def _keep(source: SourceCluster, args: argparse.Namespace, summaries: list[GroupSummary]) -> None:
-    """Write the summaries that their tasks could not write themselves."""
-    from walferry.shipping.runs import read_group, write_group
-    from walferry.source.session import open_session
-
-    with open_session(source) as session:
-        for s in summaries:
-            if read_group(session, args.peer, args.run_id, s.group) is None:
-                write_group(session, args.peer, args.run_id, s)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,19 @@ def test_one_server_is_recovered_by_name_and_again_when_it_is_done(failover, dea
     assert len(spark.commands) == 2
 
 
+def test_drains_that_a_spark_connect_server_did_not_run_say_so_in_the_report(
+    failover, dead: HBaseZNodes, spark: Spark, monkeypatch: pytest.MonkeyPatch
+):
+    connection = '{"conn_type": "spark_connect", "host": "127.0.0.1", "port": 1}'  # where nothing listens
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT", connection)
+    ended = failover(server=DEAD)
+    assert ended.state == "success"
+    assert len(spark.commands) == 2
+    (note,) = ended.report["notes"]
+    assert note.startswith("Drained through spark-submit: Spark Connect server 127.0.0.1:1: ")
+    assert "Connection refused" in note
+
+
 def test_a_server_whose_queues_must_not_be_shipped_now_is_no_success(failover, dead: HBaseZNodes, spark: Spark):
     for peer in ("p", "q"):
         dead.set_state(peer, "ENABLED")

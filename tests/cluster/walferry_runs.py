@@ -19,8 +19,8 @@ from walferry.files.store import WalStore
 from walferry.names import parse_wal_name
 from walferry.queues import rolling
 from walferry.queues.reading import Queue, read_queues
-from walferry.shipping.attempt import GroupJob
 from walferry.shipping.group import ship_group
+from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import PeerPlan, plan_peer
 from walferry.shipping.summary import GroupSummary
 from walferry.source.cluster import SourceCluster

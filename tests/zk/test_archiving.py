@@ -27,8 +27,8 @@ from walferry.names import parse_wal_name
 from walferry.queues.lease import acquire
 from walferry.retention.archive import WalArchive
 from walferry.retention.archiving import NotArchived, archive_wal
-from walferry.shipping.attempt import GroupJob
 from walferry.shipping.group import ship_group
+from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import plan_peer
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
@@ -39,7 +39,7 @@ GROUP = parse_wal_name(NAMES[0]).group
 JOB = """
 import sys, time
 from walferry.files import systems
-from walferry.shipping.attempt import GroupJob
+from walferry.shipping.group_job import GroupJob
 from walferry.shipping.group import ship_group
 from walferry.source.cluster import SourceCluster
 def wait(*_): print("copied", flush=True); time.sleep(600)

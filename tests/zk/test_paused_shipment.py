@@ -20,8 +20,8 @@ from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, LastingZNodes, wal
 from walferry.names import parse_wal_name
 from walferry.protos import hbase_pb2 as pb
-from walferry.shipping.attempt import GroupJob
 from walferry.shipping.group import ship_group
+from walferry.shipping.group_job import GroupJob
 from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs

@@ -24,7 +24,7 @@ from walferry.reship.order import Stages, stages_of
 from walferry.reship.scan import Scanned, Stay, TableCount, scan_wal
 from walferry.reship.shipment import QUEUE_ID, ship_group
 from walferry.reship.store import StoreWithArchive, begins_with_opening
-from walferry.shipping.lanes import lanes_of_each
+from walferry.shipping.group_job import lanes_of_each
 from walferry.shipping.runs import begin_run, write_group
 from walferry.shipping.slave_down import forget_down
 from walferry.shipping.summary import GroupSummary, Status

@@ -4,7 +4,7 @@
     group       one WAL group, in as many attempts as it takes;  attempt  one of them, supervised
     reader      WALs → windows → lanes;  lanes  requests in order, side by side;  acknowledged  how far that is safe
     registrar   positions, and WALs that leave the queue;  archiver  copies of these WALs
-    group_wals  what the attempt knows of its WALs
+    group_job   what a job's driver hands to its tasks;  group_wals  what the attempt knows of its WALs
     outcome     why an attempt ends;  slave_down  tells a job's other groups that the slave is down
     in_hand     which run ships the peer, where batches overlap;  bandwidth  how much of it a second
     deleted     tables and families that neither cluster has any more

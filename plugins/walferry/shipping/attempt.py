@@ -13,17 +13,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
-from walferry.files.quarantine import BrokenWals
 from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import Peer, check_shippable, read_peer
-from walferry.queues.finding import Place
 from walferry.queues.lease import Lease
 from walferry.shipping.acknowledged import Acknowledged
 from walferry.shipping.archiver import Archiver
@@ -31,9 +28,10 @@ from walferry.shipping.bandwidth import Limit, limit_of
 from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.counters import Counters
 from walferry.shipping.deleted import Missing, deleted_at_source, names_of
+from walferry.shipping.group_job import GroupJob
 from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.lag import first_written
-from walferry.shipping.lanes import LEAST_LANES_OF_A_GROUP, Lanes
+from walferry.shipping.lanes import Lanes
 from walferry.shipping.outcome import Outcome
 from walferry.shipping.reader import Broken, GroupReader
 from walferry.shipping.registrar import Registrar
@@ -44,8 +42,7 @@ from walferry.sinks.answers import Repeats
 from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.of_peer import open_sink
 from walferry.sinks.sink import Sink
-from walferry.source.cluster import SourceCluster, VisibilityLabels
-from walferry.source.knobs import Knobs
+from walferry.source.cluster import VisibilityLabels
 from walferry.source.session import Session
 
 TICK_SECONDS = 0.1
@@ -55,22 +52,6 @@ LOOK_SECONDS = 2.0  # between two looks after the calls under way
 JOIN_SECONDS = 10.0  # for threads that were told to stop
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupJob:
-    """One WAL group to ship, by one Spark task."""
-
-    source: SourceCluster
-    peer_id: str
-    group: str
-    run_id: str
-    place: Place | None = None  # where the driver has seen the group
-    holder: str  # the lease's holder, for people: run, host, process
-    deadline: float  # seconds since the epoch; then reading stops, retries end, and calls of a silent slave do
-    lanes: int = LEAST_LANES_OF_A_GROUP
-    broken_wals: BrokenWals = BrokenWals.STOP
-    knobs: Knobs = field(default_factory=Knobs)
 
 
 class Attempt:

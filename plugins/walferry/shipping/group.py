@@ -16,9 +16,10 @@ from walferry.errors import WalferryError
 from walferry.files.quarantine import WAYS_OUT
 from walferry.queues.errors import LeaseHeld, LeaseLost
 from walferry.queues.lease import Lease, acquire
-from walferry.shipping.attempt import Attempt, GroupJob
+from walferry.shipping.attempt import Attempt
 from walferry.shipping.counters import Counters
 from walferry.shipping.deleted import attempt_without
+from walferry.shipping.group_job import GroupJob
 from walferry.shipping.runs import read_group, write_group
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.session import Session, open_session

@@ -23,13 +23,6 @@ from walferry.sinks.sink import Ints, Request, Take
 from walferry.source.knobs import Knobs
 from walferry.wal.windows import Window
 
-LEAST_LANES_OF_A_GROUP = 2
-
-
-def lanes_of_each(groups: int, lanes_of_job: int) -> int:
-    """How many lanes each of a job's groups has. A single group, for example a drained queue, has all of them."""
-    return max(min(LEAST_LANES_OF_A_GROUP, lanes_of_job), lanes_of_job // groups)
-
 
 class Sends(Protocol):
     """Sends one request and returns when it is acknowledged; raises when trying again does not help."""

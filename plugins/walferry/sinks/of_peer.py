@@ -1,20 +1,23 @@
-"""The sink that a peer needs: the one place that knows which kinds of sinks there are."""
+"""The sink that a peer needs: the one place that knows which kinds of sinks there are.
+
+Sinks need numpy and numba. They are imported when one is opened, because drivers and Airflow's tasks import this module too.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from walferry.hbase.peers import Peer
 from walferry.sinks.hbase import reachable
-from walferry.sinks.hbase.bulk_loads import HFileSource
-from walferry.sinks.hbase.hfiles import HFileRefs, HFileSender
-from walferry.sinks.hbase.sink import HBaseSink
-from walferry.sinks.hbase.slave import Slave
-from walferry.sinks.sink import Sink
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs
 from walferry.source.session import Session
+
+if TYPE_CHECKING:
+    from walferry.sinks.hbase.hfiles import HFileRefs
+    from walferry.sinks.sink import Sink
 
 REACHABLE_SECONDS = 10.0
 
@@ -29,6 +32,11 @@ def open_sink(
     references to HFiles are the queues' business, and stay as they are. `on_missing_hfiles(count)` is told of files that were
     gone and not needed; `on_failure` is called after each failed try to reach the slave's ZooKeeper.
     """
+    from walferry.sinks.hbase.bulk_loads import HFileSource
+    from walferry.sinks.hbase.hfiles import HFileSender
+    from walferry.sinks.hbase.sink import HBaseSink
+    from walferry.sinks.hbase.slave import Slave
+
     source = session.source
     slave = Slave(peer, knobs, deadline, user=source.user, stop=stop, on_failure=on_failure)
     hfiles = HFileSender(

@@ -17,9 +17,9 @@ from walferry.filters.visibility import LabelFilter, LabelsRefused
 from walferry.queues.errors import LeaseLost
 from walferry.shipping import group as shipping
 from walferry.shipping.acknowledged import Acknowledged
-from walferry.shipping.attempt import GroupJob
 from walferry.shipping.counters import Counters
 from walferry.shipping.group import ship_group
+from walferry.shipping.group_job import GroupJob
 from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.outcome import Outcome
 from walferry.shipping.reader import Broken, GroupReader

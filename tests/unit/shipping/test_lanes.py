@@ -14,7 +14,8 @@ from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry
 from walferry.filters.window import FilterRules, Kept, filter_window, uuid_field
 from walferry.protos import hbase_pb2 as pb
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
-from walferry.shipping.lanes import Lanes, lanes_of_each
+from walferry.shipping.group_job import lanes_of_each
+from walferry.shipping.lanes import Lanes
 from walferry.sinks.errors import Stopped
 from walferry.sinks.hbase.shipment import Shipment, assemble, join
 from walferry.sinks.hbase.sink import ShipmentsOf

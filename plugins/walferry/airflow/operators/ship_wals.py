@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -10,6 +12,7 @@ from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
 from walferry.airflow.reports.progress import ProgressLog
 from walferry.airflow.values import Planned
@@ -17,6 +20,7 @@ from walferry.source.cluster import SourceCluster
 
 if TYPE_CHECKING:
     from walferry.shipping.summary import GroupSummary
+    from walferry.spark.ship_run import ShipRun
 
 BROKEN_WALS = Param(
     "stop",
@@ -27,10 +31,11 @@ BROKEN_WALS = Param(
     "missing ends with its last whole entry. quarantine: the file is copied to the connection's quarantine folder, what follows "
     "the damage in it is given up, and the group goes on.",
 )
+CONFIGURED = "configured"
 SINK = Param(
-    "configured",
+    CONFIGURED,
     type="string",
-    enum=["configured", "direct", "replicate"],
+    enum=[CONFIGURED, "direct", "replicate"],
     title="Sink",
     description="How edits are sent to the slave. direct: its regions are written to, at half the cost for the slave. replicate: "
     "some of its RegionServers take the edits as HBase's own sources send them. configured: as the peer's walferry.sink says, or "
@@ -39,12 +44,15 @@ SINK = Param(
 # Before its report a recovery may have other queues to drain, or to wait for, and each may take the longest deadline, 7 days.
 KEPT_SECONDS = 8 * 86400
 MAX_ERROR_CHARS = 2000
-# XComs that tell the report why a batch's job was not started.
-LEFT_TO, SLAVE_DOWN = "left_to", "slave_down"
+# XComs that tell the report why a batch's job was not started, and why it went through spark-submit.
+LEFT_TO, SLAVE_DOWN, BY_SPARK_SUBMIT = "left_to", "slave_down", "by_spark_submit"
 
 
 class ShipWalsOperator(SparkJobOperator):
-    """Submits spark_jobs/ship_wals.py for `peer`, or skips itself if `plan` has nothing to ship. Logs how far the job is.
+    """Ships what `peer` has queued, or skips itself if `plan` has nothing to ship. Logs how far the job is.
+
+    The job runs on the Spark Connect server of the connection `connect_conn_id`. If there is no such connection, or the server
+    cannot run the job to its end, spark-submit runs it (spark_jobs/ship_wals.py).
 
     `deadline`, `broken_wals`, `sink` and `source_conn_id` are the run's parameters of these names, unless they are given.
     A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. A job that came to its
@@ -73,11 +81,13 @@ class ShipWalsOperator(SparkJobOperator):
         deadline: int | None = None,  # seconds
         groups: Sequence[str] | None = None,  # WAL groups; None: all of the peer's
         broken_wals: str | None = None,  # walferry.files.quarantine.BrokenWals
-        sink: str | None = None,  # walferry.source.knobs.SinkKind, or "configured"
+        sink: str | None = None,  # walferry.source.knobs.SinkKind, or CONFIGURED
         source_conn_id: str | None = None,
+        connect_conn_id: str = "spark_connect",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self._connect = ThroughConnect(connect_conn_id)
         self.peer = peer
         self.plan = plan
         self.deadline: Any = deadline
@@ -133,25 +143,42 @@ class ShipWalsOperator(SparkJobOperator):
             context["ti"].xcom_push(SLAVE_DOWN, reason)
             raise AirflowFailException(f"{reason}. The backlog is kept, and the next batch tries again")
 
+    def on_kill(self) -> None:
+        """End the job, wherever it runs."""
+        if not self._connect.interrupt():
+            super().on_kill()
+
     def _ship(self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str]) -> None:
-        """Submit the job and wait for it. `only` are the WAL groups that it ships; none named: all."""
-        arguments = [
-            *("--source", source.to_json(), "--peer", self.peer),
-            *("--run-id", planned.run_id, "--deadline", str(int(self.deadline))),
-            f"--broken-wals={self.broken_wals}",
-            f"--sink={self.sink}",
-            *(("--keep", str(KEPT_SECONDS)) if self.groups else ()),
-            *(f"--group={group}" for group in only),
-        ]
+        """Run the job to its end. `only` are the WAL groups that it ships; none named: all."""
+        from walferry.files.quarantine import BrokenWals
+        from walferry.source.knobs import SinkKind
+        from walferry.spark.ship_run import ShipRun
+
         free = self._await_free(source)
         before = self._summaries(source)
+        run = ShipRun(
+            source=source, peer_id=self.peer, run_id=planned.run_id, deadline=int(self.deadline), groups=list(only) or None,
+            keep=KEPT_SECONDS if self.groups else None, broken_wals=BrokenWals(str(self.broken_wals)),
+            sink=None if self.sink == CONFIGURED else SinkKind(str(self.sink)),
+        )  # fmt: skip
         try:
             with ProgressLog(source, planned, self.groups, self.log.info, self.log.warning):
-                self.submit(context, f"walferry {self.peer}", arguments)
+                self._run(context, run)
         except AirflowException as error:
             self._judge(error, before, self._summaries(source), free)
         if self.groups:
             self._check_in_time(before, self._summaries(source))
+
+    def _run(self, context: Context, run: ShipRun) -> None:
+        """Run the job through the Spark Connect server, or else through spark-submit. Raises AirflowException if it fails."""
+        began = time.monotonic()
+        if (why_not := self._connect.ship(run)) is None:
+            return
+        if why_not:
+            self.log.warning("spark-submit ships instead: %s", why_not)
+            context["ti"].xcom_push(BY_SPARK_SUBMIT, why_not[:MAX_ERROR_CHARS])
+        left = max(1.0, run.deadline - (time.monotonic() - began))
+        self.submit(context, f"walferry {self.peer}", _arguments(replace(run, deadline=left)))
 
     def _judge(
         self, error: AirflowException, before: Sequence[GroupSummary], after: Sequence[GroupSummary], free: bool
@@ -186,6 +213,17 @@ class ShipWalsOperator(SparkJobOperator):
         from walferry.airflow.steps import batch
 
         return batch.summaries(source, self.peer, self.plan["run_id"], self.groups)
+
+
+def _arguments(run: ShipRun) -> list[str]:
+    """The run as arguments of spark_jobs/ship_wals.py."""
+    return [
+        *("--source", run.source.to_json(), "--peer", run.peer_id, "--run-id", run.run_id, "--deadline", f"{run.deadline:.0f}"),
+        f"--broken-wals={run.broken_wals}",
+        *((f"--sink={run.sink}",) if run.sink is not None else ()),
+        *(("--keep", f"{run.keep:.0f}") if run.keep is not None else ()),
+        *(f"--group={group}" for group in run.groups or ()),
+    ]
 
 
 def _failed_groups(before: Sequence[GroupSummary], after: Sequence[GroupSummary]) -> list[GroupSummary]:

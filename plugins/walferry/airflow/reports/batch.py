@@ -71,6 +71,7 @@ class Steps:
     unrolled: Sequence[str] = ()  # what the roll could not do
     left_to: str = ""  # which other run ships the peer
     slave_down: str = ""  # why no job was started
+    by_spark_submit: str = ""  # why the Spark Connect server did not run the job
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,7 @@ class BatchReport:
             "ok": not self.failures,
             "failures": self.failures[:MAX_GROUPS],
             "left_to": self.left_to,
+            "by_spark_submit": self.steps.by_spark_submit,
             "planned": self.plan and self.plan.to_xcom(),
             "totals": self.totals,
             "groups": [
@@ -143,6 +145,8 @@ class BatchReport:
             lines.append(f"Not shipped by this run: {self.left_to}.")
         elif self.plan is not None and not self.plan.groups:
             lines.append("Nothing to ship.")
+        if self.steps.by_spark_submit:
+            lines.append(f"Shipped through spark-submit: {self.steps.by_spark_submit}")
         if self.plan is not None and self.plan.swept:
             lines.append(f"{self.plan.swept} WALs without edits taken out of the queues.")
         if self.summaries:

@@ -13,7 +13,7 @@ from airflow.sdk import TriggerRule, get_current_context
 
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import label, task
-from walferry.airflow.operators.ship_wals import LEFT_TO, SLAVE_DOWN, ShipWalsOperator
+from walferry.airflow.operators.ship_wals import BY_SPARK_SUBMIT, LEFT_TO, SLAVE_DOWN, ShipWalsOperator
 from walferry.airflow.reports.batch import BatchFailed, BatchReport, Steps
 from walferry.airflow.reports.kept import as_lines, with_earlier
 from walferry.airflow.tasks.common import PROBLEM, source, telling
@@ -123,6 +123,7 @@ def _steps(ti: Any) -> Steps:
         unrolled=RollReport.from_xcom(rolled).problems if rolled else (),
         left_to=told("ship", LEFT_TO) or "",
         slave_down=told("ship", SLAVE_DOWN) or "",
+        by_spark_submit=told("ship", BY_SPARK_SUBMIT) or "",
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from airflow.sdk import Param, TriggerRule, get_current_context
 
 from walferry.airflow.literal import label, task
-from walferry.airflow.operators.ship_wals import ShipWalsOperator
+from walferry.airflow.operators.ship_wals import BY_SPARK_SUBMIT, ShipWalsOperator
 from walferry.airflow.reports.kept import as_lines, with_earlier
 from walferry.airflow.reports.recovery import Drained, Recovery, as_dict, as_text
 from walferry.airflow.tasks.common import PROBLEM, name_of, source, telling
@@ -152,10 +152,12 @@ def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:
     ]
     left = recovery.left(source(), (drain.queue for drain in drains))
     told = dict(problem for problem in ti.xcom_pull(task_ids=[first, "claim", "plan"], key=PROBLEM) or () if problem)
+    by_submit = {why for why in ti.xcom_pull(task_ids=["drain"], key=BY_SPARK_SUBMIT) or () if why}
+    through = [f"Drained through spark-submit: {why}" for why in sorted(by_submit)]
     return Recovery(
         claims=_that_succeeded(ti.xcom_pull(task_ids=["claim"]), states),
         drained=[Drained(*each) for each in zip(drains, tasks, shipped, left, strict=True)],
-        notes=[*(ti.xcom_pull(task_ids=first, key="notes") or ()), *also],
+        notes=[*(ti.xcom_pull(task_ids=first, key="notes") or ()), *also, *through],
         problems=[told.get(name) or f"{name} is failed: see its log" for name in _failed_steps(states)],
         removed=ti.xcom_pull(task_ids="clean_up") or (),
     )

@@ -167,6 +167,13 @@ def test_a_batch_whose_slave_is_down_says_so_and_keeps_the_lag_and_the_backlog()
     assert "Backlog: 2 WALs with at least 300 bytes, replicationLag 0:01:00." in report.as_text()
 
 
+def test_a_batch_that_the_spark_connect_server_did_not_run_is_no_failure_and_says_why():
+    report = BatchReport("p", PLAN, Steps(by_spark_submit="Spark Connect server h:15002: connection refused"), [SHIPPED])
+    assert report.failures == []
+    assert report.to_xcom()["by_spark_submit"] == "Spark Connect server h:15002: connection refused"
+    assert "Shipped through spark-submit: Spark Connect server h:15002: connection refused" in report.as_text().splitlines()
+
+
 def test_a_batch_without_a_plan_tells_why_the_peer_was_refused():
     assert failures(None, Steps(plan="failed", refusal="peer p: it is ENABLED"), []) == ["peer p: it is ENABLED"]
     assert failures(None, Steps(plan="upstream_failed"), []) == ["plan is upstream_failed: see its log; nothing was shipped"]

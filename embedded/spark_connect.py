@@ -1,0 +1,119 @@
+"""A Spark Connect server on this machine, for demo, tests and benchmark.
+
+It listens on the loopback interface only, and lets in only those who know its token, because a job is code that it runs. The
+token is in the environment of its process, never among its arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from embedded.cache import cache_home
+from embedded.processes import ClusterError, free_port
+from embedded.spark import CONF, JOBS
+from walferry.spark.connect.server import Address
+from walferry.spark.quick_start import quick_start
+
+START_TIMEOUT_SECONDS = 120
+STOP_TIMEOUT_SECONDS = 30
+LOG_TAIL_LINES = 40
+READY = "Spark Connect server started at"
+MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+SETTINGS = {
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.log.level": "INFO",  # says when it is ready
+    "spark.python.daemon.module": "connect_daemon",
+    # A session that is used again next night must still be there: a new one leaves another daemon behind.
+    "spark.connect.session.manager.defaultSessionTimeout": "7d",
+    # A job whose client was killed ends soon.
+    "spark.connect.execute.manager.detachedTimeout": "10s",
+    "spark.connect.execute.manager.maintenanceInterval": "5s",
+}
+
+
+class ConnectServer:
+    """A server with a port and a token of its own, and so many tasks side by side. It ends with this process."""
+
+    def __init__(self, folder: Path, *, tasks: int = 16, settings: Mapping[str, str] | None = None) -> None:
+        self.address = Address("127.0.0.1", free_port(), token=secrets.token_urlsafe(24))
+        self._log = folder / "spark-connect.log"
+        self._tasks = tasks
+        self._settings = settings or {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def connection(self) -> str:
+        """Airflow's connection to it, as AIRFLOW_CONN_SPARK_CONNECT takes it."""
+        to = self.address
+        return json.dumps({"conn_type": "spark_connect", "host": to.host, "port": to.port, "password": to.token})
+
+    @property
+    def pid(self) -> int:
+        """The process above all of the server's."""
+        assert self._process is not None
+        return self._process.pid
+
+    def launch(self) -> None:
+        """Start it without waiting for it."""
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        settings = {**CONF, **SETTINGS, "spark.connect.grpc.binding.port": str(self.address.port), **self._settings}
+        command = [
+            *(sys.executable, "-m", "embedded.hold", str(Path(sys.executable).with_name("spark-submit"))),
+            *("--master", f"local[{self._tasks}]", "--class", MAIN, "--name", "walferry"),
+            *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
+            "spark-internal",
+        ]
+        environment = {
+            **os.environ,
+            **quick_start(cache_home(), os.environ),
+            "SPARK_SUBMIT_OPTS": "",  # this JVM lives long
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join([str(JOBS), *([had] if (had := os.environ.get("PYTHONPATH")) else [])]),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            TOKEN_VARIABLE: self.address.token,
+        }
+        with self._log.open("wb") as out:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT, env=environment,
+                cwd=Path(__file__).resolve().parents[1],
+            )  # fmt: skip
+
+    def start(self) -> None:
+        """Start it and wait until it takes jobs. Raises ClusterError."""
+        self.launch()
+        self.await_ready()
+
+    def await_ready(self) -> None:
+        """Wait until it takes jobs. Raises ClusterError."""
+        give_up = time.monotonic() + START_TIMEOUT_SECONDS
+        while READY not in self.log_text():
+            if self._process is None or self._process.poll() is not None or time.monotonic() > give_up:
+                tail = "\n".join(self.log_text().splitlines()[-LOG_TAIL_LINES:])
+                raise ClusterError(f"the Spark Connect server did not start; the end of {self._log}:\n{tail}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """End it with all of its processes."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait(STOP_TIMEOUT_SECONDS)
+
+    def log_text(self) -> str:
+        """What it has logged."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""

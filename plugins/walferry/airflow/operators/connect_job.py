@@ -1,0 +1,69 @@
+"""A job that a task has a Spark Connect server run, instead of starting Spark for it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from airflow.sdk.exceptions import AirflowException
+
+from walferry.airflow.hooks.spark_connect import SparkConnectError, WalferryConnectHook
+from walferry.spark.archive import build_archive
+from walferry.spark.archive_entry import cache_folder
+
+if TYPE_CHECKING:
+    from walferry.spark.connect_ship import ConnectShip
+    from walferry.spark.ship_run import ShipRun
+
+log = logging.getLogger(__name__)
+
+
+class ThroughConnect:
+    """Runs jobs of one task through the server of a connection, if there is such a connection."""
+
+    def __init__(self, conn_id: str) -> None:
+        self._conn_id = conn_id
+        self._under_way: ConnectShip | None = None
+
+    def ship(self, run: ShipRun) -> str | None:
+        """Ship; None if the job has come to its end, else why the server did not run it: empty if there is no connection.
+
+        Raises AirflowException if the job has failed, or someone has ended it, and WalferryError if it may not begin.
+        """
+        try:
+            address = WalferryConnectHook(self._conn_id).address()
+        except SparkConnectError as error:
+            return str(error)
+        if address is None:
+            return ""
+        from walferry.spark.connect.errors import ConnectFailed, Interrupted
+        from walferry.spark.connect_ship import ConnectShip
+        from walferry.spark.ship_run import nothing_queued, outcome
+
+        folder = cache_folder()
+        self._under_way = ConnectShip(address, build_archive(folder / "archives"), folder / "connect", run)
+        try:
+            summaries = self._under_way.ship()
+        except ConnectFailed as error:
+            return str(error)
+        except Interrupted as error:
+            raise AirflowException(str(error)) from error
+        finally:
+            self._under_way = None
+        for line in [line for s in summaries for line in outcome(s)] or [nothing_queued(run)]:
+            log.info("%s", line)
+        if failed := [s.group for s in summaries if s.failed]:
+            raise AirflowException(f"WAL groups were not shipped: {', '.join(failed)}")
+        return None
+
+    def interrupt(self) -> bool:
+        """End the job that is under way; whether there is one. A signal's handler may call this."""
+        if self._under_way is None:
+            return False
+        from walferry.spark.connect.errors import ConnectFailed
+
+        try:
+            self._under_way.interrupt()
+        except ConnectFailed as error:  # then the server ends it, as nobody follows it any more
+            log.warning("%s", error)
+        return True

@@ -1,0 +1,33 @@
+"""One WAL group to ship: what the driver of a job hands to each of its tasks. It imports little, so a driver begins at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from walferry.files.quarantine import BrokenWals
+from walferry.queues.finding import Place
+from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs
+
+LEAST_LANES_OF_A_GROUP = 2
+
+
+def lanes_of_each(groups: int, lanes_of_job: int) -> int:
+    """How many lanes each of a job's groups has. A single group, for example a drained queue, has all of them."""
+    return max(min(LEAST_LANES_OF_A_GROUP, lanes_of_job), lanes_of_job // groups)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupJob:
+    """One WAL group to ship, by one Spark task."""
+
+    source: SourceCluster
+    peer_id: str
+    group: str
+    run_id: str
+    place: Place | None = None  # where the driver has seen the group
+    holder: str  # the lease's holder, for people: run, host, process
+    deadline: float  # seconds since the epoch; then reading stops, retries end, and calls of a silent slave do
+    lanes: int = LEAST_LANES_OF_A_GROUP
+    broken_wals: BrokenWals = BrokenWals.STOP
+    knobs: Knobs = field(default_factory=Knobs)

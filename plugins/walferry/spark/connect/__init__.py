@@ -1,0 +1,10 @@
+"""A small client of Spark Connect, for jobs that begin at once: it imports gRPC, and nothing of PySpark.
+
+    server      one server's calls, and its errors
+    sessions    the session that is used again and again, with the library in it
+    execution   one job: sent, followed over lost connections, interrupted
+    plan        a function that runs for each of some numbers, as Spark Connect's messages say it
+
+A session that is used for the first time costs the server a Python daemon and seconds, and leaves the daemon behind. So all jobs
+with the same version of the library share a session.
+"""

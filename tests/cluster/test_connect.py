@@ -1,0 +1,125 @@
+"""Batches through a Spark Connect server that stays up: same cells and summaries, and nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from embedded.spark_connect import ConnectServer
+from tests.cluster.conftest import Sides
+from tests.cluster.walferry_runs import roll
+from tests.sessions import session_of
+from walferry.shipping.runs import read_run
+from walferry.shipping.summary import GroupSummary, Status
+from walferry.spark.archive import build_archive
+from walferry.spark.connect.errors import Interrupted
+from walferry.spark.connect_ship import ConnectShip
+from walferry.spark.ship_run import ShipRun
+from walferry.zk.client import connected
+
+TASKS = 2
+MAX_GROWTH = 1.2  # of the server's memory, after its first hundred batches
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    with ConnectServer(tmp_path_factory.mktemp("connect"), tasks=TASKS) as started:
+        yield started
+
+
+@pytest.fixture
+def connect(server: ConnectServer, sides: Sides, peer: str, tmp_path: Path):
+    """`connect("run")`: a run of the peer through the server, which has not begun."""
+    archive = build_archive(tmp_path)
+
+    def ship(run_id: str, peer_id: str = peer) -> ConnectShip:
+        run = ShipRun(source=sides.at, peer_id=peer_id, run_id=run_id, deadline=120)
+        return ConnectShip(server.address, archive, tmp_path / "memory", run)
+
+    return ship
+
+
+def kept(sides: Sides, peer: str, run_id: str) -> list[GroupSummary]:
+    with connected(sides.at.quorum) as zk:
+        return read_run(session_of(zk, sides.at), peer, run_id)
+
+
+def processes(server: ConnectServer) -> Counter[str]:
+    """The server's processes by kind: the JVM, Python daemons, and their workers. Those that have ended do not count."""
+    kinds: Counter[str] = Counter()
+    for process in psutil.Process(server.pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            words = process.cmdline()
+            if "connect_daemon" in words:
+                parent = process.parent()
+                kinds["worker" if parent and "connect_daemon" in parent.cmdline() else "daemon"] += 1
+            elif "java" in words[0]:
+                kinds["java"] += 1
+    return kinds
+
+
+def test_a_batch_arrives_with_the_same_summaries_and_an_idle_one_has_none(connect, sides, both, peer):
+    table = both()
+    sides.source.put_many(table, 2000, ["f:a", "l:b"], batch=100)
+    roll(sides.at, peer)
+    summaries = connect("run 1/é").ship()
+    assert sides.source.compare(table, sides.slave, families=["f"]).same
+    assert sides.slave.scan_all(table, ["l"]) == []
+    (summary,) = summaries
+    assert (summary.status, summary.shippedCells, summary.cellsFiltered) == (Status.DONE, 2000, 2000)
+    assert kept(sides, peer, "run 1/é") == summaries
+    assert connect("run 2").ship() == []
+    assert kept(sides, peer, "run 2") == []
+
+
+def test_a_job_that_is_ended_gives_its_queue_up_and_the_next_try_goes_on(connect, sides, both, proxied, proxied_peer):
+    table = both()
+    sides.source.put_many(table, 20, ["f:a"])
+    roll(sides.at, proxied_peer)
+    proxied.sink.cut()
+    waiting = connect("run", proxied_peer)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(waiting.ship)
+        wait_for(lambda: any(s.status is Status.RUNNING for s in kept(sides, proxied_peer, "run")))
+        waiting.interrupt()
+        with pytest.raises(Interrupted):
+            ended.result(60)
+    proxied.sink.mend()
+    (again,) = connect("run", proxied_peer).ship()
+    assert (again.status, again.shippedOps) == (Status.DONE, 20)
+    assert sides.source.compare(table, sides.slave, families=["f"]).same
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < give_up
+        time.sleep(0.1)
+
+
+BATCHES = [15, pytest.param(1000, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])]
+
+
+@pytest.mark.parametrize("batches", BATCHES)
+def test_many_batches_leave_no_daemons_or_workers_behind(connect, server, sides, both, peer, batches):
+    table = both()
+    memory = []
+    for number in range(batches):
+        sides.source.put_many(table, 5, ["f:a"], first=5 * number)
+        roll(sides.at, peer)
+        assert [s.status for s in connect(f"run {number}").ship()] == [Status.DONE]
+        if number % 100 == 99:
+            memory.append(sum(p.memory_info().rss for p in psutil.Process(server.pid).children() if "java" in p.name()))
+    assert sides.source.compare(table, sides.slave, families=["f"]).same
+    left = processes(server)
+    assert (left["java"], left["daemon"]) == (1, 1), left
+    assert left["worker"] <= TASKS, left
+    if len(memory) > 1:
+        assert memory[-1] < MAX_GROWTH * memory[0] + (100 << 20), memory

@@ -1,0 +1,252 @@
+"""Jobs of a real Spark Connect server: one session used again, renewed, refused, interrupted; what is left of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from embedded.spark_connect import ConnectServer
+from walferry.spark.archive import PACKAGE, build_archive
+from walferry.spark.connect.errors import Interrupted, OperationLost, ServerGone, ServerRefuses
+from walferry.spark.connect.execution import Execution, interrupt_tag
+from walferry.spark.connect.plan import pickled_call, plan_of
+from walferry.spark.connect.server import Address, Server
+from walferry.spark.connect.sessions import Session, open_session, session_id
+
+DAEMON = "connect_daemon"
+TASKS = 2
+REPO = Path(__file__).resolve().parents[2]
+# What a worker makes of a pickled call of `eval`: a function for mapInArrow, and the type of its rows, which nothing asks for.
+TEXTS = "(lambda batches: (__import__('pyarrow').RecordBatch.from_pydict({'text': [%s]}) for b in batches for n in b[0]), None)"
+NUMBER = TEXTS % "str(n)"
+PRELOADED = TEXTS % "str({'numba', 'walferry'} & set(__import__('sys').modules))"
+LIBRARY = TEXTS % "__import__('walferry').__file__"
+SLEEP = TEXTS % "__import__('time').sleep(300)"
+SLOW = TEXTS % "str(__import__('time').sleep(5))"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    """Sessions end after 20 seconds without a job, and streams after 3."""
+    settings = {
+        "spark.connect.session.manager.defaultSessionTimeout": "20s",
+        "spark.connect.session.manager.maintenanceInterval": "1s",
+        "spark.connect.execute.manager.detachedTimeout": "3s",
+        "spark.connect.execute.manager.maintenanceInterval": "1s",
+        "spark.connect.execute.reattachable.senderMaxStreamDuration": "3s",
+    }
+    with ConnectServer(tmp_path_factory.mktemp("server"), tasks=TASKS, settings=settings) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_archive(tmp_path_factory.mktemp("archive"))
+
+
+def texts(session: Session, code: str, count: int = 1, tag: str = "test", tasks: int = 8) -> list[str]:
+    """The rows of a job."""
+    execution = Execution(session, plan_of(count, tasks, pickled_call(eval, code), "text"), tag)
+    return [text for stream in execution.run() for text in pa.ipc.open_stream(stream).read_all()["text"].to_pylist()]
+
+
+def python_processes(server: ConnectServer) -> list[psutil.Process]:
+    """The Python processes that the server has for its jobs, daemons and workers."""
+    found = []
+    for process in psutil.Process(server.pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # some have just ended
+            if DAEMON in process.cmdline():
+                found.append(process)
+    return found
+
+
+def begun(server: ConnectServer) -> int:
+    """How many streams of jobs there have been."""
+    return server.log_text().count("Starting for opId=")
+
+
+def closed(server: ConnectServer, session: Session) -> bool:
+    """Whether the server has closed the session, as nothing was asked of it."""
+    return any(session.id in line and "expired and will be closed" in line for line in server.log_text().splitlines())
+
+
+def wait(done: Callable[[], bool], seconds: float = 30) -> bool:
+    give_up = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def test_a_new_worker_has_numba_and_nothing_of_the_library(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    """The first test of the module: no worker has done anything before."""
+    with Server(server.address) as connected:
+        assert texts(open_session(connected, archive, tmp_path), PRELOADED) == ["{'numba'}"]
+
+
+def test_each_number_is_a_task_of_its_own_and_has_the_library(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    with Server(server.address) as connected:
+        session = open_session(connected, archive, tmp_path)
+        assert sorted(texts(session, NUMBER, count=5)) == ["0", "1", "2", "3", "4"]
+        assert archive.stem in texts(session, LIBRARY)[0]
+
+
+def test_a_job_that_hangs_leaves_room_for_others(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    with Server(server.address) as connected, ThreadPoolExecutor(1) as pool:
+        session = open_session(connected, archive, tmp_path)
+        before = begun(server)
+        hanging = pool.submit(texts, session, SLEEP, count=20, tag="hanging", tasks=1)
+        assert wait(lambda: begun(server) > before)
+        assert texts(session, NUMBER, count=3) == ["0", "1", "2"]
+        assert interrupt_tag(session, "hanging") == 1
+        assert isinstance(hanging.exception(30), Interrupted)
+
+
+def test_many_jobs_use_one_session_and_leave_one_daemon(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    for _ in range(15):
+        with Server(server.address) as connected:
+            assert texts(open_session(connected, archive, tmp_path), NUMBER) == ["0"]
+    assert 1 <= len(python_processes(server)) <= 1 + TASKS
+    assert "ARTIFACT_ALREADY_EXISTS" not in server.log_text()
+
+
+def test_another_version_of_the_library_has_another_session(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    package = tmp_path / "walferry"
+    subprocess.run(["cp", "-r", str(PACKAGE), str(package)], check=True)
+    (package / "errors.py").write_text((package / "errors.py").read_text() + "\n# changed\n")
+    newer = build_archive(tmp_path, package)
+    assert session_id(newer, 0) != session_id(archive, 0)
+    with Server(server.address) as connected:
+        for each in (archive, newer, archive):
+            assert each.stem in texts(open_session(connected, each, tmp_path), LIBRARY)[0]
+
+
+def test_a_session_that_the_server_has_closed_is_renewed_and_that_is_remembered(
+    server: ConnectServer, archive: Path, tmp_path: Path
+) -> None:
+    with Server(server.address) as connected:
+        first = open_session(connected, archive, tmp_path)
+        assert wait(lambda: closed(server, first), 60)
+        second = open_session(connected, archive, tmp_path)
+        assert second.id != first.id
+        assert texts(second, NUMBER) == ["0"]
+        (file,) = tmp_path.iterdir()
+        assert session_id(archive, int(file.read_text())) == second.id
+        assert open_session(connected, archive, tmp_path / "nowhere") == second  # found without the file too
+
+
+def test_a_job_outlives_its_streams(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    with Server(server.address) as connected:
+        began = time.monotonic()
+        assert texts(open_session(connected, archive, tmp_path), SLOW) == ["None"]
+        assert time.monotonic() - began > 5
+
+
+def test_a_job_is_ended_by_its_tag(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    with Server(server.address) as connected:
+        session = open_session(connected, archive, tmp_path)
+        ended = threading.Timer(2, lambda: interrupt_tag(session, "tag1"))
+        ended.start()
+        with pytest.raises(Interrupted):
+            texts(session, SLEEP, tag="tag1")
+        ended.join()
+        assert interrupt_tag(session, "tag1") == 0
+        assert texts(session, NUMBER, count=4)  # all cores are free again
+
+
+def test_a_job_that_is_left_before_its_end_is_ended(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    class Left(Exception): ...
+
+    def leave(*_: object) -> None:
+        raise Left
+
+    with Server(server.address) as connected:
+        session = open_session(connected, archive, tmp_path)
+        before = signal.signal(signal.SIGALRM, leave)
+        try:
+            signal.alarm(2)
+            with pytest.raises(Left):
+                texts(session, SLEEP, tag="tag2")
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert interrupt_tag(session, "tag2") == 0
+
+
+def test_a_job_whose_client_is_killed_ends_soon(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from tests.spark.test_connect import *\n"
+        "with Server(Address('127.0.0.1', int(sys.argv[1]), token=sys.stdin.readline().strip())) as connected:\n"
+        "    texts(open_session(connected, Path(sys.argv[2]), Path(sys.argv[3])), SLEEP, tag='killed')"
+    )
+    environ = {**os.environ, "PYTHONPATH": f"{REPO}/plugins:{REPO}"}
+    command = [sys.executable, "-c", code, str(server.address.port), str(archive), str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=environ, text=True) as client:
+        assert client.stdin is not None
+        client.stdin.write(f"{server.address.token}\n")
+        client.stdin.flush()
+        before = begun(server)
+        assert wait(lambda: begun(server) > before, 60)
+        client.kill()
+    assert wait(lambda: "that was abandoned and expired and will be removed" in server.log_text())
+    with Server(server.address) as connected:
+        assert interrupt_tag(open_session(connected, archive, tmp_path), "killed") == 0
+
+
+def test_a_client_without_the_token_is_refused_and_no_text_has_the_token(
+    server: ConnectServer, archive: Path, tmp_path: Path
+) -> None:
+    token = server.address.token
+    for wrong in ("", "wrong", token[:-1]):
+        with Server(replace(server.address, token=wrong)) as connected, pytest.raises(ServerRefuses) as refused:
+            open_session(connected, archive, tmp_path)
+        assert "password of the connection" in str(refused.value)
+        assert token not in str(refused.value)
+    assert token not in server.log_text()
+    assert token not in repr(server.address) + str(server.address)
+    commands = [process.cmdline() for process in psutil.Process(server.pid).children(recursive=True)]
+    assert not any(token in word for command in commands for word in command)
+
+
+def test_the_server_listens_on_this_machine_only(server: ConnectServer) -> None:
+    children = psutil.Process(server.pid).children(recursive=True)
+    at = {c.laddr.ip for process in children for c in process.net_connections() if c.status == psutil.CONN_LISTEN}
+    assert at <= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
+
+
+def test_a_server_that_is_not_there_is_gone(archive: Path, tmp_path: Path) -> None:
+    with Server(Address("127.0.0.1", 1)) as connected, pytest.raises(ServerGone, match=r"Spark Connect server 127\.0\.0\.1:1"):
+        open_session(connected, archive, tmp_path)
+
+
+def test_a_server_that_is_killed_in_the_middle_of_a_job_is_gone_and_when_it_is_back_its_session_is_too(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walferry.spark.connect.execution.AWAY_SECONDS", 1.0)
+    with ConnectServer(tmp_path / "log") as server:
+        with Server(server.address) as connected:
+            session = open_session(connected, archive, tmp_path)
+            assert texts(session, NUMBER) == ["0"]
+            killing = threading.Timer(3, server.stop)
+            killing.start()
+            with pytest.raises((ServerGone, OperationLost)):
+                texts(session, SLEEP)
+            killing.join()
+        server.start()
+        with Server(server.address) as connected:
+            again = open_session(connected, archive, tmp_path)
+            assert again.id == session.id
+            assert texts(again, NUMBER) == ["0"]

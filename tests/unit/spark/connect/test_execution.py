@@ -1,0 +1,103 @@
+"""A job is followed to its end over broken connections, given up when it is lost, and ended when its client leaves it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.spark.connect.fake_connect import Broken, Fake, complete, progress, row
+from walferry.protos import spark_connect_pb2 as messages
+from walferry.spark.connect import execution as module
+from walferry.spark.connect.errors import ConnectFailed, Interrupted, OperationLost, ServerGone
+from walferry.spark.connect.execution import Execution, interrupt_tag
+from walferry.spark.connect.plan import plan_of
+from walferry.spark.connect.server import Server
+from walferry.spark.connect.sessions import Session
+
+ID = "9fb6e74d-b650-591d-ad1f-b6765de64b7f"
+PLAN = plan_of(3, 8, b"pickle", "text")
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(module, "AWAY_SECONDS", 0.05)
+
+
+@pytest.fixture
+def session(fake: Fake) -> Iterator[Session]:
+    with Server(fake.address) as server:
+        yield Session(server, ID)
+
+
+def run(session: Session) -> list[bytes]:
+    return list(Execution(session, PLAN, "tag").run())
+
+
+def test_a_job_s_rows_come_and_then_the_server_forgets_it(fake: Fake, session: Session) -> None:
+    fake.streams = [[progress("1"), row(b"a", "2"), row(b"b", "3"), complete()]]
+    assert run(session) == [b"a", b"b"]
+    (asked,), (released,) = fake.calls("ExecutePlan"), fake.calls("ReleaseExecute")
+    assert (asked.session_id, asked.user_context.user_id, list(asked.tags)) == (ID, "walferry", ["tag"])
+    assert asked.plan == PLAN
+    assert asked.request_options[0].reattach_options.reattachable
+    assert released.operation_id == asked.operation_id
+    assert not fake.calls("Interrupt")
+
+
+@pytest.mark.parametrize("end", [[], [Broken()]], ids=["ended early", "broken"])
+def test_a_stream_that_ends_before_the_job_is_gone_on_with(fake: Fake, session: Session, end: list[Exception]) -> None:
+    fake.streams = [[row(b"a", "1"), *end], [*end], [row(b"b", "2"), complete()]]
+    assert run(session) == [b"a", b"b"]
+    assert [request.last_response_id for request in fake.calls("ReattachExecute")] == ["1", "1"]
+    assert {request.operation_id for request in fake.calls("ReattachExecute")} == {fake.calls("ExecutePlan")[0].operation_id}
+
+
+def test_a_server_that_stays_away_is_gone(fake: Fake, session: Session) -> None:
+    fake.streams = [[progress("1")], *([Broken()] for _ in range(1000))]
+    with pytest.raises(ServerGone, match="Connection reset by peer"):
+        run(session)
+
+
+def test_a_job_that_may_never_have_arrived_is_not_gone_on_with(fake: Fake, session: Session) -> None:
+    fake.streams = [[Broken()]]
+    with pytest.raises(ServerGone):
+        run(session)
+    assert not fake.calls("ReattachExecute")
+    assert fake.calls("Interrupt")[0].operation_id == fake.calls("ExecutePlan")[0].operation_id  # if it has, it ends
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("[INVALID_HANDLE.OPERATION_NOT_FOUND] The handle x is invalid.", OperationLost),
+        ("[INVALID_HANDLE.SESSION_NOT_FOUND] The handle x is invalid.", OperationLost),
+        ("[INVALID_HANDLE.OPERATION_ABANDONED] The handle x is invalid.", OperationLost),
+        ("[OPERATION_CANCELED] Operation has been canceled.", Interrupted),
+        ("Job aborted due to stage failure: Python worker exited unexpectedly", ConnectFailed),
+    ],
+)
+def test_a_job_that_cannot_be_gone_on_with_says_why(fake: Fake, session: Session, said: str, error: type[Exception]) -> None:
+    fake.streams = [[progress("1")], [Exception(said)]]
+    with pytest.raises(error) as raised:
+        run(session)
+    assert type(raised.value) is error
+    assert said in str(raised.value)
+
+
+def test_a_job_that_is_left_is_ended(fake: Fake, session: Session) -> None:
+    fake.streams = [[row(b"a", "1"), row(b"b", "2"), complete()]]
+    rows = Execution(session, PLAN, "tag").run()
+    assert list(itertools.islice(rows, 1)) == [b"a"]
+    rows.close()  # type: ignore[attr-defined]
+    (ended,) = fake.calls("Interrupt")
+    assert ended.interrupt_type == messages.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID
+    assert ended.operation_id == fake.calls("ExecutePlan")[0].operation_id
+
+
+def test_all_jobs_of_a_tag_can_be_ended(fake: Fake, session: Session) -> None:
+    assert interrupt_tag(session, "tag") == 1
+    (asked,) = fake.calls("Interrupt")
+    assert (asked.interrupt_type, asked.operation_tag) == (messages.InterruptRequest.INTERRUPT_TYPE_TAG, "tag")

@@ -1,0 +1,30 @@
+"""What a Spark Connect server's daemon imports before it forks workers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+JOBS = Path(__file__).resolve().parents[3] / "spark_jobs"
+
+
+def printed(code: str) -> str:
+    environment = {"PYTHONPATH": str(JOBS), "OMP_NUM_THREADS": "1"}  # as Spark sets it
+    command = [sys.executable, "-c", f"import connect_daemon; connect_daemon.preload()\n{code}"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_it_has_numba_and_neither_the_library_nor_what_begins_threads() -> None:
+    names = "{'numba', 'kazoo', 'walferry', 'pandas', 'pyarrow'}"
+    assert printed(f"import sys; print(sorted({names} & set(sys.modules)))") == "['kazoo', 'numba']\n"
+
+
+def test_it_has_one_thread_so_that_it_may_be_forked_and_prints_nothing() -> None:
+    # What it prints first is taken for its port.
+    assert printed("import os; print(len(os.listdir('/proc/self/task')))") == "1\n"
+
+
+def test_what_is_not_installed_is_left_out() -> None:
+    missing = "import sys; sys.modules.update(kazoo=None, numba=None); connect_daemon.preload(); print('done')"
+    assert printed(missing) == "done\n"
