@@ -20,6 +20,7 @@ from walferry.airflow.values import Chosen, Planned
 from walferry.errors import WalferryError
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import SinkKind
 from walferry.spark import connect_ship
 from walferry.spark.connect.errors import Interrupted, ServerGone
 from walferry.spark.connect.server import Address
@@ -102,6 +103,18 @@ def test_a_server_that_is_gone_means_spark_submit_once_with_a_word(run: Callable
     assert 0 < int(command[command.index("--deadline") + 1]) <= 60  # what is left of it
     assert "connection refused" in ended.reports["p"]["by_spark_submit"]
     assert TOKEN not in json.dumps(ended.reports) + " ".join(command)
+
+
+@pytest.mark.parametrize(("sink", "of_run"), [("configured", None), *((kind.value, kind) for kind in SinkKind)])
+def test_the_run_s_sink_is_that_of_the_job_wherever_it_runs(
+    run: Callable[..., Run], cluster: Cluster, sink: str, of_run: SinkKind | None
+) -> None:
+    cluster.error = ServerGone("Spark Connect server 127.0.0.1:15002: connection refused")
+    assert run(deadline=60, sink=sink).state == "success"
+    ((_, shipped),) = cluster.through_server
+    assert shipped.sink is of_run
+    (command,) = cluster.submitted
+    assert [word for word in command if word.startswith("--sink")] == ([f"--sink={sink}"] if of_run else [])
 
 
 def test_the_task_s_log_says_that_spark_submit_ships_and_never_the_token(
