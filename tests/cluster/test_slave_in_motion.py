@@ -23,7 +23,7 @@ pytestmark = pytest.mark.parametrize("sink", [SinkKind.DIRECT], indirect=True)
 
 SMALL = Knobs(shipment_bytes=16 << 10, buffer_bytes=1 << 20, sleep_seconds=0.3)
 SPLITS = [b"row%05d" % (ROWS * i // 6) for i in range(1, 6)]
-BYTES_A_SECOND = 100_000
+BYTES_A_SECOND = 60_000
 EQUAL = 5  # a timestamp of many edits, so that only their order says what is left of them
 
 
@@ -53,7 +53,7 @@ class Motion:
         self._sides.slave.merge_regions(regions[-1].encoded_name, regions[-2].encoded_name)
 
     def move(self) -> None:
-        for region in self._sides.slave.regions(self._table):
+        for region in self._sides.slave.regions(self._table)[::2]:
             others = [server for server in self._sides.slave.region_servers() if server != region.server]
             self._sides.slave.move_region(region.encoded_name, self._chance.choice(others))
 

@@ -131,6 +131,7 @@ class DirectShipper:
             failures += 1
             last_error, answered = self._tries.last_error(error), isinstance(error, RemoteError | RegionUnavailable)
             call_timeout = self._tries.longer(call_timeout, error, METHOD)
+            self._tries.left(deadline, failures, last_error, answered=answered)  # before a look-up, which a silent slave prolongs
             wrong = work.wrong
             jumped = not jumped and self._have_moved(work)
             if jumped:  # where the rows are now, nothing has been tried yet
