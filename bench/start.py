@@ -11,6 +11,7 @@ After a minute without a job a server ends its idle Python workers. A pause of m
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import statistics
@@ -80,8 +81,12 @@ def task(run_id: str, planned: dict[str, Any]) -> None:
 
 
 def server_cpu(server: ConnectServer) -> float:
-    """CPU seconds of the server's processes so far."""
-    return cpu_seconds(process.pid for process in psutil.Process(server.pid).children(recursive=True))
+    """CPU seconds of the server's processes so far. Workers come and go."""
+    total = 0.0
+    for process in psutil.Process(server.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += cpu_seconds([process.pid])
+    return total
 
 
 def run_task(on: Bench, server: ConnectServer, by: str, run_id: str) -> Batch:
