@@ -168,22 +168,43 @@ def test_a_job_is_ended_by_its_tag(server: ConnectServer, archive: Path, tmp_pat
         assert texts(session, NUMBER, count=4)  # all cores are free again
 
 
+@contextlib.contextmanager
+def at_a_signal(handler: Callable[[], None]) -> Iterator[None]:
+    """Has a signal's handler run in the middle of what the block does."""
+    before = signal.signal(signal.SIGALRM, lambda *_: handler())
+    try:
+        signal.alarm(2)
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_a_job_that_is_left_before_its_end_is_ended(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
     class Left(Exception): ...
 
-    def leave(*_: object) -> None:
+    def leave() -> None:
         raise Left
 
     with Server(server.address) as connected:
         session = open_session(connected, archive, tmp_path)
-        before = signal.signal(signal.SIGALRM, leave)
-        try:
-            signal.alarm(2)
-            with pytest.raises(Left):
-                texts(session, SLEEP, tag="tag2")
-        finally:
-            signal.signal(signal.SIGALRM, before)
+        with at_a_signal(leave), pytest.raises(Left):
+            texts(session, SLEEP, tag="tag2")
         assert interrupt_tag(session, "tag2") == 0
+
+
+def test_a_signal_s_handler_can_end_the_job_that_it_interrupts(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    """As Airflow kills a task."""
+    with Server(server.address) as connected:
+        session = open_session(connected, archive, tmp_path)
+        execution = Execution(session, plan_of(1, 1, pickled_call(eval, SLEEP), "text"), "tag3")
+
+        def end() -> None:
+            with Server(server.address) as another:
+                execution.interrupt(another)
+
+        with at_a_signal(end), pytest.raises(Interrupted):
+            list(execution.run())
 
 
 def test_a_job_whose_client_is_killed_ends_soon(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
