@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -122,6 +123,20 @@ def test_many_jobs_use_one_session_and_leave_one_daemon(server: ConnectServer, a
             assert texts(open_session(connected, archive, tmp_path), NUMBER) == ["0"]
     assert 1 <= len(python_processes(server)) <= 1 + TASKS
     assert "ARTIFACT_ALREADY_EXISTS" not in server.log_text()
+
+
+def test_tasks_that_find_a_new_library_at_the_same_time_all_get_the_session(
+    server: ConnectServer, archive: Path, tmp_path: Path
+) -> None:
+    for number in range(4):  # servers mix up about every third of these
+        newer = Path(shutil.copy(archive, tmp_path / f"walferry-{number:016x}.zip"))
+
+        def opened(_: int, newer: Path = newer) -> str:
+            with Server(server.address) as connected:
+                return open_session(connected, newer, tmp_path / "memory").id
+
+        with ThreadPoolExecutor(12) as pool:
+            assert set(pool.map(opened, range(12))) == {session_id(newer, 0)}
 
 
 def test_another_version_of_the_library_has_another_session(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
