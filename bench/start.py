@@ -11,6 +11,7 @@ After a minute without a job a server ends its idle Python workers. A pause of m
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import statistics
@@ -21,8 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from bench.drains import TABLE, VALUE_BYTES, Bench, bench
-from bench.processes import TreeUsage
+from bench.processes import TreeUsage, cpu_seconds
 from embedded.spark_connect import ConnectServer
 from walferry.airflow.steps import batch
 from walferry.queues.rolling import roll
@@ -44,9 +47,10 @@ class Batch:
     seconds: float  # from the task's start to its end
     shipping: float  # of these, while the WAL groups were being shipped
     cpu: float  # of the task and its children
+    server_cpu: float  # of the Spark Connect server with its Python processes, meanwhile
 
     def line(self) -> str:
-        return f"{self.by:13} {self.seconds:8.2f} {self.shipping:9.2f} {self.cpu:8.2f}"
+        return f"{self.by:13} {self.seconds:8.2f} {self.shipping:9.2f} {self.cpu:9.2f} {self.server_cpu:11.2f}"
 
 
 class TaskInstance:
@@ -76,8 +80,18 @@ def task(run_id: str, planned: dict[str, Any]) -> None:
     operator.execute(context)
 
 
-def run_task(on: Bench, by: str, run_id: str) -> Batch:
+def server_cpu(server: ConnectServer) -> float:
+    """CPU seconds of the server's processes so far. Workers come and go."""
+    total = 0.0
+    for process in psutil.Process(server.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += cpu_seconds([process.pid])
+    return total
+
+
+def run_task(on: Bench, server: ConnectServer, by: str, run_id: str) -> Batch:
     """Fork the task and wait for its end."""
+    before = server_cpu(server)
     planned = batch.plan(on.source, "walferry", run_id, run_id).to_xcom()
     log = on.log.open("ab")
     began = time.monotonic()
@@ -98,7 +112,7 @@ def run_task(on: Bench, by: str, run_id: str) -> Batch:
     if status:
         raise RuntimeError(f"the task by {by} failed:\n{on.log.read_text(errors='replace')[-6000:]}")
     groups = batch.summaries(on.source, "walferry", run_id)
-    return Batch(by, seconds, max(g.seconds for g in groups), used.cpu_seconds)
+    return Batch(by, seconds, max(g.seconds for g in groups), used.cpu_seconds, server_cpu(server) - before)
 
 
 def one_round(on: Bench, server: ConnectServer, rows: int, round_: int) -> list[Batch]:
@@ -112,7 +126,7 @@ def one_round(on: Bench, server: ConnectServer, rows: int, round_: int) -> list[
         os.environ["AIRFLOW_CONN_SPARK_CONNECT"] = server.connection
         if by == "spark-submit":
             del os.environ["AIRFLOW_CONN_SPARK_CONNECT"]
-        done.append(run_task(on, by, f"bench-{by}-{round_}"))
+        done.append(run_task(on, server, by, f"bench-{by}-{round_}"))
         print(done[-1].line(), flush=True)
     return done
 
@@ -128,14 +142,14 @@ def main() -> None:
         os.environ["AIRFLOW_CONN_HBASE_SOURCE"] = json.dumps({"conn_type": "generic", "host": source.quorum, "extra": extra})
         os.environ["AIRFLOW_CONN_SPARK_DEFAULT"] = '{"conn_type": "spark", "host": "local[2]"}'
         print(f"{ROUNDS} rounds of {rows:,} rows, about {MEGABYTES:g} MB of {TABLE}'s WALs, after one to warm up")
-        print(f"{'':13} {'seconds':>8} {'shipping':>9} {'own CPU':>8}", flush=True)
+        print(f"{'':13} {'seconds':>8} {'shipping':>9} {'task CPU':>9} {'server CPU':>11}", flush=True)
         one_round(on, server, rows, 0)
-        print("-" * 42, flush=True)
+        print("-" * 54, flush=True)
         batches = [each for round_ in range(1, ROUNDS + 1) for each in one_round(on, server, rows, round_)]
         by = {way: [b for b in batches if b.by == way] for way in WAYS}
         medians = {way: statistics.median(b.seconds for b in by[way]) for way in WAYS}
         ratios = sorted(s.seconds / c.seconds for s, c in zip(by["spark-submit"], by["Connect"], strict=True))
-        print("-" * 42)
+        print("-" * 54)
         print(f"medians: spark-submit {medians['spark-submit']:.2f} s, Connect {medians['Connect']:.2f} s")
         print(f"spark-submit / Connect: {statistics.median(ratios):.1f} (median; {', '.join(f'{r:.1f}' for r in ratios)})")
 

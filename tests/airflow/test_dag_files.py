@@ -11,7 +11,7 @@ import pytest
 
 from .conftest import ENVIRON, REPO
 
-HEAVY = ("pyspark", "kazoo", "numpy", "numba", "pyarrow", "pandas", "google.protobuf", "hdfs_native", "fsspec")
+HEAVY = ("pyspark", "kazoo", "numpy", "numba", "pyarrow", "pandas", "google.protobuf", "hdfs_native", "fsspec", "grpc")
 PARSE = f"""
 import json, sys
 from airflow import settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -124,6 +125,20 @@ def test_many_jobs_use_one_session_and_leave_one_daemon(server: ConnectServer, a
     assert "ARTIFACT_ALREADY_EXISTS" not in server.log_text()
 
 
+def test_tasks_that_find_a_new_library_at_the_same_time_all_get_the_session(
+    server: ConnectServer, archive: Path, tmp_path: Path
+) -> None:
+    for number in range(4):  # servers mix up about every third of these
+        newer = Path(shutil.copy(archive, tmp_path / f"walferry-{number:016x}.zip"))
+
+        def opened(_: int, newer: Path = newer) -> str:
+            with Server(server.address) as connected:
+                return open_session(connected, newer, tmp_path / "memory").id
+
+        with ThreadPoolExecutor(12) as pool:
+            assert set(pool.map(opened, range(12))) == {session_id(newer, 0)}
+
+
 def test_another_version_of_the_library_has_another_session(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
     package = tmp_path / "walferry"
     subprocess.run(["cp", "-r", str(PACKAGE), str(package)], check=True)
@@ -168,22 +183,43 @@ def test_a_job_is_ended_by_its_tag(server: ConnectServer, archive: Path, tmp_pat
         assert texts(session, NUMBER, count=4)  # all cores are free again
 
 
+@contextlib.contextmanager
+def at_a_signal(handler: Callable[[], None]) -> Iterator[None]:
+    """Has a signal's handler run in the middle of what the block does."""
+    before = signal.signal(signal.SIGALRM, lambda *_: handler())
+    try:
+        signal.alarm(2)
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_a_job_that_is_left_before_its_end_is_ended(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
     class Left(Exception): ...
 
-    def leave(*_: object) -> None:
+    def leave() -> None:
         raise Left
 
     with Server(server.address) as connected:
         session = open_session(connected, archive, tmp_path)
-        before = signal.signal(signal.SIGALRM, leave)
-        try:
-            signal.alarm(2)
-            with pytest.raises(Left):
-                texts(session, SLEEP, tag="tag2")
-        finally:
-            signal.signal(signal.SIGALRM, before)
+        with at_a_signal(leave), pytest.raises(Left):
+            texts(session, SLEEP, tag="tag2")
         assert interrupt_tag(session, "tag2") == 0
+
+
+def test_a_signal_s_handler_can_end_the_job_that_it_interrupts(server: ConnectServer, archive: Path, tmp_path: Path) -> None:
+    """As Airflow kills a task."""
+    with Server(server.address) as connected:
+        session = open_session(connected, archive, tmp_path)
+        execution = Execution(session, plan_of(1, 1, pickled_call(eval, SLEEP), "text"), "tag3")
+
+        def end() -> None:
+            with Server(server.address) as another:
+                execution.interrupt(another)
+
+        with at_a_signal(end), pytest.raises(Interrupted):
+            list(execution.run())
 
 
 def test_a_job_whose_client_is_killed_ends_soon(server: ConnectServer, archive: Path, tmp_path: Path) -> None:

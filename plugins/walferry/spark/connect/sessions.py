@@ -11,17 +11,21 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import random
 import tempfile
+import time
 import uuid
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from walferry.protos import spark_connect_pb2 as messages
-from walferry.spark.connect.errors import ConnectFailed, SessionClosed
+from walferry.spark.connect.errors import ConnectFailed, ServerGone, ServerRefuses, SessionClosed
 from walferry.spark.connect.server import Server
 
 MAX_RENEWALS = 10_000  # a server remembers 1,000 closed sessions
+TRIES = 4  # at giving a session the library
+RETRY_SECONDS = 0.5
 _NAMESPACE = uuid.UUID("0b1f8a52-6f0e-4c56-9a3d-7d5b0c1f4e77")
 
 
@@ -77,18 +81,34 @@ def remember(file: Path, number: int) -> None:
 
 
 def _give_library(session: Session, archive: Path) -> None:
-    """Give the session the library, unless it has it."""
+    """Give the session the library, unless it has it. Servers mix up artifacts of one name that come at the same time."""
     marker = f"cache/{hashlib.sha256(archive.name.encode()).hexdigest()}"  # of these alone a server tells whether it has them
-    server = session.server
+    for left in reversed(range(TRIES)):
+        if _has(session, marker):
+            return
+        try:
+            _add(session, _artifact(f"pyfiles/{archive.name}", archive.read_bytes()), _artifact(marker, archive.name.encode()))
+        except (SessionClosed, ServerGone, ServerRefuses):
+            raise
+        except ConnectFailed:
+            if not left:
+                raise
+            time.sleep(random.uniform(0.5, 1.0) * RETRY_SECONDS)
+        else:
+            return
+
+
+def _has(session: Session, marker: str) -> bool:
     asked = messages.ArtifactStatusesRequest(session_id=session.id, user_context=session.user, names=[marker])
-    if server.artifact_status(asked).statuses[marker].exists:
-        return
-    batch = messages.AddArtifactsRequest.Batch(
-        artifacts=[_artifact(f"pyfiles/{archive.name}", archive.read_bytes()), _artifact(marker, archive.name.encode())]
-    )
-    done = server.add_artifacts(messages.AddArtifactsRequest(session_id=session.id, user_context=session.user, batch=batch))
+    return session.server.artifact_status(asked).statuses[marker].exists
+
+
+def _add(session: Session, *artifacts: messages.AddArtifactsRequest.SingleChunkArtifact) -> None:
+    batch = messages.AddArtifactsRequest.Batch(artifacts=artifacts)
+    request = messages.AddArtifactsRequest(session_id=session.id, user_context=session.user, batch=batch)
+    done = session.server.add_artifacts(request)
     if broken := [artifact.name for artifact in done.artifacts if not artifact.is_crc_successful]:
-        raise ConnectFailed(f"Spark Connect server {server.address} got {', '.join(broken)} damaged")
+        raise ConnectFailed(f"Spark Connect server {session.server.address} got {', '.join(broken)} damaged")
 
 
 def _artifact(name: str, data: bytes) -> messages.AddArtifactsRequest.SingleChunkArtifact:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 from walferry.airflow.steps import batch
 from walferry.airflow.values import Planned, RollReport
@@ -37,3 +40,11 @@ def test_a_roll_that_failed_for_very_many_servers_stays_small():
     told = RollReport.of(0, {f"rs-{number}.example.org,16020,1": "x" * 10_000 for number in range(1000)})
     assert len(json.dumps(told.to_xcom())) < 12_000
     assert told.problems[-1] == "roll of 980 more servers failed: see the log of the task roll"
+
+
+def test_the_steps_of_an_idle_batch_import_nothing_that_takes_long():
+    heavy = {"numpy", "numba", "pyarrow", "pandas", "pyspark", "grpc", "cryptography"}
+    code = f"import sys, walferry.airflow.steps.batch, walferry.sinks.of_peer; print(sorted({heavy} & set(sys.modules)))"
+    plugins = str(Path(batch.__file__).parents[3])
+    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": plugins}, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -28,6 +28,7 @@ class Fake:
     closed: set[str] = field(default_factory=set)  # sessions
     has: set[tuple[str, str]] = field(default_factory=set)  # session, artifact
     damaged: bool = False
+    mixed_up: int = 0  # how often artifacts are mixed up with those of another client, who gives them meanwhile
     token: str = ""
     asked: list[tuple[str, Any]] = field(default_factory=list)
     port: int = 0
@@ -52,8 +53,12 @@ class Fake:
         answer = messages.AddArtifactsResponse()
         for request in requests:
             self.note("AddArtifacts", request, context)
+            if self.mixed_up:
+                self.mixed_up -= 1
+                context.abort(grpc.StatusCode.INTERNAL, f"/tmp/artifacts/{request.batch.artifacts[0].name}")
             for artifact in request.batch.artifacts:
-                self.has.add((request.session_id, artifact.name))
+                if not self.damaged:
+                    self.has.add((request.session_id, artifact.name))
                 answer.artifacts.add(name=artifact.name, is_crc_successful=not self.damaged)
         return answer
 

@@ -6,12 +6,15 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from google.protobuf.descriptor import Descriptor
 
 from walferry.protos import spark_connect_pb2 as ours
 from walferry.spark.connect.plan import pickled_call, plan_of
+
+PLUGINS = str(Path(ours.__file__).parents[2])
 
 
 def test_the_plan_is_the_one_that_pyspark_makes() -> None:
@@ -68,5 +71,5 @@ def test_the_client_imports_neither_pyspark_nor_what_only_workers_need() -> None
         "import sys, walferry.spark.connect_ship\n"
         "print(sorted({'pyspark', 'pandas', 'numpy', 'numba', 'pyarrow', 'airflow'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": "plugins"}, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": PLUGINS}, check=True)
     assert done.stdout == "[]\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.spark.connect.fake_connect import Fake
+from walferry.spark.connect import sessions
 from walferry.spark.connect.errors import ConnectFailed
 from walferry.spark.connect.server import Server
 from walferry.spark.connect.sessions import open_session, remember, remembered, session_id
@@ -83,7 +84,29 @@ def test_a_number_is_remembered_where_that_can_be_written(tmp_path: Path) -> Non
     remember(tmp_path / "new" / "file" / "below a file", 8)  # cannot be written, and nothing is lost
 
 
-def test_a_library_that_arrives_damaged_is_told(fake: Fake, archive: Path, memory: Path) -> None:
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_library_that_another_task_gives_at_the_same_time_is_given_again(
+    fake: Fake, archive: Path, memory: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    monkeypatch.setattr(sessions, "RETRY_SECONDS", 0.01)
+    fake.mixed_up = times
+    assert opened(fake, archive, memory) == session_id(archive, 0)
+    assert len(fake.calls("AddArtifacts")) == times + 1
+
+
+def test_a_server_that_never_takes_the_library_says_why(
+    fake: Fake, archive: Path, memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "RETRY_SECONDS", 0.01)
+    fake.mixed_up = 100
+    with pytest.raises(ConnectFailed, match="/tmp/artifacts/pyfiles/walferry-"):
+        opened(fake, archive, memory)
+
+
+def test_a_library_that_arrives_damaged_is_told(
+    fake: Fake, archive: Path, memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "RETRY_SECONDS", 0.01)
     fake.damaged = True
     with pytest.raises(ConnectFailed, match=r"got pyfiles/walferry-.* damaged"):
         opened(fake, archive, memory)
