@@ -42,3 +42,23 @@ class BrokenRun(HFileError):
 
     def __init__(self, run: int, offset: int, problem: str) -> None:
         super().__init__(f"sorted run {run} at byte {offset}: {problem}", type(self).advice)
+
+
+class BadCells(HFileError):
+    """The cells for a file are not sorted, are not of one family, or are not cells. No file is made of them."""
+
+    retry_helps = True
+    advice = "Run again; if it comes back, it is a defect: report it with this message"
+
+    def __init__(self, cell: int, problem: str) -> None:
+        super().__init__(f"cell {cell} of an HFile: {problem}", type(self).advice)
+
+
+class BadFamily(HFileError):
+    """A family of the slave has a setting with which no file can be written."""
+
+    def __init__(self, family: str, name: str, value: str, expected: str) -> None:
+        super().__init__(
+            f"family {family} of the slave: {name} is {value!r}, but {expected} is needed",
+            "Correct it at the slave (alter in HBase's shell), and run again",
+        )
