@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "plugins" / "walferry"
 LAYERS = (
     {"errors", "names", "hosts", "texts", "protos", "kernels", "zk"},
     {"wal", "hbase", "rpc", "crypto"},
-    {"source", "files", "filters", "sinks", "tables"},
+    {"source", "files", "filters", "hfiles", "sinks", "tables"},
     {"regions"},
     {"queues"},
     {"retention"},

@@ -77,7 +77,7 @@ def filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
 
 def _filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
     index, n = window.index, len(window.index)
-    table_of, first_of = _distinct_tables(window)
+    table_of, first_of = distinct_tables(window)
     kinds, family_first, family_start, family_bytes = _family_tables(window, first_of, rules.tables)
     meta_start, meta_bytes = _flat([META_FAMILY, *_MARKERS])
     kept = Kept(
@@ -113,8 +113,8 @@ def uuid_field(uuid: UUID) -> bytes:
     return key.SerializePartialToString()
 
 
-def _distinct_tables(window: Window) -> tuple[npt.NDArray[np.int32], Ints]:
-    """The number of each entry's table, and the first entry of each table."""
+def distinct_tables(window: Window) -> tuple[npt.NDArray[np.int32], Ints]:
+    """The number of each entry's table, from 0 on, and the first entry of each table."""
     index = window.index
     table_of, first_of = np.empty(len(index), np.int32), np.empty(len(index), np.int64)
     count = _number_tables(window.buf, index.table_start, index.table_len, table_of, first_of)

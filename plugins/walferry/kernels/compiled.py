@@ -27,6 +27,7 @@ PACKAGES = (  # packages with kernels
     "walferry.wal",
     "walferry.wal.codecs",
     "walferry.filters",
+    "walferry.hfiles",
     "walferry.sinks.hbase",
     "walferry.tables",
     "walferry.verification",

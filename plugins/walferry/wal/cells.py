@@ -62,6 +62,7 @@ class TagType(enum.IntEnum):
     VISIBILITY = 2
     VISIBILITY_FORMAT = 4
     VISIBILITY_EXPRESSION = 7
+    TTL = 8
 
 
 @inlined

@@ -1,0 +1,170 @@
+"""Edits become sorted runs: the same as sorting them in plain Python, one store after the other."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.filters.test_window import GLOBAL, RULES, window_of
+from tests.unit.hfiles.models import TYPES, numbered, sort_key, split_run
+from tests.unit.wal.encoder import PUT, Cell, Entry, entry
+from tests.unit.wal.strategies import tags
+from walferry.filters.window import filter_window
+from walferry.hfiles.errors import BadBorders, NoSuchStore
+from walferry.hfiles.runs import Edits, SortedRun, sorted_runs
+from walferry.hfiles.stores import Store, TargetTable
+
+TABLES = {
+    b"t": TargetTable((b"f", b"gg"), (b"", b"b", b"b\0", b"bb", b"\xff")),
+    b"ns:u": TargetTable((b"f",), (b"",)),
+}
+ROWS = st.one_of(st.sampled_from([b"a", b"b", b"b\0", b"ba", b"bb", b"\xff", b"\xff\xff"]), st.binary(min_size=1, max_size=20))
+CELLS = st.builds(
+    Cell,
+    row=ROWS,
+    family=st.sampled_from([b"f", b"gg", b"local"]),
+    qualifier=st.one_of(st.sampled_from([b"", b"q"]), st.binary(max_size=12)),
+    timestamp=st.one_of(st.integers(0, 3), st.integers(0, (1 << 63) - 1)),
+    type=st.sampled_from(TYPES),
+    value=st.binary(max_size=60),
+    tags=tags,
+)
+
+
+def edits_of(*entries: Entry, path: str = "hdfs://a/wal") -> Edits:
+    """All that the filters keep of a window with these entries."""
+    window = window_of(*entries)
+    kept = filter_window(window, RULES, path)
+    return Edits(window, kept, np.flatnonzero(kept.cells), path)
+
+
+def global_entry(cells: Sequence[Cell], sequence_id: int, table: bytes = b"t") -> Entry:
+    made = entry(*cells, table=table, sequence_id=sequence_id)
+    for family in (b"f", b"gg"):
+        made.key.scopes.add(family=family, scope_type=GLOBAL)
+    return made
+
+
+def store_of(table: bytes, cell: Cell) -> Store:
+    starts = TABLES[table].starts
+    return Store(table, starts[bisect_right(starts, cell.row) - 1], cell.family)
+
+
+def by_store(runs: Sequence[SortedRun]) -> dict[Store, list[list[tuple[Cell, int]]]]:
+    found: dict[Store, list[list[tuple[Cell, int]]]] = {}
+    for run in runs:
+        cells = split_run(run.data.tobytes())
+        assert len(cells) == run.cells
+        found.setdefault(run.store, []).append(cells)
+    return found
+
+
+ENTRIES = st.lists(st.tuples(st.sampled_from(sorted(TABLES)), st.lists(CELLS, max_size=6), st.integers(1, 5)), max_size=8)
+
+
+@given(st.lists(ENTRIES, max_size=4), st.sampled_from([1, 400, 64 << 20]), st.sampled_from([1, 150, 4 << 20]))
+def test_runs_have_all_edits_of_their_stores_in_order(windows, memory_bytes: int, run_bytes: int) -> None:
+    wanted = [
+        [(table, [c for c in cells if table == b"t" or c.family != b"gg"], number) for table, cells, number in entries]
+        for entries in windows
+    ]
+    edits = [edits_of(*(global_entry(cells, number, table) for table, cells, number in entries)) for entries in wanted]
+    runs = list(sorted_runs(edits, TABLES, memory_bytes=memory_bytes, run_bytes=run_bytes))
+    expected = Counter(
+        (store_of(table, cell), cell, number)
+        for entries in wanted
+        for table, cells, number in entries
+        for cell in cells
+        if cell.family != b"local"
+    )
+    assert expected == Counter((run.store, cell, n) for run in runs for cell, n in split_run(run.data.tobytes()))
+    for run in runs:
+        cells = split_run(run.data.tobytes())
+        assert len(cells) == run.cells
+        assert len(run.data) <= run_bytes or run.cells == 1
+        keys = [(*sort_key(cell), -number) for cell, number in cells]
+        assert keys == sorted(keys)
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"r", b"s"]), st.integers(1, 3)), max_size=60))
+def test_of_equal_keys_the_largest_sequence_id_comes_first_and_within_one_the_later_cell(cells: list[tuple[bytes, int]]) -> None:
+    entries = [
+        global_entry([Cell(row, b"f", b"q", 1, PUT, struct.pack(">i", i))], number) for i, (row, number) in enumerate(cells)
+    ]
+    (found,) = by_store(list(sorted_runs([edits_of(*entries)], {b"t": TargetTable((b"f",), (b"",))}))).values() or ([[]],)
+    values = [(cell.row, number, struct.unpack(">i", cell.value)[0]) for cell, number in found[0]]
+    assert values == sorted(((row, n, i) for i, (row, n) in enumerate(cells)), key=lambda found: (found[0], -found[1], -found[2]))
+
+
+@pytest.mark.parametrize("prefix", [b"", b"user-", b"a-prefix-that-is-longer-than-a-word-"])
+def test_many_cells_are_sorted(prefix: bytes) -> None:
+    rng = np.random.default_rng(1)
+    numbers = rng.permutation(20_000)
+    cells = [Cell(prefix + b"%d" % (i // 3), b"f", b"q%d" % (i % 3), int(i) % 7, PUT, b"v" * (int(i) % 50)) for i in numbers]
+    edits = [edits_of(global_entry(cells[i : i + 500], i + 1)) for i in range(0, len(cells), 500)]
+    runs = list(sorted_runs(edits, {b"t": TargetTable((b"f",), (b"",))}, run_bytes=100_000))
+    found = [cell for run in runs for cell, _ in split_run(run.data.tobytes())]
+    assert found == sorted(cells, key=sort_key)
+    assert 100_000 - 200 < min(len(run.data) for run in runs[:-1]) <= max(len(run.data) for run in runs) <= 100_000
+
+
+def test_only_the_chosen_entries_are_taken() -> None:
+    edits = edits_of(*(global_entry([Cell(b"r%d" % i, b"f", b"", 1, PUT, b"")], i + 1) for i in range(4)))
+    chosen = Edits(edits.window, edits.kept, np.array([1, 3]), edits.path)
+    (run,) = sorted_runs([chosen], TABLES)
+    assert [cell.row for cell, _ in split_run(run.data.tobytes())] == [b"r1", b"r3"]
+
+
+def test_a_cell_of_a_run_is_that_of_a_wal_with_the_length_of_its_tags() -> None:
+    cell = Cell(b"row", b"f", b"q", 5, PUT, b"value")
+    (run,) = sorted_runs([edits_of(global_entry([cell], 77))], TABLES)
+    assert run.data.tobytes() == numbered(cell, 77) == cell.encode()[4:] + bytes(2) + (77).to_bytes(8)
+
+
+@pytest.mark.parametrize(
+    ("table", "family", "what"),
+    [(b"t", b"x", "family x of table t"), (b"other", b"f", "table other"), (b"ns:u", b"gg", "family gg of table ns:u")],
+)
+def test_an_edit_without_a_store_at_the_slave_is_an_error_that_names_both(table: bytes, family: bytes, what: str) -> None:
+    sound = global_entry([Cell(b"r", b"f", b"q", 1, PUT, b"")], 1)
+    lost = global_entry([Cell(b"r", b"f", b"q", 1, PUT, b""), Cell(b"r", family, b"q", 1, PUT, b"")], 2, table)
+    if family == b"x":
+        lost.key.scopes.add(family=b"x", scope_type=GLOBAL)
+    edits = edits_of(sound, lost, path="hdfs://a/wal7")
+    with pytest.raises(NoSuchStore, match=f"hdfs://a/wal7 at byte {edits.window.entry_offset(1)}: .*{what}"):
+        list(sorted_runs([edits], TABLES))
+
+
+@pytest.mark.parametrize(
+    ("families", "starts", "problem"),
+    [
+        ((b"f",), (), "first region"),
+        ((b"f",), (b"a",), "first region"),
+        ((b"f",), (b"", b"b", b"b"), "stands before"),
+        ((b"f",), (b"", b"c", b"b"), "row b'c' stands before the one that begins with b'b'"),
+        ((b"f",), (b"", b"a" * 40_000), "too long"),
+        ((), (b"",), "families"),
+        ((b"f", b"f"), (b"",), "families"),
+        ((b"",), (b"",), "families"),
+    ],
+)
+def test_borders_that_contradict_themselves_are_an_error(families, starts, problem: str) -> None:
+    with pytest.raises(BadBorders, match=f"table t of the slave: .*{problem}"):
+        list(sorted_runs([], {b"t": TargetTable(families, starts)}))
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 40))
+def test_no_more_is_held_than_was_asked_for(count: int) -> None:
+    """Windows that do not fit together are sorted one by one."""
+    edits = [edits_of(global_entry([Cell(b"r%d" % i, b"f", b"", 1, PUT, bytes(100))], 1)) for i in range(count)]
+    table = {b"t": TargetTable((b"f",), (b"",))}
+    assert len(list(sorted_runs(edits, table, memory_bytes=1))) == count
+    assert len(list(sorted_runs(edits, table, memory_bytes=1 << 20))) == 1
