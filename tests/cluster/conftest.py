@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from embedded.distributed import DistributedCluster
 from embedded.hbase import ClusterAddress
 from embedded.standalone import StandaloneCluster
 from tests.cluster.members import SPLITS, Edge, Member
-from tests.cluster.proxy import ProxiedSlave, proxied_slave
+from tests.cluster.proxy import ProxiedSlave, proxied_slave, through_proxy_only
 from tests.cluster.walferry_runs import source_of
 from tests.conftest import side_by_side
 from walferry.hbase.cluster import cluster_id
@@ -90,9 +91,11 @@ def peer(sides: Sides, managed_peer: Callable[[ClusterAddress, ClusterAddress], 
 
 
 @pytest.fixture
-def proxied(sides: Sides) -> Iterator[ProxiedSlave]:
+def proxied(sides: Sides, sink: SinkKind) -> Iterator[ProxiedSlave]:
     """The slave behind proxies."""
-    with proxied_slave(sides.slave_cluster.address) as slave:
+    with proxied_slave(sides.slave_cluster.address) as slave, ExitStack() as ended:
+        if sink is SinkKind.DIRECT:
+            ended.enter_context(through_proxy_only(slave))
         yield slave
 
 

@@ -142,6 +142,7 @@ class ProxiedSlave:
     cluster_key: str
     zookeeper: TcpProxy
     sink: TcpProxy
+    server: ServerName  # the RegionServer, as it calls itself
 
 
 @contextlib.contextmanager
@@ -153,12 +154,13 @@ def proxied_zookeeper(quorum: str) -> Iterator[TcpProxy]:
 
 
 @contextlib.contextmanager
-def routed(here: tuple[str, int], there: tuple[str, int]) -> Iterator[None]:
-    """What is shipped to the regions of the server that listens `here`, by its name in hbase:meta, goes `there`. So do the calls
-    that find out whether it answers."""
+def through_proxy_only(slave: ProxiedSlave) -> Iterator[None]:
+    """What is shipped to the RegionServer by its own name, as hbase:meta tells it, goes through the proxy too, whatever the peer.
+    So do the calls that find out whether it answers."""
 
     def connection(host: str, port: int, *args: Any, **options: Any) -> Connection:
-        host, port = there if (host, port) == here else (host, port)
+        if (host, port) == (slave.server.host, slave.server.port):
+            host, port = "localhost", slave.sink.port
         return Connection(host, port, *args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -178,8 +180,7 @@ def proxied_slave(slave: ClusterAddress) -> Iterator[ProxiedSlave]:
             zk.create(f"{proxied.rs}/{ServerName('localhost', sink.port, server.start_code)}", makepath=True)
             zk.create(proxied.meta_server, zk.get(nodes.meta_server)[0])
             try:
-                with routed((server.host, server.port), ("localhost", sink.port)):
-                    yield ProxiedSlave(f"localhost:{zookeeper.port}:{proxied.base}", zookeeper, sink)
+                yield ProxiedSlave(f"localhost:{zookeeper.port}:{proxied.base}", zookeeper, sink, server)
             finally:
                 zk.delete(proxied.base, recursive=True)
 

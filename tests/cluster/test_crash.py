@@ -9,7 +9,9 @@ import pytest
 
 from embedded.client import even_splits
 from embedded.wire import delete_row, put
+from tests.cluster.peer_changes import reconfigure
 from tests.cluster.spark_runs import Job, run
+from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.walferry_runs import BOTH_SINKS_IN_SOAK, WalTruth, await_progress, plan, positions, roll, sink_of
 from tests.sessions import session_of
 from walferry.shipping.runs import read_run
@@ -17,9 +19,16 @@ from walferry.shipping.summary import Status
 from walferry.zk.client import connected
 
 pytestmark = BOTH_SINKS_IN_SOAK
-ROWS = 12_000  # of 1 kB: about a second's shipping
+ROWS = 12_000  # of 1 kB
+BYTES_A_SECOND = 10_000_000  # so that a table takes about a second, however fast the sink is
 TABLES_AHEAD = 3  # this many are queued when a job begins
 RUN_ID = "the same for all attempts"
+
+
+@pytest.fixture
+def peer(sides, peer: str) -> str:
+    reconfigure(sides.source_cluster.address, peer, with_bandwidth(BYTES_A_SECOND))
+    return peer
 
 
 class Backlog:

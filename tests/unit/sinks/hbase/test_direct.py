@@ -9,26 +9,22 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from kazoo.exceptions import NoAuthError
 
 from tests.unit.filters.test_window import entry, put
-from tests.unit.rpc.fake_server import Request, exception, silence
+from tests.unit.rpc.fake_server import Request, silence
 from tests.unit.sinks.hbase.edits import OTHERS, ids_attribute, mutations_of, shipment_of
 from tests.unit.sinks.hbase.scripted_slave import NOT_SERVING, OpenRegion, ScriptedSlave
 from tests.unit.sinks.hbase.test_replicate import Time
 from tests.unit.wal.encoder import Cell, Entry
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
-from walferry.rpc.errors import ColumnFamilyNotFound, TableNotFound
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase import rounds
-from walferry.sinks.hbase.direct import DirectRefused, DirectShipper
+from walferry.sinks.hbase.direct import DirectShipper
 from walferry.sinks.hbase.locations import Locations
 from walferry.source.knobs import Knobs
 
 BUSY = "org.apache.hadoop.hbase.RegionTooBusyException over the memstore's limit"
-DENIED = "org.apache.hadoop.hbase.security.AccessDeniedException no WRITE on t"
-NO_FAMILY = "a.NoSuchColumnFamilyException Column family f does not exist in region x in table 't'"
 
 
 def shipper(
@@ -253,54 +249,6 @@ def test_a_server_that_answers_nothing_gets_more_time_with_each_try():
     with ScriptedSlave(servers=1, regions=halves(0, 0), reply=reply) as slave:
         ship(slave, time, rows(b"a"), call_timeout_seconds=0.1)
     assert seen == [100, 200, 300]
-
-
-@pytest.mark.parametrize(
-    "script",
-    [
-        {"judge": lambda region, row: DENIED},
-        {"judge": lambda region, row: "org.apache.hadoop.hbase.DoNotRetryIOException no more of this"},
-        {"judge": lambda region, row: "org.apache.hadoop.hbase.exceptions.FailedSanityCheckException too far in the future"},
-        {"reply": lambda server, request: exception("java.lang.UnsupportedOperationException", "Multi")(request)},
-        {"reply": lambda server, request: exception("a.AccessDeniedException", "no", do_not_retry=True)(request)},
-    ],
-    ids=["access", "not again", "sanity", "no such method", "the call"],
-)
-def test_a_slave_that_refuses_is_not_asked_again(script):
-    time, answers = Time(), Answers()
-    with ScriptedSlave(regions=halves(), **script) as slave:
-        with pytest.raises(DirectRefused):
-            ship(slave, time, rows(b"a"), answers=answers)
-        assert len(slave.hosts[0].requests) == 1
-    assert time.sleeps == []
-    assert answers.outage is None
-
-
-def test_a_slave_whose_meta_may_not_be_found_refuses():
-    with ScriptedSlave(regions=halves()) as slave:
-
-        def regions_of(table: str) -> Any:
-            raise NoAuthError
-
-        slave.regions_of = regions_of  # type: ignore[method-assign]
-        with pytest.raises(DirectRefused, match="where hbase:meta is may not be read"):
-            ship(slave, Time(), rows(b"a"))
-
-
-def test_a_missing_family_is_named():
-    with ScriptedSlave(regions=halves()) as slave:
-        slave.judge = lambda region, row: NO_FAMILY
-        with pytest.raises(ColumnFamilyNotFound) as error:
-            ship(slave, Time(), rows(b"a"))
-    assert (error.value.table, error.value.family) == ("t", "f")
-
-
-def test_a_missing_table_is_named_before_anything_of_the_shipment_is_sent():
-    with ScriptedSlave(regions=halves()) as slave:
-        with pytest.raises(TableNotFound, match="table ns:gone does not exist there") as error:
-            ship(slave, Time(), rows(b"a"), rows(b"a", table=b"ns:gone"))
-        assert slave.multis == []
-    assert error.value.table == "ns:gone"
 
 
 def test_a_slave_that_is_down_is_tried_until_the_deadline():
