@@ -27,11 +27,11 @@ from walferry.names import ServerName
 from walferry.rpc.client import SERVICE
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, Result
 from walferry.rpc.connection import Connection, first_to_answer
-from walferry.rpc.errors import ColumnFamilyNotFound, ProtocolError, RemoteError, TableNotFound
+from walferry.rpc.errors import ColumnFamilyNotFound, ProtocolError, RemoteError, RequestTooLarge, TableNotFound
 from walferry.sinks.answers import Answers
 from walferry.sinks.hbase import tries
 from walferry.sinks.hbase.action_errors import action_error, is_final
-from walferry.sinks.hbase.actions import ActionRow, Actions, find_actions
+from walferry.sinks.hbase.actions import ActionRow, Actions, ShipmentUnfit, find_actions
 from walferry.sinks.hbase.locations import Locations, LocationsUnknown
 from walferry.sinks.hbase.multi import METHOD, Multi, MultiResult, Outcome, read_result
 from walferry.sinks.hbase.replicate import CONNECT_SECONDS, LAST_CONNECT_SECONDS
@@ -112,7 +112,7 @@ class DirectShipper:
     def ship(self, shipment: Shipment, deadline: float) -> None:
         """Send until every action is acknowledged. `deadline` is on the clock.
 
-        Raises SlaveUnreachable when the deadline or the patience with a silent slave is over; Stopped; RequestTooLarge;
+        Raises SlaveUnreachable when the deadline or the patience with a silent slave is over; Stopped; ShipmentUnfit;
         TableNotFound or ColumnFamilyNotFound for what the slave lacks; and DirectRefused. A shipment that was not acknowledged
         may have been applied all the same, or a part of it.
         """
@@ -160,6 +160,8 @@ class DirectShipper:
                 return self._round(work, timeout, max(left, LAST_CONNECT_SECONDS))
         except MissingTable as error:
             raise TableNotFound(self._tries.slave, "TableNotFoundException", error.table, True) from error
+        except RequestTooLarge as error:
+            raise ShipmentUnfit(str(error)) from error
         except NoAuthError as error:
             raise DirectRefused(f"the znode that tells where hbase:meta is may not be read ({error!r})") from error
         except PASSING as error:

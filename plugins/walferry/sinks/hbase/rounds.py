@@ -24,7 +24,7 @@ from walferry.sinks.hbase.multi import Multi, MultiResult, Outcome, RegionAction
 from walferry.tables.regions import Region
 
 MAX_ACTIONS = 5000  # HBase warns of more (hbase.rpc.rows.warning.threshold) and may refuse them
-MAX_BYTES = 4 << 20  # of cells. From 0.5 to 4 MB make no difference to the slave; 8 MB cost it more
+MAX_BYTES = 4 << 20  # of cells and cluster ids. From 0.5 to 4 MB make no difference to the slave; 8 MB cost it more
 
 Flags = npt.NDArray[np.bool_]
 
@@ -104,7 +104,8 @@ def _alike(values: Ints) -> list[Ints]:
 
 def how_many_fit(actions: Actions, some: Ints) -> int:
     """How many of `some` actions, ascending and at least one, go into one Multi. A row of an entry is never cut."""
-    sizes = (actions.of(ActionRow.END) - actions.of(ActionRow.START))[some]
+    id_sizes = np.array([len(ids) for ids in actions.cluster_ids], np.int64)
+    sizes = (actions.of(ActionRow.END) - actions.of(ActionRow.START) + id_sizes[actions.of(ActionRow.IDS)])[some]
     fit = min(int(np.searchsorted(np.cumsum(sizes), MAX_BYTES, side="right")), MAX_ACTIONS)
     if fit >= some.size:
         return int(some.size)

@@ -17,11 +17,13 @@ from tests.unit.sinks.hbase.edits import OTHERS, ids_attribute, mutations_of, sh
 from tests.unit.sinks.hbase.scripted_slave import NOT_SERVING, OpenRegion, ScriptedSlave
 from tests.unit.sinks.hbase.test_replicate import Time
 from tests.unit.wal.encoder import Cell, Entry
+from walferry.rpc import codec
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.rpc.errors import ColumnFamilyNotFound, TableNotFound
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase import rounds
+from walferry.sinks.hbase.actions import ShipmentUnfit
 from walferry.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.sinks.hbase.locations import Locations
 from walferry.source.knobs import Knobs
@@ -274,6 +276,14 @@ def test_a_slave_that_refuses_is_not_asked_again(script):
         assert len(slave.hosts[0].requests) == 1
     assert time.sleeps == []
     assert answers.outage is None
+
+
+def test_a_row_that_no_request_can_carry_makes_its_shipment_unfit(monkeypatch):
+    monkeypatch.setattr(codec.encode_request, "__kwdefaults__", {**codec.encode_request.__kwdefaults__, "max_bytes": 200})
+    with ScriptedSlave(regions=halves()) as slave:
+        with pytest.raises(ShipmentUnfit, match=r"a Multi request of .* nothing was sent"):
+            ship(slave, Time(), rows(b"a", value=b"x" * 200))
+        assert slave.multis == []
 
 
 def test_a_slave_whose_meta_may_not_be_found_refuses():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import numpy as np
 import pytest
 
@@ -72,7 +74,7 @@ def test_a_request_has_at_most_as_many_actions_and_bytes_as_are_good_for_the_sla
     actions = actions_of(*(rows(b"%02d" % i) for i in range(10)))
     monkeypatch.setattr(module, "MAX_ACTIONS", 4)
     assert how_many_fit(actions, everything(actions)) == 4
-    size = int(actions.of(ActionRow.END)[0])
+    size = int(actions.of(ActionRow.END)[0]) + len(actions.cluster_ids[0])
     monkeypatch.setattr(module, "MAX_BYTES", 3 * size)
     assert how_many_fit(actions, everything(actions)) == 3
     monkeypatch.setattr(module, "MAX_BYTES", 3 * size - 1)
@@ -80,6 +82,13 @@ def test_a_request_has_at_most_as_many_actions_and_bytes_as_are_good_for_the_sla
     monkeypatch.setattr(module, "MAX_BYTES", 1)
     assert how_many_fit(actions, everything(actions)) == 1
     assert how_many_fit(actions, np.array([9])) == 1
+
+
+def test_the_cluster_ids_count_with_each_action(monkeypatch):
+    few = actions_of(*(rows(b"%02d" % i) for i in range(10)))
+    many = actions_of(*(rows(b"%02d" % i, ids=tuple(UUID(int=n) for n in range(1, 20))) for i in range(10)))
+    monkeypatch.setattr(module, "MAX_BYTES", 500)
+    assert (how_many_fit(few, everything(few)), how_many_fit(many, everything(many))) == (9, 1)
 
 
 def changing(key: bytes, count: int) -> list[Cell]:
