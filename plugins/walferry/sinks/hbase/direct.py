@@ -273,13 +273,16 @@ def _errors_in(call: Call, result: MultiResult) -> list[WalferryError]:
     """The errors that a result tells of, each kind once."""
     server = f"{call.server.host}:{call.server.port}"
     errors: dict[str, WalferryError] = {}
-    # Thousands of actions may have failed for the same reason.
-    for encoded in dict.fromkeys(result.error(place) for place in np.flatnonzero(result.outcome == Outcome.FAILED).tolist()):
-        error = action_error(server, encoded)
-        errors.setdefault(error.class_name, error)
+    unclear: list[WalferryError] = []
+    for encoded in result.exceptions:
+        try:
+            error = action_error(server, encoded)
+            errors.setdefault(error.class_name, error)
+        except ProtocolError as unreadable:  # what else the round's answers say is true all the same
+            unclear = [unreadable]
     if missing := int((result.outcome == Outcome.NOTHING).sum()):
-        errors[""] = ProtocolError(server, f"{METHOD}: no result for {missing} of {result.outcome.size} actions")
-    return list(errors.values())
+        unclear.append(ProtocolError(server, f"{METHOD}: no result for {missing} of {result.outcome.size} actions"))
+    return [*errors.values(), *unclear]
 
 
 def _is_busy(error: WalferryError) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from kazoo.exceptions import NoAuthError
 
 from tests.unit.filters.test_window import entry, put
-from tests.unit.rpc.fake_server import Request, exception, silence
+from tests.unit.rpc.fake_server import Request, answer, exception, silence
 from tests.unit.sinks.hbase.edits import OTHERS, ids_attribute, mutations_of, shipment_of
 from tests.unit.sinks.hbase.scripted_slave import NOT_SERVING, OpenRegion, ScriptedSlave
 from tests.unit.sinks.hbase.test_replicate import Time
@@ -311,6 +311,19 @@ def test_a_missing_table_is_named_before_anything_of_the_shipment_is_sent():
             ship(slave, Time(), rows(b"a"), rows(b"a", table=b"ns:gone"))
         assert slave.multis == []
     assert error.value.table == "ns:gone"
+
+
+def test_an_exception_that_cannot_be_read_does_not_undo_what_other_servers_did():
+    broken = iter([b"\x0a\x05\x12\x03\x0a\x01\xff"])  # a class name that is not UTF-8
+
+    def reply(server: int, request: Request) -> bytes | None:
+        said = None if server else next(broken, None)
+        return said and answer(request, said)
+
+    with ScriptedSlave(regions=halves(), reply=reply) as slave:
+        ship(slave, Time(), rows(b"a", b"z"))
+        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == {b"a": 1, b"z": 1}
+        assert slave.lookups > 1
 
 
 def test_a_slave_that_is_down_is_tried_until_the_deadline():

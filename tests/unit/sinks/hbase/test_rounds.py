@@ -135,7 +135,7 @@ def done(actions: Actions, *groups: tuple[list[int], list[int]]) -> list[int]:
     outcome = np.full(multi.order.size, Outcome.DONE, np.int8)
     for first, (_, failed) in zip(multi.firsts.tolist(), groups, strict=False):
         outcome[[first + place for place in failed]] = Outcome.FAILED
-    return sorted(done_in(actions, multi, MultiResult(outcome, np.zeros((outcome.size, 2), np.int64), multi.param)).tolist())
+    return sorted(done_in(actions, multi, MultiResult(outcome, ())).tolist())
 
 
 def test_what_was_carried_out_is_done():
