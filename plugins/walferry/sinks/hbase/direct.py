@@ -27,7 +27,15 @@ from walferry.names import ServerName
 from walferry.rpc.client import SERVICE
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, Result
 from walferry.rpc.connection import Connection, first_to_answer
-from walferry.rpc.errors import ColumnFamilyNotFound, ProtocolError, RemoteError, RequestTooLarge, TableNotFound
+from walferry.rpc.errors import (
+    MAX_MESSAGE_CHARS,
+    MAX_TABLE_CHARS,
+    ColumnFamilyNotFound,
+    ProtocolError,
+    RemoteError,
+    RequestTooLarge,
+    TableNotFound,
+)
 from walferry.sinks.answers import Answers
 from walferry.sinks.hbase import tries
 from walferry.sinks.hbase.action_errors import action_error, is_final
@@ -40,6 +48,7 @@ from walferry.sinks.hbase.shipment import Shipment
 from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
 from walferry.source.knobs import Knobs
 from walferry.tables.errors import MissingTable, RegionUnavailable
+from walferry.texts import one_line
 
 PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
 # Each failed action brings a stack trace, and a Multi may have thousands.
@@ -159,7 +168,8 @@ class DirectShipper:
             with self._tries.told():
                 return self._round(work, timeout, max(left, LAST_CONNECT_SECONDS))
         except MissingTable as error:
-            raise TableNotFound(self._tries.slave, "TableNotFoundException", error.table, True) from error
+            problem = one_line(str(error), MAX_MESSAGE_CHARS)
+            raise TableNotFound(self._tries.slave, "TableNotFoundException", problem, True, table=error.table) from None
         except RequestTooLarge as error:
             raise ShipmentUnfit(str(error)) from error
         except NoAuthError as error:
@@ -291,5 +301,5 @@ def _is_busy(error: WalferryError) -> bool:
 
 
 def _no_server(actions: Actions, action: int) -> RegionUnavailable:
-    table = actions.tables[int(actions.of(ActionRow.TABLE)[action])].decode()
+    table = one_line(actions.tables[int(actions.of(ActionRow.TABLE)[action])].decode(), MAX_TABLE_CHARS)
     return RegionUnavailable(f"no server of the slave has the region of row {actions.key(action)[:100]!r} of table {table}")

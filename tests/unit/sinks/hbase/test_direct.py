@@ -313,6 +313,29 @@ def test_a_missing_table_is_named_before_anything_of_the_shipment_is_sent():
     assert error.value.table == "ns:gone"
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (b"x' table users does not exist", "table x' table users does not exist does not exist there"),
+        (b"t\x1b[2J\r2026-01-01 INFO all is well\n", "table t [2J 2026-01-01 INFO all is well  does not exist there"),
+        (b"x" * 100_000, f"table {'x' * 200} does not exist there"),
+    ],
+    ids=["a message", "a terminal's", "long"],
+)
+def test_a_missing_table_is_known_by_its_exact_name_and_shown_as_one_short_line(name, shown):
+    with ScriptedSlave(regions=halves()) as slave, pytest.raises(TableNotFound) as error:
+        ship(slave, Time(), rows(b"a", table=name))
+    assert error.value.table == name.decode()
+    assert str(error.value).startswith(f"slave:2181:/hbase: {shown}. ")
+
+
+def test_a_table_without_an_open_region_is_shown_as_one_short_line():
+    name = b"t\x1b" + b"x" * 100_000
+    with ScriptedSlave(regions=[OpenRegion(name, b"", b"", None)]) as slave, pytest.raises(SlaveUnreachable) as error:
+        ship(slave, Time(), rows(b"a", table=name), deadline=1001)
+    assert error.value.last_error == f"no server of the slave has the region of row b'a' of table t {'x' * 198}"
+
+
 def test_an_exception_that_cannot_be_read_does_not_undo_what_other_servers_did():
     broken = iter([b"\x0a\x05\x12\x03\x0a\x01\xff"])  # a class name that is not UTF-8
 
