@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from walferry.errors import WalferryError
 from walferry.kernels.compiled import unmanaged
 from walferry.kernels.read import Bytes, WireType, read_field
 from walferry.protos import hbase_pb2 as pb
@@ -28,6 +29,8 @@ _FINAL = frozenset(
     }
 )
 _SHOWN_BYTES = 100  # of what cannot be read, in messages
+# A server with hbase.rpc.rows.size.threshold.reject says so of a request with more actions than hbase.rpc.rows.warning.threshold.
+_TOO_MANY_ACTIONS = "Rejecting large batch operation"
 # The server says with a FailedSanityCheckException that another region has the row (HRegion.checkRow).
 _WRONG_REGION = "Requested row out of range for"
 
@@ -83,3 +86,8 @@ def is_final(error: RemoteError) -> bool:
     """Whether sending the same again never helps, at whatever place."""
     named = error.class_name.rpartition(".")[2] in _FINAL
     return error.do_not_retry or (named and _WRONG_REGION not in error.message)
+
+
+def is_too_many(error: WalferryError) -> bool:
+    """Whether a server has refused a request because of the number of its actions."""
+    return isinstance(error, RemoteError) and _TOO_MANY_ACTIONS in error.message

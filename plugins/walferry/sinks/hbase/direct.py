@@ -38,12 +38,12 @@ from walferry.rpc.errors import (
 )
 from walferry.sinks.answers import Answers
 from walferry.sinks.hbase import tries
-from walferry.sinks.hbase.action_errors import action_error, is_final
+from walferry.sinks.hbase.action_errors import action_error, is_final, is_too_many
 from walferry.sinks.hbase.actions import ActionRow, Actions, ShipmentUnfit, find_actions
 from walferry.sinks.hbase.locations import Locations, LocationsUnknown
 from walferry.sinks.hbase.multi import METHOD, Multi, MultiResult, Outcome, read_result
 from walferry.sinks.hbase.replicate import CONNECT_SECONDS, LAST_CONNECT_SECONDS
-from walferry.sinks.hbase.rounds import Call, Places, calls_of_round, done_in
+from walferry.sinks.hbase.rounds import MAX_ACTIONS, Call, Places, calls_of_round, done_in
 from walferry.sinks.hbase.shipment import Shipment
 from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
 from walferry.source.knobs import Knobs
@@ -103,6 +103,7 @@ class DirectShipper:
         self._locations = locations
         self._user = user
         self._tries = Tries(slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING)
+        self._most = MAX_ACTIONS  # of a request; fewer once the slave has refused as many
         self._connections: dict[ServerName, Connection] = {}
         self._under_way: dict[ServerName, Connection] = {}
 
@@ -188,7 +189,12 @@ class DirectShipper:
         done: list[Ints] = []
         failed: list[Ints] = []
         errors: list[WalferryError] = []
-        for call, answer in self._answers_to(calls_of_round(work.actions, work.left, places), timeout, connecting):
+        calls = calls_of_round(work.actions, work.left, places, self._most)
+        refused: list[int] = []
+        for call, answer in self._answers_to(calls, timeout, connecting):
+            if not isinstance(answer, MultiResult) and is_too_many(answer):
+                refused.append(call.multi.order.size)
+                continue
             theirs = _errors_in(call, answer) if isinstance(answer, MultiResult) else [answer]
             done.append(done_in(work.actions, call.multi, answer) if isinstance(answer, MultiResult) else work.left[:0])
             if not all(map(_is_busy, theirs)):
@@ -198,10 +204,20 @@ class DirectShipper:
             failed.append(homeless)
             errors.append(_no_server(work.actions, int(homeless[0])))
         work.take(done, failed)
-        final = next((error for error in errors if isinstance(error, RemoteError) and error.do_not_retry), None)
-        if final or (errors and not any(some.size for some in done)):
-            raise final or errors[0]
+        if final := next((error for error in errors if isinstance(error, RemoteError) and error.do_not_retry), None):
+            raise final
+        if refused:
+            self._send_fewer(refused)
+        if errors and not any(some.size for some in done):
+            raise errors[0]
         return errors[0] if errors else None
+
+    def _send_fewer(self, refused: Sequence[int]) -> None:
+        """The slave has refused requests with so many actions: from now on none has more than half as many."""
+        if max(refused) > self._most or min(refused) == 1:
+            raise ShipmentUnfit(f"the slave refuses a request of {max(refused)} actions that change one row")
+        self._most = min(refused) // 2
+        self._tries.failed += 1
 
     def _placed(self, work: _Work) -> Places:
         """Where the actions are to go; looked up, if that is not known or has turned out wrong. Raises as Locations.of."""

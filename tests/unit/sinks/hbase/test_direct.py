@@ -14,6 +14,7 @@ from kazoo.exceptions import NoAuthError
 from tests.unit.filters.test_window import entry, put
 from tests.unit.rpc.fake_server import Request, answer, exception, silence
 from tests.unit.sinks.hbase.edits import OTHERS, ids_attribute, mutations_of, shipment_of
+from tests.unit.sinks.hbase.multi_messages import MultiRequest
 from tests.unit.sinks.hbase.scripted_slave import NOT_SERVING, OpenRegion, ScriptedSlave
 from tests.unit.sinks.hbase.test_replicate import Time
 from tests.unit.wal.encoder import Cell, Entry
@@ -22,7 +23,7 @@ from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.rpc.errors import ColumnFamilyNotFound, TableNotFound
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
-from walferry.sinks.hbase import rounds
+from walferry.sinks.hbase import direct as module
 from walferry.sinks.hbase.actions import ShipmentUnfit
 from walferry.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.sinks.hbase.locations import Locations
@@ -107,7 +108,7 @@ def test_regions_are_looked_up_once_for_all_shipments_and_connections_are_kept()
 
 
 def test_a_shipment_that_is_too_much_for_one_request_goes_in_several_in_order(monkeypatch):
-    monkeypatch.setattr(rounds, "MAX_ACTIONS", 3)
+    monkeypatch.setattr(module, "MAX_ACTIONS", 3)
     edits = [rows(b"a", b"b", value=b"%d" % i) for i in range(5)]
     with ScriptedSlave(regions=halves()) as slave:
         direct = ship(slave, Time(), *edits)
@@ -286,6 +287,52 @@ def test_a_row_that_no_request_can_carry_makes_its_shipment_unfit(monkeypatch):
         assert slave.multis == []
 
 
+def at_most(actions: int) -> Callable[[int, Request], bytes | None]:
+    """What a server answers that refuses requests with more actions (hbase.rpc.rows.size.threshold.reject)."""
+
+    def reply(server: int, request: Request) -> bytes | None:
+        asked = sum(len(group.action) for group in MultiRequest.FromString(request.param).regionAction)
+        text = f"ServiceException: Rejecting large batch operation for current batch with firstRegionName: t,,1.x. , {asked}"
+        return exception("java.io.IOException", text)(request) if asked > actions else None
+
+    return reply
+
+
+def test_a_slave_that_refuses_so_many_actions_gets_fewer_at_once_and_from_then_on(monkeypatch):
+    monkeypatch.setattr(module, "MAX_ACTIONS", 20)
+    time, edits = Time(), [rows(*(b"%02d" % i for i in range(30)))]
+    with ScriptedSlave(servers=1, regions=[OpenRegion(b"t", b"", b"", 0)], reply=at_most(7)) as slave:
+        direct = shipper(slave, time)
+        direct.ship(shipment_of(edits), 2000)
+        direct.ship(shipment_of(edits), 2000)
+        direct.close()
+        assert [len(cells) for cells in slave.cells.values()] == [2] * 30
+        assert [sum(len(group.action) for group in multi.regionAction) for _, multi in slave.multis] == [5] * 12
+    assert (time.sleeps, slave.lookups, direct.failed_batches) == ([], 1, 2)
+
+
+def test_a_slave_that_is_sent_fewer_actions_gets_what_other_servers_take_once():
+    def reply(server: int, request: Request) -> bytes | None:
+        return at_most(1)(server, request) if server else None
+
+    with ScriptedSlave(regions=halves(), reply=reply) as slave:
+        ship(slave, Time(), rows(b"a", b"b", b"x", b"y", b"z"))
+        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == dict.fromkeys([b"a", b"b", b"x", b"y", b"z"], 1)
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+def test_a_row_whose_actions_are_too_many_for_the_slave_makes_its_shipment_unfit(limit):
+    row = entry(*(Cell(b"a", b"f", b"q", i, 4 if i % 2 else 8, b"") for i in range(8)))
+    with ScriptedSlave(regions=halves(), reply=at_most(limit)) as slave:
+        direct = shipper(slave, Time())
+        with pytest.raises(ShipmentUnfit, match="the slave refuses a request of 8 actions that change one row"):
+            direct.ship(shipment_of([row]), 2000)
+        if limit:
+            direct.ship(shipment_of([rows(b"a", b"b", b"c")]), 2000)
+            assert len(slave.cells) == 3
+        direct.close()
+
+
 def test_a_slave_whose_meta_may_not_be_found_refuses():
     with ScriptedSlave(regions=halves()) as slave:
 
@@ -372,7 +419,7 @@ def test_a_region_that_stays_closed_ends_as_an_error_of_the_slave_s_own():
 
 def test_a_deadline_that_comes_while_the_slave_is_at_work_is_not_an_outage(monkeypatch):
     """What is acknowledged is progress: the rest is only late."""
-    monkeypatch.setattr(rounds, "MAX_ACTIONS", 1)
+    monkeypatch.setattr(module, "MAX_ACTIONS", 1)
     time = Time()
     with ScriptedSlave(regions=halves()) as slave:
 
@@ -435,7 +482,7 @@ def test_nothing_is_sent_once_told_to_stop():
 def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(seed, monkeypatch):
     """Rows are written again and again under equal keys, so each edit that is out of order would show."""
     chance = random.Random(seed)
-    monkeypatch.setattr(rounds, "MAX_ACTIONS", chance.choice([3, 10, 5000]))
+    monkeypatch.setattr(module, "MAX_ACTIONS", chance.choice([3, 10, 5000]))
     keys = [b"%02d" % i for i in range(30)]
     edits = [
         entry(*(Cell(chance.choice(keys), b"f", b"q%d" % chance.randrange(3), 1, chance.choice([4, 8]), b"%d.%d" % (i, j))
