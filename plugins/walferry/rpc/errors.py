@@ -25,6 +25,7 @@ from walferry.texts import one_line
 
 MAX_MESSAGE_CHARS = 1000
 MAX_CLASS_NAME_CHARS = 200
+MAX_TABLE_CHARS = 200
 MAX_TRACE_CHARS = 16_000
 _MISSING_ADVICE = (
     "Create it there as it is in the source, or exclude it from the peer; until then its WAL group waits. If it is deleted at "
@@ -121,18 +122,29 @@ class RemoteError(RpcError):
 
 
 class TableNotFound(RemoteError):
-    """The server does not know table `table` (None if the server did not name it)."""
+    """The server does not know table `table` (None if the server did not name it).
+
+    A caller that knows the table for certain says so: a name in a server's message is only what seems to be one.
+    """
 
     retry_helps = False
     advice = _DELETED_TABLE_ADVICE
 
+    def __init__(
+        self, server: str, class_name: str, message: str, do_not_retry: bool = False, stack_trace: str = "", *,
+        table: str | None = None,
+    ) -> None:  # fmt: skip
+        self._table = table
+        super().__init__(server, class_name, message, do_not_retry, stack_trace)
+
     @property
     def table(self) -> str | None:
-        """The table's name, as the server's message has it."""
-        return _table_in(self.message)
+        """The table's name: the caller's, or as the server's message has it."""
+        return _table_in(self.message) if self._table is None else self._table
 
     def _problem_and_advice(self) -> tuple[str, str]:
-        return f"{self.server}: table {self.table or self.message} does not exist there", self.advice
+        named = one_line(self.message if self.table is None else self.table, MAX_TABLE_CHARS)
+        return f"{self.server}: table {named} does not exist there", self.advice
 
 
 class ColumnFamilyNotFound(RemoteError):

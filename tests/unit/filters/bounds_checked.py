@@ -15,7 +15,7 @@ from walferry.filters.rules import FilterRules, PeerTables
 from walferry.filters.visibility import LabelFilter, LabelsRefused
 from walferry.filters.window import filter_window
 from walferry.rpc.codec import CodecError
-from walferry.sinks.hbase.actions import find_actions
+from walferry.sinks.hbase.actions import ShipmentUnfit, find_actions
 from walferry.sinks.hbase.bulk_loads import BulkLoadRefused, take_bulk_loads
 from walferry.sinks.hbase.locations import RegionMap
 from walferry.sinks.hbase.multi import RegionActions, assemble_multi, read_result
@@ -61,7 +61,10 @@ def ship(data: bytes) -> bool:
 
 def write_directly(shipment: Shipment) -> None:
     """Make a request to regions of a shipment, and read broken results of it."""
-    actions = find_actions(join([shipment, shipment]))
+    try:
+        actions = find_actions(join([shipment, shipment]))
+    except ShipmentUnfit:
+        return
     every = np.arange(len(actions))
     multi = assemble_multi(actions, [RegionActions(b"r", every[1::2]), RegionActions(b"s", every[::2])])
     assert multi.cells.size == 2 * shipment.cell_bytes

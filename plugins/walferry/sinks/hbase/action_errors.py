@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from google.protobuf.message import DecodeError
+import numpy as np
 
+from walferry.errors import WalferryError
+from walferry.kernels.compiled import unmanaged
+from walferry.kernels.read import Bytes, WireType, read_field
 from walferry.protos import hbase_pb2 as pb
-from walferry.protos.parsing import parse_message
 from walferry.rpc.errors import MAX_TRACE_CHARS, ProtocolError, RemoteError, remote_error
 
 # In a result, unlike in the header of an answer, nothing says whether trying again helps: HBase's clients go by the class. These
@@ -26,6 +28,9 @@ _FINAL = frozenset(
         "UnsupportedOperationException",
     }
 )
+_SHOWN_BYTES = 100  # of what cannot be read, in messages
+# A server with hbase.rpc.rows.size.threshold.reject says so of a request with more actions than hbase.rpc.rows.warning.threshold.
+_TOO_MANY_ACTIONS = "Rejecting large batch operation"
 # The server says with a FailedSanityCheckException that another region has the row (HRegion.checkRow).
 _WRONG_REGION = "Requested row out of range for"
 
@@ -33,19 +38,56 @@ _WRONG_REGION = "Requested row out of range for"
 def action_error(server: str, encoded: bytes) -> RemoteError:
     """The error that a NameBytesPair of a result tells of; its `do_not_retry` says whether sending the action again helps.
 
-    Raises ProtocolError.
+    The end of the value may have been cut off. Raises ProtocolError.
     """
+    name, value = _name_and_value(server, encoded)
     try:
-        pair = parse_message(pb.NameBytesPair, encoded)
-    except DecodeError as error:
-        raise ProtocolError(server, f"Multi: an exception in the result: {error}") from error
-    trace = pair.value[:MAX_TRACE_CHARS].decode("utf-8", "replace")
-    found = remote_error(server, pb.ExceptionResponse(exception_class_name=pair.name, stack_trace=trace))
+        class_name = name.decode()
+    except UnicodeDecodeError as error:
+        raise _unreadable(server, f"the class name {name[:_SHOWN_BYTES]!r} is not UTF-8") from error
+    trace = value[:MAX_TRACE_CHARS].decode("utf-8", "replace")
+    found = remote_error(server, pb.ExceptionResponse(exception_class_name=class_name, stack_trace=trace))
     found.do_not_retry = is_final(found)
     return found
+
+
+def _name_and_value(server: str, encoded: bytes) -> tuple[bytes, bytes]:
+    name, name_end, value, value_end, broken = _find(np.frombuffer(encoded, np.uint8))
+    if broken >= 0:
+        raise _unreadable(server, f"there is no field at its byte {broken}")
+    if name < 0:
+        raise _unreadable(server, "it has no class name")
+    return encoded[name:name_end], encoded[value:value_end]
+
+
+@unmanaged
+def _find(pair: Bytes) -> tuple[int, int, int, int, int]:
+    """Return where the name begins and ends, where the value does, and the position of what cannot be read. A position is -1 if
+    there is none. The value ends with the buffer if the rest of it was cut off."""
+    name, name_end, value, value_end, pos = -1, 0, 0, 0, 0
+    while pos < pair.size:
+        tag, _, first, after = read_field(pair, pos, pair.size)
+        if tag == 2 << 3 | WireType.BYTES and first > pos:
+            after = after if after >= 0 else pair.size
+            value, value_end = first, after
+        elif after < 0:
+            return name, name_end, value, value_end, pos
+        elif tag == 1 << 3 | WireType.BYTES:
+            name, name_end = first, after
+        pos = after
+    return name, name_end, value, value_end, -1
+
+
+def _unreadable(server: str, problem: str) -> ProtocolError:
+    return ProtocolError(server, f"Multi: an exception in the result: {problem}")
 
 
 def is_final(error: RemoteError) -> bool:
     """Whether sending the same again never helps, at whatever place."""
     named = error.class_name.rpartition(".")[2] in _FINAL
     return error.do_not_retry or (named and _WRONG_REGION not in error.message)
+
+
+def is_too_many(error: WalferryError) -> bool:
+    """Whether a server has refused a request because of the number of its actions."""
+    return isinstance(error, RemoteError) and _TOO_MANY_ACTIONS in error.message

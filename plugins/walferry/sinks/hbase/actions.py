@@ -5,6 +5,9 @@
 
 The entries are those that `shipment.assemble` wrote, so their layout is known, and every length in them was checked when they
 were read.
+
+A request carries the cluster ids with each of its actions, not once an entry, and each list of them needs groups of its own. So
+a shipment with very many ids or lists would become far larger than it is.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ from typing import Final, cast
 
 import numpy as np
 
+from walferry.errors import WalferryError
 from walferry.kernels.compiled import inlined, unmanaged
-from walferry.kernels.read import Bytes, Ints, WireType, read_field, read_uint8, read_varint
+from walferry.kernels.read import Bytes, Ints, WireType, hash_bytes, read_field, read_uint8, read_varint
 from walferry.kernels.write import copy_bytes, put_int
 from walferry.sinks.hbase.shipment import Shipment
 from walferry.wal.cells import CellType, cell_end, row_of, value_start
@@ -25,8 +29,19 @@ from walferry.wal.uuids import read_uuid
 
 PUT: Final = 2  # MutationProto.MutationType
 DELETE: Final = 3
+MAX_CLUSTER_IDS: Final = 32  # of one entry: the clusters that its edits have been at
+MAX_ID_LISTS: Final = 100  # distinct ones in a shipment
 _COUNT_BYTES: Final = 4
-_GROWTH = 3  # an id has 16 bytes here, and at least 6 in a key
+_ID_BYTES: Final = 16
+_MAX_LIST_BYTES: Final = _COUNT_BYTES + MAX_CLUSTER_IDS * _ID_BYTES
+_SHOWN_BYTES = 100  # of a name, in messages
+_BROKEN: Final = -1
+_TOO_MANY_IDS: Final = -2
+_TOO_MANY_LISTS: Final = -3
+_EXCESSES = {
+    _TOO_MANY_IDS: f"an entry with more than {MAX_CLUSTER_IDS} cluster ids",
+    _TOO_MANY_LISTS: f"entries with more than {MAX_ID_LISTS} different lists of cluster ids",
+}
 
 
 class ActionRow(enum.IntEnum):
@@ -44,12 +59,15 @@ class ActionRow(enum.IntEnum):
     ROW_LEN = 9
 
 
+class ShipmentUnfit(WalferryError):
+    """A shipment that cannot be written to regions directly, though the slave may take others so. Another kind of sink may do."""
+
+
 class _Names(enum.IntEnum):
     """The elements of the state of a list of distinct names."""
 
     COUNT = 0
-    USED = 1
-    LAST = 2
+    LAST = 1
 
 
 @dataclass(frozen=True)
@@ -76,21 +94,22 @@ class Actions:
 
 
 def find_actions(shipment: Shipment) -> Actions:
-    """The row mutations of a shipment without bulk loads."""
+    """The row mutations of a shipment without bulk loads. Raises ShipmentUnfit."""
     table = np.empty((len(ActionRow), shipment.cell_count), np.int64)
-    key_bytes = sum(entries.size for entries in shipment.entries)
-    id_bytes = _GROWTH * key_bytes
-    names = _Distinct(shipment.entry_count, key_bytes)
-    ids = _Distinct(shipment.entry_count, id_bytes + _COUNT_BYTES * shipment.entry_count)
-    scratch = np.empty(id_bytes + _COUNT_BYTES, np.uint8)
+    names = _Distinct(shipment.entry_count, sum(entries.size for entries in shipment.entries))
+    ids = _Distinct(MAX_ID_LISTS, MAX_ID_LISTS * _MAX_LIST_BYTES)
+    scratch = np.empty(_MAX_LIST_BYTES, np.uint8)
     count = 0
     for part, (entries, cells) in enumerate(zip(shipment.entries, shipment.cells, strict=True)):
-        count = _find_actions(
-            entries, cells, part, table, count, names.data, names.ends, names.state, ids.data, ids.ends, ids.state, scratch
-        )
+        count, entry = _find_actions(
+            entries, cells, part, table, count, names.data, names.ends, names.slots, names.state,
+            ids.data, ids.ends, ids.slots, ids.state, scratch,
+        )  # fmt: skip
+        if count == _BROKEN:
+            raise AssertionError(f"entry {entry} of a shipment's part {part} is not as it was assembled")
         if count < 0:
-            raise AssertionError(f"entry {-count - 1} of a shipment's part {part} is not as it was assembled")
-    return Actions(shipment.cells, table[:, :count], names.all(), ids.all())
+            raise ShipmentUnfit(f"it has {_EXCESSES[count]}")
+    return Actions(shipment.cells, table[:, :count], _checked(names.all()), ids.all())
 
 
 class _Distinct:
@@ -99,12 +118,22 @@ class _Distinct:
     def __init__(self, most: int, most_bytes: int) -> None:
         self.data = np.empty(most_bytes, np.uint8)
         self.ends = np.zeros(most + 1, np.int64)
+        self.slots = np.zeros(2 << most.bit_length(), np.int64)  # a hash table: numbers + 1; never full
         self.state = np.zeros(len(_Names), np.int64)
 
     def all(self) -> tuple[bytes, ...]:
         """The byte strings, by their numbers."""
         count = int(self.state[_Names.COUNT])
         return tuple(self.data[self.ends[i] : self.ends[i + 1]].tobytes() for i in range(count))
+
+
+def _checked(tables: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    for name in tables:
+        try:
+            name.decode()
+        except UnicodeDecodeError as error:
+            raise ShipmentUnfit(f"the name of its table {name[:_SHOWN_BYTES]!r} is not UTF-8") from error
+    return tables
 
 
 @inlined
@@ -117,16 +146,22 @@ def same_bytes(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> b
 
 
 @inlined
-def _number(buf: Bytes, start: int, length: int, data: Bytes, ends: Ints, state: Ints) -> int:
-    """Return the number of the name `buf[start:start + length]`, which it gets here if it is new."""
+def _number(buf: Bytes, start: int, length: int, data: Bytes, ends: Ints, slots: Ints, state: Ints) -> int:
+    """Return the number of the name `buf[start:start + length]`, which it gets here if it is new; -1 if there are too many."""
     count, last = state[_Names.COUNT], state[_Names.LAST]
     if count > 0 and ends[last + 1] - ends[last] == length and same_bytes(data, ends[last], buf, start, length):
         return int(last)
-    for i in range(count):
+    slot = hash_bytes(buf, start, length) & (slots.size - 1)
+    while slots[slot] != 0:
+        i = slots[slot] - 1
         if ends[i + 1] - ends[i] == length and same_bytes(data, ends[i], buf, start, length):
             state[_Names.LAST] = i
             return int(i)
+        slot = (slot + 1) & (slots.size - 1)
+    if count + 1 == ends.size:
+        return -1
     ends[count + 1] = copy_bytes(data, ends[count], buf, start, length)
+    slots[slot] = count + 1
     state[_Names.COUNT] = count + 1
     state[_Names.LAST] = count
     return int(count)
@@ -135,19 +170,23 @@ def _number(buf: Bytes, start: int, length: int, data: Bytes, ends: Ints, state:
 @inlined
 def _read_key(buf: Bytes, pos: int, end: int, scratch: Bytes) -> tuple[int, int, int]:
     """Write the cluster ids of the WALKey `buf[pos:end]` to `scratch`. Returns (start of the table's name, its length, bytes
-    written); the start is -1 if the key cannot be parsed."""
-    table, table_len, ids, at = -1, 0, 0, _COUNT_BYTES
+    written); the start is _BROKEN if the key cannot be parsed, and _TOO_MANY_IDS if it has too many."""
+    table, table_len, ids, at = _BROKEN, 0, 0, _COUNT_BYTES
     while pos < end:
         tag, _, first, pos = read_field(buf, pos, end)
         if pos < 0:
-            return -1, 0, 0
+            return _BROKEN, 0, 0
         field = tag >> 3
         if tag == KeyField.TABLE << 3 | WireType.BYTES:
             table, table_len = first, pos - first
         elif field == KeyField.CLUSTER_ID or field == KeyField.CLUSTER_IDS:
+            if tag & 7 != WireType.BYTES:
+                return _BROKEN, 0, 0
             least, most, sound = read_uuid(buf, first, pos)
             if not sound:
-                return -1, 0, 0
+                return _BROKEN, 0, 0
+            if ids == MAX_CLUSTER_IDS:
+                return _TOO_MANY_IDS, 0, 0
             at = put_int(scratch, put_int(scratch, at, most, 8), least, 8)
             ids += 1
     put_int(scratch, 0, ids, _COUNT_BYTES)
@@ -156,23 +195,26 @@ def _read_key(buf: Bytes, pos: int, end: int, scratch: Bytes) -> tuple[int, int,
 
 @unmanaged
 def _find_actions(
-    entries: Bytes, cells: Bytes, part: int, table: Ints, found: int, names: Bytes, name_ends: Ints, name_state: Ints,
-    ids: Bytes, id_ends: Ints, id_state: Ints, scratch: Bytes,
-) -> int:  # fmt: skip
-    """Append the actions of a part to `table`, which has `found` already. Returns how many it has then, or -1 - the entry that
-    cannot be parsed."""
+    entries: Bytes, cells: Bytes, part: int, table: Ints, found: int,
+    names: Bytes, name_ends: Ints, name_slots: Ints, name_state: Ints,
+    ids: Bytes, id_ends: Ints, id_slots: Ints, id_state: Ints, scratch: Bytes,
+) -> tuple[int, int]:  # fmt: skip
+    """Append the actions of a part to `table`, which has `found` already. Returns how many it has then, or _BROKEN,
+    _TOO_MANY_IDS or _TOO_MANY_LISTS; and the number of the entry at which it ended."""
     pos, entry, cell = 0, 0, 0
     while pos < entries.size:
         body_len, body = read_varint(entries, pos + 1, entries.size)
         key_len, key = read_varint(entries, body + 1, entries.size)
         count, after = read_varint(entries, key + key_len + 1, entries.size)
         if after != body + body_len or after > entries.size:
-            return -1 - entry
+            return _BROKEN, entry
         name, name_len, id_len = _read_key(entries, key, key + key_len, scratch)
         if name < 0:
-            return -1 - entry
-        table_number = _number(entries, name, name_len, names, name_ends, name_state)
-        ids_number = _number(scratch, 0, id_len, ids, id_ends, id_state)
+            return name, entry
+        table_number = _number(entries, name, name_len, names, name_ends, name_slots, name_state)
+        ids_number = _number(scratch, 0, id_len, ids, id_ends, id_slots, id_state)
+        if ids_number < 0:
+            return _TOO_MANY_LISTS, entry
         row, row_len, kind_of_cell = 0, -1, -1
         for _ in range(count):
             end = cell_end(cells, cell)
@@ -199,4 +241,4 @@ def _find_actions(
             cell = end
         pos = after
         entry += 1
-    return found if cell == cells.size else -1 - entry
+    return found if cell == cells.size else _BROKEN, entry

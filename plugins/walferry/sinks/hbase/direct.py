@@ -27,19 +27,28 @@ from walferry.names import ServerName
 from walferry.rpc.client import SERVICE
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, Result
 from walferry.rpc.connection import Connection, first_to_answer
-from walferry.rpc.errors import ColumnFamilyNotFound, ProtocolError, RemoteError, TableNotFound
+from walferry.rpc.errors import (
+    MAX_MESSAGE_CHARS,
+    MAX_TABLE_CHARS,
+    ColumnFamilyNotFound,
+    ProtocolError,
+    RemoteError,
+    RequestTooLarge,
+    TableNotFound,
+)
 from walferry.sinks.answers import Answers
 from walferry.sinks.hbase import tries
-from walferry.sinks.hbase.action_errors import action_error, is_final
-from walferry.sinks.hbase.actions import ActionRow, Actions, find_actions
+from walferry.sinks.hbase.action_errors import action_error, is_final, is_too_many
+from walferry.sinks.hbase.actions import ActionRow, Actions, ShipmentUnfit, find_actions
 from walferry.sinks.hbase.locations import Locations, LocationsUnknown
 from walferry.sinks.hbase.multi import METHOD, Multi, MultiResult, Outcome, read_result
 from walferry.sinks.hbase.replicate import CONNECT_SECONDS, LAST_CONNECT_SECONDS
-from walferry.sinks.hbase.rounds import Call, Places, calls_of_round, done_in
+from walferry.sinks.hbase.rounds import MAX_ACTIONS, Call, Places, calls_of_round, done_in
 from walferry.sinks.hbase.shipment import Shipment
 from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
 from walferry.source.knobs import Knobs
 from walferry.tables.errors import MissingTable, RegionUnavailable
+from walferry.texts import one_line
 
 PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
 # Each failed action brings a stack trace, and a Multi may have thousands.
@@ -94,6 +103,7 @@ class DirectShipper:
         self._locations = locations
         self._user = user
         self._tries = Tries(slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING)
+        self._most = MAX_ACTIONS  # of a request; fewer once the slave has refused as many
         self._connections: dict[ServerName, Connection] = {}
         self._under_way: dict[ServerName, Connection] = {}
 
@@ -112,7 +122,7 @@ class DirectShipper:
     def ship(self, shipment: Shipment, deadline: float) -> None:
         """Send until every action is acknowledged. `deadline` is on the clock.
 
-        Raises SlaveUnreachable when the deadline or the patience with a silent slave is over; Stopped; RequestTooLarge;
+        Raises SlaveUnreachable when the deadline or the patience with a silent slave is over; Stopped; ShipmentUnfit;
         TableNotFound or ColumnFamilyNotFound for what the slave lacks; and DirectRefused. A shipment that was not acknowledged
         may have been applied all the same, or a part of it.
         """
@@ -159,7 +169,10 @@ class DirectShipper:
             with self._tries.told():
                 return self._round(work, timeout, max(left, LAST_CONNECT_SECONDS))
         except MissingTable as error:
-            raise TableNotFound(self._tries.slave, "TableNotFoundException", error.table, True) from error
+            problem = one_line(str(error), MAX_MESSAGE_CHARS)
+            raise TableNotFound(self._tries.slave, "TableNotFoundException", problem, True, table=error.table) from None
+        except RequestTooLarge as error:
+            raise ShipmentUnfit(str(error)) from error
         except NoAuthError as error:
             raise DirectRefused(f"the znode that tells where hbase:meta is may not be read ({error!r})") from error
         except PASSING as error:
@@ -176,7 +189,12 @@ class DirectShipper:
         done: list[Ints] = []
         failed: list[Ints] = []
         errors: list[WalferryError] = []
-        for call, answer in self._answers_to(calls_of_round(work.actions, work.left, places), timeout, connecting):
+        calls = calls_of_round(work.actions, work.left, places, self._most)
+        refused: list[int] = []
+        for call, answer in self._answers_to(calls, timeout, connecting):
+            if not isinstance(answer, MultiResult) and is_too_many(answer):
+                refused.append(call.multi.order.size)
+                continue
             theirs = _errors_in(call, answer) if isinstance(answer, MultiResult) else [answer]
             done.append(done_in(work.actions, call.multi, answer) if isinstance(answer, MultiResult) else work.left[:0])
             if not all(map(_is_busy, theirs)):
@@ -186,10 +204,20 @@ class DirectShipper:
             failed.append(homeless)
             errors.append(_no_server(work.actions, int(homeless[0])))
         work.take(done, failed)
-        final = next((error for error in errors if isinstance(error, RemoteError) and error.do_not_retry), None)
-        if final or (errors and not any(some.size for some in done)):
-            raise final or errors[0]
+        if final := next((error for error in errors if isinstance(error, RemoteError) and error.do_not_retry), None):
+            raise final
+        if refused:
+            self._send_fewer(refused)
+        if errors and not any(some.size for some in done):
+            raise errors[0]
         return errors[0] if errors else None
+
+    def _send_fewer(self, refused: Sequence[int]) -> None:
+        """The slave has refused requests with so many actions: from now on none has more than half as many."""
+        if max(refused) > self._most or min(refused) == 1:
+            raise ShipmentUnfit(f"the slave refuses a request of {max(refused)} actions that change one row")
+        self._most = min(refused) // 2
+        self._tries.failed += 1
 
     def _placed(self, work: _Work) -> Places:
         """Where the actions are to go; looked up, if that is not known or has turned out wrong. Raises as Locations.of."""
@@ -271,13 +299,16 @@ def _errors_in(call: Call, result: MultiResult) -> list[WalferryError]:
     """The errors that a result tells of, each kind once."""
     server = f"{call.server.host}:{call.server.port}"
     errors: dict[str, WalferryError] = {}
-    # Thousands of actions may have failed for the same reason.
-    for encoded in dict.fromkeys(result.error(place) for place in np.flatnonzero(result.outcome == Outcome.FAILED).tolist()):
-        error = action_error(server, encoded)
-        errors.setdefault(error.class_name, error)
+    unclear: list[WalferryError] = []
+    for encoded in result.exceptions:
+        try:
+            error = action_error(server, encoded)
+            errors.setdefault(error.class_name, error)
+        except ProtocolError as unreadable:  # what else the round's answers say is true all the same
+            unclear = [unreadable]
     if missing := int((result.outcome == Outcome.NOTHING).sum()):
-        errors[""] = ProtocolError(server, f"{METHOD}: no result for {missing} of {result.outcome.size} actions")
-    return list(errors.values())
+        unclear.append(ProtocolError(server, f"{METHOD}: no result for {missing} of {result.outcome.size} actions"))
+    return [*errors.values(), *unclear]
 
 
 def _is_busy(error: WalferryError) -> bool:
@@ -286,5 +317,5 @@ def _is_busy(error: WalferryError) -> bool:
 
 
 def _no_server(actions: Actions, action: int) -> RegionUnavailable:
-    table = actions.tables[int(actions.of(ActionRow.TABLE)[action])].decode()
+    table = one_line(actions.tables[int(actions.of(ActionRow.TABLE)[action])].decode(), MAX_TABLE_CHARS)
     return RegionUnavailable(f"no server of the slave has the region of row {actions.key(action)[:100]!r} of table {table}")

@@ -34,6 +34,8 @@ from walferry.rpc.codec import CodecError, delimited
 from walferry.sinks.hbase.actions import ActionRow, Actions
 
 METHOD = "Multi"
+MAX_EXCEPTIONS = 100  # that are kept of a response
+MAX_EXCEPTION_BYTES = 16 << 10  # of each
 _REGION_NAME = b"\x08\x01\x12"  # RegionSpecifier: type REGION_NAME, then the name
 _ATTRIBUTE = b"\x0a\x06_cs.id\x12"  # NameBytesPair: the name, then the value
 
@@ -66,17 +68,11 @@ class Multi:
 
 @dataclass(frozen=True)
 class MultiResult:
-    """What became of each action, in the order of the request. `error_at` says where in `response` a failed action's
-    NameBytesPair is, from start to end."""
+    """What became of each action, in the order of the request, and the exceptions of those that failed: the NameBytesPairs of a
+    few, each once, and of long ones the beginning. The response itself may be large, so it is not kept."""
 
     outcome: npt.NDArray[np.int8]
-    error_at: Ints
-    response: Bytes
-
-    def error(self, place: int) -> bytes:
-        """The encoded NameBytesPair of the failed action at a place of the order."""
-        start, end = self.error_at[place]
-        return self.response[start:end].tobytes()
+    exceptions: tuple[bytes, ...]
 
 
 def assemble_multi(actions: Actions, groups: Sequence[RegionActions]) -> Multi:
@@ -104,7 +100,18 @@ def read_result(multi: Multi, response: bytes) -> MultiResult:
     at = _read(buf, len(response), multi.firsts, outcome, error_at)
     if at >= 0:
         raise CodecError(f"the result of a Multi of {multi.firsts.size - 1} regions cannot be read at its byte {at}")
-    return MultiResult(outcome, error_at, buf)
+    return MultiResult(outcome, _exceptions(response, error_at[outcome == Outcome.FAILED]))
+
+
+def _exceptions(response: bytes, ranges: Ints) -> tuple[bytes, ...]:
+    """The beginnings of what is at the ranges. Thousands of actions may have failed for the same reason, and with one range."""
+    firsts = np.unique(ranges[:, 0], return_index=True)[1]
+    found: dict[bytes, None] = {}
+    for start, end in ranges[firsts].tolist():
+        found[response[start : min(end, start + MAX_EXCEPTION_BYTES)]] = None
+        if len(found) == MAX_EXCEPTIONS:
+            break
+    return tuple(found)
 
 
 def _gathered(actions: Actions, order: Ints) -> Bytes:

@@ -23,8 +23,8 @@ from walferry.sinks.hbase.locations import NOWHERE, RegionMap
 from walferry.sinks.hbase.multi import Multi, MultiResult, Outcome, RegionActions, assemble_multi
 from walferry.tables.regions import Region
 
-MAX_ACTIONS = 5000  # HBase warns of more (hbase.rpc.rows.warning.threshold) and may refuse them
-MAX_BYTES = 4 << 20  # of cells. From 0.5 to 4 MB make no difference to the slave; 8 MB cost it more
+MAX_ACTIONS = 5000  # HBase warns of more (hbase.rpc.rows.warning.threshold)
+MAX_BYTES = 4 << 20  # of cells and cluster ids. From 0.5 to 4 MB make no difference to the slave; 8 MB cost it more
 
 Flags = npt.NDArray[np.bool_]
 
@@ -72,21 +72,25 @@ class Call:
     multi: Multi
 
 
-def calls_of_round(actions: Actions, left: Ints, places: Places) -> list[Call]:
-    """The Multis of a round. `left` are the actions that are to be sent, in their order; those without a server are left out."""
+def calls_of_round(actions: Actions, left: Ints, places: Places, most: int) -> list[Call]:
+    """The Multis of a round, of `most` actions each. `left` are the actions that are to be sent, in their order; those without a
+    server are left out."""
     regions = places.regions()
     servers: dict[ServerName, list[int]] = {}
     for number, region in regions.items():
         if region.server is not None:
             servers.setdefault(region.server, []).append(number)
     return [
-        Call(server, _multi_of(actions, left, places.region, numbers, regions)) for server, numbers in sorted(servers.items())
+        Call(server, _multi_of(actions, left, places.region, numbers, regions, most))
+        for server, numbers in sorted(servers.items())
     ]
 
 
-def _multi_of(actions: Actions, left: Ints, region: Ints, numbers: list[int], regions: dict[int, Region]) -> Multi:
+def _multi_of(
+    actions: Actions, left: Ints, region: Ints, numbers: list[int], regions: dict[int, Region], most: int
+) -> Multi:
     here = np.isin(region, numbers)
-    count = how_many_fit(actions, left[here])
+    count = how_many_fit(actions, left[here], most)
     some, region_of = left[here][:count], region[here][:count]
     groups = [
         RegionActions(regions[int(region_of[which[0]])].name, group)
@@ -102,10 +106,12 @@ def _alike(values: Ints) -> list[Ints]:
     return np.split(order, np.flatnonzero(np.diff(values[order])) + 1)
 
 
-def how_many_fit(actions: Actions, some: Ints) -> int:
-    """How many of `some` actions, ascending and at least one, go into one Multi. A row of an entry is never cut."""
-    sizes = (actions.of(ActionRow.END) - actions.of(ActionRow.START))[some]
-    fit = min(int(np.searchsorted(np.cumsum(sizes), MAX_BYTES, side="right")), MAX_ACTIONS)
+def how_many_fit(actions: Actions, some: Ints, most: int) -> int:
+    """How many of `some` actions, ascending and at least one, go into one Multi of at most `most`. A row of an entry is never
+    cut: one that is larger goes alone."""
+    id_sizes = np.array([len(ids) for ids in actions.cluster_ids], np.int64)
+    sizes = (actions.of(ActionRow.END) - actions.of(ActionRow.START) + id_sizes[actions.of(ActionRow.IDS)])[some]
+    fit = min(int(np.searchsorted(np.cumsum(sizes), MAX_BYTES, side="right")), most)
     if fit >= some.size:
         return int(some.size)
     begins = (actions.of(ActionRow.BEGINS)[some] == 1) | (np.diff(some, prepend=-2) != 1)

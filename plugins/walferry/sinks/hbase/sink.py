@@ -1,7 +1,7 @@
 """Another HBase cluster as a sink: its regions are written to, or its RegionServers get what HBase's own sources would send.
 
-A slave that refuses the former gets the latter for the rest of the task. Bulk loads go the latter way in any case: they are a
-matter between the slave's RegionServers and the source's files.
+A slave that refuses the former gets the latter for the rest of the task, and so does a single shipment that is unfit for the
+former. Bulk loads go the latter way in any case: they are a matter between the slave's RegionServers and the source's files.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from walferry.filters.window import Kept, uuid_field
 from walferry.rpc.errors import ColumnFamilyNotFound, TableNotFound
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import NotAtSlave
+from walferry.sinks.hbase.actions import ShipmentUnfit
 from walferry.sinks.hbase.bulk_loads import take_bulk_loads
 from walferry.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.sinks.hbase.hfiles import BulkLoadFailed, HFileSender
@@ -173,6 +174,8 @@ class ShipmentSender:
                 return
             except DirectRefused as refused:
                 self.way.fall_back(str(refused))
+            except ShipmentUnfit as unfit:
+                log.info("a shipment goes to the slave's RegionServers to replicate: %s", unfit)
         self.shipper.ship(shipment, deadline)  # type: ignore[arg-type]  # an array of bytes is a buffer
 
 

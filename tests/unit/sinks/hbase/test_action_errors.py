@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.errors import AccessDenied, ColumnFamilyNotFound, ProtocolError, RemoteError, ServerStopped
@@ -71,6 +76,30 @@ def test_a_missing_family_is_named_with_its_table():
     assert (error.table, error.family) == ("ns:t", "g")
 
 
-def test_an_exception_that_cannot_be_parsed_is_a_protocol_error():
-    with pytest.raises(ProtocolError, match=r"rs:1 .* an exception in the result"):
-        action_error("rs:1", b"\xff")
+@pytest.mark.parametrize(
+    ("encoded", "problem"),
+    [
+        (b"\xff", "there is no field at its byte 0"),
+        (b"\x0a\x01E\x0a\x05E", "there is no field at its byte 3"),
+        (b"\x0a\x01E\x12\xff", "there is no field at its byte 3"),
+        (b"\x0a\x01\xff", r"the class name b'\xff' is not UTF-8"),
+        (b"\x12\x01v", "it has no class name"),
+        (b"", "it has no class name"),
+    ],
+)
+def test_an_exception_that_cannot_be_parsed_is_a_protocol_error(encoded, problem):
+    with pytest.raises(ProtocolError, match=f"rs:1 .* an exception in the result: {re.escape(problem)}"):
+        action_error("rs:1", encoded)
+
+
+def test_a_long_exception_tells_as_much_as_its_beginning_does():
+    name, text = HBASE + "NotServingRegionException", "x" * 100_000
+    whole = pb.NameBytesPair(name=name, value=f"{name}: {text}".encode()).SerializeToString()
+    assert str(action_error("rs:1", whole[:16384])) == str(action_error("rs:1", whole))
+    assert action_error("rs:1", whole[:60]).class_name == name
+
+
+@given(st.binary(max_size=40))
+def test_no_bytes_of_a_server_lead_to_another_error(encoded):
+    with contextlib.suppress(ProtocolError):
+        action_error("rs:1", encoded)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from tests.unit.filters.test_window import SOURCE, entry, put
 from tests.unit.sinks.hbase.edits import OTHERS, Mutation, ids_attribute, mutations_of, parts, shipment_of
-from tests.unit.wal.encoder import Cell
-from walferry.sinks.hbase.actions import ActionRow, Actions, find_actions
+from tests.unit.wal.encoder import Cell, encode_varint
+from walferry.sinks.hbase.actions import MAX_CLUSTER_IDS, MAX_ID_LISTS, ActionRow, Actions, ShipmentUnfit, find_actions
 from walferry.wal.cells import split_cells
 
 
@@ -81,3 +84,48 @@ def test_entries_that_are_not_as_they_were_assembled_are_an_error():
     broken[1] += 1
     with pytest.raises(AssertionError, match="entry 0 of a shipment's part 0"):
         find_actions(type(shipment)(**{**vars(shipment), "entries": (broken,)}))
+
+
+def clusters(count: int) -> tuple[UUID, ...]:
+    return tuple(UUID(int=n << 3) for n in range(1, count + 1))
+
+
+def test_an_entry_has_as_many_cluster_ids_as_a_request_can_carry_with_each_action():
+    actions = find_actions(shipment_of([entry(put(), ids=clusters(MAX_CLUSTER_IDS - 1))]))
+    assert actions.cluster_ids == (ids_attribute([*clusters(MAX_CLUSTER_IDS - 1), SOURCE]),)
+    with pytest.raises(ShipmentUnfit, match="more than 32 cluster ids"):
+        find_actions(shipment_of([entry(put(), ids=clusters(MAX_CLUSTER_IDS))]))
+
+
+def test_a_shipment_has_as_many_lists_of_cluster_ids_as_a_request_can_carry_in_groups_of_their_own():
+    edits = [entry(put(), ids=(each,)) for each in clusters(MAX_ID_LISTS + 1)]
+    fits = [*edits[:MAX_ID_LISTS], *edits[:MAX_ID_LISTS]]
+    assert find_actions(shipment_of(fits)).of(ActionRow.IDS).tolist() == [*range(MAX_ID_LISTS)] * 2
+    with pytest.raises(ShipmentUnfit, match="more than 100 different lists of cluster ids"):
+        find_actions(shipment_of(edits))
+
+
+def test_any_number_of_tables_may_occur_in_any_order():
+    names = [b"t%d" % (i * i % 499) for i in range(1000)]
+    actions = find_actions(shipment_of([entry(put(), table=name) for name in names]))
+    assert [actions.tables[number] for number in actions.of(ActionRow.TABLE)] == names
+    assert len(actions.tables) == len(set(names))
+
+
+def test_a_table_that_the_slave_cannot_be_asked_for_is_named():
+    with pytest.raises(ShipmentUnfit, match=r"the name of its table b'\\xff\\xfet' is not UTF-8"):
+        find_actions(shipment_of([entry(put(), table=b"\xff\xfet")]))
+
+
+@pytest.mark.parametrize(
+    "field",
+    [b"\x45\x08\x00\x10\x00", b"\x41\x08\x00\x10\x00\x08\x00\x08\x00", b"\x40\x00"],
+    ids=["32 bits", "64 bits", "a number"],
+)
+def test_a_field_of_another_wire_type_is_not_a_cluster_id(field):
+    shipment = shipment_of([entry(put())])
+    key = entry(put()).key.SerializePartialToString() + field
+    body = b"\x0a" + encode_varint(len(key)) + key + b"\x18\x01"
+    data = np.frombuffer(b"\x0a" + encode_varint(len(body)) + body, np.uint8)
+    with pytest.raises(AssertionError, match="entry 0 of a shipment's part 0"):
+        find_actions(type(shipment)(**{**vars(shipment), "entries": (data,)}))

@@ -19,7 +19,7 @@ from tests.unit.wal.encoder import Cell, Entry
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
-from walferry.sinks.hbase import rounds
+from walferry.sinks.hbase import direct as module
 from walferry.sinks.hbase.direct import DirectShipper
 from walferry.sinks.hbase.locations import Locations
 from walferry.source.knobs import Knobs
@@ -101,7 +101,7 @@ def test_regions_are_looked_up_once_for_all_shipments_and_connections_are_kept()
 
 
 def test_a_shipment_that_is_too_much_for_one_request_goes_in_several_in_order(monkeypatch):
-    monkeypatch.setattr(rounds, "MAX_ACTIONS", 3)
+    monkeypatch.setattr(module, "MAX_ACTIONS", 3)
     edits = [rows(b"a", b"b", value=b"%d" % i) for i in range(5)]
     with ScriptedSlave(regions=halves()) as slave:
         direct = ship(slave, Time(), *edits)
@@ -274,7 +274,7 @@ def test_a_region_that_stays_closed_ends_as_an_error_of_the_slave_s_own():
 
 def test_a_deadline_that_comes_while_the_slave_is_at_work_is_not_an_outage(monkeypatch):
     """What is acknowledged is progress: the rest is only late."""
-    monkeypatch.setattr(rounds, "MAX_ACTIONS", 1)
+    monkeypatch.setattr(module, "MAX_ACTIONS", 1)
     time = Time()
     with ScriptedSlave(regions=halves()) as slave:
 
@@ -337,7 +337,7 @@ def test_nothing_is_sent_once_told_to_stop():
 def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(seed, monkeypatch):
     """Rows are written again and again under equal keys, so each edit that is out of order would show."""
     chance = random.Random(seed)
-    monkeypatch.setattr(rounds, "MAX_ACTIONS", chance.choice([3, 10, 5000]))
+    monkeypatch.setattr(module, "MAX_ACTIONS", chance.choice([3, 10, 5000]))
     keys = [b"%02d" % i for i in range(30)]
     edits = [
         entry(*(Cell(chance.choice(keys), b"f", b"q%d" % chance.randrange(3), 1, chance.choice([4, 8]), b"%d.%d" % (i, j))

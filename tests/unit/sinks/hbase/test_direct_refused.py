@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from kazoo.exceptions import NoAuthError
 
-from tests.unit.rpc.fake_server import exception
-from tests.unit.sinks.hbase.scripted_slave import ScriptedSlave
-from tests.unit.sinks.hbase.test_direct import halves, rows, ship
+from tests.unit.filters.test_window import entry
+from tests.unit.rpc.fake_server import Request, answer, exception
+from tests.unit.sinks.hbase.edits import shipment_of
+from tests.unit.sinks.hbase.multi_messages import MultiRequest
+from tests.unit.sinks.hbase.scripted_slave import OpenRegion, ScriptedSlave
+from tests.unit.sinks.hbase.test_direct import halves, rows, ship, shipper
 from tests.unit.sinks.hbase.test_replicate import Time
+from tests.unit.wal.encoder import Cell
+from walferry.rpc import codec
 from walferry.rpc.errors import ColumnFamilyNotFound, TableNotFound
 from walferry.sinks.answers import Answers
+from walferry.sinks.errors import SlaveUnreachable
+from walferry.sinks.hbase import direct as module
+from walferry.sinks.hbase.actions import ShipmentUnfit
 from walferry.sinks.hbase.direct import DirectRefused
 
 DENIED = "org.apache.hadoop.hbase.security.AccessDeniedException no WRITE on t"
@@ -65,3 +74,93 @@ def test_a_missing_table_is_named_before_anything_of_the_shipment_is_sent():
             ship(slave, Time(), rows(b"a"), rows(b"a", table=b"ns:gone"))
         assert slave.multis == []
     assert error.value.table == "ns:gone"
+
+
+def test_a_row_that_no_request_can_carry_makes_its_shipment_unfit(monkeypatch):
+    monkeypatch.setattr(codec.encode_request, "__kwdefaults__", {**codec.encode_request.__kwdefaults__, "max_bytes": 200})
+    with ScriptedSlave(regions=halves()) as slave:
+        with pytest.raises(ShipmentUnfit, match=r"a Multi request of .* nothing was sent"):
+            ship(slave, Time(), rows(b"a", value=b"x" * 200))
+        assert slave.multis == []
+
+
+def at_most(actions: int) -> Callable[[int, Request], bytes | None]:
+    """What a server answers that refuses requests with more actions (hbase.rpc.rows.size.threshold.reject)."""
+
+    def reply(server: int, request: Request) -> bytes | None:
+        asked = sum(len(group.action) for group in MultiRequest.FromString(request.param).regionAction)
+        text = f"ServiceException: Rejecting large batch operation for current batch with firstRegionName: t,,1.x. , {asked}"
+        return exception("java.io.IOException", text)(request) if asked > actions else None
+
+    return reply
+
+
+def test_a_slave_that_refuses_so_many_actions_gets_fewer_at_once_and_from_then_on(monkeypatch):
+    monkeypatch.setattr(module, "MAX_ACTIONS", 20)
+    time, edits = Time(), [rows(*(b"%02d" % i for i in range(30)))]
+    with ScriptedSlave(servers=1, regions=[OpenRegion(b"t", b"", b"", 0)], reply=at_most(7)) as slave:
+        direct = shipper(slave, time)
+        direct.ship(shipment_of(edits), 2000)
+        direct.ship(shipment_of(edits), 2000)
+        direct.close()
+        assert [len(cells) for cells in slave.cells.values()] == [2] * 30
+        assert [sum(len(group.action) for group in multi.regionAction) for _, multi in slave.multis] == [5] * 12
+    assert (time.sleeps, slave.lookups, direct.failed_batches) == ([], 1, 2)
+
+
+def test_a_slave_that_is_sent_fewer_actions_gets_what_other_servers_take_once():
+    def reply(server: int, request: Request) -> bytes | None:
+        return at_most(1)(server, request) if server else None
+
+    with ScriptedSlave(regions=halves(), reply=reply) as slave:
+        ship(slave, Time(), rows(b"a", b"b", b"x", b"y", b"z"))
+        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == dict.fromkeys([b"a", b"b", b"x", b"y", b"z"], 1)
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+def test_a_row_whose_actions_are_too_many_for_the_slave_makes_its_shipment_unfit(limit):
+    row = entry(*(Cell(b"a", b"f", b"q", i, 4 if i % 2 else 8, b"") for i in range(8)))
+    with ScriptedSlave(regions=halves(), reply=at_most(limit)) as slave:
+        direct = shipper(slave, Time())
+        with pytest.raises(ShipmentUnfit, match="the slave refuses a request of 8 actions that change one row"):
+            direct.ship(shipment_of([row]), 2000)
+        if limit:
+            direct.ship(shipment_of([rows(b"a", b"b", b"c")]), 2000)
+            assert len(slave.cells) == 3
+        direct.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (b"x' table users does not exist", "table x' table users does not exist does not exist there"),
+        (b"t\x1b[2J\r2026-01-01 INFO all is well\n", "table t [2J 2026-01-01 INFO all is well  does not exist there"),
+        (b"x" * 100_000, f"table {'x' * 200} does not exist there"),
+    ],
+    ids=["a message", "a terminal's", "long"],
+)
+def test_a_missing_table_is_known_by_its_exact_name_and_shown_as_one_short_line(name, shown):
+    with ScriptedSlave(regions=halves()) as slave, pytest.raises(TableNotFound) as error:
+        ship(slave, Time(), rows(b"a", table=name))
+    assert error.value.table == name.decode()
+    assert str(error.value).startswith(f"slave:2181:/hbase: {shown}. ")
+
+
+def test_a_table_without_an_open_region_is_shown_as_one_short_line():
+    name = b"t\x1b" + b"x" * 100_000
+    with ScriptedSlave(regions=[OpenRegion(name, b"", b"", None)]) as slave, pytest.raises(SlaveUnreachable) as error:
+        ship(slave, Time(), rows(b"a", table=name), deadline=1001)
+    assert error.value.last_error == f"no server of the slave has the region of row b'a' of table t {'x' * 198}"
+
+
+def test_an_exception_that_cannot_be_read_does_not_undo_what_other_servers_did():
+    broken = iter([b"\x0a\x05\x12\x03\x0a\x01\xff"])  # a class name that is not UTF-8
+
+    def reply(server: int, request: Request) -> bytes | None:
+        said = None if server else next(broken, None)
+        return said and answer(request, said)
+
+    with ScriptedSlave(regions=halves(), reply=reply) as slave:
+        ship(slave, Time(), rows(b"a", b"z"))
+        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == {b"a": 1, b"z": 1}
+        assert slave.lookups > 1

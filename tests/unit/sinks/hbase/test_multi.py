@@ -15,7 +15,15 @@ from tests.unit.sinks.hbase.edits import ids_attribute, mutations_of, parts, shi
 from tests.unit.sinks.hbase.multi_messages import MultiRequest, MultiResponse
 from walferry.rpc.codec import CodecError
 from walferry.sinks.hbase.actions import Actions, find_actions
-from walferry.sinks.hbase.multi import Multi, Outcome, RegionActions, assemble_multi, read_result
+from walferry.sinks.hbase.multi import (
+    MAX_EXCEPTION_BYTES,
+    MAX_EXCEPTIONS,
+    Multi,
+    Outcome,
+    RegionActions,
+    assemble_multi,
+    read_result,
+)
 
 REGION = b"t,,1700000000000.0123456789abcdef0123456789abcdef."
 
@@ -88,8 +96,25 @@ def test_each_action_has_a_result_of_its_own_and_a_region_s_exception_is_that_of
     result = read_result(multi, response([True, "busy", None], "moved", [True, True]))
     done, failed, nothing = Outcome.DONE, Outcome.FAILED, Outcome.NOTHING
     assert result.outcome.tolist() == [done, failed, nothing, failed, failed, done, done]
-    texts = [result.error(place) for place in np.flatnonzero(result.outcome == failed).tolist()]
-    assert [text.rpartition(b"E\x12")[2][1:] for text in texts] == [b"busy", b"moved", b"moved"]
+    assert [text.rpartition(b"E\x12")[2][1:] for text in result.exceptions] == [b"busy", b"moved"]
+
+
+def test_of_a_large_response_only_the_beginnings_of_a_few_exceptions_are_kept():
+    texts = [f"{i:05d}" + "x" * 40_000 for i in range(MAX_EXCEPTIONS + 50)]
+    large = response(texts, "y" * 5_000_000)
+    result = read_result(a_multi(len(texts), 5000), large)
+    assert len(result.exceptions) == MAX_EXCEPTIONS
+    assert {len(text) for text in result.exceptions} == {MAX_EXCEPTION_BYTES}
+    assert (result.outcome == Outcome.FAILED).all()
+
+
+def test_each_exception_is_kept_once_however_many_actions_it_is_that_of():
+    result = read_result(a_multi(5, 3), response(["busy", "busy", "moved", "busy", True], "y" * 5_000_000))
+    assert [text[3 + text.index(b"E\x12") :][:7] for text in result.exceptions] == [b"busy", b"moved", b"\x96\xb1\x02yyyy"]
+
+
+def test_nothing_of_the_response_is_kept_when_all_went_well():
+    assert read_result(a_multi(2), response([True, True])).exceptions == ()
 
 
 def test_results_may_come_in_any_order():
@@ -146,5 +171,5 @@ def test_no_bytes_of_a_server_make_reading_a_result_leave_its_bounds(data, at, b
         result = read_result(a_multi(2, 1), data)
     except CodecError:
         return
-    for place in np.flatnonzero(result.outcome == Outcome.FAILED).tolist():
-        assert result.error(place) in data
+    assert all(text in data for text in result.exceptions)
+    assert bool(result.exceptions) == bool((result.outcome == Outcome.FAILED).any())

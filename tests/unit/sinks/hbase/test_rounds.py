@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import numpy as np
 import pytest
 
@@ -53,7 +55,7 @@ def test_each_server_gets_the_rows_of_its_regions_in_order():
         table_map(b"u", (b"", b"", TWO)),
     ]
     places = Places.of(actions, everything(actions), maps)
-    calls = calls_of_round(actions, everything(actions), places)
+    calls = calls_of_round(actions, everything(actions), places, 5000)
     assert [call.server for call in calls] == [ONE, TWO]
     assert sent(calls[0], actions) == {b"t,": [b"a", b"a"], b"t,n": [b"z"]}
     assert sent(calls[1], actions) == {b"t,b": [b"m", b"c"], b"u,": [b"q"]}
@@ -64,22 +66,28 @@ def test_actions_whose_region_nobody_has_are_left_out_and_named():
     places = Places.of(actions, everything(actions), [table_map(b"t", (b"", b"b", None), (b"n", b"", ONE))])
     assert places.homeless().tolist() == [True, True, False]
     assert places.region.tolist() == [0, NOWHERE, 1]
-    (call,) = calls_of_round(actions, everything(actions), places)
+    (call,) = calls_of_round(actions, everything(actions), places, 5000)
     assert sent(call, actions) == {b"t,n": [b"z"]}
 
 
 def test_a_request_has_at_most_as_many_actions_and_bytes_as_are_good_for_the_slave(monkeypatch):
     actions = actions_of(*(rows(b"%02d" % i) for i in range(10)))
-    monkeypatch.setattr(module, "MAX_ACTIONS", 4)
-    assert how_many_fit(actions, everything(actions)) == 4
-    size = int(actions.of(ActionRow.END)[0])
+    assert how_many_fit(actions, everything(actions), 4) == 4
+    size = int(actions.of(ActionRow.END)[0]) + len(actions.cluster_ids[0])
     monkeypatch.setattr(module, "MAX_BYTES", 3 * size)
-    assert how_many_fit(actions, everything(actions)) == 3
+    assert how_many_fit(actions, everything(actions), 5000) == 3
     monkeypatch.setattr(module, "MAX_BYTES", 3 * size - 1)
-    assert how_many_fit(actions, everything(actions)) == 2
+    assert how_many_fit(actions, everything(actions), 5000) == 2
     monkeypatch.setattr(module, "MAX_BYTES", 1)
-    assert how_many_fit(actions, everything(actions)) == 1
-    assert how_many_fit(actions, np.array([9])) == 1
+    assert how_many_fit(actions, everything(actions), 5000) == 1
+    assert how_many_fit(actions, np.array([9]), 5000) == 1
+
+
+def test_the_cluster_ids_count_with_each_action(monkeypatch):
+    few = actions_of(*(rows(b"%02d" % i) for i in range(10)))
+    many = actions_of(*(rows(b"%02d" % i, ids=tuple(UUID(int=n) for n in range(1, 20))) for i in range(10)))
+    monkeypatch.setattr(module, "MAX_BYTES", 500)
+    assert (how_many_fit(few, everything(few), 5000), how_many_fit(many, everything(many), 5000)) == (9, 1)
 
 
 def changing(key: bytes, count: int) -> list[Cell]:
@@ -88,22 +96,19 @@ def changing(key: bytes, count: int) -> list[Cell]:
 
 
 @pytest.mark.parametrize(("limit", "fit"), [(1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (6, 6), (7, 7), (8, 8)])
-def test_a_row_of_an_entry_is_never_cut(monkeypatch, limit, fit):
+def test_a_row_of_an_entry_is_never_cut(limit, fit):
     actions = actions_of(entry(*changing(b"a", 2), *changing(b"b", 4), *changing(b"c", 1)), entry(*changing(b"c", 1)))
-    monkeypatch.setattr(module, "MAX_ACTIONS", limit)
-    assert how_many_fit(actions, everything(actions)) == fit
+    assert how_many_fit(actions, everything(actions), limit) == fit
 
 
-def test_a_row_that_is_larger_than_a_request_goes_alone(monkeypatch):
+def test_a_row_that_is_larger_than_a_request_goes_alone():
     actions = actions_of(entry(*changing(b"a", 5), *changing(b"b", 1)))
-    monkeypatch.setattr(module, "MAX_ACTIONS", 2)
-    assert how_many_fit(actions, everything(actions)) == 5
+    assert how_many_fit(actions, everything(actions), 2) == 5
 
 
-def test_what_is_left_of_a_row_is_not_taken_for_a_part_of_the_next_one(monkeypatch):
+def test_what_is_left_of_a_row_is_not_taken_for_a_part_of_the_next_one():
     actions = actions_of(entry(*changing(b"a", 2), *changing(b"b", 2), *changing(b"c", 2)))
-    monkeypatch.setattr(module, "MAX_ACTIONS", 2)
-    assert how_many_fit(actions, np.array([1, 3, 4, 5])) == 2
+    assert how_many_fit(actions, np.array([1, 3, 4, 5]), 2) == 2
 
 
 def test_actions_with_different_cluster_ids_are_in_groups_of_their_own():
@@ -126,7 +131,7 @@ def done(actions: Actions, *groups: tuple[list[int], list[int]]) -> list[int]:
     outcome = np.full(multi.order.size, Outcome.DONE, np.int8)
     for first, (_, failed) in zip(multi.firsts.tolist(), groups, strict=False):
         outcome[[first + place for place in failed]] = Outcome.FAILED
-    return sorted(done_in(actions, multi, MultiResult(outcome, np.zeros((outcome.size, 2), np.int64), multi.param)).tolist())
+    return sorted(done_in(actions, multi, MultiResult(outcome, ())).tolist())
 
 
 def test_what_was_carried_out_is_done():

@@ -15,6 +15,7 @@ from walferry.errors import WalferryError
 from walferry.filters.window import filter_window
 from walferry.rpc.errors import AccessDenied, ColumnFamilyNotFound, TableNotFound
 from walferry.sinks.errors import NotAtSlave
+from walferry.sinks.hbase.actions import ShipmentUnfit
 from walferry.sinks.hbase.direct import DirectRefused
 from walferry.sinks.hbase.hfiles import BulkLoadFailed
 from walferry.sinks.hbase.shipment import Shipment, assemble
@@ -120,6 +121,27 @@ def test_a_slave_that_refuses_to_be_written_to_gets_the_same_shipment_and_all_ot
     (said,) = caplog.messages
     assert "cannot be written to directly" in said
     assert "no WRITE on t" in said
+
+
+def test_a_shipment_that_is_unfit_for_regions_goes_to_replicate_and_the_others_do_not(caplog):
+    shipped: list[tuple[str, Shipment]] = []
+    unfit, other = shipment(), shipment()
+
+    class Direct:
+        def ship(self, one: Shipment, deadline: float) -> None:
+            if one is unfit:
+                raise ShipmentUnfit("it has too many cluster ids")
+            shipped.append(("direct", one))
+
+    replicate: Any = SimpleNamespace(ship=lambda one, deadline: shipped.append(("replicate", one)))
+    way = Way(SinkKind.DIRECT)
+    lane = ShipmentSender(replicate, None, Direct(), way)  # type: ignore[arg-type]
+    with caplog.at_level(logging.INFO):
+        lane.send(unfit, 0.0)
+        lane.send(other, 0.0)
+    assert [(how, id(one)) for how, one in shipped] == [("replicate", id(unfit)), ("direct", id(other))]
+    assert (way.kind, way.refused) == (SinkKind.DIRECT, None)
+    assert caplog.messages == ["a shipment goes to the slave's RegionServers to replicate: it has too many cluster ids"]
 
 
 def test_of_lanes_that_are_refused_at_once_the_first_one_says_why(caplog):
