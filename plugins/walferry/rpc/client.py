@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.rpc.connection import CALL_TIMEOUT_SECONDS, Address, Connection
-from walferry.rpc.errors import RpcError
+from walferry.rpc.errors import RemoteError, RpcError
 
 SERVICE = "ClientService"
 CLOSE_TIMEOUT_SECONDS = 5.0
@@ -44,9 +44,15 @@ class RegionScanner:
         self._calls = 0
         self._ended = False
 
-    def next(self) -> ScanAnswer:
-        """Ask for the next cells. Raises an RpcError, after which the scanner is useless."""
-        response, cells = self._connection.call_for_cells("Scan", self._request(), pb.ScanResponse)
+    def next(self, seconds: float | None = None) -> ScanAnswer:
+        """Ask for the next cells, within `seconds` if given. Raises an RpcError, after which the scanner is useless."""
+        try:
+            response, cells = self._connection.call_for_cells("Scan", self._request(), pb.ScanResponse, timeout=seconds)
+        except RemoteError:
+            raise
+        except RpcError:
+            self._ended = True  # the server frees the scanner by itself; to wait for it once more would take as long again
+            raise
         self._scanner_id = response.scanner_id if response.HasField("scanner_id") else self._scanner_id
         count = sum(response.cells_per_result)
         # Servers before HBase 1.1 only tell the end by an answer without results.

@@ -15,6 +15,18 @@ class MissingTable(WalferryError):
         self.table = table
 
 
+class TooManyRegions(WalferryError):
+    """hbase:meta tells of more regions of a table than are kept in memory."""
+
+    retry_helps = False
+
+    def __init__(self, table: str, regions: int, size: int) -> None:
+        super().__init__(
+            f"hbase:meta tells of {regions} regions of table {table} or more, with {size} bytes of names and keys",
+            "Check hbase:meta, e.g. with hbck2",
+        )
+
+
 class RegionUnavailable(WalferryError):
     """No server serves the region now: it is moving, splitting or being assigned, or its table is disabled."""
 

@@ -104,8 +104,13 @@ class Patience:
         return True
 
 
-def scan_rows(place: Place, spec: ScanSpec, patience: Patience) -> Iterator[Rows]:
+def scan_rows(
+    place: Place, spec: ScanSpec, patience: Patience, seconds: Callable[[], float] | None = None
+) -> Iterator[Rows]:
     """Yield the rows that `spec` asks for, in order, in blocks. A single row must fit in memory.
+
+    `seconds` is asked before each call how long that may take; what it raises ends the scan. A server that only sends heartbeats
+    keeps the patience up, but not this.
 
     Raises ScanGivenUp when the patience is over, RowTooLarge, MissingTable, or an RpcError that another try cannot mend.
     """
@@ -115,7 +120,7 @@ def scan_rows(place: Place, spec: ScanSpec, patience: Patience) -> Iterator[Rows
             region = place.locate(row, known=known)
             known = True
             with closing(RegionScanner(place.connection(region), region.name, spec.message(row))) as scanner:
-                for block in _blocks(scanner, place.table, patience):
+                for block in _blocks(scanner, place.table, patience, seconds):
                     row = block.key(len(block) - 1) + b"\0"  # the least key after the last one
                     yield block
         except (RpcError, RegionUnavailable) as error:
@@ -137,12 +142,14 @@ def _is_over(table: str, row: bytes, stop_row: bytes) -> bool:
     return row >= stop_row
 
 
-def _blocks(scanner: RegionScanner, table: str, patience: Patience) -> Iterator[Rows]:
+def _blocks(
+    scanner: RegionScanner, table: str, patience: Patience, seconds: Callable[[], float] | None
+) -> Iterator[Rows]:
     """Yield a region's whole rows. A row that an answer has only begun is kept until its rest has come."""
     kept: list[ScanAnswer] = []  # parts of one row, whose key is `key`
     key, more = b"", True
     while more:
-        answer = scanner.next()
+        answer = scanner.next(seconds() if seconds else None)
         patience.progress()
         more = answer.more
         if not answer.count and more:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +18,7 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import client
 from walferry.rpc.client import RegionScanner
 from walferry.rpc.connection import CALL_TIMEOUT_SECONDS, Connection
-from walferry.tables.errors import MissingTable, RegionUnavailable
+from walferry.tables.errors import MissingTable, RegionUnavailable, TooManyRegions
 from walferry.tables.regions import (
     INFO,
     META,
@@ -33,6 +33,8 @@ from walferry.tables.rows import Rows
 from walferry.tables.scan import PATIENCE_SECONDS, Patience, Place, ScanSpec, index_answer, scan_rows
 from walferry.zk.client import hosts, read
 
+MAX_REGIONS = 500_000  # of a table: more than the largest known clusters have in all
+MAX_REGION_BYTES = 128 << 20  # of their names and keys
 _NEAREST_REGIONS = 4
 
 
@@ -68,13 +70,24 @@ class Tables:
         for connection in list(self._connections.values()):
             connection.interrupt()
 
-    def regions(self, table: str) -> list[Region]:
-        """List a table's regions in the order of their rows. Raises MissingTable, ScanGivenUp, RpcError."""
+    def regions(self, table: str, seconds: Callable[[], float] | None = None) -> list[Region]:
+        """List a table's regions in the order of their rows.
+
+        Raises MissingTable, TooManyRegions, ScanGivenUp, RpcError; and what `seconds` raises, which is asked before each call
+        how long that may take.
+        """
         spec = ScanSpec(first_meta_row(table), meta_row_after(table), families=(INFO,))
-        found = sorted(regions_in(self.scan(META, spec)), key=lambda region: region.start)
+        found: list[Region] = []
+        size = 0
+        limit = None if seconds is None else lambda: min(self._call_seconds, seconds())
+        for region in regions_in(scan_rows(self.place(META), spec, Patience(self._patience_seconds), limit)):
+            found.append(region)
+            size += len(region.name) + len(region.start) + len(region.end)
+            if len(found) > MAX_REGIONS or size > MAX_REGION_BYTES:
+                raise TooManyRegions(table, len(found), size)
         if not found:
             raise MissingTable(table, hosts(self.zk))
-        return found
+        return sorted(found, key=lambda region: region.start)
 
     def scan(self, table: str, spec: ScanSpec) -> Iterator[Rows]:
         """Yield the rows of a table ("table" or "namespace:table") in blocks. See `scan_rows`."""

@@ -45,7 +45,9 @@ class Served:
     def connection(self, region: Region) -> Served:
         return self
 
-    def call_for_cells(self, method: str, request: pb.ScanRequest, *_: object) -> tuple[pb.ScanResponse, memoryview]:
+    def call_for_cells(
+        self, method: str, request: pb.ScanRequest, *_: object, **__: object
+    ) -> tuple[pb.ScanResponse, memoryview]:
         self.calls += 1
         if self.calls in self.lost:
             raise self.lost[self.calls]
@@ -127,7 +129,9 @@ def test_rows_of_hbase_meta_are_not_in_the_order_of_their_bytes():
 
     @dataclass
     class Meta(Served):
-        def call_for_cells(self, method: str, request: pb.ScanRequest, *_: object) -> tuple[pb.ScanResponse, memoryview]:
+        def call_for_cells(
+        self, method: str, request: pb.ScanRequest, *_: object, **__: object
+    ) -> tuple[pb.ScanResponse, memoryview]:
             if request.HasField("scan"):
                 request.scan.stop_row = b""  # the server compares in its own way
             return super().call_for_cells(method, request)
@@ -146,7 +150,9 @@ def test_a_row_that_never_ends_is_given_up(monkeypatch):
 
     @dataclass
     class Endless(Served):
-        def call_for_cells(self, method: str, request: pb.ScanRequest, *_: object) -> tuple[pb.ScanResponse, memoryview]:
+        def call_for_cells(
+        self, method: str, request: pb.ScanRequest, *_: object, **__: object
+    ) -> tuple[pb.ScanResponse, memoryview]:
             self.calls += 1
             assert self.calls < 1000, "it goes on for ever"
             response = pb.ScanResponse(scanner_id=1, more_results_in_region=True)

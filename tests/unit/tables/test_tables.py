@@ -16,7 +16,7 @@ from walferry.hbase.values import PBUF
 from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.tables import tables as module
-from walferry.tables.errors import RegionUnavailable, ScanGivenUp
+from walferry.tables.errors import RegionUnavailable, ScanGivenUp, TooManyRegions
 from walferry.tables.regions import META_REGION, Region
 from walferry.tables.tables import Tables
 
@@ -39,7 +39,9 @@ class Meta:
     rows: dict[bytes, Cell]
     _left: list[bytes] = field(default_factory=list)
 
-    def call_for_cells(self, method: str, request: pb.ScanRequest, *_: object) -> tuple[pb.ScanResponse, memoryview]:
+    def call_for_cells(
+        self, method: str, request: pb.ScanRequest, *_: object, **__: object
+    ) -> tuple[pb.ScanResponse, memoryview]:
         if request.HasField("scan"):
             assert request.scan.reversed
             within = [name for name in self.rows if request.scan.stop_row < name <= request.scan.start_row]
@@ -97,6 +99,48 @@ def test_a_call_has_the_time_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -
         tables = Tables(None, ZNodes("/hbase"), user="u", patience_seconds=0.0, call_seconds=0.2)  # type: ignore[arg-type]
         with tables, pytest.raises(ScanGivenUp, match=r"Scan took longer than 0\.2 s"):
             tables.regions("t")
+
+
+@pytest.fixture
+def meta_of(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Tables whose hbase:meta answers each call with `rows`, and never with the last ones."""
+
+    def tables(rows: list[tuple[bytes, Cell]]) -> Tables:
+        class Endless(Meta):
+            def call_for_cells(self, *_: object, **__: object) -> tuple[pb.ScanResponse, memoryview]:
+                response = pb.ScanResponse(scanner_id=1, more_results=True, more_results_in_region=True)
+                response.cells_per_result.extend([1] * len(rows))
+                return response, memoryview(b"".join(cell.encode() for _, cell in rows))
+
+        monkeypatch.setattr(module._MetaPlace, "locate", lambda self, row, known: Region(META_REGION, b"", b"", SERVER))
+        monkeypatch.setattr(module._MetaPlace, "connection", lambda self, region: Endless({}))
+        return Tables(None, ZNodes("/hbase"))  # type: ignore[arg-type]
+
+    return tables
+
+
+def test_the_time_of_a_look_up_is_asked_for_before_each_call_though_only_heartbeats_come(meta_of):
+    left = [3.0, 2.0, 1.0]
+    with pytest.raises(IndexError):
+        meta_of([]).regions("t", left.pop)
+    assert left == []
+
+
+def test_a_call_of_a_look_up_has_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeServer(silence) as server:
+        at = Region(META_REGION, b"", b"", ServerName(server.host, server.port, 1))
+        monkeypatch.setattr(module._MetaPlace, "locate", lambda self, row, known=False: at)
+        tables = Tables(None, ZNodes("/hbase"), user="u", patience_seconds=0.0, call_seconds=20.0)  # type: ignore[arg-type]
+        with tables, pytest.raises(ScanGivenUp, match=r"Scan took longer than 0\.2 s"):
+            tables.regions("t", lambda: 0.2)
+
+
+@pytest.mark.parametrize(("bound", "most", "regions"), [("MAX_REGIONS", 100, 101), ("MAX_REGION_BYTES", 1000, 23)])
+def test_regions_without_end_are_refused(monkeypatch, meta_of, bound, most, regions):
+    monkeypatch.setattr(module, bound, most)
+    rows = [meta_row(b"a%02d" % i, b"b", i) for i in range(3)]
+    with pytest.raises(TooManyRegions, match=rf"tells of {regions} regions of table t or more"):
+        meta_of(rows).regions("t")
 
 
 def test_scans_of_one_region_look_it_up_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ from walferry.sinks.hbase.rounds import MAX_ACTIONS, Call, Places, calls_of_roun
 from walferry.sinks.hbase.shipment import Shipment
 from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
 from walferry.source.knobs import Knobs
-from walferry.tables.errors import MissingTable, RegionUnavailable
+from walferry.tables.errors import MissingTable, RegionUnavailable, TooManyRegions
 from walferry.texts import one_line
 
 PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
@@ -66,6 +66,7 @@ class _Work:
 
     actions: Actions
     left: Ints  # the actions that are not acknowledged, in their order
+    seconds: Callable[[], float]  # how long it may still take to reach hbase:meta and the servers. Raises Stopped
     places: Places | None = None  # of these; None: not looked up yet
     wrong: frozenset[int] = frozenset()  # the tables whose regions may not be where they are taken to be
 
@@ -127,13 +128,13 @@ class DirectShipper:
         may have been applied all the same, or a part of it.
         """
         actions = find_actions(shipment)
-        work = _Work(actions, np.arange(len(actions)))
+        work = _Work(actions, np.arange(len(actions)), self._seconds(deadline))
         failures, last_error, answered, jumped = 0, NEVER_TRIED, False, False
         call_timeout = self._tries.knobs.call_timeout_seconds
         while work.left.size:
             left = self._tries.left(deadline, failures, last_error, answered=answered)
             before = work.left.size
-            error = self._try(work, call_timeout if failures == 0 else min(left, call_timeout), left)
+            error = self._try(work, call_timeout if failures == 0 else min(left, call_timeout))
             if work.left.size < before:
                 failures = 0
             if error is None:
@@ -143,7 +144,7 @@ class DirectShipper:
             call_timeout = self._tries.longer(call_timeout, error, METHOD)
             self._tries.left(deadline, failures, last_error, answered=answered)  # before a look-up, which a silent slave prolongs
             wrong = work.wrong
-            jumped = not jumped and self._have_moved(work)
+            jumped = not jumped and not isinstance(error, LocationsUnknown) and self._have_moved(work)
             if jumped:  # where the rows are now, nothing has been tried yet
                 self._tries.failed += 1
             else:
@@ -152,27 +153,40 @@ class DirectShipper:
 
     def interrupt(self, why: str | None = None, server: ServerName | None = None) -> None:
         """From another thread: end the calls under way, or only the one at `server`, so that they fail as `why` says."""
-        self._tries.why = why
-        for at, connection in self._under_way.copy().items():
-            if server in (None, at):
-                connection.interrupt()
+        ended = [connection for at, connection in self._under_way.copy().items() if server in (None, at)]
+        if ended:
+            self._tries.why = why
+        for connection in ended:
+            connection.interrupt()
 
     def close(self) -> None:
-        """Close all connections."""
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        """Close all connections. Calls of a lane that has not ended yet fail, and the lane closes theirs."""
+        self.interrupt()
+        for server in self._connections.keys() - self.calls:
+            self._drop(server)
 
-    def _try(self, work: _Work, timeout: float, left: float) -> WalferryError | None:
+    def _seconds(self, deadline: float) -> Callable[[], float]:
+        """What is left of a shipment's time for reaching servers: some seconds at least, however near the deadline is."""
+        least = self._tries.clock() + LAST_CONNECT_SECONDS
+
+        def left() -> float:
+            self._tries.check_stop()
+            return max(self._tries.hope(deadline), least - self._tries.clock())
+
+        return left
+
+    def _try(self, work: _Work, timeout: float) -> WalferryError | None:
         """One round. Returns the error because of which some of it has to be sent again; None if there is none."""
         try:
             with self._tries.told():
-                return self._round(work, timeout, max(left, LAST_CONNECT_SECONDS))
+                return self._round(work, timeout, work.seconds)
         except MissingTable as error:
             problem = one_line(str(error), MAX_MESSAGE_CHARS)
             raise TableNotFound(self._tries.slave, "TableNotFoundException", problem, True, table=error.table) from None
         except RequestTooLarge as error:
             raise ShipmentUnfit(str(error)) from error
+        except TooManyRegions as error:
+            raise DirectRefused(str(error)) from error
         except NoAuthError as error:
             raise DirectRefused(f"the znode that tells where hbase:meta is may not be read ({error!r})") from error
         except PASSING as error:
@@ -182,7 +196,7 @@ class DirectShipper:
                 raise
             raise DirectRefused(str(error)) from error
 
-    def _round(self, work: _Work, timeout: float, connecting: float) -> WalferryError | None:
+    def _round(self, work: _Work, timeout: float, connecting: Callable[[], float]) -> WalferryError | None:
         """Send what can be sent, and take what is done off `work`. Returns an error because of which a part has to be sent again;
         raises it if nothing was acknowledged, or if trying again does not help."""
         places = self._placed(work)
@@ -224,32 +238,39 @@ class DirectShipper:
         if work.places is None or work.wrong:
             old = work.places.maps if work.places else None
             maps = [
-                self._locations.of(table, old[i] if old and i in work.wrong else None)
+                self._locations.of(table, old[i] if old and i in work.wrong else None, work.seconds)
                 for i, table in enumerate(work.actions.tables)
             ]
             work.places, work.wrong = Places.of(work.actions, work.left, maps), frozenset()
+            for server in self._connections.keys() - self._locations.servers:
+                self._drop(server)
         return work.places
 
     def _have_moved(self, work: _Work) -> bool:
         """Look up again what has turned out wrong; returns whether anything is elsewhere now."""
         before = work.whereabouts()
-        with suppress(MissingTable, NoAuthError, *PASSING):  # the next round comes upon it
+        with suppress(MissingTable, TooManyRegions, NoAuthError, *PASSING):  # the next round comes upon it
             self._placed(work)
         return work.whereabouts() != before
 
     def _answers_to(
-        self, calls: Sequence[Call], timeout: float, connecting: float
+        self, calls: Sequence[Call], timeout: float, connecting: Callable[[], float]
     ) -> list[tuple[Call, MultiResult | WalferryError]]:
-        """Make the calls side by side. Returns when none is under way any more."""
+        """Make the calls side by side. Returns when none is under way any more.
+
+        They are begun one after the other. What the time for connecting does not suffice for is left out.
+        """
         answers: list[tuple[Call, MultiResult | WalferryError]] = []
         begun: list[tuple[Call, Connection]] = []
         try:
             for call in calls:
+                if (left := connecting()) <= 0 and (begun or answers):
+                    break
                 connection = self._under_way[call.server] = self._connection(call.server)
                 self._tries.check_stop()
                 param, cells = call.multi.param.data, call.multi.cells.data
                 try:
-                    connection.begin(METHOD, param, [cells], timeout=timeout, connect_timeout=connecting)
+                    connection.begin(METHOD, param, [cells], timeout=timeout, connect_timeout=max(left, LAST_CONNECT_SECONDS))
                     begun.append((call, connection))
                 except tries.PASSING as error:
                     answers.append((call, self._failed(call, error)))
@@ -258,7 +279,7 @@ class DirectShipper:
                 call, connection = begun[at]
                 try:
                     answers.append((call, connection.end(partial(_read, call.multi))))
-                    del self._under_way[call.server]
+                    self._under_way.pop(call.server, None)
                 except tries.PASSING as error:
                     answers.append((call, self._failed(call, error)))
                 del begun[at]
@@ -270,16 +291,22 @@ class DirectShipper:
 
     def _failed(self, call: Call, error: WalferryError) -> WalferryError:
         """A call has ended with an error. A server that is gone gets a new connection if it comes back."""
-        del self._under_way[call.server]
+        self._under_way.pop(call.server, None)
         if isinstance(error, RemoteError):
             error.do_not_retry = is_final(error)
         else:
-            self._connections.pop(call.server).close()
+            self._drop(call.server)
         return error
 
+    def _drop(self, server: ServerName) -> None:
+        """Close the connection to a server, if there is one: `close` may have come first."""
+        if (connection := self._connections.pop(server, None)) is not None:
+            connection.close()
+
     def _connection(self, server: ServerName) -> Connection:
-        if server not in self._connections:
-            self._connections[server] = Connection(
+        connection = self._connections.get(server)
+        if connection is None:
+            connection = self._connections[server] = Connection(
                 server.host,
                 server.port,
                 SERVICE,
@@ -288,7 +315,7 @@ class DirectShipper:
                 connect_timeout=CONNECT_SECONDS,
                 max_response_bytes=MAX_RESPONSE_BYTES,
             )
-        return self._connections[server]
+        return connection
 
 
 def _read(multi: Multi, result: Result) -> MultiResult:

@@ -1,11 +1,15 @@
 """Where the regions of the slave's tables are: read from its hbase:meta once for all lanes, and again when that turns out wrong.
 
 A table's regions are read as a whole: a batch needs most of them, and hundreds of them come with one answer.
+
+An hbase:meta that hangs costs each lane no more time than the lane has, and all that wait for the same reading fail with it.
 """
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,12 +19,18 @@ from walferry.errors import WalferryError
 from walferry.hbase.errors import ZNodeValueError
 from walferry.kernels.compiled import inlined, unmanaged
 from walferry.kernels.read import Bytes, Ints, read_uint8
+from walferry.names import ServerName
+from walferry.sinks.errors import Stopped
 from walferry.tables.errors import RegionUnavailable, ScanGivenUp
 from walferry.tables.regions import Region
 from walferry.tables.tables import Tables
 from walferry.zk.errors import ConnectError
 
 NOWHERE = -1
+LONGEST_READING_SECONDS = 120.0  # of a table's regions: half a million take a busy machine a minute
+READ_AGAIN_SECONDS = 1.0  # what has just been read again is no other yet
+_CHECK_SECONDS = 0.2  # how soon a lane that waits for another's reading finds that it is to stop
+_CLOSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -33,13 +43,15 @@ class RegionMap:
     start_ends: Ints  # where key i begins, and where the last one ends
     ends: Bytes
     end_ends: Ints
+    servers: frozenset[ServerName]
 
     @classmethod
     def of(cls, table: bytes, regions: list[Region]) -> RegionMap:
         """The map of regions that are in order."""
         starts, start_ends = _flat([region.start for region in regions])
         ends, end_ends = _flat([region.end for region in regions])
-        return cls(table, tuple(regions), starts, start_ends, ends, end_ends)
+        servers = frozenset(region.server for region in regions if region.server is not None)
+        return cls(table, tuple(regions), starts, start_ends, ends, end_ends, servers)
 
     def find(self, buf: Bytes, start: Ints, length: Ints) -> Ints:
         """The number of each row's region, NOWHERE if none has it. Row i is `buf[start[i]:start[i] + length[i]]`."""
@@ -54,46 +66,110 @@ class LocationsUnknown(WalferryError):
     def __init__(self, table: str, reason: str) -> None:
         super().__init__(f"the regions of table {table} cannot be looked up in the slave's hbase:meta: {reason.rstrip('.')}")
         self.table = table
+        self.reason = reason
 
 
 class Locations:
     """The maps of a slave's tables. Any thread may call the methods; one at a time reads hbase:meta."""
 
-    def __init__(self, open_tables: Callable[[], Tables]) -> None:
+    def __init__(self, open_tables: Callable[[], Tables], clock: Callable[[], float] = time.monotonic) -> None:
         self._open_tables = open_tables
+        self._clock = clock
         self._tables: Tables | None = None
         self._maps: dict[bytes, RegionMap] = {}
+        self._read_again: dict[bytes, float] = {}  # when that was
+        self._failures = 0  # readings that hbase:meta did not answer
+        self._reason = ""  # of the last one
+        self._closed = False
         self._lock = threading.Lock()
+        self.servers: frozenset[ServerName] = frozenset()
+        """All servers that the maps name."""
 
-    def of(self, table: bytes, not_this: RegionMap | None = None) -> RegionMap:
-        """The table's regions. `not_this` has turned out wrong: the map is read again, unless another lane has done so since.
+    def of(
+        self, table: bytes, not_this: RegionMap | None = None, seconds: Callable[[], float] = lambda: math.inf
+    ) -> RegionMap:
+        """The table's regions. `not_this` has turned out wrong: the map is read again, unless that has just been done.
 
-        Raises MissingTable, LocationsUnknown, and an RpcError or NoAuthError if the slave refuses to tell.
+        `seconds` tells how long the caller can still wait. What it raises ends the reading.
+
+        Raises MissingTable, TooManyRegions, LocationsUnknown, Stopped, and an RpcError or NoAuthError if the slave refuses to
+        tell.
         """
-        with self._lock:
-            known = self._maps.get(table)
-            if known is None or known is not_this:
-                if self._tables is None:
-                    self._tables = self._open_tables()
-                known = self._maps[table] = RegionMap.of(table, self._read(self._tables, table.decode()))
+        failures = self._failures
+        if (known := self._known(table, not_this)) is not None:
             return known
+        self._wait_for_turn(table.decode(), seconds)
+        try:
+            if (known := self._known(table, not_this)) is not None:
+                return known
+            if self._closed:
+                raise Stopped("the slave's regions are not asked for any more")
+            if self._failures > failures:
+                raise LocationsUnknown(table.decode(), self._reason)
+            return self._read(table, seconds)
+        finally:
+            self._close_if_due()
+            self._lock.release()
 
     def interrupt(self) -> None:
         """From another thread: end the reading that is under way."""
         if self._tables is not None:
             self._tables.interrupt()
 
-    def _read(self, tables: Tables, table: str) -> list[Region]:
-        try:
-            return tables.regions(table)
-        except (ScanGivenUp, RegionUnavailable, ConnectError, ZNodeValueError) as error:
-            raise LocationsUnknown(table, str(error.__cause__ or error)) from error
-
     def close(self) -> None:
-        """Close the connections."""
-        with self._lock:
-            if self._tables is not None:
-                self._tables.close()
+        """Close the connections. A reading that is under way ends, and closes them then."""
+        self._closed = True
+        self.interrupt()
+        if self._lock.acquire(timeout=_CLOSE_SECONDS):
+            self._close_if_due()
+            self._lock.release()
+
+    def _known(self, table: bytes, not_this: RegionMap | None) -> RegionMap | None:
+        """What is known and not wrong, or was read again so lately that it would be the same."""
+        known = self._maps.get(table)
+        if known is not_this and self._clock() - self._read_again.get(table, -math.inf) >= READ_AGAIN_SECONDS:
+            return None
+        return known
+
+    def _wait_for_turn(self, table: str, seconds: Callable[[], float]) -> None:
+        while not self._lock.acquire(timeout=max(0.0, min(_CHECK_SECONDS, seconds()))):
+            if seconds() <= 0:
+                raise LocationsUnknown(table, self._reason or "another look-up has not ended in time")
+
+    def _read(self, table: bytes, seconds: Callable[[], float]) -> RegionMap:
+        if self._tables is None:
+            self._tables = self._open_tables()
+        try:
+            regions = self._tables.regions(table.decode(), _limit(table.decode(), seconds))
+        except (ScanGivenUp, ConnectError, ZNodeValueError, LocationsUnknown) as error:
+            self._failures += 1
+            self._reason = error.reason if isinstance(error, LocationsUnknown) else str(error.__cause__ or error)
+            self._tables.close()  # hbase:meta may be elsewhere by the next time
+            raise LocationsUnknown(table.decode(), self._reason) from error
+        except RegionUnavailable as error:
+            raise LocationsUnknown(table.decode(), str(error)) from error
+        if table in self._maps:
+            self._read_again[table] = self._clock()
+        self._maps[table] = RegionMap.of(table, regions)
+        self.servers = frozenset[ServerName]().union(*(known.servers for known in self._maps.values()))
+        return self._maps[table]
+
+    def _close_if_due(self) -> None:
+        if self._closed and self._tables is not None:
+            self._tables.close()
+
+
+def _limit(table: str, seconds: Callable[[], float]) -> Callable[[], float]:
+    """How long the next call of a reading may take. Raises LocationsUnknown when the reading has taken too long."""
+    until = time.monotonic() + LONGEST_READING_SECONDS
+
+    def left() -> float:
+        most = min(seconds(), until - time.monotonic())
+        if most <= 0:
+            raise LocationsUnknown(table, "it answers, but has not told all of them in time")
+        return most
+
+    return left
 
 
 def _flat(keys: list[bytes]) -> tuple[Bytes, Ints]:

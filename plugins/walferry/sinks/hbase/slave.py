@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -33,6 +34,8 @@ FIRST_CONNECT_SECONDS = 5.0  # later tries take longer: an outage is reported so
 SHORTEST_TRY_SECONDS = 2.0
 CALL_TIMEOUT_SECONDS = 5.0  # of the slave's ZooKeeper, which is asked again
 PING_SECONDS = 3.0
+MAX_PINGS = 64  # that one look takes; the other servers have their turn at a later look
+_PINGS_AT_ONCE = 16
 LOOKUP_SECONDS = 10.0  # that a server of hbase:meta has for a part of a table's regions, which takes it milliseconds
 
 
@@ -153,7 +156,7 @@ class Slave:
 
         A server that answers is at work on its call, so the slave is not silent, and the call is left alone. Only these are
         asked: all servers with calls once the slave has been silent for a third of the patience or the deadline has passed, and
-        those whose calls are overdue.
+        those whose calls are overdue. Of more servers than one look has time for, some are asked at a time.
         """
         late, patience = time.monotonic() > deadline, self._knobs.patience_seconds
         suspect = late or self.answers.silent_seconds >= patience / 3
@@ -161,13 +164,14 @@ class Slave:
         if not calls:
             return
         servers = sorted({server for _, server in calls})
-        with ThreadPoolExecutor(len(servers)) as pool:
+        servers = random.sample(servers, min(len(servers), MAX_PINGS))
+        with ThreadPoolExecutor(min(len(servers), _PINGS_AT_ONCE)) as pool:
             alive = dict(zip(servers, pool.map(self._answers_ping, servers), strict=True))
         if any(alive.values()):
             self.answers.heard()
         silent = self.answers.silent_seconds >= patience
         for shipper, server in calls:
-            if not alive[server] and (late or silent or shipper.overdue):
+            if not alive.get(server, True) and (late or silent or shipper.overdue):
                 why = f"{server.host}:{server.port} took the call and answers nothing else within {PING_SECONDS:g} s"
                 shipper.interrupt(why, server)
 

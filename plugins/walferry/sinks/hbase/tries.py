@@ -63,6 +63,10 @@ class Tries:
             )
         return left
 
+    def hope(self, deadline: float) -> float:
+        """The seconds until the deadline, or until the patience with the slave is over if that is sooner."""
+        return min(deadline - self.clock(), self.knobs.patience_seconds - self._answers.silent_seconds)
+
     @contextmanager
     def told(self, expected_seconds: float = SILENCE_SECONDS) -> Iterator[None]:
         """Report a try's outcome to `answers`: that of the block."""
@@ -100,8 +104,7 @@ class Tries:
         """Sleep after the nth failure in a row; not beyond the deadline, nor beyond the patience with the slave."""
         self.failed += 1
         seconds = self.knobs.sleep_seconds * min(failures, self.knobs.retries_multiplier)
-        hope = self.knobs.patience_seconds - self._answers.silent_seconds
-        seconds = max(0.0, min(seconds, deadline - self.clock(), hope))
+        seconds = max(0.0, min(seconds, self.hope(deadline)))
         log.info("a shipment to %s failed, trying again in %.1f s: %s", self.slave, seconds, last_error)
         if self._wait(seconds):
             raise Stopped(f"told to stop while a shipment to {self.slave} was not acknowledged; the last error: {last_error}")

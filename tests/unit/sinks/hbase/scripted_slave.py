@@ -106,7 +106,7 @@ class ScriptedSlave:
         slave = self
 
         class Tables:
-            def regions(self, table: str) -> list[Region]:
+            def regions(self, table: str, seconds: Callable[[], float]) -> list[Region]:
                 return slave.regions_of(table)
 
             def interrupt(self) -> None: ...

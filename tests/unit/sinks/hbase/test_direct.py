@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -17,12 +18,14 @@ from tests.unit.sinks.hbase.scripted_slave import NOT_SERVING, OpenRegion, Scrip
 from tests.unit.sinks.hbase.test_replicate import Time
 from tests.unit.wal.encoder import Cell, Entry
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
+from walferry.rpc.errors import RpcTimeout
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase import direct as module
-from walferry.sinks.hbase.direct import DirectShipper
+from walferry.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.sinks.hbase.locations import Locations
 from walferry.source.knobs import Knobs
+from walferry.tables.errors import RegionUnavailable, TooManyRegions
 
 BUSY = "org.apache.hadoop.hbase.RegionTooBusyException over the memstore's limit"
 
@@ -31,8 +34,8 @@ def shipper(
     slave: ScriptedSlave, time: Time, *, stop: threading.Event | None = None, answers: Answers | None = None, **knobs: Any
 ) -> DirectShipper:
     return DirectShipper(
-        "slave:2181:/hbase", Locations(slave.as_tables), stop=stop or threading.Event(), knobs=Knobs(**knobs), answers=answers,
-        clock=time.clock, wait=time.wait, user="u",
+        "slave:2181:/hbase", Locations(slave.as_tables, time.clock), stop=stop or threading.Event(), knobs=Knobs(**knobs),
+        answers=answers, clock=time.clock, wait=time.wait, user="u",
     )  # fmt: skip
 
 
@@ -333,6 +336,135 @@ def test_nothing_is_sent_once_told_to_stop():
     assert slave.multis == []
 
 
+def test_a_look_up_that_hbase_meta_does_not_answer_is_made_once_a_try():
+    time = Time()
+    with ScriptedSlave(regions=halves()) as slave:
+
+        def regions_of(table: str) -> Any:
+            slave.lookups += 1
+            raise RegionUnavailable("a row of hbase:meta cannot be read")
+
+        slave.regions_of = regions_of  # type: ignore[method-assign]
+        with pytest.raises(SlaveUnreachable, match="a row of hbase:meta cannot be read") as error:
+            ship(slave, time, rows(b"a"), deadline=1010, patience_seconds=1e6)
+    assert slave.lookups == error.value.tries == len(time.sleeps)
+
+
+@pytest.mark.parametrize("ends", ["the deadline", "the patience", "a stop"])
+def test_a_look_up_that_goes_on_and_on_ends_with_the_lane(monkeypatch, ends):
+    monkeypatch.setattr(module, "LAST_CONNECT_SECONDS", 0.2)
+    stop, asked = threading.Event(), threading.Event()
+
+    class Tables:
+        def regions(self, table: str, seconds: Callable[[], float]) -> Any:
+            while not stop.wait(0.01):
+                seconds()
+                asked.set()
+            seconds()
+            raise AssertionError("the lane is to stop")
+
+        def close(self) -> None: ...
+
+    knobs = Knobs(patience_seconds=0.3 if ends == "the patience" else 600)
+    direct = DirectShipper("slave", Locations(Tables), stop=stop, knobs=knobs, user="u")  # type: ignore[arg-type]
+    with ThreadPoolExecutor() as pool:
+        deadline = monotonic() + (0.3 if ends == "the deadline" else 600)
+        shipping = pool.submit(direct.ship, shipment_of([rows(b"a")]), deadline)
+        assert asked.wait(30)
+        if ends == "a stop":
+            stop.set()
+        with pytest.raises(Stopped if ends == "a stop" else SlaveUnreachable):
+            shipping.result(30)
+
+
+@pytest.mark.parametrize("look_up", [1, 2])
+def test_more_regions_than_can_be_kept_are_a_reason_to_ship_in_another_way(look_up):
+    with ScriptedSlave(regions=halves()) as slave:
+        known = slave.regions_of
+
+        def regions_of(table: str) -> Any:
+            found = known(table)
+            if slave.lookups >= look_up:
+                raise TooManyRegions(table, 500_001, 1 << 20)
+            return found
+
+        slave.regions_of = regions_of  # type: ignore[method-assign]
+        slave.regions[0].server = 1  # which hbase:meta has not told
+        with pytest.raises(DirectRefused, match="tells of 500001 regions of table t"):
+            ship(slave, Time(), rows(b"a"))
+
+
+def test_servers_that_cannot_be_reached_cost_a_lane_no_more_time_than_it_has(monkeypatch):
+    time, given = Time(), []
+
+    class Unreachable:
+        def __init__(self, host: str, *_: object, **__: object) -> None:
+            self._host = host
+
+        def begin(self, *_: object, timeout: float, connect_timeout: float) -> None:
+            seconds = min(10.0, connect_timeout)
+            given.append(seconds)
+            time.now += seconds
+            raise RpcTimeout(self._host, "connecting", seconds)
+
+        def interrupt(self) -> None: ...
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(module, "Connection", Unreachable)
+    regions = [OpenRegion(b"t", b"%d" % i, b"%d" % (i + 1), i) for i in range(4)]
+    late = pytest.raises(SlaveUnreachable, match="until the deadline, in 1 try")
+    with ScriptedSlave(servers=4, regions=regions) as slave, late:
+        ship(slave, time, rows(b"0", b"1", b"2", b"3"), deadline=1015, patience_seconds=1e6)
+    assert given == [10.0, 5.0]
+    assert time.now == 1015
+
+
+def test_connections_to_servers_that_no_map_names_are_closed():
+    with ScriptedSlave(regions=halves()) as slave:
+
+        def move() -> None:
+            slave.regions[0].server = 1
+            slave.tell()
+
+        direct = shipper(slave, Time())
+        direct.ship(shipment_of([rows(b"a", b"z")]), 2000)
+        assert direct._connections.keys() == {slave.name(0), slave.name(1)}
+        slave.before = once(move)
+        direct.ship(shipment_of([rows(b"a", b"z")]), 2000)
+        assert direct._connections.keys() == {slave.name(1)}
+        direct.close()
+
+
+def test_a_lane_whose_connections_are_closed_under_its_hands_ends_in_order():
+    silent = threading.Event()
+    stop = threading.Event()
+
+    def reply(server: int, request: Request) -> bytes | None:
+        silent.set()
+        return silence(request)
+
+    with ScriptedSlave(servers=1, regions=halves(0, 0), reply=reply) as slave, ThreadPoolExecutor() as pool:
+        direct = shipper(slave, Time(stop=True), stop=stop)
+        shipping = pool.submit(direct.ship, shipment_of([rows(b"a")]), 2000)
+        assert silent.wait(30)
+        stop.set()
+        direct.close()
+        with pytest.raises(Stopped):
+            shipping.result(30)
+
+
+def test_why_a_call_was_ended_is_not_said_of_others():
+    with ScriptedSlave(servers=1, regions=halves(0, 0)) as slave:
+        direct = shipper(slave, Time())
+        direct.interrupt("it answers nothing else", slave.name(0))
+        slave.kill(0)
+        with pytest.raises(SlaveUnreachable) as error:
+            direct.ship(shipment_of([rows(b"a")]), 1010)
+        direct.close()
+    assert "it answers nothing else" not in error.value.last_error
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(seed, monkeypatch):
     """Rows are written again and again under equal keys, so each edit that is out of order would show."""
@@ -360,6 +492,7 @@ def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(see
         else:
             region.server = chance.randrange(3)
 
+    time = Time()
     with ScriptedSlave(servers=3, regions=[OpenRegion(b"t", b"", b"", 0)]) as slave:
 
         def before(server: int, _: Any) -> None:
@@ -372,12 +505,12 @@ def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(see
                 for region in slave.regions:
                     region.server = chance.randrange(3) if region.server is None else region.server
                 slave.tell()
-            return False
+            return Time.wait(time, seconds)
 
         slave.before = before
         slave.judge = lambda region, row: chance.choice([BUSY, f"{NOT_SERVING} closing"]) if chance.random() < 0.03 else None
         slave.reply = lambda server, request: b"\xff" * 8 if chance.random() < 0.05 else None
-        direct = shipper(slave, Time(), patience_seconds=1e6, call_timeout_seconds=20)
+        direct = shipper(slave, time, patience_seconds=1e6, call_timeout_seconds=20)
         direct._tries._wait = wait
         for first in range(0, 300, 60):
             direct.ship(shipment_of(edits[first : first + 30], edits[first + 30 : first + 60]), 1e9)

@@ -14,6 +14,7 @@ from tests.unit.sinks.hbase.scripted_slave import ScriptedSlave
 from tests.unit.sinks.hbase.test_direct import halves, rows
 from tests.unit.sinks.hbase.test_replicate import Shipment, name
 from walferry.hbase.peers import Peer
+from walferry.names import ServerName
 from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.hbase import slave as module
 from walferry.sinks.hbase.locations import Locations
@@ -155,6 +156,39 @@ def test_a_silent_server_s_direct_call_is_ended_and_what_other_servers_have_take
         assert [server for server, _ in scripted.multis] == [0]
         silent.set()
         direct.close()
+
+
+def test_a_look_asks_no_more_servers_than_it_has_time_for_and_ends_only_calls_of_those(monkeypatch):
+    monkeypatch.setattr(module, "MAX_PINGS", 5)
+    monkeypatch.setattr(module, "_PINGS_AT_ONCE", 2)
+    most, lock, asked, ended = [0, 0], threading.Lock(), set(), set()
+
+    class Lane:
+        overdue = False
+        calls = frozenset(ServerName("h", 1, i) for i in range(12))
+
+        def interrupt(self, why: str, server: ServerName) -> None:
+            ended.add(server)
+            self.calls -= {server}
+
+    def ping(server: ServerName) -> bool:
+        with lock:
+            most[0] += 1
+            most[1] = max(most)
+        time.sleep(0.01)
+        with lock:
+            most[0] -= 1
+            asked.add(server)
+        return False
+
+    slave = Slave(PEER, Knobs(), 0.0, user="u", stop=threading.Event())
+    monkeypatch.setattr(slave, "_answers_ping", ping)
+    slave._shippers.append(Lane())  # type: ignore[arg-type]
+    for done in (5, 10, 12):
+        slave.look_after_calls(0.0)
+        assert len(asked) == done
+        assert ended == asked
+    assert most[1] == 2
 
 
 @pytest.mark.parametrize("failure", [hang_up, exception("java.io.IOException", "no region")])
