@@ -460,8 +460,9 @@ def test_why_a_call_was_ended_is_not_said_of_others():
         direct.interrupt("it answers nothing else", slave.name(0))
         slave.kill(0)
         with pytest.raises(SlaveUnreachable) as error:
-            direct.ship(shipment_of([rows(b"a")]), 1010)
+            direct.ship(shipment_of([rows(b"a")]), 1000.5)
         direct.close()
+    assert error.value.tries == 1
     assert "it answers nothing else" not in error.value.last_error
 
 
