@@ -213,6 +213,8 @@ def _find_actions(
             return name, entry
         table_number = _number(entries, name, name_len, names, name_ends, name_slots, name_state)
         ids_number = _number(scratch, 0, id_len, ids, id_ends, id_slots, id_state)
+        if table_number < 0:
+            return _BROKEN, entry
         if ids_number < 0:
             return _TOO_MANY_LISTS, entry
         row, row_len, kind_of_cell = 0, -1, -1
