@@ -33,7 +33,7 @@ class ConnectShip:
     def ship(self) -> list[GroupSummary]:
         """Ship all groups; their summaries, none if nothing is queued.
 
-        Raises ConnectFailed if the server did not run the job to its end, Interrupted if someone has ended the job, and other
+        Raises ConnectFailed if the server did not run the job to its end, Interrupted if the job was ended on purpose, and other
         WalferryErrors if the run may not begin.
         """
         with Server(self._address) as server:
