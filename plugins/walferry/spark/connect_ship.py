@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from walferry.protos.spark_connect_pb2 import Plan
@@ -44,8 +45,8 @@ class ConnectShip:
             if not jobs:
                 return []
             self._execution = Execution(session, self._plan(jobs), tag)
-            rows = self._execution.run()
-            summaries = [GroupSummary.from_json(text) for text in _texts(rows)]
+            with closing(self._execution.run()) as rows:
+                summaries = [GroupSummary.from_json(text) for text in _texts(rows)]
         finish(self._run, summaries)
         return summaries
 
