@@ -59,7 +59,7 @@ def demonstrate(folder: Path, *, once: bool) -> int:
             cluster.await_ready()
             say(f"HBase {cluster.name}: {cluster.address.cluster_key}, files in {cluster.address.wal_root}")
         spark.await_ready()
-        say(f"Spark Connect: {spark.address}; batches begin there at once, without starting Spark")
+        say(f"Spark Connect: localhost:{spark.port}; batches begin there at once, without starting Spark")
 
         with ClientJvm(folder / "client") as jvm:
             source_client, slave_client = jvm.client(source.address), jvm.client(slave.address)

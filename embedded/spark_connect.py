@@ -14,14 +14,15 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from embedded.cache import cache_home
 from embedded.processes import ClusterError, free_port
-from embedded.spark import CONF, JOBS
-from walferry.spark.connect.server import Address
-from walferry.spark.quick_start import quick_start
 
+if TYPE_CHECKING:
+    from walferry.spark.connect.server import Address
+
+REPO = Path(__file__).resolve().parents[1]
+HOST = "127.0.0.1"
 START_TIMEOUT_SECONDS = 120
 STOP_TIMEOUT_SECONDS = 30
 LOG_TAIL_LINES = 40
@@ -29,7 +30,10 @@ READY = "Spark Connect server started at"
 MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 SETTINGS = {
-    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.address": HOST,
+    "spark.driver.host": HOST,
+    "spark.driver.bindAddress": HOST,
+    "spark.ui.enabled": "false",
     "spark.log.level": "INFO",  # says when it is ready
     "spark.python.daemon.module": "connect_daemon",
     # A session that is used again next night must still be there: a new one leaves another daemon behind.
@@ -44,7 +48,8 @@ class ConnectServer:
     """A server with a port and a token of its own, and so many tasks side by side. It ends with this process."""
 
     def __init__(self, folder: Path, *, tasks: int = 16, settings: Mapping[str, str] | None = None) -> None:
-        self.address = Address("127.0.0.1", free_port(), token=secrets.token_urlsafe(24))
+        self.port = free_port()
+        self._token = secrets.token_urlsafe(24)
         self._log = folder / "spark-connect.log"
         self._tasks = tasks
         self._settings = settings or {}
@@ -58,10 +63,16 @@ class ConnectServer:
         self.stop()
 
     @property
+    def address(self) -> Address:
+        """How the library calls it."""
+        from walferry.spark.connect.server import Address  # the demo runs without the library
+
+        return Address(HOST, self.port, token=self._token)
+
+    @property
     def connection(self) -> str:
         """Airflow's connection to it, as AIRFLOW_CONN_SPARK_CONNECT takes it."""
-        to = self.address
-        return json.dumps({"conn_type": "spark_connect", "host": to.host, "port": to.port, "password": to.token})
+        return json.dumps({"conn_type": "spark_connect", "host": HOST, "port": self.port, "password": self._token})
 
     @property
     def pid(self) -> int:
@@ -72,7 +83,7 @@ class ConnectServer:
     def launch(self) -> None:
         """Start it without waiting for it."""
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        settings = {**CONF, **SETTINGS, "spark.connect.grpc.binding.port": str(self.address.port), **self._settings}
+        settings = {**SETTINGS, "spark.connect.grpc.binding.port": str(self.port), **self._settings}
         command = [
             *(sys.executable, "-m", "embedded.hold", str(Path(sys.executable).with_name("spark-submit"))),
             *("--master", f"local[{self._tasks}]", "--class", MAIN, "--name", "walferry"),
@@ -81,17 +92,16 @@ class ConnectServer:
         ]
         environment = {
             **os.environ,
-            **quick_start(cache_home(), os.environ),
             "SPARK_SUBMIT_OPTS": "",  # this JVM lives long
             "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join([str(JOBS), *([had] if (had := os.environ.get("PYTHONPATH")) else [])]),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            TOKEN_VARIABLE: self.address.token,
+            "PYTHONPATH": os.pathsep.join([str(REPO / "spark_jobs"), *([had] if (had := os.environ.get("PYTHONPATH")) else [])]),
+            "SPARK_LOCAL_IP": HOST,
+            TOKEN_VARIABLE: self._token,
         }
         with self._log.open("wb") as out:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT, env=environment,
-                cwd=Path(__file__).resolve().parents[1],
+                cwd=REPO,
             )  # fmt: skip
 
     def start(self) -> None:

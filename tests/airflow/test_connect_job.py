@@ -135,7 +135,7 @@ def test_a_group_that_the_server_could_not_ship_is_no_reason_for_spark_submit(ru
     assert (len(cluster.through_server), ended.tries["peer.ship", "p"], cluster.submitted) == (1, 1, [])
 
 
-def test_a_job_that_someone_has_ended_is_tried_again_by_airflow_alone(run: Callable[..., Run], cluster: Cluster) -> None:
+def test_a_job_that_was_ended_on_purpose_is_tried_again_by_airflow_alone(run: Callable[..., Run], cluster: Cluster) -> None:
     cluster.error, cluster.left = Interrupted("[OPERATION_CANCELED] Operation has been canceled."), []
     ended = run()
     assert ended.state == "failed"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from walferry.protos.spark_connect_pb2 import Plan
@@ -33,7 +34,7 @@ class ConnectShip:
     def ship(self) -> list[GroupSummary]:
         """Ship all groups; their summaries, none if nothing is queued.
 
-        Raises ConnectFailed if the server did not run the job to its end, Interrupted if someone has ended the job, and other
+        Raises ConnectFailed if the server did not run the job to its end, Interrupted if the job was ended on purpose, and other
         WalferryErrors if the run may not begin.
         """
         with Server(self._address) as server:
@@ -44,8 +45,8 @@ class ConnectShip:
             if not jobs:
                 return []
             self._execution = Execution(session, self._plan(jobs), tag)
-            rows = self._execution.run()
-            summaries = [GroupSummary.from_json(text) for text in _texts(rows)]
+            with closing(self._execution.run()) as rows:
+                summaries = [GroupSummary.from_json(text) for text in _texts(rows)]
         finish(self._run, summaries)
         return summaries
 

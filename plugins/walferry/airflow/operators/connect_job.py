@@ -28,7 +28,7 @@ class ThroughConnect:
     def ship(self, run: ShipRun) -> str | None:
         """Ship; None if the job has come to its end, else why the server did not run it: empty if there is no connection.
 
-        Raises AirflowException if the job has failed, or someone has ended it, and WalferryError if it may not begin.
+        Raises AirflowException if the job has failed or was ended on purpose, and WalferryError if it may not begin.
         """
         try:
             address = WalferryConnectHook(self._conn_id).address()
@@ -64,6 +64,6 @@ class ThroughConnect:
 
         try:
             self._under_way.interrupt()
-        except ConnectFailed as error:  # then the server ends it, as nobody follows it any more
+        except ConnectFailed as error:  # then the server ends it, as no client follows it any more
             log.warning("%s", error)
         return True

@@ -36,7 +36,7 @@ class OperationLost(ConnectFailed):
 
 
 class Interrupted(WalferryError):
-    """Somebody has ended the job, and meant to."""
+    """The job was ended on purpose."""
 
 
 _OF_CONDITION: dict[str, type[WalferryError]] = {

@@ -91,7 +91,7 @@ def test_a_job_that_is_left_is_ended(fake: Fake, session: Session) -> None:
     fake.streams = [[row(b"a", "1"), row(b"b", "2"), complete()]]
     rows = Execution(session, PLAN, "tag").run()
     assert list(itertools.islice(rows, 1)) == [b"a"]
-    rows.close()  # type: ignore[attr-defined]
+    rows.close()
     (ended,) = fake.calls("Interrupt")
     assert ended.interrupt_type == messages.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID
     assert ended.operation_id == fake.calls("ExecutePlan")[0].operation_id
