@@ -6,18 +6,25 @@ The caller is the driver: no process of Spark's is started for the job but a wor
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from walferry.protos.spark_connect_pb2 import Plan
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.summary import GroupSummary
+from walferry.shipping.summary import GroupSummary, Status
+from walferry.spark.connect.errors import ConnectFailed
 from walferry.spark.connect.execution import Execution, interrupt_tag
 from walferry.spark.connect.plan import pickled_call, plan_of
+from walferry.spark.connect.rows import texts
 from walferry.spark.connect.server import Address, Server
 from walferry.spark.connect.sessions import open_session
 from walferry.spark.ship_run import ShipRun, begin, finish
 from walferry.spark.ship_tasks import RESULT, tasks_of
+from walferry.texts import one_line
+
+MAX_SHOWN_CHARS = 500
 
 
 class ConnectShip:
@@ -44,8 +51,9 @@ class ConnectShip:
             if not jobs:
                 return []
             self._execution = Execution(session, self._plan(jobs), tag)
-            rows = self._execution.run()
-            summaries = [GroupSummary.from_json(text) for text in _texts(rows)]
+            with closing(self._execution.run()) as rows:  # closed while there is a connection
+                answers = texts(str(self._address), rows, RESULT, len(jobs))
+                summaries = summaries_of(str(self._address), answers, [job.group for job in jobs])
         finish(self._run, summaries)
         return summaries
 
@@ -65,11 +73,27 @@ def tag_of(run: ShipRun) -> str:
     return f"walferry-{hashlib.sha256(repr(what).encode()).hexdigest()[:32]}"
 
 
-def _texts(streams: Iterable[bytes]) -> Iterator[str]:
-    """The rows of Arrow streams of one column of text."""
-    for stream in streams:
-        import pyarrow as pa  # while the job runs, not before it begins
+def summaries_of(server: str, answers: Iterable[str], groups: Sequence[str]) -> list[GroupSummary]:
+    """The summaries of just these WAL groups, from JSON. `server` names the server in errors. Raises ConnectFailed."""
+    summaries = [_summary(server, text) for text in answers]
+    if any(s.status is Status.RUNNING for s in summaries):
+        raise ConnectFailed(f"Spark Connect server {server} says that it is done, but not with all WAL groups")
+    asked, answered = Counter(groups), Counter(s.group for s in summaries)
+    if asked != answered:
+        names = one_line(", ".join(sorted((asked - answered) + (answered - asked))), MAX_SHOWN_CHARS)
+        raise ConnectFailed(
+            f"Spark Connect server {server} has not given one answer for each WAL group that it was asked for: {names}"
+        )
+    return summaries
 
-        with pa.ipc.open_stream(stream) as reader:
-            for batch in reader:
-                yield from batch.column(0).to_pylist()
+
+def _summary(server: str, text: str) -> GroupSummary:
+    """The summary. Raises ConnectFailed."""
+    try:
+        summary = GroupSummary.from_json(text)
+        if not isinstance(summary.group, str):
+            raise TypeError("its group is no text")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        why = one_line(repr(error), MAX_SHOWN_CHARS)
+        raise ConnectFailed(f"Spark Connect server {server} sent a summary that cannot be read: {why}") from error
+    return summary

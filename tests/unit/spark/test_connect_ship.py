@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import time
 from collections.abc import Iterator
@@ -10,9 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.unit.spark.connect.fake_connect import Fake, complete, row, serving
+from tests.unit.spark.connect.fake_connect import Fake, complete, progress, row, serving
+from walferry.protos import spark_connect_pb2 as messages
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.summary import GroupSummary, Status
+from walferry.shipping.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.spark import connect_ship, ship_tasks
 from walferry.spark.connect.errors import ConnectFailed
@@ -46,6 +48,14 @@ def stream(batch: pa.RecordBatch) -> bytes:
     return bytes(out.getvalue().to_pybytes())
 
 
+def answer(*groups: str, status: Status = Status.DONE) -> messages.ExecutePlanResponse:
+    return said(*(GroupSummary(group=group, status=status).to_json() for group in groups))
+
+
+def said(*texts: str | None) -> messages.ExecutePlanResponse:
+    return row(stream(pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], ["summary"])), "r")
+
+
 def test_what_workers_make_of_a_run_comes_back_as_its_summaries(
     fake: Fake, ship: ConnectShip, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,7 +67,7 @@ def test_what_workers_make_of_a_run_comes_back_as_its_summaries(
 
 
 def test_the_job_is_sent_as_the_name_of_a_function_and_the_groups(fake: Fake, ship: ConnectShip) -> None:
-    fake.streams = [[complete()]]
+    fake.streams = [[answer("g0", "g1", "g2"), complete()]]
     ship.ship()
     (asked,) = fake.calls("ExecutePlan")
     assert asked.plan.root.map_partitions.input.range.end == 3
@@ -92,6 +102,50 @@ def test_a_server_that_does_not_run_the_job_says_why(fake: Fake, ship: ConnectSh
     fake.streams = [[Exception("Job aborted due to stage failure")]]
     with pytest.raises(ConnectFailed, match="stage failure"):
         ship.ship()
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([], "one answer for each WAL group that it was asked for: g0, g1, g2$"),
+        ([answer("g0", "g1")], "asked for: g2$"),
+        ([answer("g0", "g1", "g1")], "asked for: g1, g2$"),
+        ([answer("g0", "g1"), answer("other")], "asked for: g2, other$"),
+        ([answer("g0", "g1", "g2", "g2")], "more than were asked for"),
+        ([answer("g0", "g1"), answer("g2", status=Status.RUNNING)], "not with all WAL groups"),
+    ],
+)
+def test_a_server_that_does_not_answer_for_each_group_once_has_not_done_the_job(
+    fake: Fake, ship: ConnectShip, monkeypatch: pytest.MonkeyPatch, answers: list[messages.ExecutePlanResponse], why: str
+) -> None:
+    finished: list[object] = []
+    monkeypatch.setattr(connect_ship, "finish", lambda run, summaries: finished.append(summaries))
+    fake.streams = [[*answers, complete()]]
+    with pytest.raises(ConnectFailed, match=f"Spark Connect server 127.0.0.1:.*{why}"):
+        ship.ship()
+    assert finished == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "[]", "7", '{"status": "done"}', '{"group": "g0"}', '{"group": "g0", "status": "odd"}', "[" * 100_000,
+     '{"group": ["g0"], "status": "done"}', '{"group": "g0", "status": "failed", "error": 7}'],
+)  # fmt: skip
+def test_an_answer_that_cannot_be_read_is_told_and_its_job_is_ended(fake: Fake, ship: ConnectShip, text: str | None) -> None:
+    fake.streams = [[said(text), progress("2"), complete()]]
+    with pytest.raises(ConnectFailed, match="cannot be read"):
+        ship.ship()
+    (asked,) = fake.calls("ExecutePlan")
+    assert [ended.operation_id for ended in fake.calls("Interrupt")] == ["", asked.operation_id]
+
+
+def test_errors_in_an_answer_are_one_bounded_line(fake: Fake, ship: ConnectShip) -> None:
+    bad = json.dumps({"group": "g0", "status": "failed", "error": "x\n\x1b[31m" * 10_000})
+    fake.streams = [[said(bad), answer("g1", "g2"), complete()]]
+    first, *_ = ship.ship()
+    assert first.error is not None
+    assert first.error.isprintable()
+    assert len(first.error) == MAX_ERROR_CHARS
 
 
 def test_nothing_is_ended_before_the_job_has_begun(fake: Fake, ship: ConnectShip) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from walferry.protos import spark_connect_pb2 as messages
 from walferry.spark.connect.errors import ConnectFailed, Interrupted, ServerGone
@@ -31,7 +31,7 @@ class Execution:
         self._id = str(uuid.uuid4())
         self._last: str | None = None  # the id of the response that came last
 
-    def run(self) -> Iterator[bytes]:
+    def run(self) -> Generator[bytes]:
         """Run it to its end; rows as streams of Arrow's IPC format. Raises ConnectFailed, Interrupted.
 
         A job that is left before its end is interrupted.
