@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowException
 
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.hooks.spark_connect import SparkConnectError, WalferryConnectHook
+from walferry.airflow.operators import connect_job, spark_job
 from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.steps import batch
@@ -169,6 +171,46 @@ def test_a_killed_task_ends_its_job_on_the_server(cluster: Cluster, monkeypatch:
     assert len(ended) == 1
 
 
+@pytest.mark.parametrize("server", [None, ServerGone("Spark Connect server 127.0.0.1:15002: connection refused")])
+def test_a_killed_task_begins_no_job_though_airflow_lets_it_go_on(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: Exception | None
+) -> None:
+    operator = ShipWalsOperator(task_id="ship", peer="p", plan={}, deadline=60)
+    monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
+    if server is None:  # killed before the server is asked
+        operator.on_kill()
+    else:  # and while the server goes away
+        cluster.error = server
+        monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: operator.on_kill() or cluster.ship(ship))
+    with pytest.raises(AirflowException, match="the task was killed"):
+        operator._run({}, RUN)  # type: ignore[typeddict-item]
+    assert cluster.submitted == []
+    assert len(cluster.through_server) == (server is not None)
+
+
+def test_a_task_that_is_killed_while_spark_submit_is_made_ready_does_not_start_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    operator = ShipWalsOperator(task_id="ship", peer="p", plan={}, deadline=60)
+    monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_CONNECT")
+    monkeypatch.setattr(spark_job, "build_archive", lambda folder: operator.on_kill() or tmp_path / "walferry-0.zip")
+    with pytest.raises(AirflowException, match="the task was killed"):
+        operator._run({}, RUN)  # type: ignore[typeddict-item]
+    assert cluster.submitted == []
+
+
+def test_a_task_that_is_killed_before_the_server_is_known_begins_no_job_there(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    through = ThroughConnect("spark_connect")
+    monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
+    monkeypatch.setattr(connect_job, "build_archive", lambda folder: through.interrupt() or tmp_path / "walferry-0.zip")
+    with pytest.raises(AirflowException, match="the task was killed"):
+        through.ship(RUN)
+    assert cluster.through_server == []
+
+
 def test_a_server_that_cannot_be_told_of_the_end_does_not_hold_up_a_killed_task(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -179,9 +221,8 @@ def test_a_server_that_cannot_be_told_of_the_end_does_not_hold_up_a_killed_task(
 
     monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
     monkeypatch.setattr(connect_ship.ConnectShip, "interrupt", gone)
-    monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: [] if through.interrupt() else [DONE])
+    monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: through.interrupt() or [DONE])
     assert through.ship(RUN) is None
-    assert not through.interrupt()  # nothing is under way any more
 
 
 @pytest.mark.parametrize(

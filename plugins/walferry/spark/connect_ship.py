@@ -14,7 +14,7 @@ from pathlib import Path
 from walferry.protos.spark_connect_pb2 import Plan
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.summary import GroupSummary, Status
-from walferry.spark.connect.errors import ConnectFailed
+from walferry.spark.connect.errors import ConnectFailed, Interrupted
 from walferry.spark.connect.execution import Execution, interrupt_tag
 from walferry.spark.connect.plan import pickled_call, plan_of
 from walferry.spark.connect.rows import texts
@@ -36,6 +36,7 @@ class ConnectShip:
         self._memory = memory
         self._run = run
         self._execution: Execution | None = None
+        self._ended = False  # by us
 
     def ship(self) -> list[GroupSummary]:
         """Ship all groups; their summaries, none if nothing is queued.
@@ -51,6 +52,8 @@ class ConnectShip:
             if not jobs:
                 return []
             self._execution = Execution(session, self._plan(jobs), tag)
+            if self._ended:
+                raise Interrupted("the job was not begun, as its task was killed")
             with closing(self._execution.run()) as rows:  # closed while there is a connection
                 answers = texts(str(self._address), rows, RESULT, len(jobs))
                 summaries = summaries_of(str(self._address), answers, [job.group for job in jobs])
@@ -61,7 +64,8 @@ class ConnectShip:
         return plan_of(len(jobs), self._address.tasks, pickled_call(tasks_of, jobs), RESULT)
 
     def interrupt(self) -> None:
-        """End the job, if it has begun. Raises ConnectFailed."""
+        """End the job. If it has not begun yet, it does not begin any more. Raises ConnectFailed."""
+        self._ended = True
         if self._execution is not None:
             with Server(self._address) as server:  # this may run in a signal's handler, in the middle of another call
                 self._execution.interrupt(server)

@@ -17,7 +17,7 @@ from walferry.shipping.group_job import GroupJob
 from walferry.shipping.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.spark import connect_ship, ship_tasks
-from walferry.spark.connect.errors import ConnectFailed
+from walferry.spark.connect.errors import ConnectFailed, Interrupted
 from walferry.spark.connect_ship import ConnectShip, tag_of
 from walferry.spark.ship_run import ShipRun
 
@@ -151,3 +151,12 @@ def test_errors_in_an_answer_are_one_bounded_line(fake: Fake, ship: ConnectShip)
 def test_nothing_is_ended_before_the_job_has_begun(fake: Fake, ship: ConnectShip) -> None:
     ship.interrupt()
     assert fake.asked == []
+
+
+def test_a_job_that_is_ended_before_it_has_begun_does_not_begin(
+    fake: Fake, ship: ConnectShip, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect_ship, "begin", lambda run: ship.interrupt() or JOBS)
+    with pytest.raises(Interrupted):
+        ship.ship()
+    assert not fake.calls("ExecutePlan")

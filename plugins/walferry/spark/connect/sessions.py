@@ -41,6 +41,10 @@ class Session:
         """Whose session it is."""
         return messages.UserContext(user_id=self.server.address.user)
 
+    def check(self) -> None:
+        """Ask the server for nothing but an answer. Raises ConnectFailed."""
+        self.server.artifact_status(messages.ArtifactStatusesRequest(session_id=self.id, user_context=self.user))
+
 
 def open_session(server: Server, archive: Path, memory: Path) -> Session:
     """The session for the library in `archive`; `memory` is a folder that remembers numbers of sessions. Raises ConnectFailed."""
