@@ -233,6 +233,8 @@ def test_a_server_that_cannot_be_told_of_the_end_does_not_hold_up_a_killed_task(
         ({"host": "spark.example.org", "extra": {"use_ssl": True}}, Address("spark.example.org", token=TOKEN, tls=True)),
         ({"host": "spark.example.org", "extra": {"use_ssl": "true"}}, Address("spark.example.org", token=TOKEN, tls=True)),
         ({"host": "spark.example.org", "password": None}, Address("spark.example.org")),
+        ({"host": "::1"}, Address("::1", token=TOKEN)),
+        ({"host": "[::1]"}, Address("[::1]", token=TOKEN)),
         ({"extra": {"tasks": 32}}, Address("127.0.0.1", token=TOKEN, tasks=32)),
     ],
 )
@@ -249,7 +251,13 @@ def test_the_connection_says_where_the_server_is(
         ({"host": ""}, "connection 'spark_connect': its host must be"),
         ({"extra": {"tasks": 0}}, "`tasks` in its extra must be a number from 1 to 1000"),
         ({"extra": {"tasks": "many"}}, "`tasks` in its extra must be a number from 1 to 1000"),
-        ({"host": "server/;token=x"}, "connection 'spark_connect': its host must be"),
+        ({"host": f"sc://server:15002/;token={TOKEN};use_ssl=true"}, "its host must be just a server's name or address"),
+        ({"host": f"127.0.0.1;token={TOKEN}"}, "The port and the token .the password. have fields of their own"),
+        ({"host": "localhost:15002"}, "its host must be just a server's name or address"),
+        ({"host": "ser ver"}, "its host must be just a server's name or address"),
+        ({"host": "fe80::1%eth0"}, "its host must be just a server's name or address"),
+        ({"password": f"{TOKEN}\n"}, "its password, the server's token, has a blank, a line break"),
+        ({"password": f"{TOKEN}\u00e9"}, "a character that is not ASCII, and so cannot be sent"),
         ({"host": "spark.example.org"}, "the token would travel to spark.example.org:15002 unencrypted.*use_ssl"),
     ],
 )

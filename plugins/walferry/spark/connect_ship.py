@@ -72,8 +72,12 @@ class ConnectShip:
 
 
 def tag_of(run: ShipRun) -> str:
-    """The tag of all tries of a run."""
-    what = (run.source.to_json(), run.peer_id, run.run_id, *(run.groups or ()))
+    """The tag of all tries of a run. Recoveries, which have their summaries kept for longer, have a job for each queue of a run.
+
+    A batch has one job at a time. Its groups do not count: a retry may have others, as recoveries have some in hand meanwhile.
+    """
+    groups = run.groups if run.keep is not None else None
+    what = (run.source.to_json(), run.peer_id, run.run_id, *(groups or ()))
     return f"walferry-{hashlib.sha256(repr(what).encode()).hexdigest()[:32]}"
 
 

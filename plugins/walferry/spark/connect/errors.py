@@ -52,9 +52,11 @@ _OF_CONDITION: dict[str, type[WalferryError]] = {
 }
 
 
-def error_of(server: str, error: grpc.RpcError) -> WalferryError:
-    """What an error of gRPC means. `server` names the server. What the server says becomes one bounded line."""
+def error_of(server: str, error: grpc.RpcError, token: str = "") -> WalferryError:
+    """What an error of gRPC means. `server` names the server. What the server says becomes a bounded line without the token."""
     code, said = _code_and_text(error)
+    if token:
+        said = said.replace(token, "(the token)")
     problem = f"Spark Connect server {server}: {one_line(said, MAX_DETAIL_CHARS) or code.name}"
     if code is grpc.StatusCode.UNAVAILABLE:
         return ServerGone(problem)
