@@ -61,7 +61,8 @@ class ConnectShip:
         return summaries
 
     def _plan(self, jobs: Sequence[GroupJob]) -> Plan:
-        return plan_of(len(jobs), self._address.tasks, pickled_call(tasks_of, jobs), RESULT)
+        tasks = min(len(jobs), self._address.tasks)
+        return plan_of(tasks, tasks, pickled_call(tasks_of, jobs, tasks), RESULT)
 
     def interrupt(self) -> None:
         """End the job. If it has not begun yet, it does not begin any more. Raises ConnectFailed."""

@@ -61,10 +61,10 @@ def test_what_workers_make_of_a_run_comes_back_as_its_summaries(
     fake: Fake, ship: ConnectShip, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ship_tasks, "ship", lambda job: GroupSummary(group=job.group, status=Status.DONE, shippedOps=7))
-    function, _ = ship_tasks.tasks_of(JOBS)
-    batches = [pa.RecordBatch.from_pydict({"id": [number]}) for number in range(3)]
+    function, _ = ship_tasks.tasks_of(JOBS, 2)
+    batches = [pa.RecordBatch.from_pydict({"id": [number]}) for number in range(2)]
     fake.streams = [[*(row(stream(batch), "r") for batch in function(batches)), complete()]]
-    assert [(s.group, s.shippedOps) for s in ship.ship()] == [("g0", 7), ("g1", 7), ("g2", 7)]
+    assert [(s.group, s.shippedOps) for s in ship.ship()] == [("g0", 7), ("g2", 7), ("g1", 7)]
 
 
 def test_the_job_is_sent_as_the_name_of_a_function_and_the_groups(fake: Fake, ship: ConnectShip) -> None:
@@ -75,6 +75,23 @@ def test_the_job_is_sent_as_the_name_of_a_function_and_the_groups(fake: Fake, sh
     function, rows = pickle.loads(asked.plan.root.map_partitions.func.python_udf.command)
     assert function.__qualname__ == "tasks_of.<locals>.run"
     assert rows.simpleString() == "struct<summary:string>"
+
+
+@pytest.mark.parametrize(("may", "takes"), [(8, 3), (2, 2), (1, 1)])
+def test_groups_are_dealt_out_to_the_tasks_that_a_job_may_take(
+    fake: Fake, ship: ConnectShip, monkeypatch: pytest.MonkeyPatch, may: int, takes: int
+) -> None:
+    monkeypatch.setattr(ship_tasks, "ship", lambda job: GroupSummary(group=job.group, status=Status.DONE))
+    monkeypatch.setattr(ship, "_address", replace(fake.address, tasks=may))
+    fake.streams = [[answer("g0", "g1", "g2"), complete()]]
+    ship.ship()
+    (asked,) = fake.calls("ExecutePlan")
+    numbers = asked.plan.root.map_partitions.input.range
+    assert (numbers.end, numbers.num_partitions) == (takes, takes)
+    function, _ = pickle.loads(asked.plan.root.map_partitions.func.python_udf.command)
+    rows = [list(function([pa.RecordBatch.from_pydict({"id": [number]})])) for number in range(takes)]
+    groups = [[json.loads(batch["summary"][0].as_py())["group"] for batch in task] for task in rows]
+    assert groups == [[job.group for job in JOBS][number::takes] for number in range(takes)]
 
 
 def test_what_a_killed_try_of_the_run_has_left_is_ended_before_the_run_begins(
