@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowException
 
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.hooks.spark_connect import SparkConnectError, WalferryConnectHook
+from walferry.airflow.operators import connect_job, spark_job
 from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.steps import batch
@@ -169,6 +171,46 @@ def test_a_killed_task_ends_its_job_on_the_server(cluster: Cluster, monkeypatch:
     assert len(ended) == 1
 
 
+@pytest.mark.parametrize("server", [None, ServerGone("Spark Connect server 127.0.0.1:15002: connection refused")])
+def test_a_killed_task_begins_no_job_though_airflow_lets_it_go_on(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: Exception | None
+) -> None:
+    operator = ShipWalsOperator(task_id="ship", peer="p", plan={}, deadline=60)
+    monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
+    if server is None:  # killed before the server is asked
+        operator.on_kill()
+    else:  # and while the server goes away
+        cluster.error = server
+        monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: operator.on_kill() or cluster.ship(ship))
+    with pytest.raises(AirflowException, match="the task was killed"):
+        operator._run({}, RUN)  # type: ignore[typeddict-item]
+    assert cluster.submitted == []
+    assert len(cluster.through_server) == (server is not None)
+
+
+def test_a_task_that_is_killed_while_spark_submit_is_made_ready_does_not_start_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    operator = ShipWalsOperator(task_id="ship", peer="p", plan={}, deadline=60)
+    monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_CONNECT")
+    monkeypatch.setattr(spark_job, "build_archive", lambda folder: operator.on_kill() or tmp_path / "walferry-0.zip")
+    with pytest.raises(AirflowException, match="the task was killed"):
+        operator._run({}, RUN)  # type: ignore[typeddict-item]
+    assert cluster.submitted == []
+
+
+def test_a_task_that_is_killed_before_the_server_is_known_begins_no_job_there(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    through = ThroughConnect("spark_connect")
+    monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
+    monkeypatch.setattr(connect_job, "build_archive", lambda folder: through.interrupt() or tmp_path / "walferry-0.zip")
+    with pytest.raises(AirflowException, match="the task was killed"):
+        through.ship(RUN)
+    assert cluster.through_server == []
+
+
 def test_a_server_that_cannot_be_told_of_the_end_does_not_hold_up_a_killed_task(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -179,9 +221,8 @@ def test_a_server_that_cannot_be_told_of_the_end_does_not_hold_up_a_killed_task(
 
     monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
     monkeypatch.setattr(connect_ship.ConnectShip, "interrupt", gone)
-    monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: [] if through.interrupt() else [DONE])
+    monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: through.interrupt() or [DONE])
     assert through.ship(RUN) is None
-    assert not through.interrupt()  # nothing is under way any more
 
 
 @pytest.mark.parametrize(
@@ -192,6 +233,8 @@ def test_a_server_that_cannot_be_told_of_the_end_does_not_hold_up_a_killed_task(
         ({"host": "spark.example.org", "extra": {"use_ssl": True}}, Address("spark.example.org", token=TOKEN, tls=True)),
         ({"host": "spark.example.org", "extra": {"use_ssl": "true"}}, Address("spark.example.org", token=TOKEN, tls=True)),
         ({"host": "spark.example.org", "password": None}, Address("spark.example.org")),
+        ({"host": "::1"}, Address("::1", token=TOKEN)),
+        ({"host": "[::1]"}, Address("[::1]", token=TOKEN)),
         ({"extra": {"tasks": 32}}, Address("127.0.0.1", token=TOKEN, tasks=32)),
     ],
 )
@@ -208,7 +251,13 @@ def test_the_connection_says_where_the_server_is(
         ({"host": ""}, "connection 'spark_connect': its host must be"),
         ({"extra": {"tasks": 0}}, "`tasks` in its extra must be a number from 1 to 1000"),
         ({"extra": {"tasks": "many"}}, "`tasks` in its extra must be a number from 1 to 1000"),
-        ({"host": "server/;token=x"}, "connection 'spark_connect': its host must be"),
+        ({"host": f"sc://server:15002/;token={TOKEN};use_ssl=true"}, "its host must be just a server's name or address"),
+        ({"host": f"127.0.0.1;token={TOKEN}"}, "The port and the token .the password. have fields of their own"),
+        ({"host": "localhost:15002"}, "its host must be just a server's name or address"),
+        ({"host": "ser ver"}, "its host must be just a server's name or address"),
+        ({"host": "fe80::1%eth0"}, "its host must be just a server's name or address"),
+        ({"password": f"{TOKEN}\n"}, "its password, the server's token, has a blank, a line break"),
+        ({"password": f"{TOKEN}\u00e9"}, "a character that is not ASCII, and so cannot be sent"),
         ({"host": "spark.example.org"}, "the token would travel to spark.example.org:15002 unencrypted.*use_ssl"),
     ],
 )

@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
-import pyarrow as pa
 import pytest
 
 from embedded.spark_connect import ConnectServer
 from walferry.spark.archive import PACKAGE, build_archive
+from walferry.spark.connect import rows
 from walferry.spark.connect.errors import Interrupted, OperationLost, ServerGone, ServerRefuses
 from walferry.spark.connect.execution import Execution, interrupt_tag
 from walferry.spark.connect.plan import pickled_call, plan_of
@@ -61,7 +61,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def texts(session: Session, code: str, count: int = 1, tag: str = "test", tasks: int = 8) -> list[str]:
     """The rows of a job."""
     execution = Execution(session, plan_of(count, tasks, pickled_call(eval, code), "text"), tag)
-    return [text for stream in execution.run() for text in pa.ipc.open_stream(stream).read_all()["text"].to_pylist()]
+    return list(rows.texts(str(session.server.address), execution.run(), "text", count))
 
 
 def python_processes(server: ConnectServer) -> list[psutil.Process]:

@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
+from typing import Any
 
 from walferry.texts import one_line
 
 MAX_ERROR_CHARS = 4000  # ZooKeeper drops a connection that sends it more than 1 MiB
+_ERRORS = ("error", "slaveError", "directRefused")
 
 
 class Status(StrEnum):
@@ -77,13 +79,18 @@ class GroupSummary:
 
     def to_json(self) -> str:
         """This summary as JSON, read back by `from_json`; each error, which may contain text from outside, is cut to one line."""
-        named = ("error", "slaveError", "directRefused")
-        errors = {name: one_line(text, MAX_ERROR_CHARS) for name in named if (text := getattr(self, name))}
-        return json.dumps(asdict(self) | errors, sort_keys=True)
+        values = asdict(self)
+        return json.dumps(values | _shown(values), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> GroupSummary:
-        """The summary that `to_json` wrote; fields of another version are left out."""
+        """The summary that `to_json` wrote; fields of another version are left out, and each error is cut to one line."""
         known = {f.name for f in fields(cls)}
         values = {k: v for k, v in json.loads(text).items() if k in known}
+        values |= _shown(values)
         return cls(**{**values, "status": Status(values["status"]), "deletedAtBoth": tuple(values.get("deletedAtBoth", ()))})
+
+
+def _shown(values: Mapping[str, Any]) -> dict[str, str]:
+    """The errors among the values, each as one bounded line."""
+    return {name: one_line(text, MAX_ERROR_CHARS) for name in _ERRORS if (text := values.get(name))}

@@ -6,19 +6,25 @@ The caller is the driver: no process of Spark's is started for the job but a wor
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from walferry.protos.spark_connect_pb2 import Plan
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.summary import GroupSummary
+from walferry.shipping.summary import GroupSummary, Status
+from walferry.spark.connect.errors import ConnectFailed, Interrupted
 from walferry.spark.connect.execution import Execution, interrupt_tag
 from walferry.spark.connect.plan import pickled_call, plan_of
+from walferry.spark.connect.rows import texts
 from walferry.spark.connect.server import Address, Server
 from walferry.spark.connect.sessions import open_session
 from walferry.spark.ship_run import ShipRun, begin, finish
 from walferry.spark.ship_tasks import RESULT, tasks_of
+from walferry.texts import one_line
+
+MAX_SHOWN_CHARS = 500
 
 
 class ConnectShip:
@@ -30,6 +36,7 @@ class ConnectShip:
         self._memory = memory
         self._run = run
         self._execution: Execution | None = None
+        self._ended = False  # by us
 
     def ship(self) -> list[GroupSummary]:
         """Ship all groups; their summaries, none if nothing is queued.
@@ -45,32 +52,57 @@ class ConnectShip:
             if not jobs:
                 return []
             self._execution = Execution(session, self._plan(jobs), tag)
-            with closing(self._execution.run()) as rows:
-                summaries = [GroupSummary.from_json(text) for text in _texts(rows)]
+            if self._ended:
+                raise Interrupted("the job was not begun, as its task was killed")
+            with closing(self._execution.run()) as rows:  # closed while there is a connection
+                answers = texts(str(self._address), rows, RESULT, len(jobs))
+                summaries = summaries_of(str(self._address), answers, [job.group for job in jobs])
         finish(self._run, summaries)
         return summaries
 
     def _plan(self, jobs: Sequence[GroupJob]) -> Plan:
-        return plan_of(len(jobs), self._address.tasks, pickled_call(tasks_of, jobs), RESULT)
+        tasks = min(len(jobs), self._address.tasks)
+        return plan_of(tasks, tasks, pickled_call(tasks_of, jobs, tasks), RESULT)
 
     def interrupt(self) -> None:
-        """End the job, if it has begun. Raises ConnectFailed."""
+        """End the job. If it has not begun yet, it does not begin any more. Raises ConnectFailed."""
+        self._ended = True
         if self._execution is not None:
             with Server(self._address) as server:  # this may run in a signal's handler, in the middle of another call
                 self._execution.interrupt(server)
 
 
 def tag_of(run: ShipRun) -> str:
-    """The tag of all tries of a run."""
-    what = (run.source.to_json(), run.peer_id, run.run_id, *(run.groups or ()))
+    """The tag of all tries of a run. Recoveries, which have their summaries kept for longer, have a job for each queue of a run.
+
+    A batch has one job at a time. Its groups do not count: a retry may have others, as recoveries have some in hand meanwhile.
+    """
+    groups = run.groups if run.keep is not None else None
+    what = (run.source.to_json(), run.peer_id, run.run_id, *(groups or ()))
     return f"walferry-{hashlib.sha256(repr(what).encode()).hexdigest()[:32]}"
 
 
-def _texts(streams: Iterable[bytes]) -> Iterator[str]:
-    """The rows of Arrow streams of one column of text."""
-    for stream in streams:
-        import pyarrow as pa  # while the job runs, not before it begins
+def summaries_of(server: str, answers: Iterable[str], groups: Sequence[str]) -> list[GroupSummary]:
+    """The summaries of just these WAL groups, from JSON. `server` names the server in errors. Raises ConnectFailed."""
+    summaries = [_summary(server, text) for text in answers]
+    if any(s.status is Status.RUNNING for s in summaries):
+        raise ConnectFailed(f"Spark Connect server {server} says that it is done, but not with all WAL groups")
+    asked, answered = Counter(groups), Counter(s.group for s in summaries)
+    if asked != answered:
+        names = one_line(", ".join(sorted((asked - answered) + (answered - asked))), MAX_SHOWN_CHARS)
+        raise ConnectFailed(
+            f"Spark Connect server {server} has not given one answer for each WAL group that it was asked for: {names}"
+        )
+    return summaries
 
-        with pa.ipc.open_stream(stream) as reader:
-            for batch in reader:
-                yield from batch.column(0).to_pylist()
+
+def _summary(server: str, text: str) -> GroupSummary:
+    """The summary. Raises ConnectFailed."""
+    try:
+        summary = GroupSummary.from_json(text)
+        if not isinstance(summary.group, str):
+            raise TypeError("its group is no text")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        why = one_line(repr(error), MAX_SHOWN_CHARS)
+        raise ConnectFailed(f"Spark Connect server {server} sent a summary that cannot be read: {why}") from error
+    return summary

@@ -24,6 +24,7 @@ class ThroughConnect:
     def __init__(self, conn_id: str) -> None:
         self._conn_id = conn_id
         self._under_way: ConnectShip | None = None
+        self._ended = False  # by us
 
     def ship(self, run: ShipRun) -> str | None:
         """Ship; None if the job has come to its end, else why the server did not run it: empty if there is no connection.
@@ -42,6 +43,8 @@ class ThroughConnect:
 
         folder = cache_folder()
         self._under_way = ConnectShip(address, build_archive(folder / "archives"), folder / "connect", run)
+        if self._ended:
+            raise AirflowException("the task was killed: it begins no job")
         try:
             summaries = self._under_way.ship()
         except ConnectFailed as error:
@@ -56,14 +59,14 @@ class ThroughConnect:
             raise AirflowException(f"WAL groups were not shipped: {', '.join(failed)}")
         return None
 
-    def interrupt(self) -> bool:
-        """End the job that is under way; whether there is one. A signal's handler may call this."""
+    def interrupt(self) -> None:
+        """End the job that is under way, and begin none after this. A signal's handler may call this."""
+        self._ended = True
         if self._under_way is None:
-            return False
+            return
         from walferry.spark.connect.errors import ConnectFailed
 
         try:
             self._under_way.interrupt()
         except ConnectFailed as error:  # then the server ends it, as no client follows it any more
             log.warning("%s", error)
-        return True

@@ -145,8 +145,8 @@ class ShipWalsOperator(SparkJobOperator):
 
     def on_kill(self) -> None:
         """End the job, wherever it runs."""
-        if not self._connect.interrupt():
-            super().on_kill()
+        super().on_kill()
+        self._connect.interrupt()
 
     def _ship(self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str]) -> None:
         """Run the job to its end. `only` are the WAL groups that it ships; none named: all."""
@@ -172,8 +172,10 @@ class ShipWalsOperator(SparkJobOperator):
     def _run(self, context: Context, run: ShipRun) -> None:
         """Run the job through the Spark Connect server, or else through spark-submit. Raises AirflowException if it fails."""
         began = time.monotonic()
+        self.check_alive()
         if (why_not := self._connect.ship(run)) is None:
             return
+        self.check_alive()
         if why_not:
             self.log.warning("spark-submit ships instead: %s", why_not)
             context["ti"].xcom_push(BY_SPARK_SUBMIT, why_not[:MAX_ERROR_CHARS])

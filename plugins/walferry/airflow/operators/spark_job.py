@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context, conf
+from airflow.sdk.exceptions import AirflowException
 
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.literal import LiteralFields
@@ -30,6 +31,7 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
 
     def __init__(self, *, conn_id: str = "spark_default", conf: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(conn_id=conn_id, conf=conf, **kwargs)
+        self._killed = False
 
     def submit(self, context: Context, name: str, arguments: Sequence[str]) -> None:
         """Build the library's archive, submit the job under this name and wait for it. Raises AirflowException if it fails."""
@@ -39,8 +41,21 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
         self.application_args = list(arguments)
         super().execute(context)
 
+    def on_kill(self) -> None:
+        """End spark-submit; no job begins after this. Airflow calls it from a signal's handler, after which the task goes on."""
+        submitting, self._killed = self._hook is not None, True
+        if submitting:
+            super().on_kill()
+
+    def check_alive(self) -> None:
+        """Raises AirflowException if the task is to end."""
+        if self._killed:
+            raise AirflowException("the task was killed: it begins no Spark job")
+
     def _get_hook(self) -> WalferrySubmitHook:
-        return WalferrySubmitHook(
+        hook = WalferrySubmitHook(
             conf=self.conf or {}, conn_id=self._conn_id, name=self.name, py_files=self.py_files,
             application_args=self.application_args,
         )  # fmt: skip
+        self.check_alive()  # the last thing before spark-submit is started
+        return hook

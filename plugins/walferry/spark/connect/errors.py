@@ -10,7 +10,6 @@ from walferry.errors import WalferryError
 from walferry.texts import one_line
 
 MAX_DETAIL_CHARS = 1000
-_GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 _REFUSED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 _CONDITION = re.compile(r"\[([A-Z_]+(?:\.[A-Z_]+)?)\]")  # as Spark's messages begin
 
@@ -21,6 +20,10 @@ class ConnectFailed(WalferryError):
 
 class ServerGone(ConnectFailed):
     """The server does not answer."""
+
+
+class TimedOut(ServerGone):
+    """The call has taken as long as it may."""
 
 
 class ServerRefuses(ConnectFailed):
@@ -49,12 +52,16 @@ _OF_CONDITION: dict[str, type[WalferryError]] = {
 }
 
 
-def error_of(server: str, error: grpc.RpcError) -> WalferryError:
-    """What an error of gRPC means. `server` names the server. What the server says becomes one bounded line."""
+def error_of(server: str, error: grpc.RpcError, token: str = "") -> WalferryError:
+    """What an error of gRPC means. `server` names the server. What the server says becomes a bounded line without the token."""
     code, said = _code_and_text(error)
+    if token:
+        said = said.replace(token, "(the token)")
     problem = f"Spark Connect server {server}: {one_line(said, MAX_DETAIL_CHARS) or code.name}"
-    if code in _GONE:
+    if code is grpc.StatusCode.UNAVAILABLE:
         return ServerGone(problem)
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return TimedOut(problem)
     if code in _REFUSED:
         return ServerRefuses(problem, "Its token is the password of the connection")
     condition = _CONDITION.search(said)

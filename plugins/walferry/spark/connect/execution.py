@@ -1,8 +1,8 @@
 """One job of a Spark Connect server, from its plan to its last row.
 
-The server runs it apart from the connection: after a stream that has ended early (each does after two minutes) or is broken,
-another one goes on. The job is given up only if the server stays away, or has forgotten the job. A job that no client follows any
-more is ended by the server, after `spark.connect.execute.manager.detachedTimeout`.
+The server runs it apart from the connection: after a stream that has ended early (each does after a minute) or is broken, another
+one goes on. The job is given up only if the server stays away, keeps ending streams at once, or has forgotten the job. A job that
+no client follows any more is ended by the server, after `spark.connect.execute.manager.detachedTimeout`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Generator, Iterator
 
 from walferry.protos import spark_connect_pb2 as messages
-from walferry.spark.connect.errors import ConnectFailed, Interrupted, ServerGone
+from walferry.spark.connect.errors import ConnectFailed, Interrupted, ServerGone, TimedOut
 from walferry.spark.connect.server import Server
 from walferry.spark.connect.sessions import Session
 
@@ -30,8 +30,9 @@ class Execution:
         self._tag = tag
         self._id = str(uuid.uuid4())
         self._last: str | None = None  # the id of the response that came last
+        self._ended = False  # by us: `interrupt` may be called before the server has the job, or while it is away
 
-    def run(self) -> Generator[bytes, None, None]:
+    def run(self) -> Generator[bytes]:
         """Run it to its end; rows as streams of Arrow's IPC format. Raises ConnectFailed, Interrupted.
 
         A job that is left before its end is interrupted.
@@ -49,7 +50,11 @@ class Execution:
                 self._release()
 
     def interrupt(self, server: Server) -> None:
-        """End the job, from any thread; a signal's handler needs a connection of its own. Raises ConnectFailed."""
+        """End the job, from any thread; a signal's handler needs a connection of its own. Raises ConnectFailed.
+
+        A job that has not begun does not begin any more, and none is followed any further.
+        """
+        self._ended = True
         server.interrupt(
             messages.InterruptRequest(
                 session_id=self._session.id,
@@ -60,23 +65,39 @@ class Execution:
         )
 
     def _responses(self) -> Iterator[messages.ExecutePlanResponse]:
+        self._check_wanted()
         stream = self._session.server.execute(self._request())
         away_since: float | None = None
         while True:
+            began = time.monotonic()
             try:
                 for response in stream:
                     away_since, self._last = None, response.response_id
+                    self._check_wanted()
                     yield response
                     if response.HasField("result_complete"):
                         return
-            except ServerGone:
+                server = self._session.server.address
+                problem = ServerGone(f"Spark Connect server {server} ends each stream of the job, not the job")
+                if time.monotonic() - began > RETRY_SECONDS:  # it had nothing to say for so long
+                    away_since = None
+            except TimedOut as error:
+                self._session.check()  # a server may have nothing to say; one that is not there does not answer this
+                problem, away_since = error, None
+            except ServerGone as error:
                 if self._last is None:  # it may never have reached the server
                     raise
-                away_since = away_since or time.monotonic()
-                if time.monotonic() - away_since > AWAY_SECONDS:
-                    raise
-                time.sleep(RETRY_SECONDS)
+                problem = error
+            away_since = away_since or time.monotonic()
+            if time.monotonic() - away_since > AWAY_SECONDS:
+                raise problem
+            time.sleep(RETRY_SECONDS)
+            self._check_wanted()
             stream = self._session.server.reattach(self._again())
+
+    def _check_wanted(self) -> None:
+        if self._ended:
+            raise Interrupted("the job was ended, as its task was killed")
 
     def _request(self) -> messages.ExecutePlanRequest:
         option = messages.ExecutePlanRequest.RequestOption(reattach_options=messages.ReattachOptions(reattachable=True))

@@ -17,7 +17,7 @@ from walferry.spark.connect.errors import error_of
 DEFAULT_PORT = 15002
 CALL_SECONDS = 20.0
 STREAM_SECONDS = 60.0  # then it is opened anew: so the end of a machine that cannot say goodbye is noticed
-MAX_ANSWER_BYTES = 64 << 20
+MAX_ANSWER_BYTES = 16 << 20  # Spark sends 4 MB of rows at a time
 _SERVICE = "/spark.connect.SparkConnectService/"
 
 M = TypeVar("M", bound=Message)
@@ -35,7 +35,7 @@ class Address:
     tasks: int = 8  # of one job side by side: peers share the server, and one with a slow slave must leave room for the others
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host and not self.host.startswith("[") else f"{self.host}:{self.port}"
 
     @property
     def local(self) -> bool:
@@ -70,7 +70,7 @@ class Server:
         try:
             answer: messages.AddArtifactsResponse = call(iter([request]), timeout=CALL_SECONDS, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise error_of(str(self.address), error) from None
+            raise error_of(str(self.address), error, self.address.token) from None
         return answer
 
     def artifact_status(self, request: messages.ArtifactStatusesRequest) -> messages.ArtifactStatusesResponse:
@@ -98,7 +98,7 @@ class Server:
         try:
             answered: M = call(request, timeout=CALL_SECONDS, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise error_of(str(self.address), error) from None
+            raise error_of(str(self.address), error, self.address.token) from None
         return answered
 
     def _stream(self, method: str, request: Message) -> Iterator[messages.ExecutePlanResponse]:
@@ -106,7 +106,7 @@ class Server:
         try:
             yield from call(request, timeout=STREAM_SECONDS, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise error_of(str(self.address), error) from None
+            raise error_of(str(self.address), error, self.address.token) from None
 
 
 def _serialized(message: Message) -> bytes:

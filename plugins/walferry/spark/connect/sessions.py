@@ -24,6 +24,7 @@ from walferry.spark.connect.errors import ConnectFailed, ServerGone, ServerRefus
 from walferry.spark.connect.server import Server
 
 MAX_RENEWALS = 10_000  # a server remembers 1,000 closed sessions
+RENEWAL_SECONDS = 20.0  # for all of them
 TRIES = 4  # at giving a session the library
 RETRY_SECONDS = 0.5
 _NAMESPACE = uuid.UUID("0b1f8a52-6f0e-4c56-9a3d-7d5b0c1f4e77")
@@ -41,11 +42,16 @@ class Session:
         """Whose session it is."""
         return messages.UserContext(user_id=self.server.address.user)
 
+    def check(self) -> None:
+        """Ask the server for nothing but an answer. Raises ConnectFailed."""
+        self.server.artifact_status(messages.ArtifactStatusesRequest(session_id=self.id, user_context=self.user))
+
 
 def open_session(server: Server, archive: Path, memory: Path) -> Session:
     """The session for the library in `archive`; `memory` is a folder that remembers numbers of sessions. Raises ConnectFailed."""
     file = memory / hashlib.sha256(f"{server.address} {server.address.user} {archive.name}".encode()).hexdigest()[:16]
     first = remembered(file)
+    give_up = time.monotonic() + RENEWAL_SECONDS
     for number in range(first, first + MAX_RENEWALS):
         session = Session(server, session_id(archive, number))
         with contextlib.suppress(SessionClosed):
@@ -53,7 +59,9 @@ def open_session(server: Server, archive: Path, memory: Path) -> Session:
             if number != first:
                 remember(file, number)
             return session
-    raise ConnectFailed(f"Spark Connect server {server.address} has closed {MAX_RENEWALS} sessions")
+        if time.monotonic() > give_up:
+            break
+    raise ConnectFailed(f"Spark Connect server {server.address} has closed all of {number - first + 1} sessions")
 
 
 def session_id(archive: Path, number: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ class Fake:
     has: set[tuple[str, str]] = field(default_factory=set)  # session, artifact
     damaged: bool = False
     mixed_up: int = 0  # how often artifacts are mixed up with those of another client, who gives them meanwhile
+    silent: bool = False  # it answers no question of which artifacts it has
     token: str = ""
     asked: list[tuple[str, Any]] = field(default_factory=list)
     port: int = 0
@@ -64,6 +66,8 @@ class Fake:
 
     def artifact_status(self, request: Any, context: grpc.ServicerContext) -> messages.ArtifactStatusesResponse:
         self.note("ArtifactStatus", request, context)
+        if self.silent:
+            time.sleep(1)
         answer = messages.ArtifactStatusesResponse()
         for name in request.names:
             answer.statuses[name].exists = (request.session_id, name) in self.has

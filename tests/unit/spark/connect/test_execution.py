@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, SupportsIndex
 
 import pytest
 
 from tests.unit.spark.connect.fake_connect import Broken, Fake, complete, progress, row
 from walferry.protos import spark_connect_pb2 as messages
 from walferry.spark.connect import execution as module
+from walferry.spark.connect import server
 from walferry.spark.connect.errors import ConnectFailed, Interrupted, OperationLost, ServerGone
 from walferry.spark.connect.execution import Execution, interrupt_tag
 from walferry.spark.connect.plan import plan_of
@@ -28,8 +31,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def session(fake: Fake) -> Iterator[Session]:
-    with Server(fake.address) as server:
-        yield Session(server, ID)
+    with Server(fake.address) as connected:
+        yield Session(connected, ID)
 
 
 def run(session: Session) -> list[bytes]:
@@ -59,6 +62,74 @@ def test_a_server_that_stays_away_is_gone(fake: Fake, session: Session) -> None:
     fake.streams = [[progress("1")], *([Broken()] for _ in range(1000))]
     with pytest.raises(ServerGone, match="Connection reset by peer"):
         run(session)
+
+
+class Streams(list[Any]):
+    """The first stream, and then others without end."""
+
+    def __init__(self, first: list[Any], then: Callable[[], Iterable[Any]]) -> None:
+        super().__init__([first])
+        self._then = then
+
+    def pop(self, at: SupportsIndex = -1) -> Any:
+        return super().pop(at) if self else self._then()
+
+
+def test_a_server_that_ends_each_stream_at_once_is_not_asked_for_ever(fake: Fake, session: Session) -> None:
+    fake.streams = Streams([progress("1")], list)
+    with pytest.raises(ServerGone, match="ends each stream of the job, not the job"):
+        run(session)
+    assert 1 < len(fake.calls("ReattachExecute")) < 10  # with a pause after each
+
+
+@pytest.mark.parametrize("first", [[], [progress("1")]], ids=["from the beginning", "after a word"])
+def test_a_job_of_which_there_is_nothing_to_say_goes_on(
+    fake: Fake, session: Session, monkeypatch: pytest.MonkeyPatch, first: list[messages.ExecutePlanResponse]
+) -> None:
+    monkeypatch.setattr(server, "STREAM_SECONDS", 0.2)
+    ends = time.monotonic() + 1.0
+
+    def silent() -> Iterator[messages.ExecutePlanResponse]:
+        while time.monotonic() < ends:
+            time.sleep(0.02)
+        yield from (row(b"a", "2"), complete())
+
+    fake.streams = Streams([], silent)
+    fake.streams[0] = itertools.chain(first, silent())
+    assert run(session) == [b"a"]
+    assert len(fake.calls("ReattachExecute")) >= 3
+
+
+def test_a_server_that_says_nothing_at_all_any_more_is_gone(
+    fake: Fake, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "STREAM_SECONDS", 0.2)
+    monkeypatch.setattr(server, "CALL_SECONDS", 0.2)
+    monkeypatch.setattr(fake, "silent", True)
+    fake.streams = Streams([progress("1")], lambda: (time.sleep(1) for _ in range(1)))
+    with pytest.raises(ServerGone):
+        run(session)
+
+
+def test_a_job_that_is_ended_while_the_server_is_away_is_not_asked_for_again(fake: Fake, session: Session) -> None:
+    execution = Execution(session, PLAN, "tag")
+
+    def away() -> Iterator[Exception]:
+        execution.interrupt(session.server)
+        yield Broken()
+
+    fake.streams = [itertools.chain([progress("1")], away())]  # type: ignore[list-item]
+    with pytest.raises(Interrupted):
+        list(execution.run())
+    assert not fake.calls("ReattachExecute")
+
+
+def test_a_job_that_is_ended_before_it_is_sent_is_not_sent(fake: Fake, session: Session) -> None:
+    execution = Execution(session, PLAN, "tag")
+    execution.interrupt(session.server)
+    with pytest.raises(Interrupted):
+        list(execution.run())
+    assert not fake.calls("ExecutePlan")
 
 
 def test_a_job_that_may_never_have_arrived_is_not_gone_on_with(fake: Fake, session: Session) -> None:

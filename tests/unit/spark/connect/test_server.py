@@ -31,6 +31,21 @@ def test_a_wrong_token_is_refused_and_no_message_has_it(fake: Fake, token: str) 
     assert "wrong" not in str(refused.value)
 
 
+def test_a_server_that_repeats_the_token_does_not_have_it_shown(fake: Fake) -> None:
+    fake.token = TOKEN
+    fake.streams = [[Exception(f"bad header: Bearer {TOKEN}")]]
+    with Server(fake.address) as server, pytest.raises(ConnectFailed, match=r"bad header: Bearer \(the token\)") as failed:
+        list(server.execute(messages.ExecutePlanRequest(session_id="s")))
+    assert TOKEN not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "text"), [("::1", "[::1]:15002"), ("[::1]", "[::1]:15002"), ("127.0.0.1", "127.0.0.1:15002"), ("h", "h:15002")]
+)
+def test_an_address_is_what_grpc_takes(host: str, text: str) -> None:
+    assert str(Address(host)) == text
+
+
 def test_an_address_never_shows_its_token() -> None:
     address = Address("h", token=TOKEN)
     session = Session(Server(address), "id")

@@ -63,6 +63,17 @@ def test_a_closed_session_is_renewed_and_the_next_task_begins_there(fake: Fake, 
     assert len(fake.calls("ArtifactStatus")) == 5
 
 
+@pytest.mark.parametrize(("limit", "value", "tried"), [("MAX_RENEWALS", 5, "5"), ("RENEWAL_SECONDS", 0.0, "1")])
+def test_a_server_that_closes_every_session_is_not_asked_for_ever(
+    fake: Fake, archive: Path, memory: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: float, tried: str
+) -> None:
+    monkeypatch.setattr(sessions, limit, value)
+    fake.closed = {session_id(archive, number) for number in range(50)}
+    with pytest.raises(ConnectFailed, match=f"has closed all of {tried} sessions"):
+        opened(fake, archive, memory)
+    assert len(fake.calls("ArtifactStatus")) == int(tried)
+
+
 def test_another_server_has_sessions_of_its_own(fake: Fake, archive: Path, memory: Path) -> None:
     fake.closed = {session_id(archive, 0)}
     opened(fake, archive, memory)
