@@ -2,7 +2,7 @@
 
     checksums = { uint32 crc }*
 
-CRC32C is Castagnoli's polynomial, reflected (RFC 3720, B.4), eight bytes at a time by eight tables (Intel's "slicing by 8").
+CRC32C is Castagnoli's polynomial, reflected (RFC 3720, B.4), 16 bytes at a time by as many tables (after Intel's "slicing by 8").
 CRC32 is zlib's. Source: HBase's ChecksumUtil, ChecksumType (branch-2.6).
 """
 
@@ -22,6 +22,7 @@ from walferry.kernels.write import put_int
 
 CHECKED_BYTES: Final = 16 << 10  # that a checksum is of
 _CRC_BYTES: Final = 4
+WORD: Final = 8
 _POLYNOMIAL: Final = 0x82F63B78
 
 
@@ -45,11 +46,11 @@ def checksums(kind: Checksum, data: Bytes) -> bytes:
 
 def _tables() -> NDArray[np.uint32]:
     """`tables[k, b]` is the checksum of byte b and k zeros after it, without the inversions at begin and end."""
-    tables = np.empty((8, 256), np.uint32)
+    tables = np.empty((2 * WORD, 256), np.uint32)
     tables[0] = np.arange(256)
     for _ in range(8):
         tables[0] = tables[0] >> 1 ^ np.where(tables[0] & 1, np.uint32(_POLYNOMIAL), np.uint32(0))
-    for k in range(1, 8):
+    for k in range(1, 2 * WORD):
         tables[k] = tables[0, tables[k - 1] & 0xFF] ^ tables[k - 1] >> 8
     return tables
 
@@ -60,20 +61,22 @@ _TABLES = _tables()
 @unmanaged
 def _crc32c(data: Bytes, out: Bytes, tables: NDArray[np.uint32]) -> None:
     """Write the checksums of all of `data` to `out`."""
-    byte, eight = np.uint64(0xFF), np.uint64(8)
+    byte, eight, words = np.uint64(0xFF), np.uint64(WORD), np.uint64(2 * WORD)
     at = 0
     for start in range(0, data.size, CHECKED_BYTES):
         pos, end = np.uint64(start), np.uint64(min(start + CHECKED_BYTES, data.size))
         crc = np.uint64(0xFFFFFFFF)
-        while pos + eight <= end:
-            word = np.uint64(0)
-            for i in range(eight):  # becomes one load
-                word |= np.uint64(data[pos + i]) << (i * eight)
-            word ^= crc
+        while pos + words <= end:
+            first, second = np.uint64(0), np.uint64(0)
+            for i in range(eight):  # becomes two loads
+                first |= np.uint64(data[pos + i]) << (i * eight)
+                second |= np.uint64(data[pos + eight + i]) << (i * eight)
+            first ^= crc
             crc = np.uint64(0)
             for i in range(eight):
-                crc ^= np.uint64(tables[np.uint64(7) - i, word >> (i * eight) & byte])
-            pos += eight
+                crc ^= np.uint64(tables[words - np.uint64(1) - i, first >> (i * eight) & byte])
+                crc ^= np.uint64(tables[eight - np.uint64(1) - i, second >> (i * eight) & byte])
+            pos += words
         while pos < end:
             crc = np.uint64(tables[np.uint64(0), (crc ^ np.uint64(data[pos])) & byte]) ^ crc >> eight
             pos += np.uint64(1)
