@@ -252,6 +252,10 @@ class JavaClient:
         """Write puts into HFiles, one a family, and bulk-load them. `folder` is a URL that the servers can reach."""
         _call(self._java.BulkLoad.load, self._client, table, encode_mutations(puts), folder)
 
+    def load_files(self, table: str, folder: str) -> None:
+        """Bulk-load the HFiles in `folder`/<family>, which HBase takes away. `folder` is a URL that the servers can reach."""
+        _call(self._java.BulkLoad.loadFiles, self._client, table, folder)
+
     def put_many(
         self,
         table: str,

@@ -24,7 +24,7 @@ import org.apache.hadoop.hbase.io.hfile.HFileContextBuilder;
 import org.apache.hadoop.hbase.tool.BulkLoadHFiles;
 import org.apache.hadoop.hbase.util.Bytes;
 
-/** Writes puts into HFiles, one a family, and hands them to HBase's own bulk load tool. */
+/** Hands HFiles to HBase's own bulk load tool: those that it writes of puts, one a family, and others. */
 public final class BulkLoad {
   private BulkLoad() {}
 
@@ -40,6 +40,13 @@ public final class BulkLoad {
       written.put(family.getKey(), Collections.singletonList(file));
     }
     if (BulkLoadHFiles.create(new Configuration(client.conf)).bulkLoad(TableName.valueOf(table), written).isEmpty()) {
+      throw new IOException("nothing was loaded into " + table);
+    }
+  }
+
+  /** Loads the HFiles that lie in a folder, in one folder a family. HBase takes them away. */
+  public static void loadFiles(ClusterClient client, String table, String folder) throws IOException {
+    if (BulkLoadHFiles.create(new Configuration(client.conf)).bulkLoad(TableName.valueOf(table), new Path(folder)).isEmpty()) {
       throw new IOException("nothing was loaded into " + table);
     }
   }

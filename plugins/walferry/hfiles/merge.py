@@ -1,9 +1,9 @@
 """Merges the sorted runs of one store into the cells of its file.
 
-Of cells with equal keys the latest is written: the one with the largest sequence id, else that of the run that is given last. A
-memstore keeps the others, but no scan shows them and the next flush drops them. There is one exception. A cell with a TTL of its
-own stops hiding the others once it expires, so the next one is written after it, as HBase writes it: in a file, the first of the
-cells with one key counts.
+Of cells with equal keys the latest is written: the one with the largest sequence id, else that of the run that is given last. In
+a memstore it replaces those of its own edit. The others stay there, but no scan shows them and the next flush drops them. There
+is one exception. A cell with a TTL of its own stops hiding earlier edits once it expires, so the latest of these is written after
+it, as HBase writes it: in a file, the first of the cells with one key counts.
 
 Runs may lie anywhere. Of each, a part is in memory; a tournament of all runs finds the next cell (Knuth's tree of losers: each
 inner node holds the run that lost there, so that a run that has moved on only meets the losers on its way to the root).
@@ -81,7 +81,8 @@ class State(enum.IntEnum):
 
     OUT = 0  # bytes written of the chunk
     BEFORE = 1  # the last cell in the chunk, or LAST, or NOTHING
-    MOVED = 2  # the run that has moved on and not yet met the others; NOTHING if there is none
+    NUMBER = 2  # its sequence id
+    MOVED = 3  # the run that has moved on and not yet met the others; NOTHING if there is none
 
 
 class Stop(enum.IntEnum):
@@ -107,7 +108,7 @@ class _Merge:
         self._parts[Part.AT] = self._parts[Part.END] = self._parts[Part.BEGIN]
         self._buffer: Bytes = np.empty(int(self._parts[Part.ROOM].sum()), np.uint8)
         self._losers = np.full(len(runs), NOTHING, np.int64)
-        self._state = np.array([0, NOTHING, NOTHING], np.int64)
+        self._state = np.array([0, NOTHING, 0, NOTHING], np.int64)
 
     def chunks(self) -> Iterator[Bytes]:
         """Yield the merged cells."""
@@ -236,13 +237,16 @@ def enter(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> int:
 
 
 @inlined
-def _is_hidden(buffer: Bytes, pos: int, before: int, last: Bytes, out: Bytes) -> bool:
-    """Tell whether the cell before, of which `before` says where it is, hides the one at `pos` forever."""
+def _is_hidden(buffer: Bytes, pos: int, number: int, state: Ints, last: Bytes, out: Bytes) -> bool:
+    """Tell whether the cell before hides the one at `pos` with this sequence id forever."""
+    before = state[State.BEFORE]
     if before == NOTHING:
         return False
     holder = last if before == LAST else out
     at = 0 if before == LAST else before
-    return compare_keys(holder, at, buffer, pos) == 0 and not has_tag(holder, at, TagType.TTL)
+    if compare_keys(holder, at, buffer, pos) != 0:
+        return False
+    return bool(number == state[State.NUMBER]) or not has_tag(holder, at, TagType.TTL)
 
 
 @unmanaged
@@ -260,11 +264,12 @@ def merge_into(buffer: Bytes, parts: Ints, losers: Ints, state: Ints, last: Byte
         if pos == NOTHING:
             return int(Stop.DONE.value)
         after = cell_end(buffer, pos)
-        if not _is_hidden(buffer, pos, state[State.BEFORE], last, out):
+        number = read_int64(buffer, after)
+        if not _is_hidden(buffer, pos, number, state, last, out):
             at = state[State.OUT]
             if at + after - pos > out.size:
                 return int(Stop.FULL.value)
-            state[State.BEFORE] = at
+            state[State.BEFORE], state[State.NUMBER] = at, number
             state[State.OUT] = copy_bytes(out, at, buffer, pos, after - pos)
         parts[Part.AT, run] = after + SEQUENCE_BYTES
         stop = _settle(buffer, parts, run)

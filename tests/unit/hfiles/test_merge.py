@@ -42,13 +42,17 @@ def encoded(cells: Sequence[Numbered]) -> bytes:
 
 
 def expected(runs: Sequence[Sequence[Numbered]]) -> list[Cell]:
-    """Of the cells with one key: the latest, and the next one as long as the one before can expire."""
+    """Of the cells with one key: the latest, and the latest of an earlier edit as long as the one before can expire."""
     everything = [(cell, number, r, i) for r, cells in enumerate(runs) for i, (cell, number) in enumerate(cells)]
     everything.sort(key=lambda found: (sort_key(found[0]), -found[1], -found[2], -found[3]))
     written = []
     for _, same in groupby(everything, key=lambda found: sort_key(found[0])):
-        for cell, *_ in same:
+        before = None
+        for cell, number, *_ in same:
+            if number == before:
+                continue
             written.append(cell)
+            before = number
             if cell.tags not in (TTL, encode_tags([(1, b"acl"), (8, bytes(8))])):
                 break
     return written
@@ -122,6 +126,13 @@ def test_a_cell_that_is_longer_than_a_part_is_read_whole() -> None:
 def test_nothing_gives_nothing() -> None:
     assert list(merge_runs([])) == []
     assert list(merge_runs(held(b"", b"", b""))) == []
+
+
+def test_what_a_cell_replaces_in_its_own_edit_is_gone_even_if_the_cell_expires() -> None:
+    """A memstore gives all cells of an edit one number, and has one cell with a key and a number."""
+    first, expiring, earlier = (Cell(b"r", b"f", b"q", 1, PUT, v, tags) for v, tags in ((b"1", b""), (b"2", TTL), (b"0", b"")))
+    assert merged(held(encoded([(earlier, 6), (first, 7), (expiring, 7)]))) == [expiring, earlier]
+    assert merged(held(encoded([(first, 7)]), encoded([(expiring, 7)]), encoded([(earlier, 6)]))) == [expiring, earlier]
 
 
 def test_the_later_of_two_chunks_does_not_repeat_what_the_last_cell_of_the_one_before_hides() -> None:

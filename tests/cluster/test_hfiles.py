@@ -1,0 +1,160 @@
+"""HFiles that we write of a real source's WALs leave on a real slave what is on the source.
+
+Flushes drop cells that are deleted, and compactions drop the markers too, at other times on each side. So the tables keep deleted
+cells and are not compacted.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from embedded import wire
+from embedded.client import GLOBAL, JavaClient
+from embedded.wire import Mutation
+from tests.cluster.decoding import copies_of_closed_wals
+from walferry.files.systems import open_wal
+from walferry.filters.rules import FilterRules, PeerTables
+from walferry.filters.window import filter_window
+from walferry.hfiles.bloom import Bloom
+from walferry.hfiles.compression import Compression
+from walferry.hfiles.encodings import Encoding
+from walferry.hfiles.merge import HeldRun, merge_runs
+from walferry.hfiles.metadata import Origin
+from walferry.hfiles.runs import Edits, SortedRun, sorted_runs
+from walferry.hfiles.settings import FileSettings
+from walferry.hfiles.stores import Store, TargetTable
+from walferry.hfiles.writer import write_file
+from walferry.names import parse_wal_name
+from walferry.wal.reader import read_windows
+
+Load = Callable[[JavaClient, str, list[str]], None]
+FAMILIES = ("f", "g")
+ROWS = 60
+SOURCE_SPLITS, SLAVE_SPLITS = [b"row30"], [b"row10", b"row20", b"row40"]
+SETTINGS = FileSettings(block_bytes=2_000, encoding=Encoding.FAST_DIFF, compression=Compression.GZ, bloom=Bloom.ROWCOL)
+
+
+def repeated(chance: random.Random, count: int) -> Iterator[Mutation]:
+    """Puts and deletes of few cells with few timestamps, so that most keys come again with other values and tags."""
+    for _ in range(count):
+        row, column = f"row{chance.randrange(ROWS):02}", f"{chance.choice(FAMILIES)}:{chance.randrange(3)}"
+        timestamp = chance.randrange(1, 6)
+        match chance.randrange(8):
+            case 0:
+                yield wire.delete_column(row, column, timestamp=timestamp)
+            case 1:
+                yield wire.delete_version(row, column, timestamp=timestamp)
+            case 2:
+                yield wire.delete_family(row, chance.choice(FAMILIES), timestamp=timestamp)
+            case 3:
+                yield wire.delete_family_version(row, chance.choice(FAMILIES), timestamp)
+            case 4:
+                yield wire.put(row, {column: chance.randbytes(9)}, timestamp=timestamp, ttl_ms=86_400_000)
+            case 5:
+                yield wire.put(row, {column: chance.randbytes(9)}, timestamp=timestamp, tags=[(100, chance.randbytes(3))])
+            case _:
+                yield wire.put(row, {column: chance.randbytes(chance.randrange(200))}, timestamp=timestamp)
+
+
+def counted(chance: random.Random, count: int) -> Iterator[Mutation]:
+    """Increments and appends, whose timestamps the source makes."""
+    for _ in range(count):
+        row = f"row{chance.randrange(ROWS):02}"
+        yield wire.increment(row, {"f:count": 1}) if chance.random() < 0.5 else wire.append(row, {"g:log": b"x"})
+
+
+def target_of(client: JavaClient, table: str) -> dict[bytes, TargetTable]:
+    starts = tuple(sorted(region.start_key for region in client.regions(table)))
+    return {table.encode(): TargetTable(tuple(family.encode() for family in FAMILIES), starts)}
+
+
+def edits_of(url: str, table: str) -> Iterator[Edits]:
+    rules = FilterRules(uuid.uuid4(), uuid.uuid4(), PeerTables(replicate_all=False, table_families={table.encode(): frozenset()}))
+    with open_wal(url) as file:
+        for window in read_windows(file, url, 0, window_bytes=20_000, partial_tail="error"):
+            kept = filter_window(window, rules, url)
+            yield Edits(window, kept, np.flatnonzero(kept.cells), url)
+
+
+def write_files(runs: Sequence[SortedRun], folder: Path, settings: FileSettings) -> int:
+    """Write one file a store to folder/<family>/. Returns how many."""
+    by_store: dict[Store, list[HeldRun]] = {}
+    for run in runs:
+        by_store.setdefault(run.store, []).append(HeldRun(run.data.data))
+    for store, held in by_store.items():
+        path = folder / store.family.decode() / uuid.uuid4().hex
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            assert write_file(file.write, merge_runs(held, memory_bytes=1 << 20), settings, Origin(1_700_000_000_000, "test"))
+    return len(by_store)
+
+
+@pytest.fixture
+def loaded(standalone_pair, java_client, managed_peer, unique, tmp_path) -> Callable[[Load], None]:
+    """`loaded(load)`: source and slave are the same after `load(slave, table, wals)`, whatever there was before."""
+
+    def check(load: Load) -> None:
+        source, slave = java_client(standalone_pair.source.address), java_client(standalone_pair.slave.address)
+        table, chance = unique("hfiles"), random.Random(11)
+        for client, splits in ((source, SOURCE_SPLITS), (slave, SLAVE_SPLITS)):
+            client.create_table(table, dict.fromkeys(FAMILIES, GLOBAL), splits, versions=1_000)
+            client.switch_compaction(table, False)
+            for family in FAMILIES:
+                client.alter_family(table, family, {"KEEP_DELETED_CELLS": "TRUE"})
+        managed_peer(standalone_pair.source.address, standalone_pair.slave.address)  # which keeps the WALs
+        early = list(repeated(chance, 300))
+        source.write(table, early, one_by_one=True)
+        slave.write(table, early, one_by_one=True)
+        for _ in range(3):
+            source.write(table, repeated(chance, 500))
+            source.write(table, repeated(chance, 100), one_by_one=True)
+            source.write(table, counted(chance, 60), one_by_one=True)
+            source.roll_wals()
+        (first, _) = sorted(source.regions(table), key=lambda region: region.start_key)
+        source.split_region(first.encoded_name, b"row15")
+        source.write(table, repeated(chance, 500), one_by_one=True)
+        source.roll_wals()
+        root = Path(standalone_pair.source.address.wal_root.removeprefix("file://"))
+        wals = copies_of_closed_wals(root, tmp_path / "wals")
+        load(slave, table, [url for url in wals if not parse_wal_name(url.rpartition("/")[2]).is_meta])
+        for raw in (True, False):
+            compared = source.compare(table, slave, raw=raw)
+            assert compared.same, compared.examples
+            assert compared.left > ROWS
+
+    return check
+
+
+@pytest.mark.parametrize("settings", [FileSettings(), SETTINGS], ids=["plain", "encoded and compressed"])
+def test_one_load_leaves_what_the_source_has_whatever_the_order_of_wals(loaded, tmp_path: Path, settings: FileSettings) -> None:
+    def load(slave: JavaClient, table: str, wals: list[str]) -> None:
+        target = target_of(slave, table)
+        runs = [run for url in wals for run in sorted_runs(edits_of(url, table), target, memory_bytes=40_000, run_bytes=5_000)]
+        random.Random(5).shuffle(runs)
+        for attempt in range(2):  # what was loaded twice is harmless
+            folder = tmp_path / f"load{attempt}"
+            assert write_files(runs, folder, settings) == len(FAMILIES) * (1 + len(SLAVE_SPLITS))
+            slave.load_files(table, folder.as_uri())
+
+    loaded(load)
+
+
+def test_loads_one_after_the_other_leave_what_the_source_has(loaded, tmp_path: Path) -> None:
+    def load(slave: JavaClient, table: str, wals: list[str]) -> None:
+        target = target_of(slave, table)
+        loads = 0
+        for number, url in enumerate(sorted(wals, key=lambda url: int(url.rpartition(".")[2]))):
+            runs = list(sorted_runs(edits_of(url, table), target))
+            if runs:
+                write_files(runs, tmp_path / f"load{number}", FileSettings())
+                slave.load_files(table, (tmp_path / f"load{number}").as_uri())
+                loads += 1
+        assert loads >= 4
+
+    loaded(load)
