@@ -16,7 +16,7 @@ from airflow.sdk import Param, dag
 
 from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.tasks.common import SOURCE, default_args
-from walferry.airflow.tasks.regions import HOST, LIMIT, LISTEN, PORT, WAIT, check, report, start
+from walferry.airflow.tasks.regions import ROLE_PARAMS, check, report, start
 
 
 @dag(
@@ -43,11 +43,7 @@ from walferry.airflow.tasks.regions import HOST, LIMIT, LISTEN, PORT, WAIT, chec
             title="RegionServers to wait for",
             description="No region is assigned before so many RegionServers are there.",
         ),
-        "limit_minutes": LIMIT,
-        "wait_minutes": WAIT,
-        "host": HOST,
-        "listen": LISTEN,
-        "port": PORT,
+        **ROLE_PARAMS,
     },
     default_args=default_args(minutes=660),
     doc_md=__doc__,

@@ -16,7 +16,7 @@ from airflow.sdk import Param, dag
 
 from walferry.airflow.forms.run_checks import RUN_TYPES
 from walferry.airflow.tasks.common import SOURCE, default_args
-from walferry.airflow.tasks.regions import HOST, LIMIT, LISTEN, PORT, WAIT, act, check, report
+from walferry.airflow.tasks.regions import ROLE_PARAMS, act, check, report
 
 
 @dag(
@@ -29,11 +29,7 @@ from walferry.airflow.tasks.regions import HOST, LIMIT, LISTEN, PORT, WAIT, act,
     params={
         "source_conn_id": SOURCE,
         "dry_run": Param(True, type="boolean", title="Dry run", description="Only say what would be done."),
-        "limit_minutes": LIMIT,
-        "wait_minutes": WAIT,
-        "host": HOST,
-        "listen": LISTEN,
-        "port": PORT,
+        **ROLE_PARAMS,
     },
     default_args=default_args(minutes=660),
     doc_md=__doc__,

@@ -14,26 +14,28 @@ from walferry.errors import WalferryError
 if TYPE_CHECKING:
     from walferry.regions.work import Terms
 
-LIMIT = Param(
-    10, type="number", minimum=0, maximum=10_000, title="Minutes in one state",
-    description="How long a live RegionServer may take to open or close a region before the region counts as stuck.",
-)  # fmt: skip
-WAIT = Param(
-    30, type="number", minimum=0, maximum=600, title="Minutes to wait",
-    description="How long a run waits for regions to come to their end, as the cluster's master. Then it fails.",
-)  # fmt: skip
-HOST = Param(
-    None, type=["null", "string"], maxLength=253, title="Host",
-    description="The name under which RegionServers reach this run while it is their master; empty: the worker's full name.",
-)  # fmt: skip
-LISTEN = Param(
-    None, type=["null", "string"], maxLength=253, title="Listen on",
-    description="The worker's address to listen on; empty: that of the host.",
-)  # fmt: skip
-PORT = Param(
-    0, type="integer", minimum=0, maximum=65535, title="Port",
-    description="The port under which RegionServers reach this run; 0: any free one.",
-)  # fmt: skip
+ROLE_PARAMS = {  # of a run that acts as the cluster's master
+    "limit_minutes": Param(
+        10, type="number", minimum=0, maximum=10_000, title="Minutes in one state",
+        description="How long a live RegionServer may take to open or close a region before the region counts as stuck.",
+    ),
+    "wait_minutes": Param(
+        30, type="number", minimum=0, maximum=600, title="Minutes to wait",
+        description="How long a run waits for regions to come to their end, as the cluster's master. Then it fails.",
+    ),
+    "host": Param(
+        None, type=["null", "string"], maxLength=253, title="Host",
+        description="The name under which RegionServers reach this run while it is their master; empty: the worker's full name.",
+    ),
+    "listen": Param(
+        None, type=["null", "string"], maxLength=253, title="Listen on",
+        description="The worker's address to listen on; empty: that of the host.",
+    ),
+    "port": Param(
+        0, type="integer", minimum=0, maximum=65535, title="Port",
+        description="The port under which RegionServers reach this run; 0: any free one.",
+    ),
+}  # fmt: skip
 
 
 class RegionsWarning(WalferryError):

@@ -42,10 +42,9 @@ from walferry.sinks.hbase.action_errors import action_error, is_final, is_too_ma
 from walferry.sinks.hbase.actions import ActionRow, Actions, ShipmentUnfit, find_actions
 from walferry.sinks.hbase.locations import Locations, LocationsUnknown
 from walferry.sinks.hbase.multi import METHOD, Multi, MultiResult, Outcome, read_result
-from walferry.sinks.hbase.replicate import CONNECT_SECONDS, LAST_CONNECT_SECONDS
 from walferry.sinks.hbase.rounds import MAX_ACTIONS, Call, Places, calls_of_round, done_in
 from walferry.sinks.hbase.shipment import Shipment
-from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
+from walferry.sinks.hbase.tries import CONNECT_SECONDS, LAST_CONNECT_SECONDS, NEVER_TRIED, Tries
 from walferry.source.knobs import Knobs
 from walferry.tables.errors import MissingTable, RegionUnavailable, TooManyRegions
 from walferry.texts import one_line

@@ -20,12 +20,10 @@ from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcTimeout
 from walferry.sinks.answers import SILENCE_SECONDS, Answers
 from walferry.sinks.hbase import tries
 from walferry.sinks.hbase.manager import NoSinks, SinkManager
-from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
+from walferry.sinks.hbase.tries import CONNECT_SECONDS, LAST_CONNECT_SECONDS, NEVER_TRIED, Tries
 from walferry.source.knobs import Knobs
 
 METHOD = "ReplicateWALEntry"
-CONNECT_SECONDS = 10.0
-LAST_CONNECT_SECONDS = 2.0  # for connecting, at least, when the deadline is near
 PASSING = (NoSinks, *tries.PASSING)
 
 
