@@ -37,9 +37,10 @@ SINK = Param(
     type="string",
     enum=[CONFIGURED, "direct", "replicate"],
     title="Sink",
-    description="How edits are sent to the slave. direct: its regions are written to, at half the cost for the slave. replicate: "
-    "some of its RegionServers take the edits as HBase's own sources send them. configured: as the peer's walferry.sink says, or "
-    "else the connection's sink.",
+    description="How edits are sent to the slave. direct: its regions are written to, at half the cost for the slave; a slave "
+    "that refuses it gets the edits by replicate, and the report says so. replicate: some of its RegionServers take the edits as "
+    "HBase's own sources send them; for slaves whose coprocessors, filters or rights need that. configured: as the peer's "
+    "walferry.sink says, or else the connection's sink, or else direct.",
 )
 # Before its report a recovery may have other queues to drain, or to wait for, and each may take the longest deadline, 7 days.
 KEPT_SECONDS = 8 * 86400
