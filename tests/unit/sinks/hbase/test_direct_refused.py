@@ -143,7 +143,7 @@ def test_a_missing_table_is_known_by_its_exact_name_and_shown_as_one_short_line(
     with ScriptedSlave(regions=halves()) as slave, pytest.raises(TableNotFound) as error:
         ship(slave, Time(), rows(b"a", table=name))
     assert error.value.table == name.decode()
-    assert str(error.value).startswith(f"slave:2181:/hbase: {shown}. ")
+    assert str(error.value).startswith(f"slave slave:2181:/hbase: {shown}. Create it there ")
 
 
 def test_a_table_without_an_open_region_is_shown_as_one_short_line():
