@@ -92,12 +92,13 @@ class Calls:
             self._under_way.clear()
         return ended
 
-    def interrupt(self, server: ServerName | None = None) -> bool:
-        """From another thread: end the calls under way, or only the one at `server`. Returns whether there are any."""
+    def interrupt(self, server: ServerName | None, before: Callable[[], None]) -> None:
+        """From another thread: end the calls under way, or only the one at `server`. Calls `before` first if there are any."""
         ended = [connection for at, connection in self._under_way.copy().items() if server in (None, at)]
+        if ended:
+            before()
         for connection in ended:
             connection.interrupt()
-        return bool(ended)
 
     def close_but(self, servers: Collection[ServerName]) -> None:
         """Close the connections to all other servers."""

@@ -137,8 +137,11 @@ class DirectShipper:
 
     def interrupt(self, why: str | None = None, server: ServerName | None = None) -> None:
         """From another thread: end the calls under way, or only the one at `server`, so that they fail as `why` says."""
-        if self._calls.interrupt(server):
+
+        def say_why() -> None:  # the lane may come to know of the end at once
             self._tries.why = why
+
+        self._calls.interrupt(server, say_why)
 
     def close(self) -> None:
         """Close all connections. Calls of a lane that has not ended yet fail, and the lane closes theirs."""

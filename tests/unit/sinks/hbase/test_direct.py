@@ -18,6 +18,7 @@ from tests.unit.sinks.hbase.scripted_slave import NOT_SERVING, OpenRegion, Scrip
 from tests.unit.sinks.hbase.test_replicate import Time
 from tests.unit.wal.encoder import Cell, Entry
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
+from walferry.rpc.connection import Connection
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase import direct as module
@@ -325,6 +326,31 @@ def test_only_the_call_of_a_silent_server_is_ended():
         direct.close()
         assert {row: len(cells) for (_, row), cells in slave.cells.items()} == {b"a": 1, b"z": 1}
     assert time.sleeps == [1.0]
+
+
+def test_why_a_call_is_ended_is_known_before_it_ends(monkeypatch):
+    under_way, known = threading.Event(), []
+
+    def reply(server: int, request: Request) -> bytes | None:
+        under_way.set()
+        return silence(request)
+
+    def interrupt(connection: Connection) -> None:
+        known.append(direct._tries.why)
+        ended(connection)
+
+    ended = Connection.interrupt
+    monkeypatch.setattr(Connection, "interrupt", interrupt)
+    stop = threading.Event()
+    with ScriptedSlave(servers=1, regions=halves(0, 0), reply=reply) as slave, ThreadPoolExecutor() as pool:
+        direct = shipper(slave, Time(stop=True), stop=stop)
+        shipping = pool.submit(direct.ship, shipment_of([rows(b"a")]), 2000)
+        assert under_way.wait(30)
+        direct.interrupt("it answers nothing else")
+        with pytest.raises(Stopped, match="the last error: it answers nothing else"):
+            shipping.result(30)
+        direct.close()
+    assert known == ["it answers nothing else"]
 
 
 def test_nothing_is_sent_once_told_to_stop():
