@@ -43,7 +43,7 @@ def open_sink(
         session.zk, session.nodes.hfile_refs(peer.id), lease, HFileSource.of(source), on_missing_hfiles,
         knobs.call_timeout_seconds,
     )  # fmt: skip
-    return HBaseSink(slave, source, hfiles, knobs.sink)
+    return HBaseSink(slave, source, hfiles, knobs.requests)
 
 
 def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHABLE_SECONDS) -> str | None:
