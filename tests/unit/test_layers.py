@@ -17,7 +17,7 @@ LAYERS = (
     {"queues"},
     {"retention"},
     {"shipping"},
-    {"reship", "bootstrap", "verification"},
+    {"reship", "bootstrap", "bulkload", "verification"},
     {"spark", "admin", "inspection"},
     {"airflow"},
     {"__main__"},
