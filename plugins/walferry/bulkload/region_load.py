@@ -27,7 +27,7 @@ from walferry.bulkload.records import Folder, Load, check_folder, folders_of, fo
 from walferry.bulkload.staging import SLAVES_FOLDERS, wrong_folder
 from walferry.errors import WalferryError
 from walferry.files.systems import NewFile
-from walferry.hfiles.cutting import Part, cut
+from walferry.hfiles.cutting import RunPart, cut
 from walferry.hfiles.merge import merge_runs
 from walferry.hfiles.metadata import Origin
 from walferry.hfiles.writer import WrittenFile, write_file
@@ -154,7 +154,7 @@ def _between(runs: Sequence[RandomAccess], region: Region, start: bytes, end: by
     for run in runs:
         first = 0 if start == region.start else cut(run, start)
         last = run.size if not end or (region.end and end >= region.end) else cut(run, end)
-        found.append(Part(run, first, last - first))
+        found.append(RunPart(run, first, last))
     return found
 
 
