@@ -45,8 +45,9 @@ class BrokenRun(HFileError):
     retry_helps = True
     advice = "Run again; if it comes back, the machine's memory or disk, or the network below Spark's shuffle, changes data"
 
-    def __init__(self, run: int, offset: int, problem: str) -> None:
-        super().__init__(f"sorted run {run} at byte {offset}: {problem}", type(self).advice)
+    def __init__(self, run: int | None, offset: int, problem: str) -> None:
+        name = "sorted run" if run is None else f"sorted run {run}"
+        super().__init__(f"{name} at byte {offset}: {problem}", type(self).advice)
 
 
 class OrderUnknown(HFileError):

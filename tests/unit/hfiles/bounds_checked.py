@@ -1,4 +1,4 @@
-"""Puts broken windows and runs through sorting, merging and writing. To be run with NUMBA_BOUNDSCHECK=1.
+"""Puts broken windows and runs through sorting, cutting, merging and writing. To be run with NUMBA_BOUNDSCHECK=1.
 
 Ends with IndexError if a kernel reaches outside of its buffer, and with any other error that is not of what it was given.
 """
@@ -19,6 +19,7 @@ from walferry.hfiles import merge
 from walferry.hfiles.bloom import Bloom
 from walferry.hfiles.checksums import Checksum
 from walferry.hfiles.compression import Compression
+from walferry.hfiles.cutting import cut
 from walferry.hfiles.encodings import Encoding
 from walferry.hfiles.errors import BadCells, BrokenRun, NoSuchStore, OrderUnknown
 from walferry.hfiles.merge import HeldRun, merge_runs
@@ -82,6 +83,15 @@ def write_directly(rng: random.Random, cells: bytes) -> bool:
         return False
 
 
+def cut_at_a_row(rng: random.Random, run: bytes) -> bool:
+    """Tell whether a run was cut at a row."""
+    try:
+        cut(HeldRun(memoryview(run)), rng.choice([b"", b"row-8", b"z", rng.randbytes(4)]), chunk_bytes=rng.choice([1, 100, 5000]))
+    except BrokenRun:
+        return False
+    return True
+
+
 def main() -> None:
     rng = random.Random(1)
     sorted_windows = sum(sort(spoilt(rng, WINDOW)) is not None for _ in range(2_000))
@@ -92,6 +102,8 @@ def main() -> None:
     flat = b"".join(map(stored, CELLS))
     written = sum(write_directly(rng, spoilt(rng, flat)) for _ in range(3_000))
     assert 300 < written < 2_900, written
+    whole = sum(cut_at_a_row(rng, spoilt(rng, sound[1])) for _ in range(3_000))
+    assert 300 < whole < 2_900, whole
     print("within bounds")
 
 
