@@ -24,7 +24,7 @@ from walferry.hfiles.runs import Edits, sorted_runs
 from walferry.kernels.read import Ints
 from walferry.names import parse_wal_name
 from walferry.shipping.closed_wal import Progress, longest_wait, windows_of_closed
-from walferry.sinks.hbase.bulk_loads import take_bulk_loads
+from walferry.sinks.of_peer import bulk_loads_in
 from walferry.source.cluster import VisibilityLabels
 from walferry.wal.windows import UnwrapKey, Window
 
@@ -100,7 +100,7 @@ class _Reading:
 
     def _chosen(self, window: Window, kept: Kept, path: str) -> Ints:
         """The entries that go into files."""
-        bulk_loads = take_bulk_loads(window, kept, self.job.rules, self.job.source, path)
+        bulk_loads = bulk_loads_in(window, kept, self.job.rules, self.job.source, path)
         table_of, first_of = distinct_tables(window)
         names = [_table_of(window, int(entry)) for entry in first_of]
         for entry in bulk_loads:
@@ -110,7 +110,7 @@ class _Reading:
                 self._leave_out(names[table], "it has cells with visibility labels")
         fit = np.array([name in self.job.tables for name in names], np.bool_)
         wanted = kept.cells > 0
-        wanted[list(bulk_loads)] = False
+        wanted[bulk_loads] = False
         chosen = wanted & fit[table_of]
         self.others |= bool(bulk_loads) or bool(np.any(wanted & ~fit[table_of]))
         for table in np.unique(table_of[chosen]):
