@@ -62,7 +62,7 @@ class Loaded:
     cells: int = 0
 
 
-class OutOfTime(WalferryError):
+class TooLate(WalferryError):
     """The job's deadline came before a region was loaded."""
 
 
@@ -79,7 +79,7 @@ class RegionLoader:
         patience, tries, at, done = Patience(PATIENCE_SECONDS), 0, planned.region.start, Loaded()
         while True:
             if time.time() > self.job.deadline:
-                raise OutOfTime(f"the job's deadline came before region {planned.region.encoded_name} was loaded")
+                raise TooLate(f"the job's deadline came before region {planned.region.encoded_name} was loaded")
             try:
                 target = self.slave.place(planned.table.decode()).locate(at)
                 files = self._load_part(planned, target, at, runs)
