@@ -410,7 +410,7 @@ def test_more_regions_than_can_be_kept_are_a_reason_to_ship_in_another_way(look_
         def regions_of(table: str) -> Any:
             found = known(table)
             if slave.lookups >= look_up:
-                raise TooManyRegions(table, 500_001, 1 << 20)
+                raise TooManyRegions(f"table {table}", 500_001, 1 << 20)
             return found
 
         slave.regions_of = regions_of  # type: ignore[method-assign]
