@@ -9,6 +9,7 @@ from embedded.hbase import ClusterAddress
 from embedded.processes import JavaProcess, start_java
 
 MAIN = "walferry.embedded.WalReplay"
+SEPARATOR = ";"  # the names of servers, and so of their folders, have commas
 
 
 def start_wal_player(
@@ -28,10 +29,11 @@ def start_wal_player(
         "mapreduce.reduce.speculative": "false",
         "mapreduce.jobtracker.staging.root.dir": str(folder / "staging"),
         "hadoop.tmp.dir": str(folder / "tmp"),
+        "wal.input.separator": SEPARATOR,
         "hbase.wal.dir": source.wal_root,  # a WAL that has been archived meanwhile is looked for there
         **({"wal.bulk.output": hfiles} if hfiles else {}),
     }
-    args = [*(f"-D{name}={value}" for name, value in settings.items()), ",".join(wals), table]
+    args = [*(f"-D{name}={value}" for name, value in settings.items()), SEPARATOR.join(wals), table]
     return start_java(
         "wal-player", MAIN, args, folder=folder, classpath=[slave.hbase_site.parent, *classpath], heap="2g"
     )  # fmt: skip
