@@ -78,7 +78,7 @@ class Aim:
     def told(self, drains: Sequence[Drain]) -> str | None:
         """The aim and what was reached; None if one of the ways was left out."""
         by = _by_way(drains)
-        if self.way not in by or self.beside not in by:
+        if self.way not in by or (self.times is not None and self.beside not in by):
             return None
         if self.times is not None:
             ratio = statistics.median(_ratios(by[self.beside], by[self.way], _whole))
