@@ -27,11 +27,13 @@ from bench.processes import cpu_seconds
 from bench.ways import HBASE, Backlog, Took, Way
 
 MB, GB = 1e6, 1e9
+NAME = 24  # characters of a way's name
 HEADER = (
-    "                                                                       CPU-seconds a GB             peak MB\n"
-    "                      seconds   start   whole    MB/s  whole      own     job   slave    HDFS      job  worker"
+    f"{'':{NAME}}{'':41}{'CPU-seconds a GB':^32}{'peak MB':^16}\n"
+    f"{'':{NAME}}{'seconds':>9}{'start':>8}{'whole':>8}{'MB/s':>8}{'whole':>8}"
+    f"{'own':>8}{'job':>8}{'slave':>8}{'HDFS':>8}{'job':>8}{'worker':>8}"
 )
-RULE = "-" * 110
+RULE = "-" * (NAME + 89)
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,10 @@ class Drain:
     def line(self) -> str:
         """A row of the table of all drains."""
         took = self.took
-        per_gb = [self.a_gb(cpu) for cpu in (took.own_cpu, took.job_cpu, self.slave_cpu, self.hdfs_cpu)]
-        figures = [
-            f"{took.seconds:8.1f}{took.whole - took.seconds:8.1f}{took.whole:8.1f}",
-            f"{self.bytes / MB / took.seconds:8.1f}{self.bytes / MB / took.whole:7.1f} ",
-            *(f"{figure:8.1f}" for figure in per_gb),
-            f" {took.peak / MB:8.0f}{took.peak_python / MB:8.0f}",
-        ]
-        return f"{self.by:20} {''.join(figures)}"
+        seconds = f"{took.seconds:9.1f}{took.whole - took.seconds:8.1f}{took.whole:8.1f}"
+        speeds = f"{self.bytes / MB / took.seconds:8.1f}{self.bytes / MB / took.whole:8.1f}"
+        cpu = "".join(f"{self.a_gb(cpu):8.1f}" for cpu in (took.own_cpu, took.job_cpu, self.slave_cpu, self.hdfs_cpu))
+        return f"{self.by:{NAME}}{seconds}{speeds}{cpu}{took.peak / MB:8.0f}{took.peak_python / MB:8.0f}"
 
 
 @dataclass(frozen=True)
@@ -135,7 +133,8 @@ def _drain(on: Bench, backlog: Backlog, way: Way, run_id: str) -> Drain:
 def verdict(drains: Sequence[Drain]) -> str:
     """Medians of each way, and its ratios to HBase, with everything from start to end, and while it ships."""
     by = _by_way(drains)
-    lines = [f"{'medians':20}  whole  times HBase's speed (each round)   without start      CPU-s a GB: slave     own     job"]
+    speeds = f"{'times as fast as HBase (each round)':36}{'without start':>14}"
+    lines = [f"{'medians':{NAME}}{'whole':>9}  {speeds} {'slave':>8}{'own':>8}{'job':>8}"]
     for way, theirs in by.items():
         whole = statistics.median(map(_whole, theirs))
         cpu = [statistics.median(map(a_gb, theirs)) for a_gb in (_slave, _own, _job)]
@@ -144,7 +143,7 @@ def verdict(drains: Sequence[Drain]) -> str:
             both = [_ratios(by[HBASE], theirs, seconds) for seconds in (_whole, _shipping)]
             each = ", ".join(f"{ratio:.2f}" for ratio in both[0])
             ratios = [f"{statistics.median(both[0]):.2f} ({each})", f"{statistics.median(both[1]):.2f}"]
-        lines.append(f"{way:20} {whole:6.1f}  {ratios[0]:34} {ratios[1]:>13} {''.join(f'{c:8.1f}' for c in cpu):>41}")
+        lines.append(f"{way:{NAME}}{whole:9.1f}  {ratios[0]:36}{ratios[1]:>14} {''.join(f'{c:8.1f}' for c in cpu)}")
     return "\n".join(lines)
 
 
