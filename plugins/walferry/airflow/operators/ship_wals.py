@@ -41,7 +41,8 @@ SINK = Param(
     "that refuses it gets the edits by replicate, and the report says so. replicate: some of its RegionServers take the edits as "
     "HBase's own sources send them; for slaves whose coprocessors, filters or rights need that. hfiles: files are made of the "
     "edits, which the slave loads at hardly any cost; it needs to write to the slave's file system. auto: hfiles for a large "
-    "backlog, otherwise as configured. configured: as the peer's walferry.sink says, or else the connection's sink, or else direct.",
+    "backlog, otherwise as configured. configured: as the peer's walferry.sink says, or else the connection's sink, or else "
+    "direct.",
 )
 HFILES_FROM = Param(
     None,
