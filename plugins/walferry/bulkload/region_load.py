@@ -110,7 +110,7 @@ class RegionLoader:
         note = note_folder(self.zk, self.job.record, Folder(token, table, target.name.hex()))
         try:
             written = self._write(planned, token, parts)
-            check_folder(self.zk, self.job.record, note)
+            check_folder(self.zk, self.job.record, note, self.job.peer_state)
             self._have_loaded(server, target, table, token, [(family, url) for family, (url, _) in written.items()])
         finally:
             self._clean(server, target, token, note)
