@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -47,6 +47,7 @@ from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
 from walferry.tables.slave import slave_tables
 from walferry.tables.tables import Tables
+from walferry.zk.errors import ConnectError
 
 PARTITIONS_A_CORE = 2
 PARTITION_BYTES = 256 << 20
@@ -110,10 +111,9 @@ def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[]
         if not groups:
             return Left((), jobs)
         try:
-            with slave_tables(peer, backlog.source.user) as slave:
+            with _slave(peer, backlog) as slave:
                 groups = _without_loaded(session, backlog.peer_id, groups, slave)
-                load = _Load(session, peer, slave, backlog, groups)
-                done, record = load.run(spread)
+                done, record = _Loading(session, peer, slave, backlog, groups).run(spread)
         except NotForFiles as why:
             backlog.say(f"nothing is loaded as files: {why}")
             if why.tell:
@@ -133,6 +133,17 @@ class NotForFiles(Exception):
     def __init__(self, why: str, *, tell: bool = True) -> None:
         super().__init__(why)
         self.tell = tell
+
+
+@contextmanager
+def _slave(peer: Peer, backlog: Backlog) -> Iterator[Tables]:
+    """The slave's tables. Raises NotForFiles if its ZooKeeper does not answer: who ships by requests knows what to do then."""
+    with ExitStack() as stack:
+        try:
+            slave = stack.enter_context(slave_tables(peer, backlog.source.user))
+        except ConnectError as error:
+            raise NotForFiles(str(error)) from error
+        yield slave
 
 
 def _tell(session: Session, backlog: Backlog, group: str, why: str) -> None:
@@ -169,7 +180,7 @@ def _without_loaded(session: Session, peer_id: str, groups: Sequence[_Group], sl
 
 
 @dataclass(frozen=True)
-class _Load:
+class _Loading:
     """A load of groups whose leases are held."""
 
     session: Session
@@ -205,11 +216,11 @@ class _Load:
         try:
             outcomes = list(tasks(job, parts))
             clean_folders(record, self.session.zk, self.slave)
+            verdict = verdict_of(outcomes, targets, [group.wals for group in groups])
         except BaseException:
             with suppress(WalferryError):  # the next run does it otherwise
                 clean(Load("", {}, path=record), self.session.zk, self.slave)
             raise
-        verdict = verdict_of(outcomes, targets, [group.wals for group in groups])
         self.backlog.say(verdict.loaded)
         if verdict.not_loaded:
             self.backlog.say(verdict.not_loaded)
