@@ -4,7 +4,8 @@
     look at the slave's tables                                    targets.py
     note the load                                                 records.py
     tasks: read, filter, sort  →  shuffle  →  merge, write, load  reading.py, loading.py
-    note what is loaded                                           from here on these edits count as shipped
+    note what is loaded                                           from here on these edits count as shipped, and no task
+    have the folders deleted that tasks have left                 can load anything any more
     take the WALs of groups of which all is loaded out of the queues, give up the leases
 
 The groups of which something is left, such as edits of a table that is unfit for files, are shipped by requests afterwards, as
@@ -161,10 +162,9 @@ def _without_loaded(session: Session, peer_id: str, groups: Sequence[_Group], sl
     names = {group.job.group for group in groups}
     left = list(groups)
     for load in loads_of(session, peer_id):
-        if load.done:
-            left = [group for group in left if not any(load.covers(wal.queued.name.text) for wal in group.found.wals)]
-        elif not load.groups or names & load.groups.keys():
-            clean(load, session.zk, slave)
+        if load.may_go_on(names):
+            clean(load, session.zk, slave, session.source)
+        left = [group for group in left if not any(load.covers(wal.queued.name.text) for wal in group.found.wals)]
     return left
 
 
@@ -204,10 +204,9 @@ class _Load:
         )
         try:
             outcomes = list(tasks(job, parts))
-            clean_folders(record, self.session.zk, self.slave)
         except BaseException:
             with suppress(WalferryError):  # the next run does it otherwise
-                clean(Load("", {}, path=record), self.session.zk, self.slave)
+                clean(Load("", {}, path=record), self.session.zk, self.slave, self.backlog.source)
             raise
         verdict = verdict_of(outcomes, targets, [group.wals for group in groups])
         self.backlog.say(verdict.loaded)
@@ -252,12 +251,13 @@ class _Load:
     ) -> tuple[list[GroupSummary], str | None]:
         """Note what is loaded, and take it out of the queues."""
         if not verdict.tables:
-            forget(self.session.zk, record)
+            clean(Load("", {}, path=record), self.session.zk, self.slave, self.backlog.source)
             raise NotForFiles(verdict.not_loaded or "the WALs have no edits for files", tell=bool(verdict.not_loaded))
         pairs = list(zip(groups, verdict.groups, strict=True))
         ends = {group.job.group: group.wals[done.count - 1].name for group, done in pairs if done.count}
         loaded = Load(self.backlog.run_id, ends, done=True, tables=verdict.tables)
         note_done(self.session.zk, record, loaded, groups[0].lease)
+        clean_folders(record, self.session.zk, self.slave, self.backlog.source)
         with ThreadPoolExecutor(REGISTERED_AT_ONCE, "register") as pool:
             summaries = list(pool.map(lambda pair: self._register(pair[0], pair[1], seconds, verdict.not_loaded), pairs))
         done = [summary for summary in summaries if summary is not None]
