@@ -236,16 +236,3 @@ def test_a_run_of_a_gone_peer_that_does_not_say_when_it_ends_does_not_stop_the_s
     zk.set(runs._run_path(at, "gone", "run"), until)
     sweep_gone(session_of(zk, at))
     begin_run(session_of(zk, at), "gone", "another run", 0)
-
-
-def test_loads_of_a_peer_that_is_gone_go_with_what_is_noted_of_them(
-    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
-) -> None:
-    folder = session_of(zk, at).own.loads("p")
-    zk.create(f"{folder}/load/folder", b"{}", makepath=True)
-    hbase.add_wal(SERVER, "p", wal(1, SERVER))
-    sweep_gone(session_of(zk, at))
-    assert zk.exists(f"{folder}/load/folder")
-    zk.delete(hbase.nodes.peer("p"), recursive=True)
-    sweep_gone(session_of(zk, at))
-    assert not zk.exists(folder)
