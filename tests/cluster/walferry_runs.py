@@ -34,7 +34,9 @@ from walferry.zk.client import connected
 
 # Marks tests that show the same for each way to send edits. They get the fixture `sink`, through `sides` or `members`.
 BOTH_SINKS = pytest.mark.parametrize("sink", REQUEST_SINKS, indirect=True)
-# The same for tests that take long: `make test` has them with the default.
+# Marks tests of a slave that proxies stand before as other processes see it: there only its own list of servers leads to them.
+BY_REPLICATE = pytest.mark.parametrize("sink", [SinkKind.REPLICATE], indirect=True)
+# The same as BOTH_SINKS for tests that take long: `make test` has them with the default.
 BOTH_SINKS_IN_SOAK = pytest.mark.parametrize(
     "sink", [kind if kind is Knobs.sink else pytest.param(kind, marks=pytest.mark.soak) for kind in REQUEST_SINKS], indirect=True
 )

@@ -190,8 +190,8 @@ class _Load:
         holder = groups[0].lease
         record = begin_load(self.session, self.peer.id, self.backlog.run_id, [group.job.group for group in groups], holder)
         job = LoadJob(
-            source=self.backlog.source, peer_id=self.peer.id, record=record, rules=rules, targets=targets, partitions=partitions,
-            deadline=self.backlog.deadline,
+            source=self.backlog.source, peer_id=self.peer.id, record=record, peer_state=holder.peer_state, rules=rules,
+            targets=targets, partitions=partitions, deadline=self.backlog.deadline,
         )  # fmt: skip
         parts = parts_of(wals, tasks.cores)
         self.backlog.say(

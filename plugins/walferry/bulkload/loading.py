@@ -39,7 +39,6 @@ class Outcome:
     region: str = ""  # encoded name
     loaded: Loaded = field(default_factory=Loaded)
     error: str = ""
-    late: bool = False
     reports: tuple[str, ...] = ()  # WalReports
     notes: tuple[str, ...] = ()
 

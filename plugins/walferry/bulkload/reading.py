@@ -45,8 +45,7 @@ def read_wals(wals: Sequence[LoadWal], job: LoadJob) -> Iterator[Row]:
             yield from reading.rows()
         except (WalferryError, OSError, OutOfTime) as error:
             left_out = wal.end_of_group
-            note = Note(wal.number, wal.end_of_group, str(error), late=isinstance(error, OutOfTime))
-            yield from _to_all(job, wal, note)
+            yield from _to_all(job, wal, Note(wal.number, wal.end_of_group, str(error)))
         if reading.unfit:
             yield from _to_all(job, wal, Note(unfit=reading.unfit))
 

@@ -31,6 +31,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from walferry.bulkload.errors import LoadOvertaken
 from walferry.names import parse_wal_name
 from walferry.queues.lease import Lease
+from walferry.queues.reading import list_queues
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
@@ -130,12 +131,17 @@ def note_folder(zk: KazooClient, path: str, folder: Folder) -> str:
     return note
 
 
-def check_folder(zk: KazooClient, path: str, note: str) -> None:
-    """Check that the load still goes on, and that nobody has deleted the folder. Raises LoadOvertaken."""
+def check_folder(zk: KazooClient, path: str, note: str, peer_state: tuple[str, int]) -> None:
+    """Check that the load still goes on, that nobody has deleted the folder, and that the peer is as it was.
+
+    Raises LoadOvertaken.
+    """
     retried(zk, zk.sync, path)
-    record, noted = read_all(zk, [path, note])
+    record, noted, state = read_all(zk, [path, note, peer_state[0]])
     if record is None or noted is None or record.stat.version != BEGUN:
         raise _overtaken(path)
+    if state is None or state.stat.version != peer_state[1]:
+        raise LoadOvertaken(f"{peer_state[0]} has changed since the load of {path} began: the peer may have been enabled")
 
 
 def _overtaken(path: str) -> LoadOvertaken:
@@ -163,6 +169,18 @@ def folders_of(zk: KazooClient, path: str) -> dict[str, Folder | None]:
     """The folders that are noted of a load, by the paths of the notes; None for a note that cannot be read."""
     paths: Sequence[str] = [f"{path}/{name}" for name in children(zk, path) or ()]
     return {note: Folder.decode(znode.value) for note in paths if (znode := read(zk, note)) is not None}
+
+
+def sweep_loads(session: Session, peer_id: str) -> int:
+    """Forget the loads of a peer that are done, and of which no WAL is queued any more. Returns how many. Raises QueuesMoving."""
+    done = [load for load in loads_of(session, peer_id) if load.done]
+    if not done:
+        return 0
+    queued = [wal.name.text for queue in list_queues(session, peer_id) for wal in queue.wals]
+    over = [load for load in done if not any(map(load.covers, queued))]
+    for load in over:
+        forget(session.zk, load.path)
+    return len(over)
 
 
 def finish_load(source: SourceCluster, path: str, summaries: Iterable[GroupSummary]) -> None:

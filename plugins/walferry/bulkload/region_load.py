@@ -14,6 +14,7 @@ A load that fails is begun anew, with another folder: whether its files were loa
 from __future__ import annotations
 
 import logging
+import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ from walferry.hfiles.cutting import RunPart, cut
 from walferry.hfiles.merge import merge_runs
 from walferry.hfiles.metadata import Origin
 from walferry.hfiles.writer import WrittenFile, write_file
-from walferry.rpc import bulk_load
+from walferry.rpc import admin, bulk_load
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import RemoteError, RpcError
 from walferry.tables.errors import MissingTable, RegionUnavailable
@@ -43,6 +44,7 @@ from walferry.wal.windows import RandomAccess
 MERGE_BYTES = 32 << 20
 PATIENCE_SECONDS = 180.0  # with a region that moves, or a server that restarts
 SETTLE_SECONDS = 3.0  # for a load whose files the server had moved when their folder was deleted
+_NUMBERED = re.compile(r"_SeqId_\d+_[^/]*$")  # the name of a file that a load has given a sequence number
 LOADS = 5  # times that files are written, if the slave does not load them
 
 log = logging.getLogger(__name__)
@@ -60,7 +62,7 @@ class Loaded:
     cells: int = 0
 
 
-class OutOfTime(WalferryError):
+class TooLate(WalferryError):
     """The job's deadline came before a region was loaded."""
 
 
@@ -77,7 +79,7 @@ class RegionLoader:
         patience, tries, at, done = Patience(PATIENCE_SECONDS), 0, planned.region.start, Loaded()
         while True:
             if time.time() > self.job.deadline:
-                raise OutOfTime(f"the job's deadline came before region {planned.region.encoded_name} was loaded")
+                raise TooLate(f"the job's deadline came before region {planned.region.encoded_name} was loaded")
             try:
                 target = self.slave.place(planned.table.decode()).locate(at)
                 files = self._load_part(planned, target, at, runs)
@@ -108,17 +110,36 @@ class RegionLoader:
         note = note_folder(self.zk, self.job.record, Folder(token, table, target.name.hex()))
         try:
             written = self._write(planned, token, parts)
-            check_folder(self.zk, self.job.record, note)
-            paths = [(family, url) for family, (url, _) in written.items()]
-            source_id = str(self.job.rules.source_id)
-            if not bulk_load.load(server, target.name, token, paths, [source_id]):
+            check_folder(self.zk, self.job.record, note, self.job.peer_state)
+            self._have_loaded(server, target, table, token, [(family, url) for family, (url, _) in written.items()])
+        finally:
+            self._clean(server, target, token, note)
+        return [file for _, file in written.values()]
+
+    def _have_loaded(
+        self, server: Connection, target: Region, table: str, token: str, files: Sequence[tuple[bytes, str]]
+    ) -> None:
+        """Have the slave load the files, and look whether they count as younger than what it has. Raises NotLoaded.
+
+        A server that is just flushing the region may load files without a sequence number, and does not tell
+        (HRegion.bulkLoadHFiles). Loaded once more, they get one.
+        """
+        assert target.server is not None
+        families = [family for family, _ in files]
+        with admin.connect(target.server, user=self.job.source.user) as asked:
+            before = set(bulk_load.store_files(asked, target.name, families))
+            if not bulk_load.load(server, target.name, token, files, [str(self.job.rules.source_id)]):
                 raise NotLoaded(
                     f"region {target.encoded_name} of table {table}: the slave has not loaded its files",
                     f"The log of its RegionServer {server.server} says why",
                 )
-        finally:
-            self._clean(server, target, token, note)
-        return [file for _, file in written.values()]
+            new = set(bulk_load.store_files(asked, target.name, families)) - before
+        numbered = {path.split("/")[-2] for path in new if _NUMBERED.search(path)}
+        if not {family.decode() for family in families} <= numbered:
+            raise NotLoaded(
+                f"region {target.encoded_name} of table {table}: the slave has loaded files without a sequence number",
+                "It was flushing the region; loaded again, they get one",
+            )
 
     def _write(self, planned: PlannedRegion, token: str, parts: Runs) -> dict[bytes, tuple[str, WrittenFile]]:
         """Write a file for each family that has cells."""

@@ -45,7 +45,6 @@ class Note:
     first: int = 0
     end: int = 0
     error: str = ""
-    late: bool = False  # its time was over: nothing is wrong with it
     unfit: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> bytes:

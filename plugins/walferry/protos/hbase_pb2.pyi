@@ -973,6 +973,20 @@ class CleanupBulkLoadResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class GetStoreFileRequest(_message.Message):
+    __slots__ = ("region", "family")
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    region: RegionSpecifier
+    family: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, region: _Optional[_Union[RegionSpecifier, _Mapping]] = ..., family: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class GetStoreFileResponse(_message.Message):
+    __slots__ = ("store_file",)
+    STORE_FILE_FIELD_NUMBER: _ClassVar[int]
+    store_file: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, store_file: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class GetOnlineRegionRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
