@@ -15,7 +15,8 @@ from embedded.hbase import ClusterAddress
 from embedded.wire import Cell
 from tests.cluster.local_spread import LocalSpread
 from tests.sessions import session_of
-from walferry.bulkload.driver import Backlog, Left, load_backlog
+from walferry.bulkload.driver import Backlog, load_backlog
+from walferry.bulkload.left import Left
 from walferry.bulkload.records import forget_finished
 from walferry.files.quarantine import BrokenWals
 from walferry.files.store import WalStore

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from walferry.bulkload.job import LoadJob
+from walferry.bulkload.left import Left
 from walferry.bulkload.loading import Outcome
 from walferry.bulkload.outcome import LoadedGroup, Verdict, verdict_of
 from walferry.bulkload.records import Load, begin_load, forget, loads_of, note_done
@@ -65,6 +66,10 @@ class Spread(Protocol):
     def cores(self) -> int:
         """How many tasks run at a time, about."""
 
+    @property
+    def most_tasks(self) -> int:
+        """How many tasks may read, and how many may load."""
+
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> Iterable[Outcome]:
         """Read the parts, shuffle what they yield, load the partitions, and yield what became of them."""
 
@@ -79,14 +84,6 @@ class Backlog:
     deadline: float  # seconds since the epoch
     least_bytes: int = 0
     say: Callable[[str], None] = print
-
-
-@dataclass(frozen=True)
-class Left:
-    """What is done of a backlog, and the groups to ship by requests."""
-
-    done: Sequence[GroupSummary]
-    jobs: Sequence[GroupJob]
 
 
 @dataclass(frozen=True)
@@ -200,7 +197,7 @@ class _Loading:
         rules, targets = self._rules(), self._targets()
         tasks = spread()
         regions = sum(len(target.regions) for target in targets.tables.values())
-        partitions = min(regions, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))
+        partitions = min(regions, tasks.most_tasks, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))
         holder = groups[0].lease
         record = begin_load(self.session, self.peer.id, self.backlog.run_id, [group.job.group for group in groups], holder)
         job = LoadJob(
