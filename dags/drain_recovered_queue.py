@@ -13,7 +13,7 @@ from airflow.sdk import Param, dag
 
 from walferry.airflow.forms.choices import proposed, proposed_peers
 from walferry.airflow.forms.run_checks import RUN_TYPES
-from walferry.airflow.operators.ship_wals import BROKEN_WALS, SINK
+from walferry.airflow.operators.ship_wals import BROKEN_WALS, HFILES_FROM, SINK
 from walferry.airflow.tasks.by_hand import gone_peers, select, servers
 from walferry.airflow.tasks.common import SOURCE, default_args
 from walferry.airflow.tasks.recovery import DEADLINE, recover
@@ -60,6 +60,7 @@ from walferry.airflow.tasks.recovery import DEADLINE, recover
         "deadline": DEADLINE,
         "broken_wals": BROKEN_WALS,
         "sink": SINK,
+        "hfiles_from": HFILES_FROM,
     },
     default_args=default_args(minutes=30),
     doc_md=__doc__,

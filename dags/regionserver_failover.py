@@ -16,7 +16,7 @@ from airflow.sdk import Asset, AssetWatcher, Param, dag, get_current_context
 
 from walferry.airflow.forms.run_checks import RUN_TYPES, check_run
 from walferry.airflow.literal import task
-from walferry.airflow.operators.ship_wals import BROKEN_WALS, SINK
+from walferry.airflow.operators.ship_wals import BROKEN_WALS, HFILES_FROM, SINK
 from walferry.airflow.tasks.common import SOURCE, default_args, source, telling
 from walferry.airflow.tasks.recovery import DEADLINE, recover
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger
@@ -43,6 +43,7 @@ DEAD_SERVERS = Asset("hbase-dead-servers", watchers=[AssetWatcher(name="hbase_so
         "deadline": DEADLINE,
         "broken_wals": BROKEN_WALS,
         "sink": SINK,
+        "hfiles_from": HFILES_FROM,
     },
     default_args=default_args(minutes=30),
     doc_md=__doc__,

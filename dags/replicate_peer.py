@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from airflow.sdk import Param, dag, task_group
 
 from walferry.airflow.forms.run_checks import RUN_TYPES
-from walferry.airflow.operators.ship_wals import BROKEN_WALS, SINK
+from walferry.airflow.operators.ship_wals import BROKEN_WALS, HFILES_FROM, SINK
 from walferry.airflow.tasks.batch import GROUP, batch_of, peers, roll
 from walferry.airflow.tasks.common import SOURCE, default_args
 
@@ -53,6 +53,7 @@ PARAMS = {
     ),
     "broken_wals": BROKEN_WALS,
     "sink": SINK,
+    "hfiles_from": HFILES_FROM,
 }
 
 

@@ -174,6 +174,13 @@ class JavaClient:
         """Set attributes of a family, such as TTL, by their names in HBase's shell."""
         _call(self._client.alterFamily, table, family, dict(attributes))
 
+    def alter_table(self, table: str, attributes: Mapping[str, str]) -> None:
+        """Set attributes of a table, such as READONLY or coprocessor$1, by their names in HBase's shell."""
+        _call(self._client.alterTable, table, dict(attributes))
+
+    def disable_table(self, name: str) -> None:
+        _call(self._client.disableTable, name)
+
     def switch_compaction(self, table: str, on: bool) -> None:
         """Switch compactions of a table on or off."""
         _call(self._client.switchCompaction, table, on)

@@ -12,14 +12,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from pyspark import SparkConf, SparkContext
 
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
+    from walferry.bulkload.driver import Spread
     from walferry.shipping.group_job import GroupJob
     from walferry.shipping.summary import GroupSummary
+    from walferry.spark.ship_run import ShipRun
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -36,9 +39,10 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
         help="what becomes of a broken WAL: see walferry.files.quarantine (default stop)",
     )  # fmt: skip
     parser.add_argument(
-        "--sink", choices=["direct", "replicate"],
+        "--sink", choices=["direct", "replicate", "hfiles", "auto"],
         help="how edits are sent to the slave: see walferry.source.knobs.SinkKind (default: as the peer or the source says)",
     )  # fmt: skip
+    parser.add_argument("--hfiles-from", type=int, help="bytes of WALs from which auto makes files of them")
     args = parser.parse_args(argv)
     if not args.deadline > 0:
         parser.error(f"--deadline is {args.deadline:g}; it must be more than 0 seconds")
@@ -55,36 +59,58 @@ def main() -> int:
 
 def _run(args: argparse.Namespace) -> int:
     """Begin the run, ship what there is, and print the outcome."""
+    from walferry.bulkload.records import finish_load
     from walferry.files.quarantine import BrokenWals
     from walferry.source.cluster import SourceCluster
     from walferry.source.knobs import SinkKind
-    from walferry.spark.ship_run import ShipRun, begin, finish, nothing_queued
+    from walferry.spark.ship_run import ShipRun, begin, finish, load_files, nothing_queued
 
     run = ShipRun(
         source=SourceCluster.from_json(args.source), peer_id=args.peer, run_id=args.run_id, deadline=args.deadline,
         groups=args.groups, keep=args.keep, broken_wals=BrokenWals(args.broken_wals),
-        sink=args.sink and SinkKind(args.sink),
+        sink=args.sink and SinkKind(args.sink), hfiles_from=args.hfiles_from,
     )  # fmt: skip
     jobs = begin(run)
     if not jobs:
         print(nothing_queued(run))
         return 0
-    summaries = _ship(jobs)
+    left = load_files(run, jobs, lambda: _spread(run), _say)
+    summaries = [*left.done, *(_ship(run, left.jobs) if left.jobs else ())]
     finish(run, summaries)
+    if left.record is not None:
+        finish_load(run.source, left.record, summaries)
     _print(summaries)
     return 1 if any(s.failed for s in summaries) else 0
 
 
-def _ship(jobs: list[GroupJob]) -> list[GroupSummary]:
+def _conf(run: ShipRun) -> SparkConf:
+    # A speculative copy of a task would only wait for the lease that the first one holds, or load the same files again.
+    return SparkConf().setAppName(f"walferry ship peer {run.peer_id}").set("spark.speculation", "false")
+
+
+def _spread(run: ShipRun) -> Spread:
+    """What runs the tasks of a load."""
+    from pyspark.sql import SparkSession
+
+    from walferry.spark.load_spread import SparkSpread
+
+    session = SparkSession.builder.config(conf=_conf(run)).getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    return SparkSpread(session, _say)
+
+
+def _ship(run: ShipRun, jobs: Sequence[GroupJob]) -> list[GroupSummary]:
     """Ship each group in a Spark task of its own."""
     from walferry.spark.ship_run import ship
 
-    # A speculative copy of a task would only wait for the lease that the first one holds.
-    conf = SparkConf().setAppName(f"walferry ship peer {jobs[0].peer_id}").set("spark.speculation", "false")
-    context = SparkContext(conf=conf)
+    context = SparkContext.getOrCreate(_conf(run))
     context.setLogLevel("WARN")
     # The context is not stopped here, which would take a second: the JVM does it as it ends.
     return context.parallelize(jobs, len(jobs)).map(ship).collect()
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def _print(summaries: list[GroupSummary]) -> None:

@@ -104,6 +104,21 @@ public final class ClusterClient implements AutoCloseable {
     }
   }
 
+  /** Sets attributes of a table, such as READONLY or coprocessor$1, by their names in HBase's shell. */
+  public void alterTable(String name, Map<String, String> attributes) throws IOException {
+    try (Admin admin = connection.getAdmin()) {
+      TableDescriptorBuilder altered = TableDescriptorBuilder.newBuilder(admin.getDescriptor(TableName.valueOf(name)));
+      attributes.forEach(altered::setValue);
+      admin.modifyTable(altered.build());
+    }
+  }
+
+  public void disableTable(String name) throws IOException {
+    try (Admin admin = connection.getAdmin()) {
+      admin.disableTable(TableName.valueOf(name));
+    }
+  }
+
   /** Switches compactions of a table on or off. */
   public void switchCompaction(String name, boolean on) throws IOException {
     try (Admin admin = connection.getAdmin()) {

@@ -14,7 +14,7 @@ import pytest
 
 from embedded.spark_connect import ConnectServer
 from tests.cluster.conftest import Sides
-from tests.cluster.walferry_runs import roll
+from tests.cluster.walferry_runs import BY_REPLICATE, roll
 from tests.sessions import session_of
 from walferry.shipping.runs import read_run
 from walferry.shipping.summary import GroupSummary, Status
@@ -79,6 +79,7 @@ def test_a_batch_arrives_with_the_same_summaries_and_an_idle_one_has_none(connec
     assert kept(sides, peer, "run 2") == []
 
 
+@BY_REPLICATE
 def test_a_job_that_is_ended_gives_its_queue_up_and_the_next_try_goes_on(connect, sides, both, proxied, proxied_peer):
     table = both()
     sides.source.put_many(table, 20, ["f:a"])

@@ -24,6 +24,7 @@ from walferry.filters.window import filter_window
 from walferry.hfiles.bloom import Bloom
 from walferry.hfiles.compression import Compression
 from walferry.hfiles.encodings import Encoding
+from walferry.hfiles.errors import OrderUnknown
 from walferry.hfiles.merge import HeldRun, merge_runs
 from walferry.hfiles.metadata import Origin
 from walferry.hfiles.runs import Edits, SortedRun, sorted_runs
@@ -158,3 +159,28 @@ def test_loads_one_after_the_other_leave_what_the_source_has(loaded, tmp_path: P
         assert loads >= 4
 
     loaded(load)
+
+
+def dropped_and_created(client: JavaClient, table: str) -> None:
+    client.drop_table(table)
+    client.create_table(table, dict.fromkeys(FAMILIES, GLOBAL))
+
+
+@pytest.mark.parametrize("begin_anew", [JavaClient.empty_table, dropped_and_created], ids=lambda way: way.__name__)
+def test_a_key_that_was_written_before_and_after_its_table_began_anew_is_refused(
+    standalone_pair, java_client, managed_peer, unique, tmp_path: Path, begin_anew: Callable[[JavaClient, str], None]
+) -> None:
+    """The edits of before have the larger sequence ids."""
+    source, table = java_client(standalone_pair.source.address), unique("hfiles")
+    source.create_table(table, dict.fromkeys(FAMILIES, GLOBAL))
+    managed_peer(standalone_pair.source.address, standalone_pair.slave.address)
+    source.write(table, (wire.put("row", {"f:0": b"old"}, timestamp=1) for _ in range(50)), one_by_one=True)
+    begin_anew(source, table)
+    source.write(table, [wire.put("row", {"f:0": b"new"}, timestamp=1)])
+    source.roll_wals()
+    root = Path(standalone_pair.source.address.wal_root.removeprefix("file://"))
+    wals = [url for url in copies_of_closed_wals(root, tmp_path / "wals") if not parse_wal_name(url.rpartition("/")[2]).is_meta]
+    target = target_of(source, table)
+    runs = [run for url in wals for run in sorted_runs(edits_of(url, table), target)]
+    with pytest.raises(OrderUnknown, match="row row, column f:0: "):
+        write_files(runs, tmp_path / "files", FileSettings())

@@ -16,7 +16,10 @@ from walferry.sinks.errors import SlaveUnreachable
 from walferry.wal.errors import WalTornError
 
 # Signals between two of our own functions: no caller outside their module's package sees them.
-SIGNALS = {"Stopped", "BadValue", "NotJava", "WrongPassword", "Untranslatable", "UnknownDictionary", "NeedsScan", "BrokenCells"}
+SIGNALS = {
+    "Stopped", "BadValue", "NotJava", "WrongPassword", "Untranslatable", "UnknownDictionary", "NeedsScan", "BrokenCells",
+    "NotForFiles", "OutOfTime",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ LAYERS = (
     {"regions"},
     {"queues"},
     {"retention"},
-    {"shipping"},
+    {"shipping", "bulkload"},
     {"reship", "bootstrap", "verification"},
     {"spark", "admin", "inspection"},
     {"airflow"},

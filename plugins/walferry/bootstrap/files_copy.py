@@ -15,7 +15,6 @@ A copy that fails between two steps is begun anew: a file that is loaded twice h
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -25,15 +24,14 @@ from walferry.bootstrap.errors import BrokenSnapshot, NotLoaded, Overtaken, Unre
 from walferry.bootstrap.hfiles import HFileInfo, read_info
 from walferry.bootstrap.manifest import SnapshotRegion, StoreFile
 from walferry.bootstrap.records import RegionInHand, RegionRecord, Way
-from walferry.files.systems import OpenWal, copy_file, open_wal, scheme
-from walferry.names import is_file_name
+from walferry.bulkload.staging import SLAVES_FOLDERS, wrong_folder
+from walferry.files.systems import OpenWal, copy_file, open_wal
 from walferry.rpc import bulk_load
 from walferry.rpc.errors import RpcError
 from walferry.tables.errors import RegionUnavailable
 from walferry.tables.regions import Region
 from walferry.tables.scan import Place
 
-STAGING_SCHEMES = ("hdfs", "viewfs")
 COPIED_AT_ONCE = 4  # files of a region: HDFS takes longer to end a small one than to write it
 
 log = logging.getLogger(__name__)
@@ -108,21 +106,9 @@ class FilesCopy:
         return [each for call in calls for each in call]
 
     def check_token(self, table: str, token: str) -> None:
-        """Raises NotLoaded for a folder into which nothing should be written because a slave says so.
-
-        A server makes a new folder, named after the user, the table and a random number. It may lie on the source's HDFS too, by
-        whatever name that goes, so none below a path of the source's root is taken but those for staging.
-        """
-        if scheme(token) not in STAGING_SCHEMES and not (scheme(token) == scheme(self.root) == "file"):
-            raise NotLoaded(f"the slave wants files in {token[:200]!r}, which is not on HDFS", "Check the slave's hbase.rootdir")
-        folders, root = _folders(token), _folders(self.root)
-        named = re.fullmatch(rf".+__{re.escape(table.replace(':', '_'))}__[0-9a-v]+", folders[-1])
-        within_root = folders[: len(root)] == root and "staging" not in "".join(folders[len(root) : len(root) + 1])
-        if not named or within_root or not all(map(is_file_name, folders)):
-            raise NotLoaded(
-                f"the slave wants files in {token[:200]!r}, which is not a folder that HBase makes for them",
-                "Check the slave's RegionServers",
-            )
+        """Raises NotLoaded for a folder into which nothing should be written because a slave says so."""
+        if problem := wrong_folder(token, table, self.root):
+            raise NotLoaded(f"the slave wants files in {token[:200]!r}, {problem}", SLAVES_FOLDERS)
 
 
 def clean(place: Place, record: RegionRecord | None) -> None:
@@ -166,12 +152,6 @@ def check_borders(region: SnapshotRegion, target: Region) -> None:
     ends_within = not target.end or (region.end and region.end <= target.end)
     if not (target.start <= region.start and ends_within):
         raise NeedsScan("the table at the slave has other borders of regions")
-
-
-def _folders(url: str) -> list[str]:
-    """The names in the path of a URL. HDFS takes `?` and `#` as parts of names."""
-    path = url.removeprefix(f"{scheme(url)}:")
-    return (path.partition("/")[2].partition("/")[2].partition("/")[2] if path.startswith("//") else path[1:]).split("/")
 
 
 def _age(each: FoundFile) -> tuple[int, int, str]:

@@ -15,7 +15,7 @@ from walferry.bootstrap.fence import Claim
 from walferry.bootstrap.files_copy import clean
 from walferry.bootstrap.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
 from walferry.bootstrap.records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, Way, is_copied
-from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, root_of, slave_tables
+from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, root_of
 from walferry.bootstrap.snapshots import TakeSnapshot, snapshots
 from walferry.bootstrap.targets import check_target, has_rows, make_target
 from walferry.filters.rules import PeerTables
@@ -28,6 +28,7 @@ from walferry.shipping.in_hand import in_hand_after_others
 from walferry.source.agreement import check_peer
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
+from walferry.tables.slave import slave_tables
 from walferry.tables.tables import Tables
 from walferry.zk.client import children
 

@@ -15,14 +15,13 @@ from walferry.bootstrap.records import Records, RegionRecord, Way
 from walferry.bootstrap.scan_copy import copy_rows
 from walferry.errors import WalferryError
 from walferry.hbase.cluster import cluster_id, visibility_labels
-from walferry.hbase.layout import ZNodes
-from walferry.hbase.peers import Peer, read_peer, slave_of
+from walferry.hbase.peers import Peer, read_peer
 from walferry.rpc.errors import RemoteError
 from walferry.source.cluster import SourceCluster, VisibilityLabels
 from walferry.source.session import Session, open_session
 from walferry.tables.scan import Patience
+from walferry.tables.slave import slave_tables
 from walferry.tables.tables import Tables
-from walferry.zk.client import connected
 
 PATIENCE_SECONDS = 180.0  # with a region that moves, or a server that restarts
 LOADS = 3  # times that a region's files are copied, if the slave does not load them
@@ -144,15 +143,6 @@ def region_copier(source: SourceCluster, peer_id: str) -> Iterator[RegionCopier]
         peer = read_peer(session.zk, session.nodes, peer_id)
         with slave_tables(peer, source.user) as slave, Tables(session.zk, session.nodes, user=source.user) as tables:
             yield RegionCopier(session, peer, tables, slave)
-
-
-@contextmanager
-def slave_tables(peer: Peer, user: str | None) -> Iterator[Tables]:
-    """Connect to the slave for the length of a block. Raises ConnectError, PeerError."""
-    key = peer.slave
-    whose, nodes = slave_of(peer.id, key), ZNodes(key.znode_parent)
-    with connected(key.connect_string, whose=whose) as zk, Tables(zk, nodes, user=user) as tables:
-        yield tables
 
 
 def _another_try_helps(error: WalferryError | OSError) -> bool:

@@ -49,6 +49,7 @@ class WalNotClosed(WalferryError):
         super().__init__(f"{url} is not closed after {waited_seconds:g} s: {reason}", "It stays queued; the next run takes it up")
         self.url = url
         self.reason = reason
+        self.waited_seconds = waited_seconds
 
 
 class WalMissing(WalferryError):

@@ -109,6 +109,45 @@ def copy_file(source: str, target: str) -> None:
             raise
 
 
+class NewFile:
+    """A file that is being written, with its folder, in pieces of COPY_BYTES. Raises StoreError, as its methods do.
+
+    A context manager: if the block raises, the file is deleted.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._system, self._path = _system_and_path(url)
+        self._held: list[bytes] = []
+        self._size = 0
+        remote(url, lambda: self._system.makedirs(self._path.rpartition("/")[0], exist_ok=True))
+        self._file: Any = remote(url, lambda: self._system.open(self._path, "wb"))
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Add to the file. The data is copied."""
+        self._held.append(bytes(data))
+        self._size += len(data)
+        if self._size >= COPY_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        data, self._held, self._size = b"".join(self._held), [], 0
+        remote(self._url, lambda: self._file.write(data))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._flush()
+            remote(self._url, self._file.close)
+            return
+        with suppress(StoreError):  # the earlier error is the one to report
+            remote(self._url, self._file.close)
+        with suppress(StoreError, FileNotFoundError):
+            remote(self._url, lambda: self._system.rm_file(self._path))
+
+
 def _system_and_path(url: str) -> tuple[Any, str]:
     system = file_system(url)
     return system, local_path(url) if scheme(url) == "file" else system._strip_protocol(url)

@@ -26,6 +26,7 @@ class Reason(enum.IntEnum):
     REGION_EVENT = 8
     REPLICATION_MARKER = 9
     DELETED = 10  # its table or families exist neither at the slave nor at the source any more
+    LOADED = 11  # the slave has loaded it as part of a file
 
 
 class Families(enum.IntEnum):
@@ -42,8 +43,9 @@ class Families(enum.IntEnum):
 class PeerTables:
     """A peer's choice of tables, as ReplicationPeerConfig.needToReplicate reads it.
 
-    An empty set of families means all of them. `deleted` is not the peer's choice: these tables and families exist neither at
-    the slave nor at the source, and the peer's settings say that their edits are dropped.
+    An empty set of families means all of them. Two fields are not the peer's choice. `deleted` are tables and families that exist
+    neither at the slave nor at the source, and the peer's settings say that their edits are dropped. `loaded` are tables whose
+    edits the slave has got as files.
     """
 
     replicate_all: bool = True
@@ -52,6 +54,7 @@ class PeerTables:
     exclude_namespaces: frozenset[bytes] = frozenset()
     exclude_table_families: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
     deleted: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
+    loaded: frozenset[bytes] = frozenset()
 
     @classmethod
     def of_peer(cls, peer: Peer) -> PeerTables:
@@ -73,6 +76,8 @@ class PeerTables:
 
     def families_of(self, table: bytes) -> tuple[Families, frozenset[bytes]]:
         """What of `table` goes to the peer: the kind of choice, and the families that it names."""
+        if table in self.loaded:
+            return Families.NONE, frozenset()
         kind, named = self._chosen(table)
         deleted = self.deleted.get(table)
         if deleted is None or kind in (Families.SYSTEM, Families.NONE):
@@ -116,6 +121,10 @@ class FilterRules:
     ) -> FilterRules:
         """The rules that the peer's configuration makes, without the tables and families that are `deleted`."""
         return cls(source_id, slave_id, replace(PeerTables.of_peer(peer), deleted=deleted or {}))
+
+    def without_loaded(self, tables: frozenset[bytes]) -> FilterRules:
+        """These rules for WALs of which the slave has got the edits of some tables as files."""
+        return replace(self, tables=replace(self.tables, loaded=tables)) if tables else self
 
 
 def _encoded(table_families: Mapping[str, tuple[str, ...]] | None) -> Mapping[bytes, frozenset[bytes]]:

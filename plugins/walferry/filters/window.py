@@ -10,7 +10,7 @@ In HBase's order (SystemTableWALEntryFilter, ScopeWALEntryFilter, NamespaceTable
     entry gets the source's UUID, unless it has it.
 
 Beside these, cells of tables and families that are known to be deleted at both clusters are dropped, as HBaseInterCluster-
-ReplicationEndpoint does.
+ReplicationEndpoint does, and those of tables whose edits the slave has got as files.
 
 Nothing is decoded or re-encoded: the result says, entry by entry, which byte spans of the buffer are to be shipped. This module
 only finds the descriptors of bulk loads and the cells with visibility labels. The sink decides about the former, visibility.py
@@ -69,10 +69,16 @@ def filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
     """
     kept = _filter_window(window, rules, path)
     if rules.tables.deleted:
-        all_tables = replace(rules, tables=replace(rules.tables, deleted={}))
-        lost = (_filter_window(window, all_tables, path).cells > 0) & (kept.cells == 0) & (kept.reason != Reason.BULK_LOAD)
-        kept.reason[lost] = Reason.DELETED
+        _note_lost(window, kept, replace(rules, tables=replace(rules.tables, deleted={})), path, Reason.DELETED)
+    if rules.tables.loaded:
+        _note_lost(window, kept, replace(rules, tables=replace(rules.tables, loaded=frozenset())), path, Reason.LOADED)
     return kept
+
+
+def _note_lost(window: Window, kept: Kept, without: FilterRules, path: str, reason: Reason) -> None:
+    """Note the reason for entries that would be shipped under the other rules."""
+    lost = (_filter_window(window, without, path).cells > 0) & (kept.cells == 0) & (kept.reason != Reason.BULK_LOAD)
+    kept.reason[lost] = reason
 
 
 def _filter_window(window: Window, rules: FilterRules, path: str) -> Kept:

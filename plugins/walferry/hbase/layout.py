@@ -170,6 +170,10 @@ class OwnZNodes:
         """What is known of the peer's first copy."""
         return f"{self.root}/first-copies/{quoted(self.cluster.base)}/{quoted(peer_id)}"
 
+    def loads(self, peer_id: str) -> str:
+        """Parent of what is known of loads of files into the peer's slave."""
+        return f"{self.root}/loads/{quoted(self.cluster.base)}/{quoted(peer_id)}"
+
     @property
     def master_role(self) -> str:
         """The hold of the run that acts as the cluster's master."""

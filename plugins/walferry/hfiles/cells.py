@@ -1,6 +1,7 @@
 """The layout of a cell in a data block of an HFile and in a sorted run, and the order of HBase's CellComparator.
 
     cell = int32 keyLen, int32 valLen, key, value, uint16 tagsLen, tags        key and tags as in a WAL, see wal/cells.py
+    run  = { cell, int64 sequence id, int64 write time }*                      of the edit that the cell is of; the time in ms
 
 Integers are big-endian. All cells of a file and of a run have one family, so the order is by row, qualifier, timestamp (the
 latest first) and type (the highest code first). Rows and qualifiers are in the order of their unsigned bytes.
@@ -24,6 +25,9 @@ from walferry.wal.problems import MAX_ENTRY_BYTES
 LENGTHS: Final = 8  # bytes of keyLen and valLen
 TAGS_LENGTH: Final = 2
 MIN_CELL: Final = LENGTHS + MIN_KEY + TAGS_LENGTH
+SEQUENCE_ID: Final = 8
+WRITE_TIME: Final = 8
+EDIT: Final = SEQUENCE_ID + WRITE_TIME  # bytes that follow a cell in a run
 MAX_CELL: Final = MAX_ENTRY_BYTES + LENGTHS  # a cell of a WAL with the length of its tags, even if it has none
 BROKEN: Final = -2  # beside INCOMPLETE
 
@@ -126,6 +130,12 @@ def cell_end(buf: Bytes, pos: int) -> int:
 
 
 @inlined
+def edit_of(buf: Bytes, after: int) -> tuple[int, int]:
+    """Return (sequence id, write time) of the edit of a run's cell that ends at `after`."""
+    return read_int64(buf, after), read_int64(buf, after + SEQUENCE_ID)
+
+
+@inlined
 def has_tag(buf: Bytes, pos: int, kind: int) -> bool:
     """Tell whether the cell at `pos` has a tag of type `kind`."""
     tag, length = tags_of(buf, pos)
@@ -135,6 +145,15 @@ def has_tag(buf: Bytes, pos: int, kind: int) -> bool:
             return True
         tag += 2 + read_uint16(buf, tag)
     return False
+
+
+@inlined
+def has_same_content(a: Bytes, i: int, b: Bytes, j: int) -> bool:
+    """Tell whether two cells have the same value and tags."""
+    if value_len_of(a, i) != value_len_of(b, j):
+        return False
+    x, y = value_start(a, i), value_start(b, j)
+    return compare_bytes(a, x, cell_end(a, i) - x, b, y, cell_end(b, j) - y) == 0
 
 
 @inlined

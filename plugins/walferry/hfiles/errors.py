@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from walferry.errors import WalferryError
+from walferry.hbase.binary_text import to_binary_text
+
+_SHOWN_BYTES: Final = 100  # of a row or a qualifier
 
 
 class HFileError(WalferryError):
@@ -40,8 +45,22 @@ class BrokenRun(HFileError):
     retry_helps = True
     advice = "Run again; if it comes back, the machine's memory or disk, or the network below Spark's shuffle, changes data"
 
-    def __init__(self, run: int, offset: int, problem: str) -> None:
-        super().__init__(f"sorted run {run} at byte {offset}: {problem}", type(self).advice)
+    def __init__(self, run: int | None, offset: int, problem: str) -> None:
+        name = "sorted run" if run is None else f"sorted run {run}"
+        super().__init__(f"{name} at byte {offset}: {problem}", type(self).advice)
+
+
+class OrderUnknown(HFileError):
+    """Which of two edits with one key came later is not known. Each is given as its sequence id and write time."""
+
+    advice = (
+        "The table was dropped, truncated or restored between the two, the clocks of the source's servers differ, or two clients "
+        "wrote them at one moment: the table's edits have to be sent by RPC, which keeps the order of the WALs"
+    )
+
+    def __init__(self, row: bytes, family: bytes, qualifier: bytes, one: tuple[int, int], other: tuple[int, int]) -> None:
+        edits = " and ".join(f"sequence id {number} written at {time} ms" for number, time in (one, other))
+        super().__init__(f"row {_shown(row)}, column {_shown(family)}:{_shown(qualifier)}: {edits}", type(self).advice)
 
 
 class BadCells(HFileError):
@@ -62,3 +81,7 @@ class BadFamily(HFileError):
             f"family {family} of the slave: {name} is {value!r}, but {expected} is needed",
             "Correct it at the slave (alter in HBase's shell), and run again",
         )
+
+
+def _shown(name: bytes) -> str:
+    return to_binary_text(name[:_SHOWN_BYTES]) + ("…" if len(name) > _SHOWN_BYTES else "")

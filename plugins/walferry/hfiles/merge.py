@@ -3,7 +3,8 @@
 Of cells with equal keys the latest is written: the one with the largest sequence id, else that of the run that is given last. In
 a memstore it replaces those of its own edit. The others stay there, but no scan shows them and the next flush drops them. There
 is one exception. A cell with a TTL of its own stops hiding earlier edits once it expires, so the latest of these is written after
-it, as HBase writes it: in a file, the first of the cells with one key counts.
+it, as HBase writes it: in a file, the first of the cells with one key counts. If it is not known which cell is the
+latest, the merge ends with OrderUnknown, see order.py.
 
 Runs may lie anywhere. Of each, a part is in memory; a tournament of all runs finds the next cell (Knuth's tree of losers: each
 inner node holds the run that lost there, so that a run that has moved on only meets the losers on its way to the root).
@@ -18,17 +19,28 @@ from typing import Final
 
 import numpy as np
 
-from walferry.hfiles.cells import BROKEN, MAX_CELL, cell_end, checked_end, compare_keys, has_tag
-from walferry.hfiles.errors import BrokenRun
+from walferry.hfiles.cells import (
+    BROKEN,
+    EDIT,
+    MAX_CELL,
+    cell_end,
+    checked_end,
+    compare_keys,
+    edit_of,
+    has_same_content,
+    has_tag,
+)
+from walferry.hfiles.errors import BrokenRun, OrderUnknown
+from walferry.hfiles.keys import Key
+from walferry.hfiles.order import KNOWN, NUMBER, Written, new_table, note_first, note_next, rival_of
 from walferry.kernels.compiled import inlined, unmanaged
-from walferry.kernels.read import INCOMPLETE, Bytes, Ints, read_int64
+from walferry.kernels.read import INCOMPLETE, Bytes, Ints
 from walferry.kernels.write import copy_bytes
 from walferry.wal.cells import TagType
 from walferry.wal.windows import RandomAccess
 
 MEMORY_BYTES = 64 << 20
 CHUNK_BYTES = 1 << 20
-SEQUENCE_BYTES: Final = 8
 MIN_PART_BYTES: Final = 16 << 10  # of a run: reading less at once would take longer than merging it
 MAX_PART_BYTES: Final = 1 << 20
 MAX_RUNS: Final = 1 << 14
@@ -58,7 +70,7 @@ def merge_runs(
     """Yield the cells of all runs in order, as buffers of whole cells of about `chunk_bytes` bytes.
 
     About `memory_bytes` are held of the runs, or 16 KB of each if these are more, and whatever cells need that are longer. Raises
-    BrokenRun, ValueError for more than MAX_RUNS runs, and what reading raises.
+    BrokenRun, OrderUnknown, ValueError for more than MAX_RUNS runs, and what reading raises.
     """
     if len(runs) > MAX_RUNS:
         raise ValueError(f"{len(runs)} runs are more than the {MAX_RUNS} that are merged at once: make longer ones")
@@ -81,8 +93,8 @@ class State(enum.IntEnum):
 
     OUT = 0  # bytes written of the chunk
     BEFORE = 1  # the last cell in the chunk, or LAST, or NOTHING
-    NUMBER = 2  # its sequence id
-    MOVED = 3  # the run that has moved on and not yet met the others; NOTHING if there is none
+    MOVED = 2  # the run that has moved on and not yet met the others; NOTHING if there is none
+    RIVAL = 3  # the element of `written` that the next cell contradicts
 
 
 class Stop(enum.IntEnum):
@@ -92,6 +104,7 @@ class Stop(enum.IntEnum):
     FULL = 1  # the next cell does not fit into the chunk
     READ = 2  # the rest of the run MOVED must be read
     BROKEN = 3  # it is at something that is not a cell
+    CONTRADICTION = 4  # the next cell may be earlier or later than RIVAL
 
 
 class _Merge:
@@ -108,7 +121,8 @@ class _Merge:
         self._parts[Part.AT] = self._parts[Part.END] = self._parts[Part.BEGIN]
         self._buffer: Bytes = np.empty(int(self._parts[Part.ROOM].sum()), np.uint8)
         self._losers = np.full(len(runs), NOTHING, np.int64)
-        self._state = np.array([0, NOTHING, 0, NOTHING], np.int64)
+        self._state = np.array([0, NOTHING, NOTHING, KNOWN], np.int64)
+        self._written = new_table()
 
     def chunks(self) -> Iterator[Bytes]:
         """Yield the merged cells."""
@@ -120,19 +134,21 @@ class _Merge:
         last: Bytes = np.empty(0, np.uint8)
         out: Bytes = np.empty(self._chunk_bytes, np.uint8)
         while True:
-            stop = merge_into(self._buffer, self._parts, self._losers, self._state, last, out)
+            stop = merge_into(self._buffer, self._parts, self._losers, self._state, self._written, last, out)
             run = int(self._state[State.MOVED])
             if stop == Stop.READ:
                 self._read(run)
                 continue
             if stop == Stop.BROKEN:
                 raise self._broken(run)
-            written = int(self._state[State.OUT])
-            if written:
+            if stop == Stop.CONTRADICTION:
+                raise self._contradiction()
+            used = int(self._state[State.OUT])
+            if used:
                 if (before := int(self._state[State.BEFORE])) >= 0:
-                    last = out[before:written].copy()
+                    last = out[before:used].copy()
                 self._state[[State.OUT, State.BEFORE]] = 0, LAST
-                yield out[:written]
+                yield out[:used]
                 out = np.empty(self._chunk_bytes, np.uint8)
             elif stop == Stop.FULL:
                 out = np.empty(2 * len(out), np.uint8)
@@ -159,7 +175,7 @@ class _Merge:
     def _widen(self, run: int) -> None:
         """Double the room of one run, whose next cell is longer than that, at the end of a larger buffer."""
         begin, room = int(self._parts[Part.BEGIN, run]), int(self._parts[Part.ROOM, run])
-        if room > MAX_CELL + SEQUENCE_BYTES:
+        if room > MAX_CELL + EDIT:
             raise self._broken(run, f"a cell is longer than {MAX_CELL} bytes")
         wider: Bytes = np.empty(len(self._buffer) + room, np.uint8)
         wider[: begin + room] = self._buffer[: begin + room]
@@ -176,6 +192,14 @@ class _Merge:
         held = int(parts[Part.END] - parts[Part.AT])
         return BrokenRun(run, self._runs[run].size - int(parts[Part.LEFT]) - held, problem)
 
+    def _contradiction(self) -> OrderUnknown:
+        pos = int(self._parts[Part.AT, self._losers[0]])
+        number, time = edit_of(self._buffer, cell_end(self._buffer, pos))
+        rival = int(self._state[State.RIVAL])
+        other, other_time = (int(each) for each in self._written[rival])
+        key = Key.at(self._buffer, pos)
+        return OrderUnknown(key.row, key.family, key.qualifier, (number, time), (other, other_time))
+
 
 @inlined
 def _settle(buffer: Bytes, parts: Ints, run: int) -> int:
@@ -189,7 +213,7 @@ def _settle(buffer: Bytes, parts: Ints, run: int) -> int:
     after = checked_end(buffer, at, end)
     if after == BROKEN:
         return int(Stop.BROKEN.value)
-    if after == INCOMPLETE or after + SEQUENCE_BYTES > end:
+    if after == INCOMPLETE or after + EDIT > end:
         return int(Stop.READ.value)
     return int(Stop.DONE.value)
 
@@ -203,7 +227,7 @@ def _is_before(buffer: Bytes, parts: Ints, a: int, b: int) -> bool:
     difference = compare_keys(buffer, i, buffer, j)
     if difference != 0:
         return difference < 0
-    a_number, b_number = read_int64(buffer, cell_end(buffer, i)), read_int64(buffer, cell_end(buffer, j))
+    (a_number, _), (b_number, _) = edit_of(buffer, cell_end(buffer, i)), edit_of(buffer, cell_end(buffer, j))
     return a_number > b_number if a_number != b_number else a > b
 
 
@@ -236,21 +260,8 @@ def enter(buffer: Bytes, parts: Ints, losers: Ints, run: int) -> int:
     return stop
 
 
-@inlined
-def _is_hidden(buffer: Bytes, pos: int, number: int, state: Ints, last: Bytes, out: Bytes) -> bool:
-    """Tell whether the cell before hides the one at `pos` with this sequence id forever."""
-    before = state[State.BEFORE]
-    if before == NOTHING:
-        return False
-    holder = last if before == LAST else out
-    at = 0 if before == LAST else before
-    if compare_keys(holder, at, buffer, pos) != 0:
-        return False
-    return bool(number == state[State.NUMBER]) or not has_tag(holder, at, TagType.TTL)
-
-
 @unmanaged
-def merge_into(buffer: Bytes, parts: Ints, losers: Ints, state: Ints, last: Bytes, out: Bytes) -> int:
+def merge_into(buffer: Bytes, parts: Ints, losers: Ints, state: Ints, written: Ints, last: Bytes, out: Bytes) -> int:
     """Write the next cells to `out`. Returns a Stop. `last` is the last cell of the chunk before."""
     if state[State.MOVED] != NOTHING:
         stop = _settle(buffer, parts, state[State.MOVED])
@@ -264,14 +275,27 @@ def merge_into(buffer: Bytes, parts: Ints, losers: Ints, state: Ints, last: Byte
         if pos == NOTHING:
             return int(Stop.DONE.value)
         after = cell_end(buffer, pos)
-        number = read_int64(buffer, after)
-        if not _is_hidden(buffer, pos, number, state, last, out):
-            at = state[State.OUT]
-            if at + after - pos > out.size:
+        number, time = edit_of(buffer, after)
+        holder = last if state[State.BEFORE] == LAST else out
+        at = max(state[State.BEFORE], 0)
+        has_same_key = state[State.BEFORE] != NOTHING and compare_keys(holder, at, buffer, pos) == 0
+        is_hidden = False
+        if has_same_key:
+            state[State.RIVAL] = rival_of(written, number, time, holder, at, buffer, pos)
+            if state[State.RIVAL] != KNOWN:
+                return int(Stop.CONTRADICTION.value)
+            is_hidden = number == written[Written.LAST, NUMBER] or not has_tag(holder, at, TagType.TTL)
+        if not is_hidden:
+            to = state[State.OUT]
+            if to + after - pos > out.size:
                 return int(Stop.FULL.value)
-            state[State.BEFORE], state[State.NUMBER] = at, number
-            state[State.OUT] = copy_bytes(out, at, buffer, pos, after - pos)
-        parts[Part.AT, run] = after + SEQUENCE_BYTES
+            if has_same_key:
+                note_next(written, number, time, has_same_content(holder, at, buffer, pos))
+            else:
+                note_first(written, number, time)
+            state[State.BEFORE] = to
+            state[State.OUT] = copy_bytes(out, to, buffer, pos, after - pos)
+        parts[Part.AT, run] = after + EDIT
         stop = _settle(buffer, parts, run)
         if stop != Stop.DONE:
             state[State.MOVED] = run

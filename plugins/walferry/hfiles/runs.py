@@ -1,6 +1,6 @@
 """Sorts edits of WALs into runs: for each store of the slave, a series of cells in the order of an HFile.
 
-    run = { cell, int64 sequence id }*                                                    see cells.py
+    run = { cell, int64 sequence id, int64 write time }*                                  see cells.py
 
 A run is a row of Spark's shuffle: a few megabytes instead of thousands of rows of cells. Edits are gathered until the memory for
 them is full, then they are sorted store by store, and cut into runs of bounded size. A run may be cut after any cell.
@@ -10,8 +10,8 @@ larger one. All cells of a file that is bulk loaded have the load's one number i
 in the file is shown (KeyValueHeap asks each file for its first cell, ScanQueryMatcher skips those with the same timestamp and
 type). So the order among equal keys has to be made when the file is written, by a number that grows too: the sequence id that the
 source's region gave to the edit. It grows over all WALs, servers and queues that a region's edits went through, also when regions
-move, split and merge, while the order of WALs is none across queues. Within an entry the later cell counts. It does not grow
-over the life of a table that is dropped, truncated or restored: edits of before and after must not come together in one file.
+move, split and merge, while the order of WALs is none across queues. Within an entry the later cell counts. It begins anew when a
+table is dropped, truncated or restored: the edit's write time shows that, see order.py.
 Of two loads of one store the later one counts, because its number is larger; two files of one load share their number.
 
 Markers of deletion need no order: without NEW_VERSION_BEHAVIOR they hide what they name, however late it was written.
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.filters.window import Kept, distinct_tables
-from walferry.hfiles.cells import TAGS_LENGTH
+from walferry.hfiles.cells import EDIT, SEQUENCE_ID, TAGS_LENGTH, WRITE_TIME
 from walferry.hfiles.cells import cell_end as stored_end
 from walferry.hfiles.errors import NoSuchStore
 from walferry.hfiles.sorting import group_positions, sort_positions
@@ -41,9 +41,8 @@ from walferry.wal.windows import Window
 
 MEMORY_BYTES = 64 << 20
 RUN_BYTES = 4 << 20
-SEQUENCE_BYTES: Final = 8
 _KV_LENGTH: Final = 4  # with which a cell of a WAL begins, and one of a run does not
-_GROWTH: Final = TAGS_LENGTH + SEQUENCE_BYTES - _KV_LENGTH  # bytes by which a cell of a run is longer at most
+_GROWTH: Final = TAGS_LENGTH + EDIT - _KV_LENGTH  # bytes by which a cell of a run is longer at most
 _INDEX_BYTES: Final = 48  # that sorting takes for a cell
 
 
@@ -118,8 +117,8 @@ def _piece_of(edits: Edits, stores: Stores) -> _Piece:
     positions, store_of = np.empty(cells, np.int64), np.empty(cells, np.int32)
     state = np.zeros(len(_State), np.int64)
     if not _take(
-        window.buf, entries, index.sequence_id, numbers[table_of], kept.span_first, kept.span_start, kept.span_end,
-        stores.arrays, data, positions, store_of, state,
+        window.buf, entries, index.sequence_id, index.write_time, numbers[table_of], kept.span_first, kept.span_start,
+        kept.span_end, stores.arrays, data, positions, store_of, state,
     ):  # fmt: skip
         entry, family = int(state[_State.ENTRY]), int(state[_State.FAMILY])
         name = None if family == UNKNOWN else window.buf[family : family + int(state[_State.FAMILY_LEN])].tobytes()
@@ -158,15 +157,15 @@ def _sorted(pieces: list[_Piece], stores: Stores, run_bytes: int) -> Iterator[So
 
 @inlined
 def _end_in_run(data: Bytes, pos: int) -> int:
-    """Return the position after the cell at `pos` of a run, and after its sequence id."""
-    return stored_end(data, pos) + SEQUENCE_BYTES
+    """Return the position after the cell at `pos` of a run, and after what the run says of its edit."""
+    return stored_end(data, pos) + EDIT
 
 
 @unmanaged
 def _take(
-    buf: Bytes, entries: Ints, sequence_id: Ints, table_of: Ints, span_first: Ints, span_start: Ints, span_end: Ints,
-    stores: tuple[Ints, Ints, Ints, Ints, Bytes, Ints, Bytes], data: Bytes, positions: Ints, store_of: npt.NDArray[np.int32],
-    state: Ints,
+    buf: Bytes, entries: Ints, sequence_id: Ints, write_time: Ints, table_of: Ints, span_first: Ints, span_start: Ints,
+    span_end: Ints, stores: tuple[Ints, Ints, Ints, Ints, Bytes, Ints, Bytes], data: Bytes, positions: Ints,
+    store_of: npt.NDArray[np.int32], state: Ints,
 ) -> bool:  # fmt: skip
     """Copy the cells of `entries` to `data`. Returns False at a cell that no store takes."""
     first_region, first_family, first_store, starts, start_bytes, families, family_bytes = stores
@@ -193,7 +192,8 @@ def _take(
                 used = copy_bytes(data, used, buf, pos + _KV_LENGTH, after - pos - _KV_LENGTH)
                 if tags_start(buf, pos) == after:
                     used = put_int(data, used, 0, TAGS_LENGTH)
-                used = put_int(data, used, sequence_id[entry], SEQUENCE_BYTES)
+                used = put_int(data, used, sequence_id[entry], SEQUENCE_ID)
+                used = put_int(data, used, write_time[entry], WRITE_TIME)
                 pos = after
     state[_State.CELLS], state[_State.USED] = count, used
     return True

@@ -393,20 +393,24 @@ class ListReplicationPeersResponse(_message.Message):
     def __init__(self, peer_desc: _Optional[_Iterable[_Union[ReplicationPeerDescription, _Mapping]]] = ...) -> None: ...
 
 class ColumnFamilySchema(_message.Message):
-    __slots__ = ("name", "attributes")
+    __slots__ = ("name", "attributes", "configuration")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     name: bytes
     attributes: _containers.RepeatedCompositeFieldContainer[BytesBytesPair]
-    def __init__(self, name: _Optional[bytes] = ..., attributes: _Optional[_Iterable[_Union[BytesBytesPair, _Mapping]]] = ...) -> None: ...
+    configuration: _containers.RepeatedCompositeFieldContainer[NameStringPair]
+    def __init__(self, name: _Optional[bytes] = ..., attributes: _Optional[_Iterable[_Union[BytesBytesPair, _Mapping]]] = ..., configuration: _Optional[_Iterable[_Union[NameStringPair, _Mapping]]] = ...) -> None: ...
 
 class TableSchema(_message.Message):
-    __slots__ = ("table_name", "column_families")
+    __slots__ = ("table_name", "attributes", "column_families")
     TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     COLUMN_FAMILIES_FIELD_NUMBER: _ClassVar[int]
     table_name: TableName
+    attributes: _containers.RepeatedCompositeFieldContainer[BytesBytesPair]
     column_families: _containers.RepeatedCompositeFieldContainer[ColumnFamilySchema]
-    def __init__(self, table_name: _Optional[_Union[TableName, _Mapping]] = ..., column_families: _Optional[_Iterable[_Union[ColumnFamilySchema, _Mapping]]] = ...) -> None: ...
+    def __init__(self, table_name: _Optional[_Union[TableName, _Mapping]] = ..., attributes: _Optional[_Iterable[_Union[BytesBytesPair, _Mapping]]] = ..., column_families: _Optional[_Iterable[_Union[ColumnFamilySchema, _Mapping]]] = ...) -> None: ...
 
 class GetTableDescriptorsRequest(_message.Message):
     __slots__ = ("table_names", "include_sys_tables")
@@ -968,6 +972,20 @@ class CleanupBulkLoadRequest(_message.Message):
 class CleanupBulkLoadResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class GetStoreFileRequest(_message.Message):
+    __slots__ = ("region", "family")
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_FIELD_NUMBER: _ClassVar[int]
+    region: RegionSpecifier
+    family: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, region: _Optional[_Union[RegionSpecifier, _Mapping]] = ..., family: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class GetStoreFileResponse(_message.Message):
+    __slots__ = ("store_file",)
+    STORE_FILE_FIELD_NUMBER: _ClassVar[int]
+    store_file: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, store_file: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetOnlineRegionRequest(_message.Message):
     __slots__ = ()

@@ -200,14 +200,16 @@ class ArtifactStatusesResponse(_message.Message):
     def __init__(self, statuses: _Optional[_Mapping[str, ArtifactStatusesResponse.ArtifactStatus]] = ...) -> None: ...
 
 class Relation(_message.Message):
-    __slots__ = ("common", "range", "map_partitions")
+    __slots__ = ("common", "range", "repartition_by_expression", "map_partitions")
     COMMON_FIELD_NUMBER: _ClassVar[int]
     RANGE_FIELD_NUMBER: _ClassVar[int]
+    REPARTITION_BY_EXPRESSION_FIELD_NUMBER: _ClassVar[int]
     MAP_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     common: RelationCommon
     range: Range
+    repartition_by_expression: RepartitionByExpression
     map_partitions: MapPartitions
-    def __init__(self, common: _Optional[_Union[RelationCommon, _Mapping]] = ..., range: _Optional[_Union[Range, _Mapping]] = ..., map_partitions: _Optional[_Union[MapPartitions, _Mapping]] = ...) -> None: ...
+    def __init__(self, common: _Optional[_Union[RelationCommon, _Mapping]] = ..., range: _Optional[_Union[Range, _Mapping]] = ..., repartition_by_expression: _Optional[_Union[RepartitionByExpression, _Mapping]] = ..., map_partitions: _Optional[_Union[MapPartitions, _Mapping]] = ...) -> None: ...
 
 class RelationCommon(_message.Message):
     __slots__ = ("plan_id",)
@@ -237,6 +239,16 @@ class MapPartitions(_message.Message):
     is_barrier: bool
     def __init__(self, input: _Optional[_Union[Relation, _Mapping]] = ..., func: _Optional[_Union[CommonInlineUserDefinedFunction, _Mapping]] = ..., is_barrier: _Optional[bool] = ...) -> None: ...
 
+class RepartitionByExpression(_message.Message):
+    __slots__ = ("input", "partition_exprs", "num_partitions")
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_EXPRS_FIELD_NUMBER: _ClassVar[int]
+    NUM_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    input: Relation
+    partition_exprs: _containers.RepeatedCompositeFieldContainer[Expression]
+    num_partitions: int
+    def __init__(self, input: _Optional[_Union[Relation, _Mapping]] = ..., partition_exprs: _Optional[_Iterable[_Union[Expression, _Mapping]]] = ..., num_partitions: _Optional[int] = ...) -> None: ...
+
 class CommonInlineUserDefinedFunction(_message.Message):
     __slots__ = ("function_name", "deterministic", "arguments", "python_udf")
     FUNCTION_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -262,18 +274,31 @@ class PythonUDF(_message.Message):
     def __init__(self, output_type: _Optional[_Union[DataType, _Mapping]] = ..., eval_type: _Optional[int] = ..., command: _Optional[bytes] = ..., python_ver: _Optional[str] = ...) -> None: ...
 
 class Expression(_message.Message):
-    __slots__ = ("unresolved_attribute",)
+    __slots__ = ("unresolved_attribute", "direct_shuffle_partition_id")
     class UnresolvedAttribute(_message.Message):
         __slots__ = ("unparsed_identifier",)
         UNPARSED_IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
         unparsed_identifier: str
         def __init__(self, unparsed_identifier: _Optional[str] = ...) -> None: ...
+    class DirectShufflePartitionID(_message.Message):
+        __slots__ = ("child",)
+        CHILD_FIELD_NUMBER: _ClassVar[int]
+        child: Expression
+        def __init__(self, child: _Optional[_Union[Expression, _Mapping]] = ...) -> None: ...
     UNRESOLVED_ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
+    DIRECT_SHUFFLE_PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     unresolved_attribute: Expression.UnresolvedAttribute
-    def __init__(self, unresolved_attribute: _Optional[_Union[Expression.UnresolvedAttribute, _Mapping]] = ...) -> None: ...
+    direct_shuffle_partition_id: Expression.DirectShufflePartitionID
+    def __init__(self, unresolved_attribute: _Optional[_Union[Expression.UnresolvedAttribute, _Mapping]] = ..., direct_shuffle_partition_id: _Optional[_Union[Expression.DirectShufflePartitionID, _Mapping]] = ...) -> None: ...
 
 class DataType(_message.Message):
-    __slots__ = ("string", "struct")
+    __slots__ = ("binary", "integer", "string", "struct")
+    class Binary(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    class Integer(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
     class String(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
@@ -291,8 +316,12 @@ class DataType(_message.Message):
         FIELDS_FIELD_NUMBER: _ClassVar[int]
         fields: _containers.RepeatedCompositeFieldContainer[DataType.StructField]
         def __init__(self, fields: _Optional[_Iterable[_Union[DataType.StructField, _Mapping]]] = ...) -> None: ...
+    BINARY_FIELD_NUMBER: _ClassVar[int]
+    INTEGER_FIELD_NUMBER: _ClassVar[int]
     STRING_FIELD_NUMBER: _ClassVar[int]
     STRUCT_FIELD_NUMBER: _ClassVar[int]
+    binary: DataType.Binary
+    integer: DataType.Integer
     string: DataType.String
     struct: DataType.Struct
-    def __init__(self, string: _Optional[_Union[DataType.String, _Mapping]] = ..., struct: _Optional[_Union[DataType.Struct, _Mapping]] = ...) -> None: ...
+    def __init__(self, binary: _Optional[_Union[DataType.Binary, _Mapping]] = ..., integer: _Optional[_Union[DataType.Integer, _Mapping]] = ..., string: _Optional[_Union[DataType.String, _Mapping]] = ..., struct: _Optional[_Union[DataType.Struct, _Mapping]] = ...) -> None: ...

@@ -30,7 +30,7 @@ from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.queues.finding import Place, find_wal, read_group
 from walferry.queues.reading import Queue
 from walferry.source.session import Session
-from walferry.zk.client import ZNode, children, read, read_all
+from walferry.zk.client import Refusal, ZNode, children, read, read_all
 from walferry.zk.errors import Contention
 from walferry.zk.hold import Guard, Hold, Outcome
 
@@ -211,6 +211,14 @@ class Lease:
                 return False
             self._finished = self._delete_queue(queue_path)
             return self._finished
+
+    def write(self, operations: Callable[[TransactionRequest], None]) -> Refusal | None:
+        """Write something of Walferry's own in one multi that is carried out only while this is the holder.
+
+        It is repeated while its outcome is unknown. Returns the first refused operation.
+        """
+        with self._lock:
+            return self._write(operations).refusal
 
     def remove_hfile_refs(self, names: Sequence[str]) -> None:
         """Let HBase clean these bulk-loaded HFiles as far as this peer is concerned: the slave has their cells.

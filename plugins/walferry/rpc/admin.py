@@ -21,6 +21,11 @@ def roll_wal_writer(server: Address, *, user: str | None = None, timeout: float 
         connection.call("RollWALWriter", RollWALWriterRequest(), RollWALWriterResponse)
 
 
+def connect(server: Address, *, user: str | None = None, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
+    """A connection to a server's AdminService, to be used as a context manager."""
+    return _connection(server, user, timeout)
+
+
 def answers(server: Address, *, user: str | None = None, timeout: float) -> bool:
     """Tell whether the server answers a call that costs it nothing.
 

@@ -37,6 +37,15 @@ def load(server: Connection, region: bytes, token: str, files: Sequence[tuple[by
     return server.call("BulkLoadHFile", request, pb.BulkLoadHFileResponse, timeout=LOAD_TIMEOUT_SECONDS).loaded
 
 
+def store_files(admin: Connection, region: bytes, families: Sequence[bytes]) -> list[str]:
+    """List the paths of a region's files, <region>/<family>/<name>, by its server's AdminService. Raises an RpcError.
+
+    A load moves a file to the name <unique>_SeqId_<number>_; without a number it has none (HRegionFileSystem).
+    """
+    request = pb.GetStoreFileRequest(region=_specifier(region), family=families)
+    return list(admin.call("GetStoreFile", request, pb.GetStoreFileResponse).store_file)
+
+
 def cleanup(server: Connection, region: bytes, token: str) -> None:
     """Have the folder deleted, whether it is there or not. Raises an RpcError."""
     request = pb.CleanupBulkLoadRequest(bulk_token=token, region=_specifier(region))

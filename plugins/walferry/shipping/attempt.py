@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from uuid import UUID
 
+from walferry.bulkload.before import NOTHING_LOADED, loaded_before
 from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter
 from walferry.hbase.cluster import cluster_id, visibility_labels
@@ -72,6 +73,7 @@ class Attempt:
         self._acknowledged = Acknowledged()
         self._outcome = Outcome()
         self._wals = GroupWals((), ())
+        self._loaded = NOTHING_LOADED
         self._sink: Sink | None = None
         self._say_again = Repeats()
 
@@ -94,6 +96,7 @@ class Attempt:
             self._counters.end(Status.DONE)
             return
         self._begin(peer, found[0])
+        self._loaded = loaded_before(self._session, peer, self._job.group)
         if error := known_down(self._session, peer, self._job.run_id):
             self._counters.end(Status.SLAVE_DOWN, error)
             return
@@ -132,9 +135,9 @@ class Attempt:
         )  # fmt: skip
         broken = Broken(self._job.broken_wals, self._job.source.quarantine, self._job.peer_id, self._job.run_id)
         reader = GroupReader(
-            wals=self._wals, store=self._session.store, keys=self._keys, rules=rules, labels=self._labels, sink=sink, lanes=lanes,
-            acknowledged=self._acknowledged, counters=self._counters, outcome=self._outcome, broken=broken,
-            deadline=self._deadline,
+            wals=self._wals, store=self._session.store, keys=self._keys, rules=rules, loaded=self._loaded, labels=self._labels,
+            sink=sink, lanes=lanes, acknowledged=self._acknowledged, counters=self._counters, outcome=self._outcome,
+            broken=broken, deadline=self._deadline,
         )  # fmt: skip
         archiver = Archiver(self._session, self._outcome.note)
         registrar = Registrar(self._wals, self._acknowledged, self._lease, self._counters, self._publish, archiver)

@@ -58,7 +58,7 @@ def _ship_group(job: GroupJob, session: Session) -> GroupSummary:
     counters = Counters(before or GroupSummary(group=job.group))
     lease, ended = None, False
     try:
-        lease = _acquire(session, job)
+        lease = acquire_lease(session, job)
         attempt_without(job.knobs, lambda missing: Attempt(job, session, lease, counters, missing).run())
     except LeaseHeld as error:
         counters.end(Status.HELD, str(error))
@@ -79,8 +79,8 @@ def _ship_group(job: GroupJob, session: Session) -> GroupSummary:
     return summary
 
 
-def _acquire(session: Session, job: GroupJob) -> Lease:
-    """The group's lease. A holder may have been killed: its session is given the time to end."""
+def acquire_lease(session: Session, job: GroupJob) -> Lease:
+    """Take the group's lease. A holder may have been killed: its session is given the time to end."""
     give_up = time.time() + min(1.25 * SESSION_TIMEOUT_SECONDS, max(0.0, job.deadline - time.time()))
     while True:
         try:

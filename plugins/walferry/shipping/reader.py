@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
 from dataclasses import dataclass
 
+from walferry.bulkload.before import NOTHING_LOADED, LoadedBefore
 from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed, await_closed
 from walferry.files.quarantine import BrokenWals, ends_with_its_whole_entries, quarantine, to_be_quarantined
-from walferry.files.store import WalLocation, WalStore
+from walferry.files.store import WalStore
 from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter
 from walferry.filters.window import filter_window
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
 from walferry.shipping.candidates import Candidate
+from walferry.shipping.closed_wal import Progress, longest_wait, windows_of_closed
 from walferry.shipping.counters import Counters
 from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.lanes import Lanes
 from walferry.shipping.outcome import Outcome
 from walferry.sinks.errors import Stopped
 from walferry.sinks.sink import Sink
-from walferry.wal.errors import WalError, WalPositionError, WalTornError, WalTruncatedError, WalUnclosedError
-from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
-from walferry.wal.reader import read_windows
+from walferry.wal.errors import WalError, WalTornError, WalTruncatedError
 from walferry.wal.windows import UnwrapKey, Window
-
-SPLIT_TIMEOUT_SECONDS = 300.0  # until the master, which may have much to do after a crash, has fenced a dead server off its WALs
-RELOCATIONS = 5  # times that a WAL may move, or turn out not to be closed, while it is being opened and read
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +54,7 @@ class GroupReader:
     outcome: Outcome
     broken: Broken
     deadline: float
+    loaded: LoadedBefore = NOTHING_LOADED
 
     def run(self) -> None:
         """Read all WALs in a row. A WAL that cannot be read ends it; what was read before is still shipped."""
@@ -114,53 +111,28 @@ class GroupReader:
     def _read_wal(self, number: int, wal: Candidate) -> bool:
         """Read one WAL to its end, wherever it is moved meanwhile; False if the deadline came first."""
         position = wal.queued.position
-        not_trailers: set[int] = set()  # lengths of the file at which its last bytes only look like a trailer
         self.acknowledged.read_to(WalOffset(number, position))
-        for relocation in range(RELOCATIONS + 1):
-            timeout = self._close_timeout(wal)
-            try:
-                location = await_closed(
-                    self.store, wal.queued.name, wal.dead_servers, not_trailers, timeout_seconds=timeout
-                )
-            except WalNotClosed:
-                if timeout < CLOSE_TIMEOUT_SECONDS:  # the deadline cut its time short
-                    return False
-                raise
-            try:
-                return self._read_file(number, location, position, not_trailers)
-            except (FileNotFoundError, WalUnclosedError) as error:
-                if relocation == RELOCATIONS:
-                    raise
-                position = self.wals.ends.get(number, position)
-                if isinstance(error, WalUnclosedError):
-                    not_trailers.add(error.offset + len(EMPTY_TRAILER))
-                why = error if isinstance(error, WalUnclosedError) else f"{location.url} has moved"
-                log.info("%s; looking for it again", why)
-        raise AssertionError("the loop returns or raises")
-
-    def _close_timeout(self, wal: Candidate) -> float:
-        left = max(0.0, self.deadline - time.monotonic())
-        return min(left, CLOSE_TIMEOUT_SECONDS if wal.live else SPLIT_TIMEOUT_SECONDS)
-
-    def _read_file(self, number: int, location: WalLocation, position: int, not_trailers: Collection[int]) -> bool:
-        if location.size == 0:  # the server died before it wrote the header
-            if position:
-                raise WalPositionError(location.url, position, "the file is empty")
-            self.wals.unclean[number] = 0
-            return True
-        with self.store.open(location) as file:
-            tail = file.read_at(max(0, file.size - len(EMPTY_TRAILER)), len(EMPTY_TRAILER))
-            clean = ends_like_closed(tail, file.size) and file.size not in not_trailers
-            if not clean:
-                self.wals.unclean[number] = 0
-            windows = read_windows(
-                file, location.url, position, partial_tail="error", unwrap_key=self.keys, trailer_required=clean
-            )
-            for window in windows:
+        progress = Progress()
+        windows = windows_of_closed(
+            self.store, self.keys, wal.queued.name, wal.dead_servers, position,
+            close_seconds=lambda: self._close_seconds(wal), progress=progress,
+        )  # fmt: skip
+        try:
+            for window, path in windows:
                 if time.monotonic() > self.deadline:
                     return False
-                self.hand_out_to_first_error(window, number, location.url)
+                self.hand_out_to_first_error(window, number, path)
+        except WalNotClosed as error:
+            if error.waited_seconds < CLOSE_TIMEOUT_SECONDS:  # the deadline cut its time short
+                return False
+            raise
+        finally:
+            if not progress.clean:
+                self.wals.unclean[number] = 0
         return True
+
+    def _close_seconds(self, wal: Candidate) -> float:
+        return min(max(0.0, self.deadline - time.monotonic()), longest_wait(live=wal.live))
 
     def hand_out_to_first_error(self, window: Window, number: int, path: str) -> None:
         """Hand out a window. If an entry raises, those before it have gone on their way; raises the first such error."""
@@ -172,9 +144,15 @@ class GroupReader:
                 self.hand_out_to_first_error(sound, number, path)
             raise
 
+    def _rules_of(self, number: int) -> FilterRules:
+        if not self.loaded.loads:
+            return self.rules
+        return self.rules.without_loaded(self.loaded.tables(self.wals.wals[number].queued.name.text))
+
     def _hand_out(self, window: Window, number: int, path: str) -> None:
-        window, kept = self.labels.apply(window, filter_window(window, self.rules, path), path)
-        self.lanes.dispatch(window, kept, number, self.sink.take(window, kept, self.rules, path))
+        rules = self._rules_of(number)
+        window, kept = self.labels.apply(window, filter_window(window, rules, path), path)
+        self.lanes.dispatch(window, kept, number, self.sink.take(window, kept, rules, path))
         self.counters.read(window, kept)
         self.wals.ends[number] = int(window.next_positions[-1])
         self.wals.written = int(window.index.write_time[-1])

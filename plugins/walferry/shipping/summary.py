@@ -11,7 +11,7 @@ from typing import Any
 from walferry.texts import one_line
 
 MAX_ERROR_CHARS = 4000  # ZooKeeper drops a connection that sends it more than 1 MiB
-_ERRORS = ("error", "slaveError", "directRefused")
+_ERRORS = ("error", "slaveError", "directRefused", "notLoaded")
 
 
 class Status(StrEnum):
@@ -63,6 +63,7 @@ class GroupSummary:
     slave: str = ""  # the peer's cluster key
     sink: str = ""  # how edits are sent: walferry.source.knobs.SinkKind; empty: nothing has been yet
     directRefused: str | None = None  # why the slave does not let its regions be written to; None: it does, or was not asked to
+    notLoaded: str | None = None  # of a run that loads files: why not all of the group went so
     slaveSilentSince: int | None = None  # since when it acknowledges nothing; None: it does, or is asked nothing
     slaveTries: int = 0  # tries that have failed since then
     slaveError: str | None = None  # why the last of them failed

@@ -16,8 +16,11 @@ from walferry.source.knobs import Knobs
 from walferry.source.session import Session
 
 if TYPE_CHECKING:
+    from walferry.filters.rules import FilterRules
+    from walferry.filters.window import Kept
     from walferry.sinks.hbase.hfiles import HFileRefs
     from walferry.sinks.sink import Sink
+    from walferry.wal.windows import Window
 
 REACHABLE_SECONDS = 10.0
 
@@ -43,7 +46,7 @@ def open_sink(
         session.zk, session.nodes.hfile_refs(peer.id), lease, HFileSource.of(source), on_missing_hfiles,
         knobs.call_timeout_seconds,
     )  # fmt: skip
-    return HBaseSink(slave, source, hfiles, knobs.sink)
+    return HBaseSink(slave, source, hfiles, knobs.requests)
 
 
 def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHABLE_SECONDS) -> str | None:
@@ -52,3 +55,13 @@ def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHAB
     Takes about `timeout_seconds` at most. Never raises for what the slave, its ZooKeeper or the peer's cluster key do.
     """
     return reachable.why_down(peer, user=source.user, timeout_seconds=timeout_seconds)
+
+
+def bulk_loads_in(window: Window, kept: Kept, rules: FilterRules, source: SourceCluster, path: str) -> list[int]:
+    """The entries of a window that are bulk loads which the peer gets. Notes in `kept` what becomes of the others.
+
+    Raises WalCorruptError or BulkLoadRefused, naming `path`, at the first entry that cannot be shipped.
+    """
+    from walferry.sinks.hbase.bulk_loads import take_bulk_loads
+
+    return sorted(take_bulk_loads(window, kept, rules, source, path))

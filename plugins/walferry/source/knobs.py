@@ -13,7 +13,7 @@ nor replication.slave.patience.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -29,17 +29,34 @@ _KIB, _MIB = 1 << 10, 1 << 20
 
 
 class SinkKind(StrEnum):
-    """How edits are sent to the slave."""
+    """How edits are sent to the slave.
+
+    DIRECT costs the slave about half as much, and is the default. It needs a user who may write to the slave's tables. A slave
+    that refuses gets the edits as REPLICATE says. REPLICATE is for a slave that has to see that it is replication, because its
+    RegionServers have coprocessors or filters for it or the user's rights do not suffice otherwise.
+    """
 
     DIRECT = "direct"  # its regions are written to
     REPLICATE = "replicate"  # some of its RegionServers take the edits as HBase's own sources send them
+    HFILES = "hfiles"  # files are written of them, which it loads; what cannot go so is sent as the peer says otherwise
+    AUTO = "auto"  # as files if there are many of them
+
+    @property
+    def makes_files(self) -> bool:
+        """Whether edits may go as files."""
+        return self not in REQUEST_SINKS
+
+
+REQUEST_SINKS = (SinkKind.DIRECT, SinkKind.REPLICATE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Knobs:
     """The settings of one peer. Seconds and bytes."""
 
-    sink: SinkKind = SinkKind.REPLICATE
+    sink: SinkKind = SinkKind.DIRECT
+    otherwise: SinkKind = SinkKind.DIRECT  # how edits are sent that do not go as files; no key of its own
+    hfiles_from: int = 256 * _MIB
     retries_multiplier: int = 300
     sleep_seconds: float = 1.0
     subset_tries: int = 10
@@ -53,6 +70,20 @@ class Knobs:
     patience_seconds: float = 90.0
     drop_deleted_tables: bool = False
     drop_deleted_families: bool = False
+
+    @property
+    def requests(self) -> SinkKind:
+        """How requests are sent."""
+        return self.otherwise if self.sink.makes_files else self.sink
+
+    def chosen(self, sink: SinkKind | None) -> Knobs:
+        """These knobs for a run that asks for a sink, or for none in particular."""
+        return self if sink is None else replace(self, sink=sink, otherwise=self.requests)
+
+    @property
+    def least_bytes(self) -> int:
+        """The bytes of WALs from which they are loaded as files, if the sink makes files."""
+        return self.hfiles_from if self.sink is SinkKind.AUTO else 0
 
     @classmethod
     def of(cls, settings: Mapping[str, str], peer: Peer) -> Knobs:
@@ -105,6 +136,7 @@ class _Knob:
 _SOURCE = "replication.source."
 _KNOBS = (
     _Knob("sink", "sink", "how edits are sent to the slave"),
+    _Knob("hfiles_from", "hfiles.from", "the bytes of WALs from which the sink auto makes files of them", 0, 1 << 50),
     # The nth failure in a row is followed by a sleep of n times the base sleep; n grows no further than the multiplier.
     _Knob("retries_multiplier", _SOURCE + "maxretriesmultiplier", "how many base sleeps a sleep grows to", 1, 10_000),
     _Knob("sleep_seconds", _SOURCE + "sleepforretries", "the base sleep between tries in ms", 1, 600_000, _MS),

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from walferry.bootstrap.records import under_way
 from walferry.files.quarantine import BrokenWals
@@ -23,6 +24,9 @@ from walferry.source.agreement import check_peer
 from walferry.source.cluster import SourceCluster, SourceError
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.source.session import open_session
+
+if TYPE_CHECKING:
+    from walferry.bulkload.driver import Left, Spread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,7 @@ class ShipRun:
     keep: float | None = None  # seconds for which the summaries are kept at least; None: deadline + an hour
     broken_wals: BrokenWals = BrokenWals.STOP
     sink: SinkKind | None = None  # None: as the peer or the source says
+    hfiles_from: int | None = None  # bytes; None: as the peer or the source says
 
 
 def begin(run: ShipRun) -> list[GroupJob]:
@@ -49,8 +54,9 @@ def begin(run: ShipRun) -> list[GroupJob]:
         )
     with open_session(source) as session:
         knobs = Knobs.of(source.replication, check_peer(session, run.peer_id))
-        if run.sink is not None:
-            knobs = replace(knobs, sink=run.sink)
+        knobs = knobs.chosen(run.sink)
+        if run.hfiles_from is not None:
+            knobs = replace(knobs, hfiles_from=run.hfiles_from)
         if (copying := under_way(session, run.peer_id)) is not None:
             raise copying
         groups = groups_to_ship(session, run.peer_id, run.groups)
@@ -64,6 +70,20 @@ def begin(run: ShipRun) -> list[GroupJob]:
         )
         for group, place in groups
     ]  # fmt: skip
+
+
+def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[], Spread], say: Callable[[str], None]) -> Left:
+    """Load what the jobs have as files, as far as it can be and is asked for. Raises what load_backlog does."""
+    from walferry.bulkload.driver import Backlog, Left, load_backlog
+
+    knobs = jobs[0].knobs
+    if not knobs.sink.makes_files:
+        return Left((), jobs)
+    backlog = Backlog(
+        source=run.source, peer_id=run.peer_id, run_id=run.run_id, deadline=jobs[0].deadline, least_bytes=knobs.least_bytes,
+        say=say,
+    )  # fmt: skip
+    return load_backlog(backlog, jobs, spread)
 
 
 def ship(job: GroupJob) -> GroupSummary:

@@ -16,13 +16,13 @@ class MissingTable(WalferryError):
 
 
 class TooManyRegions(WalferryError):
-    """hbase:meta tells of more regions of a table than are kept in memory."""
+    """hbase:meta tells of more regions of `what`, such as "table t", than are kept in memory."""
 
     retry_helps = False
 
-    def __init__(self, table: str, regions: int, size: int) -> None:
+    def __init__(self, what: str, regions: int, size: int) -> None:
         super().__init__(
-            f"hbase:meta tells of {regions} regions of table {table} or more, with {size} bytes of names and keys",
+            f"hbase:meta tells of {regions} regions of {what} or more, with {size} bytes of names and keys",
             "Check hbase:meta, e.g. with hbck2",
         )
 

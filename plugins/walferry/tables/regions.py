@@ -3,6 +3,8 @@
     row of a region     <table>,<start key>,<region id>.<encoded name>.     this is also the region's name
     info:regioninfo     "PBUF" RegionInfo
     info:server         host:port           info:serverstartcode    int64
+    row of a table      <table>
+    table:state         TableState
 
 A split's parent stays in hbase:meta, marked as offline, until its daughters no longer need its files.
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from google.protobuf.message import DecodeError
 
@@ -27,6 +30,8 @@ from walferry.wal.cells import split_cells
 META = "hbase:meta"
 META_REGION = b"hbase:meta,,1"
 INFO = b"info"
+ENABLED = "ENABLED"
+_TABLE_STATE = (b"table", b"state")
 _LAST_ID = b"99999999999999"  # behind all region ids
 
 
@@ -47,6 +52,17 @@ class Region:
     def has(self, row: bytes) -> bool:
         """Tell whether the row lies within the region."""
         return self.start <= row and (not self.end or row < self.end)
+
+
+@dataclass(frozen=True)
+class TableInMeta:
+    """What hbase:meta tells of a table: its open regions in the order of their rows, and its state.
+
+    The state is ENABLED if hbase:meta tells none, as on HBase 1.
+    """
+
+    regions: tuple[Region, ...]
+    state: str = ENABLED
 
 
 def first_meta_row(table: str) -> bytes:
@@ -88,7 +104,28 @@ def regions_in(blocks: Iterable[Rows]) -> Iterator[Region]:
         for i in range(len(block)):
             row = read_meta_row(block.key(i), block.row(i))
             if row is not None and row.may_be_open:
-                yield Region(row.name, row.info.start_key, row.info.end_key, row.server)
+                yield region_of(row)
+
+
+def region_of(row: MetaRow) -> Region:
+    """The region that a row of hbase:meta tells of."""
+    return Region(row.name, row.info.start_key, row.info.end_key, row.server)
+
+
+def table_of(meta_row: bytes) -> str:
+    """The table that a row of hbase:meta tells of. No table has a comma in its name."""
+    return meta_row.partition(b",")[0].decode("utf-8", "replace")
+
+
+def table_state(name: bytes, cells: bytes) -> str | None:
+    """The table's state that a row of hbase:meta tells; None if it tells none. Raises RegionUnavailable if it cannot be read."""
+    value = next((cell.value for cell in split_cells(cells) if cell.column == _TABLE_STATE), None)
+    if value is None:
+        return None
+    try:
+        return pb.Table.State.Name(parse_message(pb.Table, value).state)
+    except DecodeError as error:
+        raise _unreadable(name, error) from error
 
 
 def read_meta_row(name: bytes, cells: bytes) -> MetaRow | None:
@@ -101,14 +138,22 @@ def read_meta_row(name: bytes, cells: bytes) -> MetaRow | None:
     try:
         found = parse_message(pb.RegionInfo, value[len(PBUF) :])
     except DecodeError as error:
-        raise RegionUnavailable(f"hbase:meta has a row {name[:200]!r} that cannot be read: {error}") from error
+        raise _unreadable(name, error) from error
     opened_ms = found_cells[b"server"].timestamp if b"server" in info else 0
     return MetaRow(name, found, _server(info), opened_ms)
 
 
+def _unreadable(name: bytes, error: DecodeError) -> RegionUnavailable:
+    return RegionUnavailable(f"hbase:meta has a row {name[:200]!r} that cannot be read: {error}")
+
+
 def _server(info: dict[bytes, bytes]) -> ServerName | None:
-    host, colon, port = info.get(b"server", b"").rpartition(b":")
-    start_code = info.get(b"serverstartcode", b"")
+    return _server_at(info.get(b"server", b""), info.get(b"serverstartcode", b""))
+
+
+@lru_cache(maxsize=1024)  # there are many regions to a server
+def _server_at(address: bytes, start_code: bytes) -> ServerName | None:
+    host, colon, port = address.rpartition(b":")
     if not (colon and port.isdigit() and len(start_code) == 8):
         return None
     try:

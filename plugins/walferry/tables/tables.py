@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from types import TracebackType
 from typing import Self
@@ -20,20 +22,26 @@ from walferry.rpc.client import RegionScanner
 from walferry.rpc.connection import CALL_TIMEOUT_SECONDS, Connection
 from walferry.tables.errors import MissingTable, RegionUnavailable, TooManyRegions
 from walferry.tables.regions import (
+    ENABLED,
     INFO,
     META,
     META_REGION,
     Region,
+    TableInMeta,
     first_meta_row,
     last_meta_row_of,
     meta_row_after,
+    read_meta_row,
+    region_of,
     regions_in,
+    table_of,
+    table_state,
 )
 from walferry.tables.rows import Rows
 from walferry.tables.scan import PATIENCE_SECONDS, Patience, Place, ScanSpec, index_answer, scan_rows
 from walferry.zk.client import hosts, read
 
-MAX_REGIONS = 500_000  # of a table: more than the largest known clusters have in all
+MAX_REGIONS = 500_000  # more than the largest known clusters have in all
 MAX_REGION_BYTES = 128 << 20  # of their names and keys
 _NEAREST_REGIONS = 4
 
@@ -77,17 +85,36 @@ class Tables:
         how long that may take.
         """
         spec = ScanSpec(first_meta_row(table), meta_row_after(table), families=(INFO,))
-        found: list[Region] = []
-        size = 0
+        found = _Counted(f"table {table}")
         limit = None if seconds is None else lambda: min(self._call_seconds, seconds())
         for region in regions_in(scan_rows(self.place(META), spec, Patience(self._patience_seconds), limit)):
-            found.append(region)
-            size += len(region.name) + len(region.start) + len(region.end)
-            if len(found) > MAX_REGIONS or size > MAX_REGION_BYTES:
-                raise TooManyRegions(table, len(found), size)
-        if not found:
+            found.add(table, region)
+        if not found.regions:
             raise MissingTable(table, hosts(self.zk))
-        return sorted(found, key=lambda region: region.start)
+        return sorted(found.regions[table], key=lambda region: region.start)
+
+    def all_tables(self, wanted: Callable[[str], bool]) -> dict[str, TableInMeta]:
+        """Read all tables with names that are wanted, in one scan of hbase:meta, however many there are.
+
+        Raises TooManyRegions, RegionUnavailable, ScanGivenUp, RpcError.
+        """
+        found, states = _Counted("all tables"), dict[str, str]()
+        wanted = cache(wanted)
+        for block in self.scan(META, ScanSpec()):
+            for i in range(len(block)):
+                name = block.key(i)
+                table = table_of(name)
+                if not wanted(table):
+                    continue
+                row = read_meta_row(name, block.row(i))
+                if row is not None and row.may_be_open:
+                    found.add(table, region_of(row))
+                elif row is None and (state := table_state(name, block.row(i))) is not None:
+                    states[table] = state
+        return {
+            table: TableInMeta(tuple(sorted(regions, key=lambda region: region.start)), states.get(table, ENABLED))
+            for table, regions in found.regions.items()
+        }
 
     def scan(self, table: str, spec: ScanSpec) -> Iterator[Rows]:
         """Yield the rows of a table ("table" or "namespace:table") in blocks. See `scan_rows`."""
@@ -111,6 +138,24 @@ class Tables:
         if server not in self._connections:
             self._connections[server] = client.connect(server, user=self._user, timeout=self._call_seconds)
         return self._connections[server]
+
+
+@dataclass
+class _Counted:
+    """Regions by table, no more than fit in memory. `what` says in errors whose they are."""
+
+    what: str
+    regions: dict[str, list[Region]] = field(default_factory=lambda: defaultdict(list))
+    count: int = 0
+    size: int = 0
+
+    def add(self, table: str, region: Region) -> None:
+        """Add a region. Raises TooManyRegions."""
+        self.regions[table].append(region)
+        self.count += 1
+        self.size += len(region.name) + len(region.start) + len(region.end)
+        if self.count > MAX_REGIONS or self.size > MAX_REGION_BYTES:
+            raise TooManyRegions(self.what, self.count, self.size)
 
 
 @dataclass(frozen=True)

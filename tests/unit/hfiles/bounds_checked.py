@@ -1,4 +1,4 @@
-"""Puts broken windows and runs through sorting, merging and writing. To be run with NUMBA_BOUNDSCHECK=1.
+"""Puts broken windows and runs through sorting, cutting, merging and writing. To be run with NUMBA_BOUNDSCHECK=1.
 
 Ends with IndexError if a kernel reaches outside of its buffer, and with any other error that is not of what it was given.
 """
@@ -19,8 +19,9 @@ from walferry.hfiles import merge
 from walferry.hfiles.bloom import Bloom
 from walferry.hfiles.checksums import Checksum
 from walferry.hfiles.compression import Compression
+from walferry.hfiles.cutting import cut
 from walferry.hfiles.encodings import Encoding
-from walferry.hfiles.errors import BadCells, BrokenRun, NoSuchStore
+from walferry.hfiles.errors import BadCells, BrokenRun, NoSuchStore, OrderUnknown
 from walferry.hfiles.merge import HeldRun, merge_runs
 from walferry.hfiles.metadata import Origin
 from walferry.hfiles.runs import Edits, sorted_runs
@@ -69,7 +70,7 @@ def write(rng: random.Random, runs: Sequence[bytes]) -> bool:
     out = bytearray()
     try:
         return write_file(out.extend, cells, settings, Origin(1, "task")) is not None
-    except (BrokenRun, BadCells):
+    except (BrokenRun, BadCells, OrderUnknown):
         return False
 
 
@@ -82,16 +83,27 @@ def write_directly(rng: random.Random, cells: bytes) -> bool:
         return False
 
 
+def cut_at_a_row(rng: random.Random, run: bytes) -> bool:
+    """Tell whether a run was cut at a row."""
+    try:
+        cut(HeldRun(memoryview(run)), rng.choice([b"", b"row-8", b"z", rng.randbytes(4)]), chunk_bytes=rng.choice([1, 100, 5000]))
+    except BrokenRun:
+        return False
+    return True
+
+
 def main() -> None:
     rng = random.Random(1)
     sorted_windows = sum(sort(spoilt(rng, WINDOW)) is not None for _ in range(2_000))
     assert 200 < sorted_windows < 1_990, sorted_windows
-    sound = [encoded([(cell, rng.randrange(3)) for cell in CELLS[i::3]]) for i in range(3)]
+    sound = [encoded([(cell, rng.randrange(3), rng.randrange(3)) for cell in CELLS[i::2]]) for i in (0, 1, 0)]
     written = sum(write(rng, [spoilt(rng, sound[0]), *sound[1:]]) for _ in range(3_000))
     assert 300 < written < 2_900, written
     flat = b"".join(map(stored, CELLS))
     written = sum(write_directly(rng, spoilt(rng, flat)) for _ in range(3_000))
     assert 300 < written < 2_900, written
+    whole = sum(cut_at_a_row(rng, spoilt(rng, sound[1])) for _ in range(3_000))
+    assert 300 < whole < 2_900, whole
     print("within bounds")
 
 

@@ -19,9 +19,9 @@ def stored(cell: Cell) -> bytes:
     return struct.pack(">ii", len(key), len(cell.value)) + key + cell.value + struct.pack(">H", len(cell.tags)) + cell.tags
 
 
-def numbered(cell: Cell, sequence_id: int) -> bytes:
+def numbered(cell: Cell, sequence_id: int, write_time: int = 0) -> bytes:
     """A cell of a run."""
-    return stored(cell) + struct.pack(">q", sequence_id)
+    return stored(cell) + struct.pack(">qq", sequence_id, write_time)
 
 
 def sort_key(cell: Cell) -> tuple[Any, ...]:
@@ -61,13 +61,13 @@ def split_stored(data: bytes) -> list[Cell]:
     return cells
 
 
-def split_run(data: bytes) -> list[tuple[Cell, int]]:
-    """The cells of a run with their sequence ids."""
+def split_run(data: bytes) -> list[tuple[Cell, int, int]]:
+    """The cells of a run with their sequence ids and write times."""
     cells, at = [], 0
     while at < len(data):
         cell, at = _cell_at(data, at)
-        cells.append((cell, *struct.unpack_from(">q", data, at)))
-        at += 8
+        cells.append((cell, *struct.unpack_from(">qq", data, at)))
+        at += 16
     return cells
 
 

@@ -1,4 +1,4 @@
-"""Kernels that sort, merge and write stay within their buffers."""
+"""Kernels that sort, cut, merge and write stay within their buffers."""
 
 import os
 import subprocess

@@ -18,7 +18,7 @@ from walferry.hfiles import merge
 from walferry.hfiles.errors import BrokenRun
 from walferry.hfiles.merge import HeldRun, merge_runs
 
-Numbered = tuple[Cell, int]
+Numbered = tuple[Cell, int] | tuple[Cell, int, int]
 TTL = encode_tags([(8, (1000).to_bytes(8))])
 TAGS = st.sampled_from([b"", b"", encode_tags([(70, b"x")]), TTL, encode_tags([(1, b"acl"), (8, bytes(8))])])
 CELLS = st.builds(
@@ -35,15 +35,15 @@ RUNS = st.lists(st.lists(st.tuples(CELLS, st.integers(0, 3)), max_size=12), max_
 
 
 def encoded(cells: Sequence[Numbered]) -> bytes:
-    """A run of these cells: of those with one key and number, the last comes first."""
+    """A run of these cells with their sequence ids and write times: of those with one key and id, the last comes first."""
     order = sorted(range(len(cells)), key=lambda i: (sort_key(cells[i][0]), -cells[i][1], -i))
     latest_first = [cells[i] for i in order]
-    return b"".join(numbered(cell, number) for cell, number in latest_first)
+    return b"".join(numbered(*each) for each in latest_first)
 
 
 def expected(runs: Sequence[Sequence[Numbered]]) -> list[Cell]:
     """Of the cells with one key: the latest, and the latest of an earlier edit as long as the one before can expire."""
-    everything = [(cell, number, r, i) for r, cells in enumerate(runs) for i, (cell, number) in enumerate(cells)]
+    everything = [(cell, number, r, i) for r, cells in enumerate(runs) for i, (cell, number, *_) in enumerate(cells)]
     everything.sort(key=lambda found: (sort_key(found[0]), -found[1], -found[2], -found[3]))
     written = []
     for _, same in groupby(everything, key=lambda found: sort_key(found[0])):
@@ -154,7 +154,7 @@ def broken() -> Iterator[tuple[bytes, int, str]]:
         yield lie, 2 * CELL, "no cell here"
     yield SOUND[: CELL + 8] + b"\xff\xff" + SOUND[CELL + 10 :], CELL, "no cell here"  # the length of its row
     yield SOUND[: CELL + 14] + b"\xff" + SOUND[CELL + 15 :], CELL, "no cell here"  # of its family
-    yield SOUND[: 2 * CELL - 10] + b"\xff\xff" + SOUND[2 * CELL - 8 :], CELL, "no cell here"  # of its tags
+    yield SOUND[: 2 * CELL - 18] + b"\xff\xff" + SOUND[2 * CELL - 16 :], CELL, "no cell here"  # of its tags
 
 
 @pytest.mark.parametrize(("data", "offset", "problem"), list(broken()))

@@ -45,8 +45,8 @@ def edits_of(*entries: Entry, path: str = "hdfs://a/wal") -> Edits:
     return Edits(window, kept, np.flatnonzero(kept.cells), path)
 
 
-def global_entry(cells: Sequence[Cell], sequence_id: int, table: bytes = b"t") -> Entry:
-    made = entry(*cells, table=table, sequence_id=sequence_id)
+def global_entry(cells: Sequence[Cell], sequence_id: int, table: bytes = b"t", write_time: int = 2) -> Entry:
+    made = entry(*cells, table=table, sequence_id=sequence_id, write_time=write_time)
     for family in (b"f", b"gg"):
         made.key.scopes.add(family=family, scope_type=GLOBAL)
     return made
@@ -57,8 +57,8 @@ def store_of(table: bytes, cell: Cell) -> Store:
     return Store(table, starts[bisect_right(starts, cell.row) - 1], cell.family)
 
 
-def by_store(runs: Sequence[SortedRun]) -> dict[Store, list[list[tuple[Cell, int]]]]:
-    found: dict[Store, list[list[tuple[Cell, int]]]] = {}
+def by_store(runs: Sequence[SortedRun]) -> dict[Store, list[list[tuple[Cell, int, int]]]]:
+    found: dict[Store, list[list[tuple[Cell, int, int]]]] = {}
     for run in runs:
         cells = split_run(run.data.tobytes())
         assert len(cells) == run.cells
@@ -66,30 +66,34 @@ def by_store(runs: Sequence[SortedRun]) -> dict[Store, list[list[tuple[Cell, int
     return found
 
 
-ENTRIES = st.lists(st.tuples(st.sampled_from(sorted(TABLES)), st.lists(CELLS, max_size=6), st.integers(1, 5)), max_size=8)
+TIMES = st.one_of(st.integers(0, 3), st.integers(0, (1 << 63) - 1))
+ENTRIES = st.lists(st.tuples(st.sampled_from(sorted(TABLES)), st.lists(CELLS, max_size=6), st.integers(1, 5), TIMES), max_size=8)
 
 
 @given(st.lists(ENTRIES, max_size=4), st.sampled_from([1, 400, 64 << 20]), st.sampled_from([1, 150, 4 << 20]))
 def test_runs_have_all_edits_of_their_stores_in_order(windows, memory_bytes: int, run_bytes: int) -> None:
     wanted = [
-        [(table, [c for c in cells if table == b"t" or c.family != b"gg"], number) for table, cells, number in entries]
+        [
+            (table, [c for c in cells if table == b"t" or c.family != b"gg"], number, time)
+            for table, cells, number, time in entries
+        ]
         for entries in windows
     ]
-    edits = [edits_of(*(global_entry(cells, number, table) for table, cells, number in entries)) for entries in wanted]
+    edits = [edits_of(*(global_entry(cells, number, table, time) for table, cells, number, time in each)) for each in wanted]
     runs = list(sorted_runs(edits, TABLES, memory_bytes=memory_bytes, run_bytes=run_bytes))
     expected = Counter(
-        (store_of(table, cell), cell, number)
+        (store_of(table, cell), cell, number, time)
         for entries in wanted
-        for table, cells, number in entries
+        for table, cells, number, time in entries
         for cell in cells
         if cell.family != b"local"
     )
-    assert expected == Counter((run.store, cell, n) for run in runs for cell, n in split_run(run.data.tobytes()))
+    assert expected == Counter((run.store, *each) for run in runs for each in split_run(run.data.tobytes()))
     for run in runs:
         cells = split_run(run.data.tobytes())
         assert len(cells) == run.cells
         assert len(run.data) <= run_bytes or run.cells == 1
-        keys = [(*sort_key(cell), -number) for cell, number in cells]
+        keys = [(*sort_key(cell), -number) for cell, number, _ in cells]
         assert keys == sorted(keys)
 
 
@@ -99,7 +103,7 @@ def test_of_equal_keys_the_largest_sequence_id_comes_first_and_within_one_the_la
         global_entry([Cell(row, b"f", b"q", 1, PUT, struct.pack(">i", i))], number) for i, (row, number) in enumerate(cells)
     ]
     (found,) = by_store(list(sorted_runs([edits_of(*entries)], {b"t": TargetTable((b"f",), (b"",))}))).values() or ([[]],)
-    values = [(cell.row, number, struct.unpack(">i", cell.value)[0]) for cell, number in found[0]]
+    values = [(cell.row, number, struct.unpack(">i", cell.value)[0]) for cell, number, _ in found[0]]
     assert values == sorted(((row, n, i) for i, (row, n) in enumerate(cells)), key=lambda found: (found[0], -found[1], -found[2]))
 
 
@@ -110,7 +114,7 @@ def test_many_cells_are_sorted(prefix: bytes) -> None:
     cells = [Cell(prefix + b"%d" % (i // 3), b"f", b"q%d" % (i % 3), int(i) % 7, PUT, b"v" * (int(i) % 50)) for i in numbers]
     edits = [edits_of(global_entry(cells[i : i + 500], i + 1)) for i in range(0, len(cells), 500)]
     runs = list(sorted_runs(edits, {b"t": TargetTable((b"f",), (b"",))}, run_bytes=100_000))
-    found = [cell for run in runs for cell, _ in split_run(run.data.tobytes())]
+    found = [cell for run in runs for cell, *_ in split_run(run.data.tobytes())]
     assert found == sorted(cells, key=sort_key)
     assert 100_000 - 200 < min(len(run.data) for run in runs[:-1]) <= max(len(run.data) for run in runs) <= 100_000
 
@@ -119,13 +123,13 @@ def test_only_the_chosen_entries_are_taken() -> None:
     edits = edits_of(*(global_entry([Cell(b"r%d" % i, b"f", b"", 1, PUT, b"")], i + 1) for i in range(4)))
     chosen = Edits(edits.window, edits.kept, np.array([1, 3]), edits.path)
     (run,) = sorted_runs([chosen], TABLES)
-    assert [cell.row for cell, _ in split_run(run.data.tobytes())] == [b"r1", b"r3"]
+    assert [cell.row for cell, *_ in split_run(run.data.tobytes())] == [b"r1", b"r3"]
 
 
 def test_a_cell_of_a_run_is_that_of_a_wal_with_the_length_of_its_tags() -> None:
     cell = Cell(b"row", b"f", b"q", 5, PUT, b"value")
-    (run,) = sorted_runs([edits_of(global_entry([cell], 77))], TABLES)
-    assert run.data.tobytes() == numbered(cell, 77) == cell.encode()[4:] + bytes(2) + (77).to_bytes(8)
+    (run,) = sorted_runs([edits_of(global_entry([cell], 77, write_time=88))], TABLES)
+    assert run.data.tobytes() == numbered(cell, 77, 88) == cell.encode()[4:] + bytes(2) + (77).to_bytes(8) + (88).to_bytes(8)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def test_times_are_milliseconds_as_in_hbase():
 
 VALUES = {
     "sink": ("sink", " Direct", SinkKind.DIRECT),
+    "hfiles.from": ("hfiles_from", "1000000", 1_000_000),
     "replication.source.maxretriesmultiplier": ("retries_multiplier", "5", 5),
     "replication.source.sleepforretries": ("sleep_seconds", "2000", 2.0),
     "replication.sink.tries": ("subset_tries", "4", 4),

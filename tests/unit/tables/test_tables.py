@@ -158,3 +158,72 @@ def test_scans_of_one_region_look_it_up_once(monkeypatch: pytest.MonkeyPatch) ->
     assert looked_up == [b"", b"m"]
     assert tables.place("t").locate(b"z") is regions[1]
     assert looked_up == [b"", b"m", b"z"]
+
+
+def other_region(table: bytes, start: bytes, end: bytes, **fields: int) -> list[Cell]:
+    namespace, _, qualifier = table.rpartition(b":")
+    info = pb.RegionInfo(
+        region_id=1, table_name=pb.TableName(namespace=namespace or b"default", qualifier=qualifier), start_key=start,
+        end_key=end, **fields,
+    )  # fmt: skip
+    name = b"%s,%s,1.%032d." % (table, start, 1)
+    return [
+        Cell(name, b"info", b"regioninfo", 1, PUT, PBUF + info.SerializeToString()),
+        Cell(name, b"info", b"server", 1, PUT, b"h:1"),
+        Cell(name, b"info", b"serverstartcode", 1, PUT, (1).to_bytes(8)),
+    ]
+
+
+def state_of(table: bytes, value: bytes) -> list[Cell]:
+    return [Cell(table, b"table", b"state", 1, PUT, value)]
+
+
+@pytest.fixture
+def all_of_meta(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`all_of_meta(rows)` → Tables whose hbase:meta has these rows, each a list of cells, and counts the scans in `scans`."""
+
+    def tables(rows: list[list[Cell]]) -> Tables:
+        class Once(Meta):
+            def call_for_cells(
+                self, method: str, request: pb.ScanRequest, *_: object, **__: object
+            ) -> tuple[pb.ScanResponse, memoryview]:
+                tables.scans += request.HasField("scan")  # type: ignore[attr-defined]
+                response = pb.ScanResponse(scanner_id=1, more_results=True, more_results_in_region=False)
+                response.cells_per_result.extend(len(row) for row in rows)
+                return response, memoryview(b"".join(cell.encode() for row in rows for cell in row))
+
+        tables.scans = 0  # type: ignore[attr-defined]
+        monkeypatch.setattr(module._MetaPlace, "locate", lambda self, row, known: Region(META_REGION, b"", b"", SERVER))
+        monkeypatch.setattr(module._MetaPlace, "connection", lambda self, region: Once({}))
+        return Tables(None, ZNodes("/hbase"))  # type: ignore[arg-type]
+
+    return tables
+
+
+def test_all_tables_are_read_in_one_scan_with_their_states(all_of_meta):
+    rows = [
+        *[other_region(b"ns:u", b"", b""), state_of(b"ns:u", b"\x08\x01")],
+        *[other_region(b"other", b"", b""), state_of(b"other", b"\x08\x00")],
+        *[other_region(b"t", b"m", b""), other_region(b"t", b"", b"m")],
+        other_region(b"t", b"c", b"d", offline=True, split=True),
+        [Cell(b"t,,0.%032d." % 0, b"rep_barrier", b"seqnumDuringOpen", 1, PUT, bytes(8))],
+    ]
+    found = all_of_meta(rows).all_tables(lambda table: table != "other")
+    told = {table: (each.state, [region.start for region in each.regions]) for table, each in found.items()}
+    assert told == {"ns:u": ("DISABLED", [b""]), "t": ("ENABLED", [b"", b"m"])}
+    assert found["t"].regions[0].server == SERVER
+    assert all_of_meta.scans == 1
+
+
+@pytest.mark.parametrize("value", [b"", b"\x08\x09", b"\xff"])
+def test_a_state_that_cannot_be_read_is_refused(all_of_meta, value):
+    with pytest.raises(RegionUnavailable, match=r"has a row b't' that cannot be read"):
+        all_of_meta([state_of(b"t", value)]).all_tables(lambda table: True)
+
+
+def test_regions_of_all_tables_have_one_bound(all_of_meta, monkeypatch):
+    monkeypatch.setattr(module, "MAX_REGIONS", 3)
+    rows = [other_region(b"t%d" % i, b"", b"") for i in range(9)]
+    with pytest.raises(TooManyRegions, match="tells of 4 regions of all tables or more"):
+        all_of_meta(rows).all_tables(lambda table: True)
+    assert len(all_of_meta(rows).all_tables(lambda table: table < "t3")) == 3

@@ -35,11 +35,22 @@ CONFIGURED = "configured"
 SINK = Param(
     CONFIGURED,
     type="string",
-    enum=[CONFIGURED, "direct", "replicate"],
+    enum=[CONFIGURED, "auto", "direct", "replicate", "hfiles"],
     title="Sink",
-    description="How edits are sent to the slave. direct: its regions are written to, at half the cost for the slave. replicate: "
-    "some of its RegionServers take the edits as HBase's own sources send them. configured: as the peer's walferry.sink says, or "
-    "else the connection's sink.",
+    description="How edits are sent to the slave. direct: its regions are written to, at half the cost for the slave; a slave "
+    "that refuses it gets the edits by replicate, and the report says so. replicate: some of its RegionServers take the edits as "
+    "HBase's own sources send them; for slaves whose coprocessors, filters or rights need that. hfiles: files are made of the "
+    "edits, which the slave loads at hardly any cost; it needs to write to the slave's file system. auto: hfiles for a large "
+    "backlog, otherwise as configured. configured: as the peer's walferry.sink says, or else the connection's sink, or else "
+    "direct.",
+)
+HFILES_FROM = Param(
+    None,
+    type=["null", "integer"],
+    minimum=0,
+    maximum=1 << 30,
+    title="Files from",
+    description="Megabytes of WALs from which the sink auto makes files of them. Empty: as the peer's walferry.hfiles.from says.",
 )
 # Before its report a recovery may have other queues to drain, or to wait for, and each may take the longest deadline, 7 days.
 KEPT_SECONDS = 8 * 86400
@@ -54,7 +65,8 @@ class ShipWalsOperator(SparkJobOperator):
     The job runs on the Spark Connect server of the connection `connect_conn_id`. If there is no such connection, or the server
     cannot run the job to its end, spark-submit runs it (spark_jobs/ship_wals.py).
 
-    `deadline`, `broken_wals`, `sink` and `source_conn_id` are the run's parameters of these names, unless they are given.
+    `deadline`, `broken_wals`, `sink`, `hfiles_from` and `source_conn_id` are the run's parameters of these names, unless they are
+    given.
     A killed or failed job may be submitted again at any time: it goes on from the positions in ZooKeeper. A job that came to its
     end is not submitted again: what failed in it is for the next batch. But if nothing is wrong with the groups, and only the
     source's ZooKeeper was away, the task is tried again.
@@ -69,7 +81,7 @@ class ShipWalsOperator(SparkJobOperator):
 
     template_fields: Sequence[str] = (
         *SparkJobOperator.template_fields,
-        *("peer", "plan", "deadline", "groups", "broken_wals", "sink", "source_conn_id"),
+        *("peer", "plan", "deadline", "groups", "broken_wals", "sink", "hfiles_from", "source_conn_id"),
     )
     script = "ship_wals.py"
 
@@ -82,6 +94,7 @@ class ShipWalsOperator(SparkJobOperator):
         groups: Sequence[str] | None = None,  # WAL groups; None: all of the peer's
         broken_wals: str | None = None,  # walferry.files.quarantine.BrokenWals
         sink: str | None = None,  # walferry.source.knobs.SinkKind, or CONFIGURED
+        hfiles_from: int | None = None,  # megabytes
         source_conn_id: str | None = None,
         connect_conn_id: str = "spark_connect",
         **kwargs: Any,
@@ -94,11 +107,12 @@ class ShipWalsOperator(SparkJobOperator):
         self.groups = groups
         self.broken_wals = broken_wals
         self.sink = sink
+        self.hfiles_from: Any = hfiles_from
         self.source_conn_id: Any = source_conn_id
 
     def pre_execute(self, context: Context) -> None:
         """Take what is not given from the run's parameters; the task is killed some time after its deadline."""
-        for name in ("deadline", "broken_wals", "sink", "source_conn_id"):
+        for name in ("deadline", "broken_wals", "sink", "hfiles_from", "source_conn_id"):
             if getattr(self, name) is None:
                 setattr(self, name, context["params"][name])
         waiting = int(self.deadline) if self.groups else 0
@@ -160,6 +174,7 @@ class ShipWalsOperator(SparkJobOperator):
             source=source, peer_id=self.peer, run_id=planned.run_id, deadline=int(self.deadline), groups=list(only) or None,
             keep=KEPT_SECONDS if self.groups else None, broken_wals=BrokenWals(str(self.broken_wals)),
             sink=None if self.sink == CONFIGURED else SinkKind(str(self.sink)),
+            hfiles_from=None if self.hfiles_from is None else int(self.hfiles_from) << 20,
         )  # fmt: skip
         try:
             with ProgressLog(source, planned, self.groups, self.log.info, self.log.warning):
@@ -223,6 +238,7 @@ def _arguments(run: ShipRun) -> list[str]:
         *("--source", run.source.to_json(), "--peer", run.peer_id, "--run-id", run.run_id, "--deadline", f"{run.deadline:.0f}"),
         f"--broken-wals={run.broken_wals}",
         *((f"--sink={run.sink}",) if run.sink is not None else ()),
+        *((f"--hfiles-from={run.hfiles_from}",) if run.hfiles_from is not None else ()),
         *(("--keep", f"{run.keep:.0f}") if run.keep is not None else ()),
         *(f"--group={group}" for group in run.groups or ()),
     ]

@@ -212,12 +212,11 @@ def totals_of(summaries: Sequence[GroupSummary]) -> dict[str, Any]:
 
 
 def refusals(summaries: Sequence[GroupSummary]) -> list[str]:
-    """A line for a slave that does not let its regions be written to; none if there is no such slave."""
-    refused = [s for s in summaries if s.directRefused]
-    if not refused:
-        return []
-    line = f"The slave refuses sink=direct, so its RegionServers got the edits to replicate: {refused[0].directRefused}"
-    return [line[:MAX_REASON_CHARS]]
+    """Lines for a slave that does not let its regions be written to, and for what could not be loaded as files."""
+    refused = next((s.directRefused for s in summaries if s.directRefused), None)
+    line = f"The slave refuses sink=direct, so its RegionServers got the edits to replicate: {refused}"
+    not_loaded = sorted({f"Not all was loaded as files: {s.notLoaded}" for s in summaries if s.notLoaded})
+    return [told[:MAX_REASON_CHARS] for told in (*([line] if refused else ()), *not_loaded)]
 
 
 def as_cell(column: str, value: int | None) -> str:

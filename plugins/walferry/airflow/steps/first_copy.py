@@ -8,12 +8,12 @@ from typing import Any
 
 from walferry.bootstrap.job import CopyRequest, check_queued, chosen_tables
 from walferry.bootstrap.records import Records, as_xcom
-from walferry.bootstrap.region_copy import slave_tables
 from walferry.bootstrap.snapshots import delete_snapshots
 from walferry.shipping.in_hand import turn_of
 from walferry.source.agreement import check_peer
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import open_session
+from walferry.tables.slave import slave_tables
 
 log = logging.getLogger(__name__)
 

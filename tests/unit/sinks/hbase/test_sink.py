@@ -20,10 +20,10 @@ from walferry.sinks.hbase.direct import DirectRefused
 from walferry.sinks.hbase.hfiles import BulkLoadFailed
 from walferry.sinks.hbase.shipment import Shipment, assemble
 from walferry.sinks.hbase.sink import ShipmentSender, Way
-from walferry.source.knobs import SinkKind
+from walferry.source.knobs import REQUEST_SINKS, SinkKind
 
 NO_FAMILY = "Column family f does not exist in region t,,1.abc. in table 't'"
-KINDS = list(SinkKind)
+KINDS = list(REQUEST_SINKS)
 
 
 def shipment() -> Shipment:

@@ -1,0 +1,12 @@
+"""Ships a backlog as HFiles: edits of many WALs are sorted, written as files cut at the slave's regions, and loaded there.
+
+    targets    the slave's tables as they are before a run: their regions, and how their files are written
+    fitness    why edits of a table may not be loaded as files
+
+    wals, rows                  what goes into the tasks, and through the shuffle between them
+    reading, held_runs, loading, region_load     what the tasks do before the shuffle, and after it
+    driver, job, outcome        the whole of a load, but for what spreads its tasks over machines (walferry.spark)
+    records, before, staging    what keeps a load that was killed from doing harm
+
+`shipping` asks `before` what is loaded already; `driver` and `reading` use what `shipping` has for groups and closed WALs.
+"""

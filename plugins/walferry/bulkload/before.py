@@ -1,0 +1,41 @@
+"""What earlier loads mean for who ships a WAL group now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from walferry.bulkload.records import Load, loads_of
+from walferry.hbase.peers import Peer
+from walferry.source.session import Session
+
+
+@dataclass(frozen=True)
+class LoadedBefore:
+    """What is loaded of a group's WALs, though they are still queued."""
+
+    loads: Collection[Load] = ()
+
+    def tables(self, wal: str) -> frozenset[bytes]:
+        """The tables whose edits in this WAL are loaded."""
+        return frozenset(name.encode() for load in self.loads if load.covers(wal) for name in load.tables)
+
+
+NOTHING_LOADED = LoadedBefore()
+
+
+def loaded_before(session: Session, peer: Peer, group: str) -> LoadedBefore:
+    """What is loaded of a group whose lease the caller has. What killed loads of it have left at the slave is deleted first.
+
+    Raises StaleLoad, ConnectError.
+    """
+    loads = loads_of(session, peer.id)
+    stale = [load for load in loads if not load.done and (not load.groups or group in load.groups)]
+    if stale:
+        from walferry.bulkload.region_load import clean
+        from walferry.tables.slave import slave_tables
+
+        with slave_tables(peer, session.source.user) as slave:
+            for load in stale:
+                clean(load, session.zk, slave)
+    return LoadedBefore([load for load in loads if load.done and group in load.groups])

@@ -1,0 +1,60 @@
+"""What all tasks of a load are given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from walferry.bulkload.targets import Target, Targets
+from walferry.filters.rules import FilterRules
+from walferry.hfiles.stores import Store, TargetTable
+from walferry.source.cluster import SourceCluster
+from walferry.tables.regions import Region
+
+
+@dataclass(frozen=True)
+class PlannedRegion:
+    """A region of the slave as it was when the job began."""
+
+    table: bytes
+    region: Region
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadJob:
+    """One load of a peer's WALs: from which cluster, what of it, into which regions."""
+
+    source: SourceCluster
+    peer_id: str
+    record: str  # the znode of its record: see records.py
+    rules: FilterRules
+    targets: Targets = field(hash=False)
+    partitions: int  # into which the regions are dealt out, as cards are
+    deadline: float  # seconds since the epoch; then no more is read, and no load is begun
+
+    @cached_property
+    def tables(self) -> dict[bytes, TargetTable]:
+        """The tables, as sorting needs them."""
+        return {
+            name: TargetTable(tuple(target.families), tuple(region.start for region in target.regions))
+            for name, target in self.targets.tables.items()
+        }
+
+    @cached_property
+    def regions(self) -> list[PlannedRegion]:
+        """The regions of all tables, by number."""
+        return [PlannedRegion(name, region) for name, target in self.targets.tables.items() for region in target.regions]
+
+    @cached_property
+    def number_of(self) -> dict[tuple[bytes, bytes], int]:
+        """The number of each region, by its table and first row."""
+        return {(each.table, each.region.start): number for number, each in enumerate(self.regions)}
+
+    def place_of(self, store: Store) -> tuple[int, int]:
+        """The numbers of a store's region, and of its family in the table."""
+        families = self.tables[store.table].families
+        return self.number_of[store.table, store.region_start], families.index(store.family)
+
+    def target(self, table: bytes) -> Target:
+        """What is known of one of the tables."""
+        return self.targets.tables[table]

@@ -1,0 +1,124 @@
+"""What became of a load, put together from what its tasks tell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from walferry.bulkload.loading import Outcome, Wanted, wanted_wals
+from walferry.bulkload.rows import Note, WalReport
+from walferry.bulkload.targets import Targets
+from walferry.bulkload.wals import LoadWal
+from walferry.shipping.candidates import GroupCandidates
+from walferry.shipping.summary import GroupSummary, Status
+
+TOLD = 20  # tables and WALs that are not loaded
+
+
+@dataclass(frozen=True)
+class LoadedGroup:
+    """The first `count` WALs of a group, with the reports about them. It is `whole` if nothing of these is left to be shipped."""
+
+    count: int
+    reports: Sequence[WalReport]
+    whole: bool
+    tables: frozenset[str]  # that are loaded
+
+    def summary(
+        self, before: GroupSummary, found: GroupCandidates, wals: Sequence[LoadWal], *, slave: str, whole: bool, removed: int,
+        seconds: float, not_loaded: str,
+    ) -> GroupSummary:  # fmt: skip
+        """The group's summary after the load. If it is not `whole`, requests go on with it, and count what they read."""
+        counts = [counts for report in self.reports for name, counts in report.tables.items() if name in self.tables]
+        _, cells, size, operations = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0, 0, 0)
+        last = max((report.last_written for report in self.reports), default=0) if counts else 0
+        shipped = replace(
+            before, server=found.server, queue_id=found.queue_id, slave=slave, error=None, passing=False,
+            shippedOps=before.shippedOps + operations, shippedCells=before.shippedCells + cells,
+            shippedBytes=before.shippedBytes + size,
+            timestampOfLastShippedOp=max(before.timestampOfLastShippedOp or 0, last) or None,
+            ageOfLastShippedOp=max(0, int(time.time() * 1000) - last) if last else before.ageOfLastShippedOp,
+            seconds=round(before.seconds + seconds, 3), notLoaded=not_loaded or None,
+        )  # fmt: skip
+        if not whole:
+            return shipped
+        to_ship, unclean = sum(wal.bytes_left for wal in wals), sum(not report.clean for report in self.reports)
+        return replace(
+            shipped, status=Status.DONE, sink="hfiles",
+            logEditsRead=before.logEditsRead + sum(report.read_edits for report in self.reports),
+            logReadInBytes=before.logReadInBytes + sum(report.read_bytes for report in self.reports),
+            logEditsFiltered=_added(before.logEditsFiltered, *(report.filtered for report in self.reports)),
+            completedLogs=before.completedLogs + removed, uncleanlyClosedLogs=before.uncleanlyClosedLogs + unclean,
+            sizeOfLogQueue=found.queued - removed, logsLeft=0, bytesToShip=to_ship, bytesDone=to_ship,
+            timestampOfNextToReplicate=None, replicationLag=0,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is loaded: the tables, and how much of each group. In words: how much that is, and what is not loaded and why."""
+
+    tables: tuple[str, ...]
+    groups: Sequence[LoadedGroup]
+    loaded: str
+    not_loaded: str
+
+
+def verdict_of(outcomes: Iterable[Outcome], targets: Targets, groups: Sequence[Sequence[LoadWal]]) -> Verdict:
+    """Put the outcomes together. A table counts as loaded only if all of its regions are."""
+    outcomes = list(outcomes)
+    notes = [Note.from_json(text) for outcome in outcomes for text in outcome.notes]
+    reports = {(report := WalReport.from_json(text)).wal: report for outcome in outcomes for text in outcome.reports}
+    wanted = wanted_wals(notes)
+    failed = {outcome.table: outcome.error for outcome in outcomes if outcome.error}
+    prefixes = [_prefix(group, wanted, reports) for group in groups]
+    seen = {name for prefix in prefixes for report in prefix for name in report.tables}
+    tables = frozenset(seen - failed.keys() - wanted.not_tables)
+    loaded = [
+        LoadedGroup(
+            len(prefix), prefix, whole=not any(report.others or report.tables.keys() - tables for report in prefix), tables=tables
+        )
+        for prefix in prefixes
+    ]
+    return Verdict(tuple(sorted(tables)), loaded, _loaded(outcomes, loaded), _not_loaded(notes, failed, targets, loaded))
+
+
+def _prefix(group: Sequence[LoadWal], wanted: Wanted, reports: dict[int, WalReport]) -> list[WalReport]:
+    """The reports of a group's WALs up to the first one that is not loaded."""
+    found = []
+    for wal in group:
+        if wal.number not in reports or not wanted.wal(wal.number):
+            break
+        found.append(reports[wal.number])
+    return found
+
+
+def _loaded(outcomes: Sequence[Outcome], groups: Sequence[LoadedGroup]) -> str:
+    loads = [outcome.loaded for outcome in outcomes if outcome.region and not outcome.error]
+    return (
+        f"loaded {sum(load.files for load in loads):,} files with {sum(load.cells for load in loads):,} cells and "
+        f"{sum(load.bytes for load in loads):,} bytes into {len(loads):,} regions: what {sum(group.count for group in groups):,} "
+        "WALs had"
+    )
+
+
+def _not_loaded(notes: Sequence[Note], failed: dict[str, str], targets: Targets, groups: Sequence[LoadedGroup]) -> str:
+    """What of the backlog goes by requests, and why."""
+    unfit = {name: why for note in notes for name, why in note.unfit.items()} | failed
+    if any(report.others for group in groups for report in group.reports):
+        unfit = {name.decode(errors="backslashreplace"): why for name, why in targets.unfit.items()} | unfit
+    errors = {note.first: note.error for note in notes if note.error}
+    told = [f"the edits of table {name} go by requests: {why}" for name, why in sorted(unfit.items())]
+    told += [f"a WAL and those after it in its group go by requests: {error}" for _, error in sorted(errors.items())]
+    more = [f"and {len(told) - TOLD} more"] if len(told) > TOLD else []
+    return "; ".join([*told[:TOLD], *more])
+
+
+def _added(*counts: object) -> dict[str, int]:
+    """The sums of counts by name."""
+    sums: dict[str, int] = {}
+    for some in counts:
+        for name, count in dict(some).items():  # type: ignore[call-overload]
+            sums[name] = sums.get(name, 0) + count
+    return sums

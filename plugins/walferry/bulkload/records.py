@@ -1,0 +1,172 @@
+"""What is known of loads, in ZooKeeper: so that a killed one leaves nothing behind that could do harm.
+
+    <root>/loads/<quoted znode parent>/<quoted peer>/<id>            Load, as compressed JSON
+    …/<id>/<name>                                                    Folder, as JSON: where files are being put at the slave
+
+A load begins with its record, which names the WAL groups whose leases it holds. Before a task puts files into a folder at the
+slave it notes the folder. Right before it has the slave load them it looks whether record and note are still there.
+
+Whoever gets the lease of one of the groups next, and finds the record, first has the slave delete the folders that are noted, and
+then deletes the record. So a load of the killed job that reaches the slave late finds no files, and cannot put old edits above
+newer ones.
+
+When all files are loaded, the record says so in one write: which tables, and up to which WAL of each group. From then on these
+edits count as shipped, whatever happens: whoever ships the groups next leaves them out. Otherwise a job that is killed after it
+has taken the WALs of some groups out of their queues would have the rest loaded again, over newer edits of the same regions.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Self
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from walferry.bulkload.errors import LoadOvertaken
+from walferry.names import parse_wal_name
+from walferry.queues.lease import Lease
+from walferry.shipping.summary import GroupSummary, Status
+from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session, open_session
+from walferry.zk.client import Refusal, children, commit, read, read_all, retried
+
+BEGUN = 0  # the version of the record of a load that goes on
+MAX_DECODED_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder at the slave that a task has had made: by its URL, and the region for whose load it is."""
+
+    token: str
+    table: str
+    region: str  # its full name, in hexadecimal digits
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self | None:
+        """The folder that `encode` wrote; None if it is something else."""
+        with suppress(ValueError, TypeError):
+            found = cls(**json.loads(value))
+            if all(isinstance(each, str) for each in asdict(found).values()):
+                bytes.fromhex(found.region)
+                return found
+        return None
+
+
+@dataclass(frozen=True)
+class Load:
+    """A load: its run, and its groups. Once it is `done`, each group has the last of its WALs that are loaded."""
+
+    run: str
+    groups: Mapping[str, str]
+    done: bool = False
+    tables: tuple[str, ...] = ()  # whose edits are loaded
+    path: str = field(default="", compare=False)
+
+    def encode(self) -> bytes:
+        values = {"run": self.run, "groups": dict(self.groups), "done": self.done, "tables": self.tables}
+        return zlib.compress(json.dumps(values).encode())
+
+    @classmethod
+    def decode(cls, value: bytes, path: str = "") -> Self | None:
+        """The load that `encode` wrote; None if it is something else."""
+        with suppress(ValueError, TypeError, KeyError, AttributeError, zlib.error):
+            values = json.loads(zlib.decompressobj().decompress(value, MAX_DECODED_BYTES))
+            groups = {str(group): str(last) for group, last in values["groups"].items()}
+            return cls(str(values["run"]), groups, values["done"] is True, tuple(map(str, values["tables"])), path)
+        return None
+
+    def covers(self, wal: str) -> bool:
+        """Whether a WAL is among those that are loaded."""
+        name = parse_wal_name(wal)
+        last = self.groups.get(name.group)
+        return self.done and bool(last) and name.timestamp <= parse_wal_name(last or wal).timestamp
+
+
+def begin_load(session: Session, peer_id: str, run: str, groups: Collection[str], lease: Lease) -> str:
+    """Note a load that begins, under one of its leases. Returns the path of its record."""
+    folder = session.own.loads(peer_id)
+    path = f"{folder}/{uuid.uuid4().hex}"
+    value = Load(run, dict.fromkeys(groups, "")).encode()
+    retried(session.zk, session.zk.ensure_path, folder)
+    refusal = lease.write(lambda multi: multi.create(path, value))
+    if refusal is not None and not isinstance(refusal.error, NodeExistsError):
+        raise refusal.error
+    return path
+
+
+def note_done(zk: KazooClient, path: str, load: Load, lease: Lease) -> None:
+    """Note that everything is loaded that is going to be. Raises LeaseLost, LoadOvertaken."""
+    refusal = lease.write(lambda multi: multi.set_data(path, load.encode(), BEGUN))
+    if refusal is None:
+        return
+    znode = read(zk, path)
+    if znode is None or znode.value != load.encode():  # otherwise an earlier try of ours was carried out, and its answer lost
+        raise _overtaken(path)
+
+
+def note_folder(zk: KazooClient, path: str, folder: Folder) -> str:
+    """Note a folder before files are put into it. Returns the note's path. Raises LoadOvertaken if the load is over."""
+    note = f"{path}/{uuid.uuid4().hex}"
+
+    def create() -> Refusal | None:
+        multi = zk.transaction()
+        multi.check(path, BEGUN)
+        multi.create(note, folder.encode())
+        return commit(multi)
+
+    refusal = retried(zk, create)
+    if refusal is not None and not isinstance(refusal.error, NodeExistsError):  # which an earlier try of ours has made
+        raise _overtaken(path)
+    return note
+
+
+def check_folder(zk: KazooClient, path: str, note: str) -> None:
+    """Check that the load still goes on, and that nobody has deleted the folder. Raises LoadOvertaken."""
+    retried(zk, zk.sync, path)
+    record, noted = read_all(zk, [path, note])
+    if record is None or noted is None or record.stat.version != BEGUN:
+        raise _overtaken(path)
+
+
+def _overtaken(path: str) -> LoadOvertaken:
+    return LoadOvertaken(f"the load of {path} is over: another run has the queues in hand, or the driver has gone on without us")
+
+
+def forget(zk: KazooClient, path: str) -> None:
+    """Delete a note, or a record with all of its notes."""
+    with suppress(NoNodeError):
+        retried(zk, zk.delete, path, recursive=True)
+
+
+def loads_of(session: Session, peer_id: str) -> list[Load]:
+    """The loads of a peer that have records. A record that cannot be read counts as one of no groups."""
+    folder = session.own.loads(peer_id)
+    paths = [f"{folder}/{name}" for name in children(session.zk, folder) or ()]
+    found = []
+    for path, znode in zip(paths, read_all(session.zk, paths), strict=True):
+        if znode is not None:
+            found.append(Load.decode(znode.value, path) or Load("", {}, path=path))
+    return found
+
+
+def folders_of(zk: KazooClient, path: str) -> dict[str, Folder | None]:
+    """The folders that are noted of a load, by the paths of the notes; None for a note that cannot be read."""
+    paths: Sequence[str] = [f"{path}/{name}" for name in children(zk, path) or ()]
+    return {note: Folder.decode(znode.value) for note in paths if (znode := read(zk, note)) is not None}
+
+
+def finish_load(source: SourceCluster, path: str, summaries: Iterable[GroupSummary]) -> None:
+    """Forget a load if all groups are shipped to their ends. Raises ConnectError."""
+    if all(summary.status is Status.DONE for summary in summaries):
+        with open_session(source) as session:
+            forget(session.zk, path)

@@ -1,0 +1,217 @@
+"""Loads one region's edits: merges its runs, writes a file a family, and has the slave load them in one call.
+
+    look up which regions of the slave have its rows now        a region may have been split or merged since the job began
+    PrepareBulkLoad                                             makes <staging>/<token>, into which all may write
+    note the folder                                             see records.py
+    write <token>/<family>/<file>                               HBase renames nothing that lies so
+    look whether another run has taken over
+    BulkLoadHFile, all families at once                         the slave's replication does not send it to the source
+    CleanupBulkLoad, and forget the note
+
+A load that fails is begun anew, with another folder: whether its files were loaded or not, the same cells come again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+
+from walferry.bulkload.errors import NotLoaded, StaleLoad
+from walferry.bulkload.job import LoadJob, PlannedRegion
+from walferry.bulkload.records import Folder, Load, check_folder, folders_of, forget, note_folder
+from walferry.bulkload.staging import SLAVES_FOLDERS, wrong_folder
+from walferry.errors import WalferryError
+from walferry.files.systems import NewFile
+from walferry.hfiles.cutting import RunPart, cut
+from walferry.hfiles.merge import merge_runs
+from walferry.hfiles.metadata import Origin
+from walferry.hfiles.writer import WrittenFile, write_file
+from walferry.rpc import admin, bulk_load
+from walferry.rpc.connection import Connection
+from walferry.rpc.errors import RemoteError, RpcError
+from walferry.tables.errors import MissingTable, RegionUnavailable
+from walferry.tables.regions import Region
+from walferry.tables.scan import Patience
+from walferry.tables.tables import Tables
+from walferry.wal.windows import RandomAccess
+
+MERGE_BYTES = 32 << 20
+PATIENCE_SECONDS = 180.0  # with a region that moves, or a server that restarts
+SETTLE_SECONDS = 3.0  # for a load whose files the server had moved when their folder was deleted
+_NUMBERED = re.compile(r"_SeqId_\d+_[^/]*$")  # the name of a file that a load has given a sequence number
+LOADS = 5  # times that files are written, if the slave does not load them
+
+log = logging.getLogger(__name__)
+
+Runs = Mapping[int, Sequence[RandomAccess]]
+"""A region's runs, by the number of the family."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What was loaded of a region."""
+
+    files: int = 0
+    bytes: int = 0
+    cells: int = 0
+
+
+class TooLate(WalferryError):
+    """The job's deadline came before a region was loaded."""
+
+
+@dataclass(frozen=True)
+class RegionLoader:
+    """Loads regions, one at a time, with connections of its own."""
+
+    job: LoadJob
+    zk: KazooClient  # of the source
+    slave: Tables
+
+    def load(self, planned: PlannedRegion, runs: Runs) -> Loaded:
+        """Load a region's edits. Raises WalferryError when trying again does not help any more."""
+        patience, tries, at, done = Patience(PATIENCE_SECONDS), 0, planned.region.start, Loaded()
+        while True:
+            if time.time() > self.job.deadline:
+                raise TooLate(f"the job's deadline came before region {planned.region.encoded_name} was loaded")
+            try:
+                target = self.slave.place(planned.table.decode()).locate(at)
+                files = self._load_part(planned, target, at, runs)
+            except (RpcError, RegionUnavailable, NotLoaded) as error:
+                tries += isinstance(error, NotLoaded)
+                refused = isinstance(error, RemoteError) and error.do_not_retry
+                if refused or not error.retry_helps or tries == LOADS or not patience.wait():
+                    raise
+                log.warning("region %s is loaded again: %s", planned.region.encoded_name, error)
+                continue
+            patience.progress()
+            size, cells = sum(file.size for file in files), sum(file.cells for file in files)
+            done = Loaded(done.files + len(files), done.bytes + size, done.cells + cells)
+            if not target.end or (planned.region.end and target.end >= planned.region.end):
+                return done
+            at, tries = target.end, 0
+
+    def _load_part(self, planned: PlannedRegion, target: Region, start: bytes, runs: Runs) -> list[WrittenFile]:
+        """Load what goes into `target`, from the row `start` on."""
+        parts = {family: _between(some, planned.region, start, target.end) for family, some in runs.items()}
+        if not any(run.size for some in parts.values() for run in some):
+            return []
+        table = planned.table.decode()
+        server = self.slave.place(table).connection(target)
+        token = bulk_load.prepare(server, table, target.name)
+        if problem := wrong_folder(token, table, self.job.source.root_dir or self.job.source.wal_root):
+            raise NotLoaded(f"the slave wants files in {token[:200]!r}, {problem}", SLAVES_FOLDERS)
+        note = note_folder(self.zk, self.job.record, Folder(token, table, target.name.hex()))
+        try:
+            written = self._write(planned, token, parts)
+            check_folder(self.zk, self.job.record, note)
+            self._have_loaded(server, target, table, token, [(family, url) for family, (url, _) in written.items()])
+        finally:
+            self._clean(server, target, token, note)
+        return [file for _, file in written.values()]
+
+    def _have_loaded(
+        self, server: Connection, target: Region, table: str, token: str, files: Sequence[tuple[bytes, str]]
+    ) -> None:
+        """Have the slave load the files, and look whether they count as younger than what it has. Raises NotLoaded.
+
+        A server that is just flushing the region may load files without a sequence number, and does not tell
+        (HRegion.bulkLoadHFiles). Loaded once more, they get one.
+        """
+        assert target.server is not None
+        families = [family for family, _ in files]
+        with admin.connect(target.server, user=self.job.source.user) as asked:
+            before = set(bulk_load.store_files(asked, target.name, families))
+            if not bulk_load.load(server, target.name, token, files, [str(self.job.rules.source_id)]):
+                raise NotLoaded(
+                    f"region {target.encoded_name} of table {table}: the slave has not loaded its files",
+                    f"The log of its RegionServer {server.server} says why",
+                )
+            new = set(bulk_load.store_files(asked, target.name, families)) - before
+        numbered = {path.split("/")[-2] for path in new if _NUMBERED.search(path)}
+        if not {family.decode() for family in families} <= numbered:
+            raise NotLoaded(
+                f"region {target.encoded_name} of table {table}: the slave has loaded files without a sequence number",
+                "It was flushing the region; loaded again, they get one",
+            )
+
+    def _write(self, planned: PlannedRegion, token: str, parts: Runs) -> dict[bytes, tuple[str, WrittenFile]]:
+        """Write a file for each family that has cells."""
+        families = list(self.job.target(planned.table).families.items())
+        origin = Origin(int(time.time() * 1000), f"walferry {self.job.peer_id}")
+        written = {}
+        for number, runs in parts.items():
+            if not any(run.size for run in runs):
+                continue
+            family, settings = families[number]
+            url = f"{token}/{family.decode()}/{uuid.uuid4().hex}"
+            with NewFile(url) as file:
+                done = write_file(file.write, merge_runs(runs, memory_bytes=MERGE_BYTES), settings, origin)
+            assert done is not None
+            written[family] = (url, done)
+        return written
+
+    def _clean(self, server: Connection, target: Region, token: str, note: str) -> None:
+        """Have the folder deleted, and forget it. If that fails, the note stays, for the job's end to look after."""
+        try:
+            bulk_load.cleanup(server, target.name, token)
+        except RpcError as error:
+            log.warning("%s is left behind at the slave for now: %s", token, error)
+            return
+        forget(self.zk, note)
+
+
+def _between(runs: Sequence[RandomAccess], region: Region, start: bytes, end: bytes) -> list[RandomAccess]:
+    """What the runs of a region have from the row `start` to before `end` (empty: no limit)."""
+    if start == region.start and (not end or (region.end and end >= region.end)):
+        return list(runs)
+    found: list[RandomAccess] = []
+    for run in runs:
+        first = 0 if start == region.start else cut(run, start)
+        last = run.size if not end or (region.end and end >= region.end) else cut(run, end)
+        found.append(RunPart(run, first, last))
+    return found
+
+
+def clean(load: Load, zk: KazooClient, slave: Tables) -> None:
+    """Have the folders of a load deleted that its job has left, and then forget the load. Raises StaleLoad."""
+    clean_folders(load.path, zk, slave)
+    forget(zk, load.path)
+
+
+def clean_folders(record: str, zk: KazooClient, slave: Tables) -> None:
+    """Have the folders deleted that the tasks of a load have left. Raises StaleLoad."""
+    found = folders_of(zk, record)
+    for note, folder in found.items():
+        if folder is not None:
+            _clean_folder(folder, slave)
+        forget(zk, note)
+    if found:
+        time.sleep(SETTLE_SECONDS)
+
+
+def _clean_folder(folder: Folder, slave: Tables) -> None:
+    """Raises StaleLoad."""
+    patience = Patience(PATIENCE_SECONDS)
+    name = bytes.fromhex(folder.region)
+    while True:
+        try:
+            place = slave.place(folder.table)
+            target = place.locate(name.partition(b",")[2].rpartition(b",")[0])
+            bulk_load.cleanup(place.connection(target), target.name, folder.token)
+            return
+        except MissingTable:  # then nothing can be loaded into it
+            return
+        except (RpcError, RegionUnavailable) as error:
+            if (isinstance(error, RemoteError) and error.do_not_retry) or not patience.wait():
+                raise StaleLoad(
+                    f"a load that was killed has left {folder.token} at the slave, which does not delete it: {error}",
+                    "Until then nothing is shipped, as that load could still come, above what is shipped later. Run again once "
+                    "the slave's servers are well",
+                ) from error

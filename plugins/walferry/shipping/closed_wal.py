@@ -1,0 +1,77 @@
+"""Reads a WAL once it is closed, wherever HBase moves it meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, await_closed
+from walferry.files.store import WalLocation, WalStore
+from walferry.names import WalName
+from walferry.wal.errors import WalPositionError, WalUnclosedError
+from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
+from walferry.wal.reader import read_windows
+from walferry.wal.windows import UnwrapKey, Window
+
+SPLIT_TIMEOUT_SECONDS = 300.0  # until the master, which may have much to do after a crash, has fenced a dead server off its WALs
+RELOCATIONS = 5  # times that a WAL may move, or turn out not to be closed, while it is being opened and read
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Progress:
+    """How far a WAL is read."""
+
+    end: int = 0  # the offset after the last entry that was read and handled; 0: none was
+    clean: bool = True  # whether it seems to end with a trailer
+
+
+def longest_wait(*, live: bool) -> float:
+    """Seconds that a WAL may take to be closed. A `live` server closes it at once."""
+    return CLOSE_TIMEOUT_SECONDS if live else SPLIT_TIMEOUT_SECONDS
+
+
+def windows_of_closed(
+    store: WalStore, keys: UnwrapKey | None, name: WalName, dead_servers: Collection[str], position: int, *,
+    close_seconds: Callable[[], float], progress: Progress,
+) -> Iterator[tuple[Window, str]]:  # fmt: skip
+    """Yield the windows of a WAL from `position` on, each with the file's URL.
+
+    A window counts as handled once the next one is asked for. `close_seconds` tells how long the WAL may take to be closed.
+    Raises WalNotClosed after that, WalMissing, WalError, StoreError.
+    """
+    not_trailers: set[int] = set()  # lengths of the file at which its last bytes only look like a trailer
+    for relocation in range(RELOCATIONS + 1):
+        location = await_closed(store, name, tuple(dead_servers), not_trailers, timeout_seconds=close_seconds())
+        try:
+            yield from _windows_of_file(store, keys, location, progress.end or position, not_trailers, progress)
+            return
+        except (FileNotFoundError, WalUnclosedError) as error:
+            if relocation == RELOCATIONS:
+                raise
+            if isinstance(error, WalUnclosedError):
+                not_trailers.add(error.offset + len(EMPTY_TRAILER))
+            why = error if isinstance(error, WalUnclosedError) else f"{location.url} has moved"
+            log.info("%s; looking for it again", why)
+
+
+def _windows_of_file(
+    store: WalStore, keys: UnwrapKey | None, location: WalLocation, position: int, not_trailers: Collection[int],
+    progress: Progress,
+) -> Iterator[tuple[Window, str]]:  # fmt: skip
+    if location.size == 0:  # the server died before it wrote the header
+        if position:
+            raise WalPositionError(location.url, position, "the file is empty")
+        progress.clean = False
+        return
+    with store.open(location) as file:
+        tail = file.read_at(max(0, file.size - len(EMPTY_TRAILER)), len(EMPTY_TRAILER))
+        progress.clean = ends_like_closed(tail, file.size) and file.size not in not_trailers
+        windows = read_windows(
+            file, location.url, position, partial_tail="error", unwrap_key=keys, trailer_required=progress.clean
+        )
+        for window in windows:
+            yield window, location.url
+            progress.end = int(window.next_positions[-1])

@@ -1,0 +1,20 @@
+"""The tables of a peer's slave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.peers import Peer, slave_of
+from walferry.tables.tables import Tables
+from walferry.zk.client import connected
+
+
+@contextmanager
+def slave_tables(peer: Peer, user: str | None) -> Iterator[Tables]:
+    """Connect to the slave for the length of a block. Raises ConnectError, PeerError."""
+    key = peer.slave
+    whose, nodes = slave_of(peer.id, key), ZNodes(key.znode_parent)
+    with connected(key.connect_string, whose=whose) as zk, Tables(zk, nodes, user=user) as tables:
+        yield tables

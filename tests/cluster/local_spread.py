@@ -1,0 +1,28 @@
+"""Runs a load's tasks in this process, one after the other, in the order in which Spark would not: the last parts first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from walferry.bulkload.job import LoadJob
+from walferry.bulkload.loading import Outcome, load_partition
+from walferry.bulkload.reading import read_wals
+from walferry.bulkload.rows import Row, batches, rows_in
+from walferry.bulkload.wals import LoadWal
+
+
+@dataclass
+class LocalSpread:
+    """A Spread. What goes through the shuffle is encoded and decoded as it is for Spark's."""
+
+    cores: int = 2
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:
+        rows: list[list[Row]] = [[] for _ in range(job.partitions)]
+        for part in reversed(parts):
+            for row in rows_in(batches(read_wals(part, job))):
+                rows[row.partition].append(row)
+        self.outcomes = [outcome for some in rows for outcome in load_partition(some, job)]
+        return self.outcomes

@@ -1,0 +1,123 @@
+"""What a real slave tells of its tables before edits are loaded as files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+
+from embedded.client import GLOBAL, LOCAL, JavaClient
+from walferry.bulkload.targets import Targets, read_targets
+from walferry.filters.rules import PeerTables
+from walferry.hbase import cluster
+from walferry.hbase.layout import ZNodes
+from walferry.hfiles.bloom import Bloom
+from walferry.hfiles.compression import Compression
+from walferry.hfiles.encodings import Encoding
+from walferry.hfiles.settings import FileSettings
+from walferry.rpc import master
+from walferry.tables.tables import Tables
+from walferry.zk.client import connected
+
+COPROCESSOR = "org.apache.hadoop.hbase.constraint.ConstraintProcessor"  # one of HBase's own, with hooks for puts
+FAMILY = {"COMPRESSION": "gz", "DATA_BLOCK_ENCODING": "FAST_DIFF", "BLOOMFILTER": "rowcol", "BLOCKSIZE": "5000"}
+
+
+@pytest.fixture
+def look(sides) -> Callable[[PeerTables], Targets]:
+    def read(wants: PeerTables) -> Targets:
+        nodes = ZNodes()
+        with (
+            connected(sides.slave_cluster.address.quorum) as zk,
+            Tables(zk, nodes) as tables,
+            master.connect(cluster.master(zk, nodes)) as connection,
+        ):
+            return read_targets(tables, connection, wants)
+
+    return read
+
+
+def chosen(*tables: str) -> PeerTables:
+    return PeerTables(replicate_all=False, table_families={table.encode(): frozenset() for table in tables})
+
+
+@contextmanager
+def own_peer(slave: JavaClient, peer_id: str, cluster_key: str, table: str) -> Iterator[None]:
+    """A disabled peer of the slave's own, for one table."""
+    slave.add_peer(peer_id, cluster_key, enabled=False, table_families={table: []})
+    try:
+        yield
+    finally:
+        slave.remove_peer(peer_id)
+
+
+def test_a_fit_table_is_found_with_its_regions_and_settings(sides, look, unique):
+    namespace = unique("ns")
+    sides.slave.create_namespace(namespace)
+    table = f"{namespace}:t"
+    sides.slave.create_table(table, {"f": GLOBAL, "g": LOCAL}, [b"c", b"m"])
+    sides.slave.alter_family(table, "f", FAMILY)
+    middle = next(region for region in sides.slave.regions(table) if region.start_key == b"c")
+    sides.slave.split_region(middle.encoded_name, b"f")
+    found = look(chosen(table))
+    target = found.tables[table.encode()]
+    assert (found.unfit, found.notes, len(found.tables)) == ({}, (), 1)
+    assert target.families == {
+        b"f": FileSettings(5000, Compression.GZ, Encoding.FAST_DIFF, Bloom.ROWCOL),
+        b"g": FileSettings(),
+    }
+    regions = sorted(sides.slave.regions(table), key=lambda region: region.start_key)
+    assert [(r.encoded_name, r.start, r.end, str(r.server)) for r in target.regions] == [
+        (r.encoded_name, r.start_key, r.end_key, r.server) for r in regions
+    ]
+    assert [region.start for region in target.regions] == [b"", b"c", b"f", b"m"]
+
+
+@pytest.mark.parametrize(
+    ("of_table", "of_family", "reason"),
+    [
+        ({"coprocessor$1": f"|{COPROCESSOR}|5|"}, {}, f"it has the coprocessor {COPROCESSOR}, "),
+        ({"READONLY": "true"}, {}, "it is read-only"),
+        ({}, {"NEW_VERSION_BEHAVIOR": "true"}, "family f has NEW_VERSION_BEHAVIOR"),
+        ({}, {"IS_MOB": "true"}, "family f is a MOB family"),
+        ({"hbase.table.sanity.checks": "false"}, {"BLOCKSIZE": "100000000"}, "family f of the slave: BLOCKSIZE is '100000000'"),
+    ],
+)  # fmt: skip
+def test_an_unfit_table_says_why(sides, look, unique, of_table: Mapping[str, str], of_family: Mapping[str, str], reason: str):
+    table = unique("t")
+    sides.slave.create_table(table, {"f": GLOBAL})
+    sides.slave.alter_table(table, of_table)
+    sides.slave.alter_family(table, "f", of_family)
+    found = look(chosen(table))
+    assert found.tables == {}
+    assert found.unfit[table.encode()].startswith(reason)
+
+
+def test_a_disabled_table_is_unfit(sides, look, unique):
+    table = unique("t")
+    sides.slave.create_table(table, {"f": GLOBAL})
+    sides.slave.disable_table(table)
+    assert look(chosen(table)).unfit == {table.encode(): "it is DISABLED, not ENABLED"}
+
+
+def test_a_replicated_table_is_unfit_while_a_peer_of_the_slave_gets_it(sides, look, unique):
+    table, local, other, peer_id = unique("t"), unique("t"), unique("t"), unique("own")
+    for name in (table, other):
+        sides.slave.create_table(name, {"f": GLOBAL})
+    sides.slave.create_table(local, {"f": LOCAL})
+    wants = chosen(table, local, other)
+    assert len(look(wants).tables) == 3
+    with own_peer(sides.slave, peer_id, sides.source_cluster.address.cluster_key, table):
+        found = look(wants)
+    assert found.tables.keys() == {local.encode(), other.encode()}
+    assert f"its peer {peer_id} takes it" in found.unfit[table.encode()]
+
+
+def test_a_peer_for_all_tables_looks_at_all_but_hbases_own(sides, look, unique):
+    table = unique("t")
+    sides.slave.create_table(table, {"f": LOCAL})
+    found = look(PeerTables())
+    assert table.encode() in found.tables
+    assert not [name for name in (*found.tables, *found.unfit) if name in (b"hbase:meta", b"hbase:namespace")]
+    assert b"missing" not in look(chosen("missing")).unfit
