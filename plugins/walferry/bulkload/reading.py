@@ -120,6 +120,8 @@ class _Reading:
         return np.flatnonzero(chosen)
 
     def _leave_out(self, table: bytes, why: str) -> None:
+        if table not in self.job.tables:  # then it is left out already
+            return
         self.unfit.setdefault(table.decode(errors="backslashreplace"), why)
 
     def _count(self, window: Window, kept: Kept) -> None:
