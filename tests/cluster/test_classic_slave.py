@@ -129,3 +129,12 @@ def test_what_the_slave_lacks_is_named_and_nothing_of_it_is_taken_as_shipped(sid
     assert f"{lacking.format(table)} does not exist there. Create it there" in summary.error
     assert summary.directRefused is None
     assert plan(sides.at, peer).to_ship
+
+
+@pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
+def test_it_takes_no_files_and_gets_the_edits_by_requests(sides: Sides, peer: str, table: str) -> None:
+    sides.source.write(table, [put("row", {"f:0": b"x"})])
+    summaries = ship(sides.at, peer)
+    assert {s.status for s in summaries} == {Status.DONE}, [s.error for s in summaries]
+    assert [cell.value for cell in sides.slave.scan_all(table)] == [b"x"]
+    assert any("the slave takes no files" in (s.notLoaded or "") for s in summaries), [s.notLoaded for s in summaries]

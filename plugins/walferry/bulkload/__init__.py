@@ -1,5 +1,6 @@
 """Ships a backlog as HFiles: edits of many WALs are sorted, written as files cut at the slave's regions, and loaded there.
 
+    trial      whether the slave takes files at all
     targets    the slave's tables as they are before a run: their regions, and how their files are written
     fitness    why edits of a table may not be loaded as files
 

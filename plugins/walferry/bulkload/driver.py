@@ -22,13 +22,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from walferry.bulkload.job import LoadJob
+from walferry.bulkload.job import LoadJob, PlannedRegion
 from walferry.bulkload.left import Left
 from walferry.bulkload.loading import Outcome
 from walferry.bulkload.outcome import LoadedGroup, Verdict, verdict_of
 from walferry.bulkload.records import Load, begin_load, forget, loads_of, note_done
 from walferry.bulkload.region_load import clean, clean_folders
 from walferry.bulkload.targets import Targets, read_targets
+from walferry.bulkload.trial import why_not
 from walferry.bulkload.wals import LoadWal, number_wals, parts_of
 from walferry.errors import WalferryError
 from walferry.files.listing import locate_all
@@ -251,6 +252,10 @@ class _Loading:
         if not targets.tables:
             why = "".join(f"; {name.decode()}: {reason}" for name, reason in list(targets.unfit.items())[:SHOWN_TABLES])
             raise NotForFiles(f"the slave has no table that is fit for it{why}")
+        name, target = next(iter(targets.tables.items()))
+        source = self.backlog.source
+        if problem := why_not(self.slave, PlannedRegion(name, target.regions[0]), source.root_dir or source.wal_root):
+            raise NotForFiles(f"the slave takes no files: {problem}")
         return targets
 
     def _note(self, groups: Sequence[_Group], verdict: Verdict, record: str, seconds: float) -> list[GroupSummary]:

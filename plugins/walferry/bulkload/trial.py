@@ -1,0 +1,33 @@
+"""Tries whether the slave takes files at all, before a backlog is read for it: it is of another release, or refuses the user.
+
+A server of HBase 1 does not know PrepareBulkLoad. With AccessController the user needs CREATE or ADMIN on the table, and the file
+system may not let the user write, or not be reached from here.
+"""
+
+from __future__ import annotations
+
+from walferry.bulkload.job import PlannedRegion
+from walferry.bulkload.staging import wrong_folder
+from walferry.errors import WalferryError
+from walferry.files.systems import NewFile
+from walferry.rpc import bulk_load
+from walferry.tables.tables import Tables
+
+
+def why_not(slave: Tables, planned: PlannedRegion, source_root: str) -> str | None:
+    """Have a folder made for a load into a region, write a file into it, and have it deleted. Returns what went wrong."""
+    table = planned.table.decode()
+    try:
+        target = slave.place(table).locate(planned.region.start)
+        server = slave.place(table).connection(target)
+        token = bulk_load.prepare(server, table, target.name)
+        try:
+            if problem := wrong_folder(token, table, source_root):
+                return f"it wants files in {token[:200]!r}, {problem}"
+            with NewFile(f"{token}/trial") as file:
+                file.write(b"Walferry tries whether it can write here.\n")
+        finally:
+            bulk_load.cleanup(server, target.name, token)
+    except (WalferryError, OSError) as error:
+        return str(error)
+    return None
