@@ -74,7 +74,7 @@ class ConnectSpread:
             raise ConnectFailed(f"the job has {len(first) + len(second):,} bytes, which are too many for a Spark Connect server")
         plan = shuffled_plan(len(parts), first, COLUMNS, PARTITION, job.partitions, second, OUTCOME)
         wals = sum(map(len, parts))
-        most = len(job.regions) + wals + job.partitions * wals  # an outcome a region, reports of each WAL, notes of some
+        most = len(job.regions) + wals + 2 * job.partitions * wals  # an outcome a region, reports of WALs, notes of two kinds
         return [Outcome.from_json(text) for text in self._run(plan, OUTCOME, most)]
 
 
