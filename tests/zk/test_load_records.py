@@ -24,7 +24,6 @@ from walferry.bulkload.records import (
     begin_load,
     check_folder,
     end,
-    finish_load,
     folders_of,
     forget,
     forget_finished,
@@ -39,7 +38,6 @@ from walferry.queues.errors import LeaseLost
 from walferry.queues.lease import Lease, acquire
 from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcError
 from walferry.shipping.leftovers import sweep_gone
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.session import Session
 from walferry.tables.errors import MissingTable
 from walferry.tables.regions import Region
@@ -66,6 +64,12 @@ def session(zk: KazooClient, hbase: HBaseZNodes) -> Session:
 
 def lease_of(session: Session, group: str = MINE) -> Lease:
     return acquire(session, "p", group, "run")
+
+
+def state_of(session: Session) -> tuple[str, int]:
+    """The znode of the peer's state, and its version now."""
+    path = session.nodes.peer_state("p")
+    return path, session.zk.get(path)[1].version
 
 
 @dataclass
@@ -144,10 +148,10 @@ def test_nothing_is_noted_and_nothing_loaded_once_a_load_is_over(
     with lease_of(session) as lease:
         path = begin_load(session, "p", "run", [MINE], lease)
         note = note_folder(task, path, folder())
-        check_folder(task, path, note)
+        check_folder(task, path, note, state_of(session))
         ENDS[how](session, path, lease)
         with pytest.raises(LoadOvertaken, match=path):
-            check_folder(task, path, note)
+            check_folder(task, path, note, state_of(session))
         with pytest.raises(LoadOvertaken, match=path):
             note_folder(task, path, folder("2"))
         assert set(folders_of(session.zk, path)) <= {note}
@@ -159,8 +163,20 @@ def test_a_task_whose_folder_was_deleted_loads_nothing(session: Session) -> None
         first, second = (note_folder(session.zk, path, folder(name)) for name in "12")
         forget(session.zk, first)
         with pytest.raises(LoadOvertaken):
-            check_folder(session.zk, path, first)
-        check_folder(session.zk, path, second)
+            check_folder(session.zk, path, first, state_of(session))
+        check_folder(session.zk, path, second, state_of(session))
+
+
+def test_nothing_is_loaded_once_the_peer_was_enabled(session: Session) -> None:
+    with lease_of(session) as lease:
+        path = begin_load(session, "p", "run", [MINE], lease)
+        note, state = note_folder(session.zk, path, folder()), lease.peer_state
+        assert state == state_of(session)
+        check_folder(session.zk, path, note, state)
+        for _ in range(2):  # enabled, and disabled again
+            session.zk.set(state[0], session.zk.get(state[0])[0])
+            with pytest.raises(LoadOvertaken, match="may have been enabled"):
+                check_folder(session.zk, path, note, state)
 
 
 def test_whoever_has_lost_the_lease_neither_begins_a_load_nor_ends_it(
@@ -226,7 +242,7 @@ def test_what_killed_loads_of_a_group_have_left_is_deleted_and_those_of_other_gr
     assert sorted(slave.deleted) == sorted([folder("1").token, folder("2", table="ns_u").token])
     assert sorted(slave.located) == [("ns_u", b"a"), ("t", b"a")]
     assert [load.path for load in loads_of(session, "p")] == [alive]
-    check_folder(session.zk, alive, note)
+    check_folder(session.zk, alive, note, state_of(session))
 
 
 def test_a_task_that_outlives_its_job_gets_no_folder_while_the_others_are_deleted(
@@ -239,7 +255,7 @@ def test_a_task_that_outlives_its_job_gets_no_folder_while_the_others_are_delete
         note = note_folder(task, path, folder("1"))
 
     def on_delete(token: str) -> None:
-        for go_on in (lambda: note_folder(task, path, folder("2")), lambda: check_folder(task, path, note)):
+        for go_on in (lambda: note_folder(task, path, folder("2")), lambda: check_folder(task, path, note, state_of(session))):
             with pytest.raises(LoadOvertaken):
                 go_on()
             refused.append(token)
@@ -373,21 +389,6 @@ def test_a_load_is_forgotten_once_none_of_its_wals_is_queued(session: Session, h
             removed[0].remove_wal(removed[1])
         forget_finished(session, "p")
     assert [load.path for load in loads_of(session, "p")] == [going_on]
-
-
-def test_a_run_forgets_its_load_only_if_all_that_is_left_is_shipped(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def opened(source: object) -> Iterator[Session]:
-        yield session
-
-    monkeypatch.setattr("walferry.bulkload.records.open_session", opened)
-    with lease_of(session) as lease:
-        path = begin_load(session, "p", "run", [MINE, THEIRS], lease)
-    shipped, failed = GroupSummary(group=MINE, status=Status.DONE), GroupSummary(group=THEIRS, status=Status.FAILED)
-    finish_load(session.source, path, [shipped, failed])
-    assert loads_of(session, "p")
-    finish_load(session.source, path, [shipped])
-    assert not loads_of(session, "p")
 
 
 def test_loads_of_peers_that_are_gone_are_swept(session: Session, hbase: HBaseZNodes) -> None:

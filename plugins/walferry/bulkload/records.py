@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import uuid
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Self
@@ -34,9 +34,7 @@ from walferry.bulkload.errors import LoadOvertaken
 from walferry.names import parse_wal_name
 from walferry.queues.lease import Lease
 from walferry.queues.reading import list_queues
-from walferry.shipping.summary import GroupSummary, Status
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session, open_session
+from walferry.source.session import Session
 from walferry.zk.client import Refusal, children, commit, read, read_all, retried
 
 BEGUN = 0  # the version of the record of a load that goes on
@@ -164,12 +162,17 @@ def note_folder(zk: KazooClient, path: str, folder: Folder) -> str:
     return note
 
 
-def check_folder(zk: KazooClient, path: str, note: str) -> None:
-    """Check that the load still goes on, and that nobody has deleted the folder. Raises LoadOvertaken."""
+def check_folder(zk: KazooClient, path: str, note: str, peer_state: tuple[str, int]) -> None:
+    """Check that the load still goes on, that nobody has deleted the folder, and that the peer is as it was.
+
+    Raises LoadOvertaken.
+    """
     retried(zk, zk.sync, path)
-    record, noted = read_all(zk, [path, note])
+    record, noted, state = read_all(zk, [path, note, peer_state[0]])
     if record is None or noted is None or record.stat.version != BEGUN:
         raise _overtaken(path)
+    if state is None or state.stat.version != peer_state[1]:
+        raise LoadOvertaken(f"{peer_state[0]} has changed since the load of {path} began: the peer may have been enabled")
 
 
 def _overtaken(path: str) -> LoadOvertaken:
@@ -218,13 +221,6 @@ def folders_of(zk: KazooClient, path: str) -> dict[str, Folder | None]:
     """The folders that are noted of a load, by the paths of the notes; None for a note that cannot be read."""
     paths: Sequence[str] = [f"{path}/{name}" for name in children(zk, path) or ()]
     return {note: Folder.decode(znode.value) for note in paths if (znode := read(zk, note)) is not None}
-
-
-def finish_load(source: SourceCluster, path: str, summaries: Iterable[GroupSummary]) -> None:
-    """Forget a load if all groups are shipped to their ends. Raises ConnectError."""
-    if all(summary.status is Status.DONE for summary in summaries):
-        with open_session(source) as session:
-            forget(session.zk, path)
 
 
 def forget_finished(session: Session, peer_id: str) -> None:

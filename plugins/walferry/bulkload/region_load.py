@@ -27,7 +27,7 @@ from walferry.bulkload.job import LoadJob, PlannedRegion
 from walferry.bulkload.records import Folder, Load, check_folder, end, folders_of, forget, note_folder
 from walferry.bulkload.staging import SLAVES_FOLDERS, wrong_folder
 from walferry.errors import WalferryError
-from walferry.files.systems import NewFile
+from walferry.files.systems import NewFile, StoreError
 from walferry.hfiles.cutting import RunPart, cut
 from walferry.hfiles.merge import merge_runs
 from walferry.hfiles.metadata import Origin
@@ -45,7 +45,7 @@ from walferry.wal.windows import RandomAccess
 MERGE_BYTES = 32 << 20
 PATIENCE_SECONDS = 180.0  # with a region that moves, or a server that restarts
 SETTLE_SECONDS = 3.0  # for a load whose files the server had moved when their folder was deleted
-_NUMBERED = re.compile(r"_SeqId_\d+_[^/]*$")  # the name of a file that a load has given a sequence number
+_NUMBERED = re.compile(r"/([^/]+)/[^/]*_SeqId_\d+_[^/]*$")  # <family>/<name> of a file that a load has given a sequence number
 LOADS = 5  # times that files are written, if the slave does not load them
 
 log = logging.getLogger(__name__)
@@ -84,8 +84,8 @@ class RegionLoader:
             try:
                 target = self.slave.place(planned.table.decode()).locate(at)
                 files = self._load_part(planned, target, at, runs)
-            except (RpcError, RegionUnavailable, NotLoaded) as error:
-                tries += isinstance(error, NotLoaded)
+            except (RpcError, RegionUnavailable, NotLoaded, StoreError) as error:
+                tries += isinstance(error, NotLoaded | StoreError)
                 refused = isinstance(error, RemoteError) and error.do_not_retry
                 if refused or not error.retry_helps or tries == LOADS or not patience.wait():
                     raise
@@ -111,7 +111,7 @@ class RegionLoader:
         note = note_folder(self.zk, self.job.record, Folder(token, table, target.name.hex()))
         try:
             written = self._write(planned, token, parts)
-            check_folder(self.zk, self.job.record, note)
+            check_folder(self.zk, self.job.record, note, self.job.peer_state)
             self._have_loaded(server, target, table, token, [(family, url) for family, (url, _) in written.items()])
         finally:
             self._clean(server, target, token, note)
@@ -135,7 +135,7 @@ class RegionLoader:
                     f"The log of its RegionServer {server.server} says why",
                 )
             new = set(bulk_load.store_files(asked, target.name, families)) - before
-        numbered = {path.split("/")[-2] for path in new if "/" in path and _NUMBERED.search(path)}
+        numbered = {found[1] for path in new if (found := _NUMBERED.search(path))}
         if not {family.decode() for family in families} <= numbered:
             raise NotLoaded(
                 f"region {target.encoded_name} of table {table}: the slave has loaded files without a sequence number",

@@ -109,7 +109,7 @@ def test_an_error_without_words_is_an_error(load: Load, error: Exception) -> Non
     """Without a reason its region would count as loaded."""
     outcomes, _ = load([run(0)], {0: error})
     assert errors_of(outcomes) == {"t-0": type(error).__name__}
-    assert Outcome.from_json(outcomes[0].to_json()).error
+    assert errors_of([Outcome.from_json(outcome.to_json()) for outcome in outcomes])["t-0"]
     assert reason_of(error)
 
 
@@ -129,6 +129,11 @@ def test_a_partition_without_runs_opens_nothing(load: Load) -> None:
     assert [outcome.reports for outcome in outcomes] == [(WalReport(0).to_json().decode(),)]
 
 
+def test_runs_are_counted_by_wal_whether_they_are_loaded_or_not(load: Load) -> None:
+    outcomes, _ = load([run(0, 1), run(1, 1), run(0, 2), note(first=2, end=3, error="broken")])
+    assert [outcome.runs for outcome in outcomes if outcome.runs] == [((1, 2), (2, 1))]
+
+
 @pytest.mark.parametrize(("wals", "tables"), [(3000, 1), (400, 60)])
 def test_reports_come_in_outcomes_that_are_not_too_long(load: Load, wals: int, tables: int) -> None:
     names = {f"namespace:a_table_with_a_name_{number}": [1 << 40] * 4 for number in range(tables)}
@@ -140,6 +145,6 @@ def test_reports_come_in_outcomes_that_are_not_too_long(load: Load, wals: int, t
 
 
 def test_outcomes_are_read_as_they_were_written() -> None:
-    outcome = Outcome("ns:t", "region", Loaded(1, 2, 3), "broken", ("a",), ("b", "c"))
+    outcome = Outcome("ns:t", "region", Loaded(1, 2, 3), "broken", ("a",), ("b", "c"), ((7, 2), (8, 1)))
     assert Outcome.from_json(outcome.to_json()) == outcome
     assert "\n" not in json.loads(Outcome(error="two\nlines").to_json())["error"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.bulkload.jobs import groups_of, targets
+from walferry.bulkload.errors import RunsLost
 from walferry.bulkload.loading import Outcome, wanted_wals
 from walferry.bulkload.outcome import TOLD, Verdict, verdict_of
 from walferry.bulkload.region_load import Loaded
@@ -21,8 +23,8 @@ from walferry.shipping.summary import GroupSummary, Status
 TABLES = targets(b"t", b"u", unfit={b"x": "it has a coprocessor"})
 
 
-def report(wal: int, *tables: str, others: bool = False) -> Outcome:
-    made = WalReport(wal, end=100 + wal, tables={table: [1, 2, 30, 4] for table in tables}, others=others)
+def report(wal: int, *tables: str, others: bool = False, runs: int = 0) -> Outcome:
+    made = WalReport(wal, end=100 + wal, tables={table: [1, 2, 30, 4] for table in tables}, others=others, runs=runs)
     return Outcome(reports=(made.to_json().decode(),))
 
 
@@ -67,6 +69,19 @@ def test_a_wal_that_was_read_in_one_try_and_not_in_another_is_not_loaded() -> No
         found = verdict(groups_of(3, 1), report(0, "t"), *outcomes, report(2, "t"), report(3, "t"), loaded("t"))
         assert counts(found) == [(1, True), (1, True)]
     assert found.not_loaded == "a WAL and those after it in its group go by requests: no answer"
+
+
+@pytest.mark.parametrize("come", [(), ((0, 3),), ((0, 2), (0, 3)), ((1, 4),)])
+def test_a_load_whose_runs_did_not_all_come_counts_for_nothing(come: tuple[tuple[int, int], ...]) -> None:
+    partitions = [Outcome(runs=(counted,)) for counted in come]
+    with pytest.raises(RunsLost, match="of WAL 0 of the load, 4 sorted runs went"):
+        verdict(groups_of(1), report(0, "t", runs=4), *partitions, loaded("t"))
+
+
+def test_runs_of_all_partitions_add_up_and_those_of_wals_that_are_shipped_otherwise_do_not_count() -> None:
+    come = [Outcome(runs=((0, 1), (1, 1))), Outcome(runs=((0, 3), (2, 7)))]
+    outcomes = [report(0, "t", runs=4), report(1, "t", runs=2), noted(Note(1, 3, "broken")), loaded("t")]
+    assert counts(verdict(groups_of(3), *outcomes, *come)) == [(1, True)]
 
 
 def test_a_note_counts_though_nothing_is_said_of_the_reason() -> None:

@@ -40,6 +40,13 @@ def test_a_job_takes_no_more_tasks_than_it_may(count: int, tasks: int, partition
     assert (numbers.end, numbers.num_partitions) == (count, partitions)
 
 
+@pytest.mark.parametrize(("count", "tasks", "readers"), [(1, 8, 1), (100, 8, 8)])
+def test_a_job_with_a_shuffle_takes_no_more_tasks_either(count: int, tasks: int, readers: int) -> None:
+    dealt = shuffled_plan(count, tasks, b"first", {"to": "int"}, "to", 5, b"second", "text").root.map_partitions.input
+    numbers = dealt.repartition_by_expression.input.map_partitions.input.range
+    assert (numbers.end, numbers.num_partitions, dealt.repartition_by_expression.num_partitions) == (count, readers, 5)
+
+
 def messages_of(file: Descriptor) -> Iterator[Descriptor]:
     yield file
     for nested in file.nested_types:
@@ -95,7 +102,7 @@ def test_the_plan_of_two_functions_with_a_shuffle_between_is_the_one_that_pyspar
     outer, shuffle = theirs.map_partitions, theirs.map_partitions.input
     inner = shuffle.repartition_by_expression.input
     commands = [relation.map_partitions.func.python_udf.command for relation in (inner, theirs)]
-    plan = shuffled_plan(5, commands[0], columns, "partition", 7, commands[1], "text")
+    plan = shuffled_plan(5, 8, commands[0], columns, "partition", 7, commands[1], "text")
     mine = Relation.FromString(plan.root.SerializeToString())
     relations = [inner.map_partitions.input, inner, shuffle, theirs]
     for number, relation in enumerate(relations):
