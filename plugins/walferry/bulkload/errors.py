@@ -19,3 +19,8 @@ class RunsLost(WalferryError):
 
 class StaleLoad(WalferryError):
     """What a killed load has left at the slave could not be deleted, so nothing may be shipped yet."""
+
+
+def reason_of(error: BaseException) -> str:
+    """What is told of an error: never nothing, as an empty reason would mean that nothing went wrong."""
+    return str(error).strip() or type(error).__name__

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Self
 
-from walferry.bulkload.errors import NotLoaded
+from walferry.bulkload.errors import NotLoaded, reason_of
 from walferry.bulkload.held_runs import HeldRuns
 from walferry.bulkload.job import LoadJob
 from walferry.bulkload.region_load import Loaded, RegionLoader
@@ -24,10 +24,12 @@ from walferry.hbase.peers import read_peer
 from walferry.hfiles.errors import HFileError
 from walferry.rpc.errors import RemoteError
 from walferry.source.session import open_session
+from walferry.tables.errors import MissingTable
 from walferry.tables.slave import slave_tables
 from walferry.texts import one_line
 
-REPORTS_AT_ONCE, COUNTS_AT_ONCE = 500, 10_000  # in an outcome, which may have a million characters
+# In an outcome, which may have a million characters. Reports are JSON within JSON.
+REPORTS_BYTES, COUNTS_AT_ONCE = 256 << 10, 10_000
 LOADED_AT_ONCE = 4  # regions: HDFS takes longer to end a small file than to write it
 
 
@@ -60,8 +62,8 @@ def load_partition(rows: Iterable[Row], job: LoadJob) -> Iterator[Outcome]:
     """Take all rows of a partition, load its regions, and yield what became of each. Never raises what Walferry reports."""
     with HeldRuns() as held:
         held.take(rows)
-        for start in range(0, len(held.reports), REPORTS_AT_ONCE):
-            yield Outcome(reports=tuple(map(bytes.decode, held.reports[start : start + REPORTS_AT_ONCE])))
+        for reports in _in_parts(held.reports):
+            yield Outcome(reports=reports)
         counts = sorted(held.counts.items())
         for start in range(0, len(counts), COUNTS_AT_ONCE):
             yield Outcome(runs=tuple(counts[start : start + COUNTS_AT_ONCE]))
@@ -71,12 +73,26 @@ def load_partition(rows: Iterable[Row], job: LoadJob) -> Iterator[Outcome]:
             yield from _load(held, job)
 
 
+def _in_parts(reports: Iterable[bytes]) -> Iterator[tuple[str, ...]]:
+    """Yield the reports in parts of some size, or of one report."""
+    held: list[str] = []
+    size = 0
+    for report in reports:
+        if held and size + len(report) > REPORTS_BYTES:
+            yield tuple(held)
+            held, size = [], 0
+        held.append(report.decode())
+        size += len(report)
+    if held:
+        yield tuple(held)
+
+
 def wanted_wals(notes: Iterable[Note]) -> Wanted:
     """Which WALs and tables are loaded, after these notes."""
     ranges = list[range]()
     unfit = set[str]()
     for note in notes:
-        if note.error:
+        if note.end > note.first:
             ranges.append(range(note.first, note.end))
         unfit |= note.unfit.keys()
     return Wanted(tuple(ranges), frozenset(unfit))
@@ -111,7 +127,7 @@ def _load(held: HeldRuns, job: LoadJob) -> Iterator[Outcome]:
                     yield done.result()
     except WalferryError as error:  # one of the clusters cannot be reached at all
         for number in regions:
-            yield _outcome(job, number, error=str(error))
+            yield _outcome(job, number, error=reason_of(error))
 
 
 class _Loads:
@@ -135,10 +151,10 @@ class _Loads:
             loaded = loader.load(self._job.regions[number], self._held.runs(number, self._wanted.wal))
             return _outcome(self._job, number, loaded=loaded)
         except (WalferryError, OSError) as error:
-            self._given_up[table] = str(error)
-            if not isinstance(error, RemoteError | NotLoaded | HFileError | StoreError):
-                self._lost = str(error)  # it does not answer, or this job must load nothing more
-            return _outcome(self._job, number, error=str(error))
+            why = self._given_up[table] = reason_of(error)
+            if not isinstance(error, RemoteError | NotLoaded | MissingTable | HFileError | StoreError):
+                self._lost = why  # it does not answer, or this job must load nothing more
+            return _outcome(self._job, number, error=why)
         finally:
             self._loaders.put(loader)
 

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from walferry.bulkload.errors import RunsLost
 from walferry.bulkload.loading import Outcome, Wanted, wanted_wals
@@ -73,9 +74,9 @@ def verdict_of(outcomes: Iterable[Outcome], targets: Targets, groups: Sequence[S
     notes = [Note.from_json(text) for outcome in outcomes for text in outcome.notes]
     reports = {(report := WalReport.from_json(text)).wal: report for outcome in outcomes for text in outcome.reports}
     wanted = wanted_wals(notes)
-    _check_runs(outcomes, reports)
     failed = {outcome.table: outcome.error for outcome in outcomes if outcome.error}
     prefixes = [_prefix(group, wanted, reports) for group in groups]
+    _check_runs(outcomes, prefixes)
     seen = {name for prefix in prefixes for report in prefix for name in report.tables}
     tables = frozenset(seen - failed.keys() - wanted.not_tables)
     loaded = [
@@ -87,14 +88,16 @@ def verdict_of(outcomes: Iterable[Outcome], targets: Targets, groups: Sequence[S
     return Verdict(tuple(sorted(tables)), loaded, _loaded(outcomes, loaded), _not_loaded(notes, failed, targets, loaded))
 
 
-def _check_runs(outcomes: Iterable[Outcome], reports: dict[int, WalReport]) -> None:
+def _check_runs(outcomes: Iterable[Outcome], prefixes: Iterable[Sequence[WalReport]]) -> None:
+    """Raise RunsLost unless all runs of the WALs that count as loaded have come. Of others, some of which may be, none counts."""
     come: Counter[int] = Counter()
     for outcome in outcomes:
         come.update(dict(outcome.runs))
-    for wal, report in reports.items():
-        if come[wal] != report.runs:
+    for report in chain.from_iterable(prefixes):
+        found = come[report.wal]
+        if found != report.runs:
             raise RunsLost(
-                f"of WAL {wal} of the load, {report.runs} sorted runs went into Spark's shuffle, and {come[wal]} came out of it",
+                f"of WAL {report.wal} of the load, {report.runs} sorted runs went into the shuffle, and {found} came out of it",
                 "Nothing is taken out of the queues. Run again; if it comes back, ship by sink=direct and report this message",
             )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from walferry.bulkload.errors import reason_of
 from walferry.bulkload.job import LoadJob
 from walferry.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
 from walferry.bulkload.wals import LoadWal
@@ -45,7 +46,7 @@ def read_wals(wals: Sequence[LoadWal], job: LoadJob) -> Iterator[Row]:
             yield from reading.rows()
         except (WalferryError, OSError, OutOfTime) as error:
             left_out = wal.end_of_group
-            yield from _to_all(job, wal, Note(wal.number, wal.end_of_group, str(error)))
+            yield from _to_all(job, wal, Note(wal.number, wal.end_of_group, reason_of(error)))
         if reading.unfit:
             yield from _to_all(job, wal, Note(unfit=reading.unfit))
 

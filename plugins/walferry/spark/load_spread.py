@@ -93,7 +93,8 @@ class ConnectSpread:
             raise ConnectFailed(f"the job has {len(first) + len(second):,} bytes, which are too many for a Spark Connect server")
         plan = shuffled_plan(len(parts), self.most_tasks, first, COLUMNS, PARTITION, job.partitions, second, OUTCOME)
         wals = sum(map(len, parts))
-        most = len(job.regions) + wals + job.partitions * wals  # an outcome a region, reports of each WAL, notes of some
+        # An outcome a region, reports of WALs, and of each WAL and partition notes of two kinds and a count of runs.
+        most = len(job.regions) + wals + 3 * job.partitions * wals
         return [Outcome.from_json(text) for text in self._run(plan, OUTCOME, most, LoadProgress(self._say))]
 
 

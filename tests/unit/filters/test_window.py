@@ -241,3 +241,22 @@ def test_no_kernel_reaches_outside_of_its_buffer_whatever_is_in_it(tmp_path):
     command = [sys.executable, "-m", "tests.unit.filters.bounds_checked"]
     run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=500, check=False)
     assert (run.returncode, run.stdout) == (0, "within bounds\n"), run.stderr
+
+
+def test_edits_that_the_slave_has_got_as_files_are_filtered_under_a_reason_of_their_own():
+    rules = RULES.without_loaded(frozenset({b"t", b"ns:t"}))
+    window = window_of(entry(put()), entry(put(), table=b"u"), entry(put(), table=b"ns:t"), entry(put(), table=b"u", scopes={}))
+    assert reasons(window, rules) == [Reason.LOADED, Reason.SHIPPED, Reason.LOADED, Reason.NOT_GLOBAL]
+    request, _ = request_of(window, rules)
+    assert [e.key.table_name for e in request.entry] == [b"u"]
+
+
+def test_what_is_loaded_hides_neither_what_the_peer_does_not_get_nor_what_is_deleted():
+    tables = PeerTables(exclude_table_families={b"t": frozenset()}, deleted={b"u": frozenset()})
+    rules = FilterRules(SOURCE, SLAVE, tables).without_loaded(frozenset({b"t", b"v"}))
+    window = window_of(*(entry(put(), table=table) for table in (b"t", b"u", b"v", b"w")))
+    assert reasons(window, rules) == [Reason.NOT_IN_PEER, Reason.DELETED, Reason.LOADED, Reason.SHIPPED]
+
+
+def test_rules_without_loads_are_the_same_rules():
+    assert RULES.without_loaded(frozenset()) is RULES

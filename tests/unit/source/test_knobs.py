@@ -132,3 +132,45 @@ def test_hbase_s_own_settings_in_the_peer_are_not_ours():
 def test_a_setting_of_the_connection_that_nobody_knows_is_refused():
     with pytest.raises(SourceError, match=r"extra has replication\.source\.ration, which Walferry does not know"):
         source(**{"replication.source.ration": 1})
+
+
+REQUESTS = [SinkKind.DIRECT, SinkKind.REPLICATE]
+FILES = [SinkKind.HFILES, SinkKind.AUTO]
+
+
+@pytest.mark.parametrize("kind", SinkKind)
+def test_only_two_kinds_of_sinks_make_files(kind):
+    assert kind.makes_files == (kind in FILES)
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_what_is_sent_by_requests_goes_as_the_peer_says(kind):
+    assert Knobs(sink=kind).requests == kind
+    assert Knobs(sink=kind).chosen(None) == Knobs(sink=kind)
+
+
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("own", REQUESTS)
+def test_a_run_that_makes_files_sends_the_rest_as_the_peer_says(kind, own):
+    chosen = Knobs(sink=own).chosen(kind)
+    assert (chosen.sink, chosen.requests) == (kind, own)
+    again = chosen.chosen(SinkKind.HFILES)
+    assert (again.sink, again.requests) == (SinkKind.HFILES, own)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_what_a_peer_that_makes_files_sends_otherwise_goes_directly(kind):
+    assert Knobs.of({}, peer({"walferry.sink": kind})).requests == SinkKind.DIRECT
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+@pytest.mark.parametrize("own", SinkKind)
+def test_a_run_may_ask_for_requests(kind, own):
+    chosen = Knobs(sink=own).chosen(kind)
+    assert (chosen.sink, chosen.requests) == (kind, kind)
+
+
+def test_only_auto_waits_for_a_large_backlog():
+    assert Knobs(sink=SinkKind.AUTO, hfiles_from=5).least_bytes == 5
+    assert Knobs(sink=SinkKind.AUTO).least_bytes == 256 << 20
+    assert Knobs(sink=SinkKind.HFILES, hfiles_from=5).least_bytes == 0

@@ -80,3 +80,36 @@ def test_the_client_imports_neither_pyspark_nor_what_only_workers_need() -> None
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": PLUGINS}, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_the_plan_of_two_functions_with_a_shuffle_between_is_the_one_that_pyspark_makes() -> None:
+    from pyspark.sql.connect.column import Column
+    from pyspark.sql.connect.expressions import ColumnReference, DirectShufflePartitionID
+    from pyspark.sql.connect.plan import MapPartitions, Range, RepartitionByExpression
+    from pyspark.sql.connect.proto import Relation
+    from pyspark.sql.connect.udf import UserDefinedFunction
+    from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+
+    def function(rows: StructType) -> UserDefinedFunction:
+        return UserDefinedFunction(lambda batches: batches, rows, name="walferry", evalType=207)  # type: ignore[arg-type]
+
+    columns = {"partition": "int", "data": "binary"}
+    read = function(StructType([StructField("partition", IntegerType()), StructField("data", BinaryType())]))
+    load = function(StructType([StructField("text", StringType())]))
+    rows = MapPartitions(Range(0, 5, 1, 5), read, ["id"], False, None)  # type: ignore[arg-type]
+    dealt = RepartitionByExpression(rows, 7, [Column(DirectShufflePartitionID(ColumnReference("partition")))])
+    theirs = MapPartitions(dealt, load, list(columns), False, None).plan(None)  # type: ignore[arg-type]
+    outer, shuffle = theirs.map_partitions, theirs.map_partitions.input
+    inner = shuffle.repartition_by_expression.input
+    commands = [relation.map_partitions.func.python_udf.command for relation in (inner, theirs)]
+    plan = shuffled_plan(5, 8, commands[0], columns, "partition", 7, commands[1], "text")
+    mine = Relation.FromString(plan.root.SerializeToString())
+    relations = [inner.map_partitions.input, inner, shuffle, theirs]
+    for number, relation in enumerate(relations):
+        relation.common.plan_id = number
+    # What PySpark says though it is the default.
+    partition = shuffle.repartition_by_expression.partition_exprs[0].direct_shuffle_partition_id.child
+    for attribute in (partition, *inner.map_partitions.func.arguments, *outer.func.arguments):
+        attribute.unresolved_attribute.ClearField("is_metadata_column")
+    outer.func.python_udf.output_type.struct.fields[0].data_type.string.ClearField("collation")
+    assert mine == theirs
