@@ -7,10 +7,13 @@ the slave's rows are counted. The ways take turns at beginning a round. All drai
             queue that no server adds to, no WAL at all
  start      what its task or process takes besides: JVM, Python workers, library, looking for the slave, the end
  whole      both: everything from the start of the task or process to its end
- own        CPU of the processes that ship: the source's RegionServers, Walferry's Python workers
+ own        CPU of the processes that ship: the source's RegionServers, Walferry's Python workers; of `hfiles` and
+            WALPlayer, where Spark's and MapReduce's shuffles are part of it, as `job`
  job        CPU of everything that runs for this alone, from its start to its end: task, driver, workers; none for HBase
  slave      CPU of the slave's RegionServers until the end. Compactions that follow later are not in it
  HDFS       CPU of the one HDFS, on which both clusters lie
+
+The verdict's last columns are medians of CPU-seconds a GB.
 
 A GB is that of WALs without compression, whatever the source's WALs are like, so all tables compare. Ratios are medians of the
 rounds' ratios.
@@ -23,6 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.clusters import COLUMNS, ROW_BYTES, TABLE, VALUE_BYTES, Bench, region_servers_cpu
+from bench.locations import tell_locations
 from bench.processes import cpu_seconds
 from bench.ways import HBASE, Backlog, Took, Way
 
@@ -113,6 +117,7 @@ def in_turn(on: Bench, backlog: Backlog, ways: Sequence[Way], round_: int) -> li
     drains = []
     for way in [*ways[first:], *ways[:first]]:
         on.slave.empty_table(TABLE)
+        tell_locations(on)
         drains.append(_drain(on, backlog, way, f"bench-{on.next_run()}"))
         if (found := on.slave.count_rows(TABLE)) != backlog.rows:
             raise RuntimeError(f"{way.name}: the slave has {found} of {backlog.rows} rows")

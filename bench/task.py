@@ -45,7 +45,7 @@ class TaskRun:
 
     seconds: float  # from its start to its end
     shipping: float  # of these, while the WAL groups were being shipped
-    own_cpu: float  # of the processes that ship, meanwhile
+    own_cpu: float  # of the processes that ship, meanwhile; 0 if that is not known
     used: Usage  # by the task and its children
     server: Usage  # by the Spark Connect server with its Python processes
 
@@ -83,6 +83,8 @@ def run_task(shipping: Shipping, log: Path) -> TaskRun:
     if status:
         raise RuntimeError(f"the task of peer {peer} failed:\n{log.read_text(errors='replace')[-6000:]}")
     groups = batch.summaries(shipping.source, peer, run_id)
+    if others := {g.sink for g in groups if g.shippedCells} - {shipping.sink}:
+        raise RuntimeError(f"the edits were sent otherwise: {others}; {[g.notLoaded or g.directRefused for g in groups]}")
     return TaskRun(
         seconds, max(g.seconds for g in groups), sum(g.cpuSeconds for g in groups), used,
         at_server.stop() if at_server else Usage(0.0, 0, 0),
@@ -114,7 +116,8 @@ def _ship(shipping: Shipping, planned: dict[str, Any]) -> None:
     from walferry.airflow.operators.ship_wals import ShipWalsOperator
 
     params = {
-        "deadline": DEADLINE_SECONDS, "broken_wals": "stop", "sink": shipping.sink, "source_conn_id": "hbase_source"
+        "deadline": DEADLINE_SECONDS, "broken_wals": "stop", "sink": shipping.sink, "hfiles_from": None,
+        "source_conn_id": "hbase_source",
     }  # fmt: skip
     context: Any = {"params": params, "ti": TaskInstance(shipping.run_id)}
     operator = ShipWalsOperator(task_id="ship", peer=shipping.peer, plan=planned, groups=list(shipping.groups) or None)

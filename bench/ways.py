@@ -31,6 +31,8 @@ from walferry.source.session import Session, open_session
 from walferry.wal.header import EMPTY_TRAILER
 
 HBASE = "hbase"
+SINKS = ("direct", "replicate", "hfiles")
+SUBMITTED = ("direct", "hfiles")
 DRAINED_POLL_SECONDS = 0.1
 
 
@@ -100,10 +102,9 @@ def walferry(
             if backlog.left(session, peer):
                 raise RuntimeError(f"{name} has left something queued:\n{on.log.read_text()[-4000:]}")
         used = (done.used, done.server)
-        return Took(
-            done.shipping, done.seconds, done.own_cpu, sum(u.cpu_seconds for u in used), sum(u.peak_bytes for u in used),
-            max(u.peak_python_bytes for u in used),
-        )  # fmt: skip
+        cpu = sum(u.cpu_seconds for u in used)
+        peak, peak_python = sum(u.peak_bytes for u in used), max(u.peak_python_bytes for u in used)
+        return Took(done.shipping, done.seconds, done.own_cpu or cpu, cpu, peak, peak_python)
 
     return Way(name, run, peer)
 
@@ -140,13 +141,10 @@ def located(on: Bench, backlog: Backlog) -> list[str]:
 
 def ways() -> dict[str, Way]:
     """All ways, by their names. The first one is HBase's."""
-    from walferry.source.knobs import SinkKind
-
-    sinks = [kind.value for kind in SinkKind]
     every = [
         Way(HBASE, by_hbase),
-        *(walferry(sink, sink) for sink in sinks),
-        *(walferry(f"{sink}, submitted", sink, connect=False) for sink in sinks if sink != "replicate"),
+        *(walferry(sink, sink) for sink in SINKS),
+        *(walferry(f"{sink}, submitted", sink, connect=False) for sink in SUBMITTED),
         wal_player("WALPlayer, HFiles", hfiles=True),
         wal_player("WALPlayer, puts", hfiles=False),
     ]

@@ -51,8 +51,9 @@ def test_what_clients_wrote_arrives_and_an_idle_batch_starts_no_job(
 ):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # spark-submit lies beside the interpreter only
     source.put_many(table, 1000, ["f:a", "l:b"], batch=10)
-    first = replicate_peer(peer=peer, deadline=120)
+    first = replicate_peer(peer=peer, deadline=120, sink="direct")
     assert first.state == "success", first.reports
+    assert sinks_of(first, peer) == {"direct"}
     assert first.tasks["peer.ship", peer] == "success"
     assert source.compare(table, slave, families=["f"]).same
     assert slave.scan_all(table, ["l"]) == []
@@ -70,10 +71,16 @@ def test_what_clients_wrote_arrives_and_an_idle_batch_starts_no_job(
     assert idle.reports[peer]["planned"]["groups"] == 0
 
     source.put_many(table, 500, ["f:a"], first=1000)
-    again = replicate_peer(deadline=120)
+    again = replicate_peer(deadline=120, sink="replicate")
     assert again.state == "success", again.reports
+    assert sinks_of(again, peer) == {"replicate"}
     assert again.reports[peer]["totals"]["shippedOps"] == 500
     assert source.compare(table, slave, families=["f"]).same
+
+
+def sinks_of(run: Run, peer: str) -> set[str]:
+    """How the run's groups were sent."""
+    return {group["sink"] for group in run.reports[peer]["groups"] if group["sink"]}
 
 
 @pytest.fixture
@@ -93,6 +100,7 @@ def test_a_spark_cluster_s_workers_ship_when_the_connection_names_its_master(
     ended = replicate_peer(peer=peer, deadline=120)
     assert ended.state == "success", ended.reports
     assert ended.reports[peer]["totals"]["shippedOps"] == 100
+    assert sinks_of(ended, peer) == {"direct"}  # without a parameter
     assert source.compare(table, slave, families=["f"]).same
 
 

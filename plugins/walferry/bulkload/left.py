@@ -11,8 +11,7 @@ from walferry.shipping.summary import GroupSummary
 
 @dataclass(frozen=True)
 class Left:
-    """What is done of a backlog, and the groups to ship by requests; `record` is that of a load that they have to know of."""
+    """What is done of a backlog, and the groups to ship by requests."""
 
     done: Sequence[GroupSummary]
     jobs: Sequence[GroupJob]
-    record: str | None = None

@@ -2,9 +2,8 @@
 
     <root>/leases/…/<peer>/<group>       if the group is in no queue: its holder was killed before it could delete the lease
     <root>/claims/…/<server>             if the server has no znode: its claimer was killed, and HBase took the other queues
-    <root>/{leases,marks,runs,in-hand,shipping,first-copies,loads}/…/<peer>   if the peer is gone; runs only once they need
-                                         not be kept
-    <root>/loads/…/<peer>/<id>           if the load is done, and none of its WALs is queued any more
+    <root>/{leases,marks,runs,in-hand,shipping,first-copies,loads}/…/<peer>
+                                         if the peer is gone; runs only once they need not be kept
     replication/rs/walferry,1,1          if it is empty
 
 Safety does not depend on these znodes: any client may delete a hold without a holder (zk/hold.py), and ZooKeeper does not delete
@@ -18,7 +17,6 @@ from urllib.parse import unquote
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
-from walferry.bulkload.records import sweep_loads
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import quoted
 from walferry.names import ServerName, parse_wal_name
@@ -32,12 +30,11 @@ AT_ONCE = 200  # deletions a call
 
 
 def sweep_peer(session: Session, peer_id: str) -> int:
-    """Delete the peer's leases of groups that are in no queue, its loads of which nothing is, and an empty pseudo server of ours.
+    """Delete the peer's leases of groups that are in no queue, and Walferry's pseudo server if it is empty.
 
     Returns the number of deleted leases. Raises QueuesMoving, ClusterError, ConnectError.
     """
     nodes = session.nodes
-    sweep_loads(session, peer_id)
     if children(session.zk, nodes.queue_server(WALFERRY_SERVER)) == []:
         _deleted(session.zk, nodes.queue_server(WALFERRY_SERVER))
     leases = _parent(session.own.lease(peer_id, "group"))
@@ -67,7 +64,7 @@ def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
             _deleted(session.zk, f"{folder}/{name}")
     for folder in (_parent(own.first_copy("peer")), _parent(own.loads("peer"))):
         for name in set(children(session.zk, folder) or ()) - known:
-            swept += _delete_records(session.zk, f"{folder}/{name}")
+            swept += _delete_two_levels(session.zk, f"{folder}/{name}")
     for folder in (_parent(own.in_hand("peer")), _parent(own.shipping("peer"))):
         swept += _delete_all(session.zk, folder, sorted(set(children(session.zk, folder) or ()) - known))
     for name in set(children(session.zk, f"{session.source.root}/runs/{quoted(nodes.base)}") or ()) - known:
@@ -77,8 +74,8 @@ def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
     return swept + _delete_all(session.zk, claims, gone)
 
 
-def _delete_records(zk: KazooClient, path: str) -> int:
-    """Delete a first copy's tables and regions, or loads and their folders; if they are many, later calls delete the rest."""
+def _delete_two_levels(zk: KazooClient, path: str) -> int:
+    """Delete a first copy's tables and regions, or a peer's loads and folders; if they are many, later calls delete the rest."""
     swept = 0
     for name in children(zk, path) or ():
         swept += _delete_all(zk, f"{path}/{name}", children(zk, f"{path}/{name}") or ())

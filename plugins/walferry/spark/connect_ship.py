@@ -12,7 +12,6 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from walferry.bulkload.records import finish_load
 from walferry.protos.spark_connect_pb2 import Plan
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.summary import GroupSummary, Status
@@ -71,8 +70,6 @@ class ConnectShip:
                 with closing(run(self._plan(left.jobs), RESULT, len(left.jobs))) as answers:
                     summaries += summaries_of(str(self._address), answers, [job.group for job in left.jobs])
         finish(self._run, summaries)
-        if left.record is not None:
-            finish_load(self._run.source, left.record, summaries)
         return summaries
 
     def _answers(self, execution: Execution, column: str, most: int) -> Generator[str]:
