@@ -31,7 +31,8 @@ _FINAL = frozenset(
 _SHOWN_BYTES = 100  # of what cannot be read, in messages
 # A server with hbase.rpc.rows.size.threshold.reject says so of a request with more actions than hbase.rpc.rows.warning.threshold.
 _TOO_MANY_ACTIONS = "Rejecting large batch operation"
-# The server says with a FailedSanityCheckException that another region has the row (HRegion.checkRow).
+_UNSOUND = "FailedSanityCheckException"
+# With the same exception a server says that another region has the row (HRegion.checkRow).
 _WRONG_REGION = "Requested row out of range for"
 
 
@@ -86,6 +87,12 @@ def is_final(error: RemoteError) -> bool:
     """Whether sending the same again never helps, at whatever place."""
     named = error.class_name.rpartition(".")[2] in _FINAL
     return error.do_not_retry or (named and _WRONG_REGION not in error.message)
+
+
+def is_unsound(error: RemoteError) -> bool:
+    """Whether a server has refused what an edit says, such as a visibility label that it does not know: no other way to send the
+    edit would help."""
+    return error.class_name.rpartition(".")[2] == _UNSOUND
 
 
 def is_too_many(error: WalferryError) -> bool:

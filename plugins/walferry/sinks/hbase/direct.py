@@ -26,6 +26,7 @@ from walferry.names import ServerName
 from walferry.rpc.errors import MAX_TABLE_CHARS, ColumnFamilyNotFound, RemoteError, RequestTooLarge, TableNotFound
 from walferry.sinks.answers import Answers
 from walferry.sinks.hbase import tries
+from walferry.sinks.hbase.action_errors import is_unsound
 from walferry.sinks.hbase.actions import ActionRow, Actions, ShipmentUnfit, find_actions
 from walferry.sinks.hbase.calls import Calls
 from walferry.sinks.hbase.connections import LAST_CONNECT_SECONDS
@@ -108,8 +109,8 @@ class DirectShipper:
         """Send until every action is acknowledged. `deadline` is on the clock.
 
         Raises SlaveUnreachable when the deadline or the patience with a silent slave is over; Stopped; ShipmentUnfit;
-        TableNotFound or ColumnFamilyNotFound for what the slave lacks; and DirectRefused. A shipment that was not acknowledged
-        may have been applied all the same, or a part of it.
+        TableNotFound or ColumnFamilyNotFound for what the slave lacks; another RemoteError for an edit that it takes in no way;
+        and DirectRefused. A shipment that was not acknowledged may have been applied all the same, or a part of it.
         """
         actions = find_actions(shipment)
         work = _Work(actions, np.arange(len(actions)), self._seconds(deadline))
@@ -172,7 +173,7 @@ class DirectShipper:
         except PASSING as error:
             if not isinstance(error, RemoteError) or not error.do_not_retry:
                 return error
-            if isinstance(error, TableNotFound | ColumnFamilyNotFound):
+            if isinstance(error, TableNotFound | ColumnFamilyNotFound) or is_unsound(error):
                 raise
             raise DirectRefused(str(error)) from error
 

@@ -17,7 +17,7 @@ from tests.unit.sinks.hbase.test_direct import halves, rows, ship, shipper
 from tests.unit.sinks.hbase.test_replicate import Time
 from tests.unit.wal.encoder import Cell
 from walferry.rpc import codec
-from walferry.rpc.errors import ColumnFamilyNotFound, TableNotFound
+from walferry.rpc.errors import ColumnFamilyNotFound, RemoteError, TableNotFound
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.hbase import direct as module
@@ -33,11 +33,10 @@ NO_FAMILY = "a.NoSuchColumnFamilyException Column family f does not exist in reg
     [
         {"judge": lambda region, row: DENIED},
         {"judge": lambda region, row: "org.apache.hadoop.hbase.DoNotRetryIOException no more of this"},
-        {"judge": lambda region, row: "org.apache.hadoop.hbase.exceptions.FailedSanityCheckException too far in the future"},
         {"reply": lambda server, request: exception("java.lang.UnsupportedOperationException", "Multi")(request)},
         {"reply": lambda server, request: exception("a.AccessDeniedException", "no", do_not_retry=True)(request)},
     ],
-    ids=["access", "not again", "sanity", "no such method", "the call"],
+    ids=["access", "not again", "no such method", "the call"],
 )
 def test_a_slave_that_refuses_is_not_asked_again(script):
     time, answers = Time(), Answers()
@@ -45,6 +44,17 @@ def test_a_slave_that_refuses_is_not_asked_again(script):
         with pytest.raises(DirectRefused):
             ship(slave, time, rows(b"a"), answers=answers)
         assert len(slave.hosts[0].requests) == 1
+    assert time.sleeps == []
+    assert answers.outage is None
+
+
+def test_an_edit_that_the_slave_takes_in_no_way_is_an_error_and_not_a_reason_to_send_it_in_another():
+    time, answers = Time(), Answers()
+    label = "org.apache.hadoop.hbase.exceptions.FailedSanityCheckException Invalid visibility label secret"
+    with ScriptedSlave(regions=halves(), judge=lambda region, row: label) as slave:
+        with pytest.raises(RemoteError, match="FailedSanityCheckException: Invalid visibility label secret"):
+            ship(slave, time, rows(b"a"), answers=answers)
+        assert len(slave.multis) == 1
     assert time.sleeps == []
     assert answers.outage is None
 
