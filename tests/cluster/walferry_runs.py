@@ -15,8 +15,9 @@ from embedded.hbase import ClusterAddress
 from embedded.wire import Cell
 from tests.cluster.local_spread import LocalSpread
 from tests.sessions import session_of
-from walferry.bulkload.driver import Backlog, Left, load_backlog
-from walferry.bulkload.records import finish_load
+from walferry.bulkload.driver import Backlog, load_backlog
+from walferry.bulkload.left import Left
+from walferry.bulkload.records import forget_finished
 from walferry.files.quarantine import BrokenWals
 from walferry.files.store import WalStore
 from walferry.names import parse_wal_name
@@ -88,8 +89,8 @@ def ship(
         left = load_backlog(backlog, jobs, LocalSpread)
     with ThreadPoolExecutor(max(1, len(left.jobs))) as pool:
         summaries = [*left.done, *pool.map(ship_group, left.jobs)]
-    if left.record is not None:
-        finish_load(source, left.record, summaries)
+    with open_session(source) as session:
+        forget_finished(session, peer_id)
     assert refused or left.done or all(s.sink in ("", sink_of(source)) and not s.directRefused for s in summaries), summaries
     return summaries
 

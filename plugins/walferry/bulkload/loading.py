@@ -27,13 +27,13 @@ from walferry.source.session import open_session
 from walferry.tables.slave import slave_tables
 from walferry.texts import one_line
 
-REPORTS_AT_ONCE = 500  # in an outcome, which may have a million characters
+REPORTS_AT_ONCE, COUNTS_AT_ONCE = 500, 10_000  # in an outcome, which may have a million characters
 LOADED_AT_ONCE = 4  # regions: HDFS takes longer to end a small file than to write it
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one partition tells the driver: of a region, of some WALs, or both of nothing."""
+    """What one partition tells the driver: of a region, or of what has come through the shuffle."""
 
     table: str = ""
     region: str = ""  # encoded name
@@ -41,6 +41,7 @@ class Outcome:
     error: str = ""
     reports: tuple[str, ...] = ()  # WalReports
     notes: tuple[str, ...] = ()
+    runs: tuple[tuple[int, int], ...] = ()  # WALs, and how many of their runs have come
 
     def to_json(self) -> str:
         """This outcome for `from_json`."""
@@ -51,7 +52,8 @@ class Outcome:
         """The outcome that `to_json` wrote."""
         values = json.loads(text)
         lists = {name: tuple(values[name]) for name in ("reports", "notes")}
-        return cls(**{**values, **lists, "loaded": Loaded(**values["loaded"])})
+        runs = tuple((int(wal), int(count)) for wal, count in values["runs"])
+        return cls(**{**values, **lists, "runs": runs, "loaded": Loaded(**values["loaded"])})
 
 
 def load_partition(rows: Iterable[Row], job: LoadJob) -> Iterator[Outcome]:
@@ -60,6 +62,9 @@ def load_partition(rows: Iterable[Row], job: LoadJob) -> Iterator[Outcome]:
         held.take(rows)
         for start in range(0, len(held.reports), REPORTS_AT_ONCE):
             yield Outcome(reports=tuple(map(bytes.decode, held.reports[start : start + REPORTS_AT_ONCE])))
+        counts = sorted(held.counts.items())
+        for start in range(0, len(counts), COUNTS_AT_ONCE):
+            yield Outcome(runs=tuple(counts[start : start + COUNTS_AT_ONCE]))
         for note in held.notes:
             yield Outcome(notes=(note.to_json().decode(),))
         if held.regions:
