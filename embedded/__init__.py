@@ -4,6 +4,7 @@ standalone.py   HBase in one JVM with its own ZooKeeper, on local files
 distributed.py  HDFS, ZooKeeper, masters and RegionServers as processes of their own
 classic.py      HBase 1.7.2 as one of the distributed clusters, for the classic layout of queues
 masterless.py   RegionServers of HBase 1.7.2 without an HMaster
+delay.py        a proxy that makes a server seem far away
 hdfs.py         the HDFS below the distributed clusters
 hbase.py        what all clusters share: addresses, settings, hbase-site.xml
 zookeeper.py    a ZooKeeper without HBase
@@ -11,6 +12,7 @@ spark.py        the Spark job without Airflow
 spark_cluster.py      a standalone Spark cluster
 spark_connect.py      a Spark Connect server
 client.py       HBase's own Java client, driven from Python
+wal_player.py   HBase's WALPlayer in a JVM of its own
 wire.py         mutations and cells, as they go to the Java client and come back
 jars.py         HBase's jars from Maven Central, cached; jars.lock names them
 ivy.py          fetches jars, and tries again after a lost connection
