@@ -23,6 +23,7 @@ from walferry.hbase.cluster import zk_has
 from walferry.hbase.errors import StorageError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import read_peers
+from walferry.names import is_file_name
 from walferry.protos import hbase_pb2 as pb
 from walferry.tables.regions import ENABLED, Region, TableInMeta
 
@@ -73,6 +74,8 @@ def unfit_table(table: pb.TableSchema, in_meta: TableInMeta) -> str:
 def unfit_family(table: bytes, family: pb.ColumnFamilySchema, own_peers: OwnPeers) -> str:
     """Why a family of a table may not be loaded."""
     attributes, name = attributes_of(family.attributes), family.name.decode(errors="backslashreplace")
+    if not is_file_name(name) or name.encode() != family.name:
+        return f"family {name!r} has a name that no folder for its files can have"
     if _is_true(attributes, "NEW_VERSION_BEHAVIOR"):
         return f"family {name} has NEW_VERSION_BEHAVIOR: a deletion counts by the order of writes, which a load does not keep"
     if _is_true(attributes, "IS_MOB"):

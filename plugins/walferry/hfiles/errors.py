@@ -50,6 +50,15 @@ class BrokenRun(HFileError):
         super().__init__(f"{name} at byte {offset}: {problem}", type(self).advice)
 
 
+class TooManyRuns(HFileError):
+    """A store has more sorted runs than are merged at once."""
+
+    advice = "Each WAL has a run of each store that it has edits of: load fewer WALs at a time, or send the table's edits by RPC"
+
+    def __init__(self, runs: int, most: int) -> None:
+        super().__init__(f"{runs:,} sorted runs are more than the {most:,} that are merged at once", type(self).advice)
+
+
 class OrderUnknown(HFileError):
     """Which of two edits with one key came later is not known. Each is given as its sequence id and write time."""
 

@@ -30,7 +30,7 @@ from walferry.hfiles.cells import (
     has_same_content,
     has_tag,
 )
-from walferry.hfiles.errors import BrokenRun, OrderUnknown
+from walferry.hfiles.errors import BrokenRun, OrderUnknown, TooManyRuns
 from walferry.hfiles.keys import Key
 from walferry.hfiles.order import KNOWN, NUMBER, Written, new_table, note_first, note_next, rival_of
 from walferry.kernels.compiled import inlined, unmanaged
@@ -70,10 +70,10 @@ def merge_runs(
     """Yield the cells of all runs in order, as buffers of whole cells of about `chunk_bytes` bytes.
 
     About `memory_bytes` are held of the runs, or 16 KB of each if these are more, and whatever cells need that are longer. Raises
-    BrokenRun, OrderUnknown, ValueError for more than MAX_RUNS runs, and what reading raises.
+    BrokenRun, OrderUnknown, TooManyRuns, and what reading raises.
     """
     if len(runs) > MAX_RUNS:
-        raise ValueError(f"{len(runs)} runs are more than the {MAX_RUNS} that are merged at once: make longer ones")
+        raise TooManyRuns(len(runs), MAX_RUNS)
     if runs:
         yield from _Merge(runs, memory_bytes, chunk_bytes).chunks()
 

@@ -81,6 +81,12 @@ def test_a_family_that_takes_no_files_says_why(attributes, reason):
     assert of_family(**attributes).startswith(reason)
 
 
+@pytest.mark.parametrize("name", [b"..", b".", b"../../data", b"a/b", b"a\0", b"caf\xe9"])
+def test_a_family_whose_name_leads_elsewhere_takes_no_files(name):
+    """HBase has no such families: a slave that names one is not one."""
+    assert "no folder" in unfit_family(b"ns:t", pb.ColumnFamilySchema(name=name), NO_PEERS)
+
+
 def test_a_family_that_a_peer_of_the_slave_gets_is_unfit_and_the_peer_named():
     own = OwnPeers({
         "other": PeerTables(replicate_all=False, table_families={b"ns:u": frozenset()}),

@@ -17,6 +17,7 @@ from walferry.bulkload.job import LoadJob, PlannedRegion
 from walferry.bulkload.loading import Outcome, load_partition
 from walferry.bulkload.region_load import Loaded, Runs
 from walferry.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
+from walferry.hfiles.errors import TooManyRuns
 from walferry.rpc.errors import ConnectionFailed, RemoteError
 from walferry.spark.connect.rows import MAX_TEXT_CHARS
 from walferry.tables.errors import MissingTable
@@ -91,7 +92,7 @@ def test_a_note_without_a_reason_counts_too(load: Load) -> None:
 
 def test_of_a_table_that_cannot_be_loaded_no_more_regions_are_but_those_of_others(load: Load) -> None:
     rows = [run(T[0], size=9), run(T[1], size=8), run(U[0], size=7)]
-    for error in (RemoteError("rs", "x.NotServing", "no"), NotLoaded("no"), MissingTable("t", "slave")):
+    for error in (RemoteError("rs", "x.NotServing", "no"), NotLoaded("no"), MissingTable("t", "slave"), TooManyRuns(2, 1)):
         outcomes, loader = load(rows, {0: error})
         assert errors_of(outcomes) == {"t-0": str(error), "t-1": str(error), "u-0": ""}
         assert list(loader.loaded) == [2]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.hfiles.models import TYPES, numbered, sort_key, split_stored, stored
 from tests.unit.wal.encoder import PUT, Cell, encode_tags
 from walferry.hfiles import merge
-from walferry.hfiles.errors import BrokenRun
+from walferry.hfiles.errors import BrokenRun, TooManyRuns
 from walferry.hfiles.merge import HeldRun, merge_runs
 
 Numbered = tuple[Cell, int] | tuple[Cell, int, int]
@@ -179,7 +179,7 @@ def test_a_file_that_gives_less_than_it_has_is_an_error() -> None:
 
 
 def test_more_runs_than_can_be_merged_at_once_are_refused() -> None:
-    with pytest.raises(ValueError, match="make longer ones"):
+    with pytest.raises(TooManyRuns, match="16,385 sorted runs are more than the 16,384 that are merged at once"):
         list(merge_runs(held(*[SOUND] * (merge.MAX_RUNS + 1))))
 
 
