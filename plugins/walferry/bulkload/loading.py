@@ -24,11 +24,13 @@ from walferry.hbase.peers import read_peer
 from walferry.hfiles.errors import HFileError
 from walferry.rpc.errors import RemoteError
 from walferry.source.session import open_session
+from walferry.tables.errors import MissingTable, RegionUnavailable
 from walferry.tables.slave import slave_tables
 from walferry.texts import one_line
 
 REPORTS_AT_ONCE = 500  # in an outcome, which may have a million characters
 LOADED_AT_ONCE = 4  # regions: HDFS takes longer to end a small file than to write it
+_OF_ONE_TABLE = (RemoteError, NotLoaded, HFileError, StoreError, MissingTable, RegionUnavailable)
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class _Loads:
             return _outcome(self._job, number, loaded=loaded)
         except (WalferryError, OSError) as error:
             self._given_up[table] = str(error)
-            if not isinstance(error, RemoteError | NotLoaded | HFileError | StoreError):
+            if not isinstance(error, _OF_ONE_TABLE):
                 self._lost = str(error)  # it does not answer, or this job must load nothing more
             return _outcome(self._job, number, error=str(error))
         finally:

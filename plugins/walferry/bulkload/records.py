@@ -31,6 +31,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from walferry.bulkload.errors import LoadOvertaken
 from walferry.names import parse_wal_name
 from walferry.queues.lease import Lease
+from walferry.queues.reading import list_queues
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
@@ -170,3 +171,14 @@ def finish_load(source: SourceCluster, path: str, summaries: Iterable[GroupSumma
     if all(summary.status is Status.DONE for summary in summaries):
         with open_session(source) as session:
             forget(session.zk, path)
+
+
+def forget_finished(session: Session, peer_id: str) -> None:
+    """Forget the loads that are done and of whose WALs none is queued any more. Raises QueuesMoving, ConnectError."""
+    done = [load for load in loads_of(session, peer_id) if load.done]
+    if not done:
+        return
+    queued = {wal.name.text for queue in list_queues(session, peer_id) for wal in queue.wals}
+    for load in done:
+        if not any(map(load.covers, queued)):
+            forget(session.zk, load.path)

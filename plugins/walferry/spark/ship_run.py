@@ -10,11 +10,14 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from walferry.bootstrap.records import under_way
+from walferry.bulkload.records import forget_finished
 from walferry.files.quarantine import BrokenWals
+from walferry.queues.errors import QueuesMoving
 from walferry.shipping.group_job import GroupJob, lanes_of_each
 from walferry.shipping.plan import groups_to_ship
 from walferry.shipping.runs import begin_run, read_group, write_group
@@ -94,11 +97,13 @@ def ship(job: GroupJob) -> GroupSummary:
 
 
 def finish(run: ShipRun, summaries: Sequence[GroupSummary]) -> None:
-    """Write the summaries that their tasks could not write themselves. Raises ConnectError."""
+    """Write the summaries that their tasks could not write themselves, and forget loads that are over. Raises ConnectError."""
     with open_session(run.source) as session:
         for s in summaries:
             if read_group(session, run.peer_id, run.run_id, s.group) is None:
                 write_group(session, run.peer_id, run.run_id, s)
+        with suppress(QueuesMoving):  # a later run does it
+            forget_finished(session, run.peer_id)
 
 
 def nothing_queued(run: ShipRun) -> str:
