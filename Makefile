@@ -12,7 +12,7 @@ help:
 	@echo 'make demo       two real HBase clusters and Airflow: replicate, compare, look around (DEMO_ONCE=1 ends by itself)'
 	@echo 'make test       all tests, those with real clusters too; `make test-unit` only the quick ones without'
 	@echo 'make lint       ruff and mypy'
-	@echo 'make bench      beside HBase: reading and showing WALs, writing HFiles, draining a backlog, a dead server'"'"'s queue, comparing tables; small batches through spark-submit and Spark Connect; planning; a cold start'
+	@echo 'make bench      beside HBase: reading and showing WALs, writing HFiles, draining a backlog, also to a slave far away, and a dead server'"'"'s queue, comparing tables; small batches through spark-submit and Spark Connect; planning; a cold start'
 	@echo 'make soak       the tests that take long'
 	@echo 'make clean      remove the virtual environment and what was cached beside it'
 
@@ -56,6 +56,7 @@ bench: java venv
 	$(PYTHON) -m bench.wal_show
 	$(PYTHON) -m bench.hfiles
 	$(PYTHON) -m bench.replication
+	$(PYTHON) -m bench.far
 	$(PYTHON) -m bench.start
 	$(PYTHON) -m bench.recovered_queue
 	$(PYTHON) -m bench.first_copy

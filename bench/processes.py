@@ -30,13 +30,15 @@ class Usage:
 
 
 class TreeUsage:
-    """Watches a process and its descendants from start to end. `stop()` returns what they used."""
+    """Watches a process and its descendants. `stop()` returns what they have used since this was made."""
 
     def __init__(self, pid: int) -> None:
         self._root = psutil.Process(pid)
         self._cpu: dict[int, float] = {}
         self._peak = 0
         self._peak_python = 0
+        self._look()
+        self._before = sum(self._cpu.values())
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -44,26 +46,28 @@ class TreeUsage:
     def stop(self) -> Usage:
         self._ended.set()
         self._thread.join()
-        return Usage(sum(self._cpu.values()), self._peak, self._peak_python)
+        self._look()
+        return Usage(sum(self._cpu.values()) - self._before, self._peak, self._peak_python)
 
     def _watch(self) -> None:
         while not self._ended.wait(POLL_SECONDS):
-            resident = 0
-            for process in self._tree():
-                try:
-                    times, memory = process.cpu_times(), process.memory_info().rss
-                    self._cpu[process.pid] = times.user + times.system
-                    resident += memory
-                    if "python" in process.name():
-                        self._peak_python = max(self._peak_python, memory)
-                except psutil.Error:
-                    continue
-            self._peak = max(self._peak, resident)
+            self._look()
+
+    def _look(self) -> None:
+        resident = 0
+        for process in self._tree():
+            try:
+                times, memory = process.cpu_times(), process.memory_info().rss
+                self._cpu[process.pid] = times.user + times.system
+                resident += memory
+                if "python" in process.name():
+                    self._peak_python = max(self._peak_python, memory)
+            except psutil.Error:
+                continue
+        self._peak = max(self._peak, resident)
 
     def _tree(self) -> list[psutil.Process]:
         try:
             return [self._root, *self._root.children(recursive=True)]
         except psutil.Error:
             return []
-
-

@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.drains import TABLE, TIMEOUT_SECONDS, Bench, bench
+from bench.clusters import MANAGED_PEER, TABLE, TIMEOUT_SECONDS, Bench, bench
 from bench.replication import write_backlog
 from embedded.client import JavaClient
 from embedded.spark import VERIFY, submit, submit_job
@@ -103,9 +103,11 @@ def plant_differences(source: SourceCluster, slave: JavaClient, table: str) -> N
 
 def fill(on: Bench, rows: int) -> None:
     """Write rows to the source and ship them to the slave."""
+    for client in (on.client, on.slave):
+        client.empty_table(TABLE)
     write_backlog(on, rows)
     with on.log.open("ab") as log:
-        code = submit(on.source, "walferry", f"fill-{rows}", out=log).wait(TIMEOUT_SECONDS)
+        code = submit(on.source, MANAGED_PEER, f"fill-{rows}", out=log).wait(TIMEOUT_SECONDS)
     if code:
         raise RuntimeError(f"not shipped: {on.log.read_text()[-4000:]}")
 
@@ -115,7 +117,7 @@ def main() -> None:
     with bench() as on:
         for rows in (max(1000, ROWS // 10), ROWS):
             fill(on, rows)
-            in_turn(on.client, on.source, "walferry", TABLE, on.log)  # a cold cache is nobody's fault
+            in_turn(on.client, on.source, MANAGED_PEER, TABLE, on.log)  # a cold cache is nobody's fault
             tell(f"{rows:,} equal rows", on)
         plant_differences(on.source, on.slave, TABLE)
         tell("with differences", on)
@@ -126,7 +128,7 @@ def tell(what: str, on: Bench) -> None:
     print(f"{what}, {ROUNDS} rounds", flush=True)
     rounds = []
     for _ in range(ROUNDS):
-        rounds.append(in_turn(on.client, on.source, "walferry", TABLE, on.log))
+        rounds.append(in_turn(on.client, on.source, MANAGED_PEER, TABLE, on.log))
         print(f"  {rounds[-1]}", flush=True)
     medians = [statistics.median(ratios) for ratios in ([r.ratio for r in rounds], [r.started_ratio for r in rounds])]
     print(f"  medians: {medians[0]:.2f} times as fast, {medians[1]:.2f} times without start-up")

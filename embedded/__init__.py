@@ -8,6 +8,7 @@ hdfs.py         the HDFS below the distributed clusters
 hbase.py        what all clusters share: addresses, settings, hbase-site.xml
 zookeeper.py    a ZooKeeper without HBase
 spark.py        the Spark job without Airflow
+spark_cluster.py      a standalone Spark cluster
 spark_connect.py      a Spark Connect server
 client.py       HBase's own Java client, driven from Python
 wire.py         mutations and cells, as they go to the Java client and come back

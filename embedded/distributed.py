@@ -7,13 +7,17 @@ all in processes of their own that a test can stop, kill and add.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+import psutil  # type: ignore[import-untyped]
+
+from embedded.delay import DelayingProxy
 from embedded.ephemerals import forget_master, forget_regionserver
 from embedded.hbase import LOCAL_ONLY, SMALL, ZNODE_PARENT, ClusterAddress, write_site, zookeeper_settings
 from embedded.hdfs import Hdfs
@@ -30,6 +34,7 @@ from embedded.processes import (
 
 START_TIMEOUT_SECONDS = 480
 STOP_TIMEOUT_SECONDS = 90
+FAR_HOST = "127.0.0.2"  # where the RegionServers of a cluster that is far away say that they are
 LOG4J = """\
 log4j.rootLogger=INFO, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -41,7 +46,10 @@ log4j.logger.org.apache.zookeeper=WARN
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """A cluster's options. `conf` adds to hbase-site.xml, heaps are -Xmx values, `jars` choose the release (embedded.classic)."""
+    """A cluster's options. `conf` adds to hbase-site.xml, heaps are -Xmx values, `jars` choose the release (embedded.classic).
+
+    With `round_trip` (seconds) the RegionServers are far from everyone but the cluster's own servers; ZooKeeper is not.
+    """
 
     conf: Mapping[str, str] = field(default_factory=dict)
     regionservers: int = 2
@@ -49,13 +57,16 @@ class ClusterOptions:
     master_heap: str = "512m"
     regionserver_jvm: tuple[str, ...] = ()
     jars: JarSet = HBASE_2
+    classpath: Sequence[Path] = ()  # of its servers, behind HBase's own jars
+    round_trip: float = 0.0
 
 
 @dataclass(frozen=True)
 class RegionServer:
-    """One running RegionServer."""
+    """One running RegionServer, and what stands before it if it is far away."""
 
     process: JavaProcess
+    proxy: DelayingProxy | None = None
 
     @property
     def is_serving(self) -> bool:
@@ -132,14 +143,15 @@ class DistributedCluster:
     def launch_regionserver(self) -> RegionServer:
         """Add a RegionServer and do not wait for it."""
         self._started += 1
+        proxy, settings = self._far_away() if self.options.round_trip else (None, [])
         process = self._launch(
             f"regionserver{self._started}",
             "regionserver.HRegionServer",
-            ["start"],
+            [*settings, "start"],
             self.options.regionserver_heap,
             self.options.regionserver_jvm,
         )
-        server = RegionServer(process)
+        server = RegionServer(process, proxy)
         self.regionservers.append(server)
         return server
 
@@ -170,6 +182,7 @@ class DistributedCluster:
         """Kill (-9) one of `regionservers`, remove it from the list and return it. The cluster notices its death at once."""
         server = self.regionservers.pop(index)
         server.process.kill()
+        _close(server.proxy)
         if server.is_serving and self._is_zookeeper_alive:
             forget_regionserver(self.address, server.server_name)
         return server
@@ -186,6 +199,7 @@ class DistributedCluster:
         """Shut one down in order: it closes its regions, and its WALs get their trailer."""
         server = self.regionservers.pop(index)
         server.process.stop(STOP_TIMEOUT_SECONDS)
+        _close(server.proxy)
         return server
 
     def kill_all_regionservers(self) -> None:
@@ -202,6 +216,23 @@ class DistributedCluster:
         for process in [*(server.process for server in self.regionservers), self.master, self.zookeeper]:
             if process is not None:
                 process.kill()
+        for server in self.regionservers:
+            _close(server.proxy)
+
+    def _far_away(self) -> tuple[DelayingProxy, list[str]]:
+        """A proxy for a new RegionServer, which listens, and the settings with which that server is behind it."""
+        port = free_port()
+        proxy = DelayingProxy((FAR_HOST, port), ("127.0.0.1", port), self.options.round_trip / 2, is_near=self._has_port)
+        proxy.start()
+        return proxy, [f"-Dhbase.regionserver.port={port}", f"-Dhbase.unsafe.regionserver.hostname={FAR_HOST}"]
+
+    def _has_port(self, port: int) -> bool:
+        """Whether one of the cluster's own servers has a connection from this port."""
+        for process in [*(server.process for server in self.regionservers), self.master]:
+            with contextlib.suppress(psutil.Error):
+                if process and any(c.laddr.port == port for c in psutil.Process(process.pid).net_connections("tcp")):
+                    return True
+        return False
 
     def _await_serving(self, servers: list[RegionServer]) -> None:
         wait_until(
@@ -217,7 +248,7 @@ class DistributedCluster:
             f"org.apache.hadoop.hbase.{main}",
             args,
             folder=self._folder,
-            classpath=[self.address.hbase_site.parent],
+            classpath=[self.address.hbase_site.parent, *self.options.classpath],
             heap=heap,
             options=options,
             jars=self.options.jars,
@@ -271,6 +302,11 @@ class DistributedClusters:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.kill()
+
+
+def _close(proxy: DelayingProxy | None) -> None:
+    if proxy is not None:
+        proxy.close()
 
 
 def _serving_as(process: JavaProcess) -> str | None:

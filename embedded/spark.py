@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -27,11 +28,11 @@ CONF = {
 
 def submit(
     source: SourceCluster, peer_id: str, run_id: str, *, out: IO[bytes], deadline: float = 600, cores: int = 2,
-    args: tuple[str, ...] = (),
+    args: tuple[str, ...] = (), master: str | None = None, conf: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:  # fmt: skip
     """Start ship_wals.py; see `submit_job`."""
     given = ("--source", source.to_json(), "--peer", peer_id, "--run-id", run_id, "--deadline", f"{deadline:g}", *args)
-    return submit_job(SHIP, given, out=out, cores=cores)
+    return submit_job(SHIP, given, out=out, cores=cores, master=master, conf=conf)
 
 
 def submit_copy(
@@ -51,13 +52,19 @@ def submit_reship(
     return submit_job(RESHIP, (*given, "--from", str(interval[0]), "--to", str(interval[1])), out=out, cores=cores)
 
 
-def submit_job(job: Path, args: tuple[str, ...], *, out: IO[bytes], cores: int = 2) -> subprocess.Popen[bytes]:
-    """Start a job on `local[cores]`, its output to `out`; as a session of its own, so that all of it can be killed."""
+def submit_job(
+    job: Path, args: tuple[str, ...], *, out: IO[bytes], cores: int = 2, master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:  # fmt: skip
+    """Start a job on `local[cores]` or on a `master`, its output to `out`; `conf` adds to Spark's settings.
+
+    It is a session of its own, so that all of it can be killed; but for executors of a master's.
+    """
     bin_folder = Path(sys.executable).parent
     command = [
         str(bin_folder / "spark-submit"),
-        *("--master", f"local[{cores}]", "--py-files", str(build_archive(cache_home() / "archives"))),
-        *(part for name, value in CONF.items() for part in ("--conf", f"{name}={value}")),
+        *("--master", master or f"local[{cores}]", "--py-files", str(build_archive(cache_home() / "archives"))),
+        *(part for name, value in {**CONF, **(conf or {})}.items() for part in ("--conf", f"{name}={value}")),
         *(str(job), *args),
     ]
     environment = {

@@ -59,7 +59,6 @@ def main() -> int:
 
 def _run(args: argparse.Namespace) -> int:
     """Begin the run, ship what there is, and print the outcome."""
-    from walferry.bulkload.records import finish_load
     from walferry.files.quarantine import BrokenWals
     from walferry.source.cluster import SourceCluster
     from walferry.source.knobs import SinkKind
@@ -77,8 +76,6 @@ def _run(args: argparse.Namespace) -> int:
     left = load_files(run, jobs, lambda: _spread(run), _say)
     summaries = [*left.done, *(_ship(run, left.jobs) if left.jobs else ())]
     finish(run, summaries)
-    if left.record is not None:
-        finish_load(run.source, left.record, summaries)
     _print(summaries)
     return 1 if any(s.failed for s in summaries) else 0
 

@@ -23,7 +23,7 @@ import pytest
 REPO = Path(__file__).resolve().parents[2]
 BUNDLE = "dags-folder"
 DEFAULTS = {  # dag.test() keeps a run's parameters for the next
-    "replicate_peer": {"peer": None, "roll": True, "deadline": 1800},
+    "replicate_peer": {"peer": None, "roll": True, "deadline": 1800, "sink": "configured"},
     "bootstrap_peer": {"peer": None, "tables": None, "allow_not_empty": False},
     "regionserver_failover": {"server": None, "deadline": 120},
     "reship_interval": {

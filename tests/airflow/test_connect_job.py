@@ -119,6 +119,19 @@ def test_the_run_s_sink_is_that_of_the_job_wherever_it_runs(
     assert [word for word in command if word.startswith("--sink")] == ([f"--sink={sink}"] if of_run else [])
 
 
+@pytest.mark.parametrize(("megabytes", "octets"), [(None, None), (0, 0), (512, 512 << 20)])
+def test_the_size_from_which_files_are_made_is_the_job_s_in_bytes(
+    run: Callable[..., Run], cluster: Cluster, megabytes: int | None, octets: int | None
+) -> None:
+    cluster.error = ServerGone("Spark Connect server 127.0.0.1:15002: connection refused")
+    assert run(deadline=60, sink="auto", hfiles_from=megabytes).state == "success"
+    ((_, shipped),) = cluster.through_server
+    assert (shipped.sink, shipped.hfiles_from) == (SinkKind.AUTO, octets)
+    (command,) = cluster.submitted
+    said = [word for word in command if word.startswith("--hfiles-from")]
+    assert said == ([] if octets is None else [f"--hfiles-from={octets}"])
+
+
 def test_the_task_s_log_says_that_spark_submit_ships_and_never_the_token(
     run: Callable[..., Run], cluster: Cluster, capfd: pytest.CaptureFixture[str]
 ) -> None:

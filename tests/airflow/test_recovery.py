@@ -46,6 +46,15 @@ from .recovery_stubs import (
 __all__ = ["at", "dead", "drain", "failover", "hbase", "new_client", "other", "rival", "spark", "zk", "zookeeper"]  # fixtures
 
 
+@pytest.mark.parametrize("dag", ["failover", "drain"])
+def test_a_run_s_sink_is_that_of_all_of_its_jobs(dag: str, request: pytest.FixtureRequest, dead: HBaseZNodes, spark: Spark):
+    ended = request.getfixturevalue(dag)(sink="auto", hfiles_from=2)
+    assert ended.state == "success", ended.report
+    assert spark.commands
+    for command in spark.commands:
+        assert {"--sink=auto", f"--hfiles-from={2 << 20}"} <= set(command)
+
+
 def test_all_dead_servers_queues_are_claimed_drained_and_tidied_up(failover, dead: HBaseZNodes, spark: Spark):
     ended = failover()
     assert ended.state == "success", ended.report

@@ -69,17 +69,20 @@ def rows_of(slave: JavaClient, table: str) -> set[bytes]:
     return {cell.row for cell in slave.scan_all(table)}
 
 
+@pytest.mark.parametrize("sink", ["configured", "hfiles"])
 def test_what_dead_servers_left_arrives_and_nothing_of_them_stays(
-    run_dag: Callable[..., Run], at: SourceCluster, source: JavaClient, slave: JavaClient, peer: str, recording: Recording
-):
+    run_dag: Callable[..., Run], at: SourceCluster, source: JavaClient, slave: JavaClient, peer: str, recording: Recording,
+    sink: str, capfd: pytest.CaptureFixture[str],
+):  # fmt: skip
     claimed_by_hbase, unclaimed, cut_off = DeadQueue(at, source, peer), orphaned(at, source, peer), orphaned(at, source, peer)
     half = len(recording.puts) // 2
     claimed_by_hbase.add(recording.content, encode_position(recording.puts[half].end))
     unclaimed.add(recording.content[: recording.puts[half].end + 7])  # the server died in the middle of an entry
     unclaimed.add(b"")
     cut_off.add(None)
-    ended = run_dag("regionserver_failover")
+    ended = run_dag("regionserver_failover", sink=sink)
     assert ended.state == "failed"
+    assert ("Loaded as files, to their ends: 2 of 3 WAL groups" in "".join(capfd.readouterr())) == (sink == "hfiles")
     (reason,) = ended.report["failures"]
     assert "there is no such file" in reason
     assert cut_off.group in reason
@@ -94,7 +97,7 @@ def test_what_dead_servers_left_arrives_and_nothing_of_them_stays(
     assert (totals["completedRecoverQueues"], totals["failedRecoverQueues"], totals["uncleanlyClosedLogs"]) == (2, 1, 2)
 
     give_up_lost_wal(at, peer, cut_off)
-    again = run_dag("drain_recovered_queue", peer=peer)
+    again = run_dag("drain_recovered_queue", peer=peer, sink=sink)
     assert again.state == "success", again.report
     with connected(at.quorum) as zk:
         assert not [queue.ref for queue in recovered_queues(session_of(zk, at), peer)]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from embedded.client import GLOBAL, LOCAL, JavaClient
-from embedded.processes import free_port
+from embedded.spark_cluster import SparkCluster
 from tests.cluster.proxy import proxied_slave
 
 from .conftest import Run
@@ -54,8 +51,9 @@ def test_what_clients_wrote_arrives_and_an_idle_batch_starts_no_job(
 ):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # spark-submit lies beside the interpreter only
     source.put_many(table, 1000, ["f:a", "l:b"], batch=10)
-    first = replicate_peer(peer=peer, deadline=120)
+    first = replicate_peer(peer=peer, deadline=120, sink="direct")
     assert first.state == "success", first.reports
+    assert sinks_of(first, peer) == {"direct"}
     assert first.tasks["peer.ship", peer] == "success"
     assert source.compare(table, slave, families=["f"]).same
     assert slave.scan_all(table, ["l"]) == []
@@ -73,38 +71,28 @@ def test_what_clients_wrote_arrives_and_an_idle_batch_starts_no_job(
     assert idle.reports[peer]["planned"]["groups"] == 0
 
     source.put_many(table, 500, ["f:a"], first=1000)
-    again = replicate_peer(deadline=120)
+    again = replicate_peer(deadline=120, sink="replicate")
     assert again.state == "success", again.reports
+    assert sinks_of(again, peer) == {"replicate"}
     assert again.reports[peer]["totals"]["shippedOps"] == 500
     assert source.compare(table, slave, families=["f"]).same
 
 
+def sinks_of(run: Run, peer: str) -> set[str]:
+    """How the run's groups were sent."""
+    return {group["sink"] for group in run.reports[peer]["groups"] if group["sink"]}
+
+
 @pytest.fixture
-def spark_cluster(tmp_path) -> Iterator[int]:
-    """A Spark master and one worker on this machine; the master's port."""
-    port = free_port()
-    spark_class = Path(sys.executable).with_name("spark-class")
-    here = ["--host", "127.0.0.1", "--webui-port", "0"]
-    master = ["master.Master", *here, "--port", str(port)]
-    worker = ["worker.Worker", f"spark://127.0.0.1:{port}", *here, "--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path)]
-    environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_DAEMON_MEMORY": "256m"}
-    log = tmp_path / "log"
-    with log.open("w") as out, ExitStack() as started:
-        for name, *words in (master, worker):
-            command = [spark_class, f"org.apache.spark.deploy.{name}", *words]
-            process = started.enter_context(subprocess.Popen(command, env=environ, stdout=out, stderr=out))
-            started.callback(process.kill)
-        give_up = time.monotonic() + 90
-        while "Registering worker" not in log.read_text():
-            assert time.monotonic() < give_up, log.read_text()
-            time.sleep(0.2)
-        yield port
+def spark_cluster(tmp_path: Path) -> Iterator[SparkCluster]:
+    with SparkCluster(tmp_path, workers=1, cores=2, memory="1g") as started:
+        yield started
 
 
 def test_a_spark_cluster_s_workers_ship_when_the_connection_names_its_master(
     replicate_peer, source, slave, peer, table, spark_cluster, monkeypatch
 ):
-    connection = f'{{"conn_type": "spark", "host": "spark://127.0.0.1", "port": {spark_cluster}}}'
+    connection = f'{{"conn_type": "spark", "host": "spark://127.0.0.1", "port": {spark_cluster.port}}}'
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", connection)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
@@ -112,7 +100,37 @@ def test_a_spark_cluster_s_workers_ship_when_the_connection_names_its_master(
     ended = replicate_peer(peer=peer, deadline=120)
     assert ended.state == "success", ended.reports
     assert ended.reports[peer]["totals"]["shippedOps"] == 100
+    assert sinks_of(ended, peer) == {"direct"}  # without a parameter
     assert source.compare(table, slave, families=["f"]).same
+
+
+def test_a_batch_is_loaded_as_files_and_the_report_says_so_and_what_was_not(
+    replicate_peer, source, slave, peer, table, unique, capfd: pytest.CaptureFixture[str]
+):
+    source.put_many(table, 1000, ["f:a", "l:b"], batch=10)
+    loaded = replicate_peer(peer=peer, deadline=120, sink="hfiles")
+    assert loaded.state == "success", loaded.reports
+    assert source.compare(table, slave, families=["f"]).same
+    assert slave.scan_all(table, ["l"]) == []
+    report = loaded.reports[peer]
+    assert ([group["sink"] for group in report["groups"]], report["not_loaded"]) == (["hfiles"], [])
+    assert (report["totals"]["shippedOps"], report["totals"]["shippedCells"]) == (1000, 1000)
+    assert "Loaded as files, to their ends: 1 of 1 WAL groups" in "".join(capfd.readouterr())
+
+    unfit = unique("unfit")
+    for client in (source, slave):
+        client.create_table(unfit, {"f": GLOBAL})
+    slave.alter_family(unfit, "f", {"NEW_VERSION_BEHAVIOR": "true"})
+    for written in (table, unfit):
+        source.put_many(written, 200, ["f:a"], first=1000)
+    mixed = replicate_peer(peer=peer, deadline=120, sink="hfiles")
+    assert mixed.state == "success", mixed.reports
+    for written in (table, unfit):
+        assert source.compare(written, slave, families=["f"]).same
+    (why,) = mixed.reports[peer]["not_loaded"]
+    assert why.startswith(f"the edits of table {unfit} go by requests: family f has NEW_VERSION_BEHAVIOR")
+    assert mixed.reports[peer]["totals"]["shippedOps"] == 400
+    assert f"Not all was loaded as files: {why}" in "".join(capfd.readouterr())
 
 
 def test_a_table_that_the_slave_lacks_fails_the_run_and_the_next_one_ships_it(replicate_peer, source, slave, peer, table):

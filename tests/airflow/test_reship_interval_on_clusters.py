@@ -122,6 +122,7 @@ def test_three_past_intervals_bring_their_rows_into_an_emptied_table_and_one_tha
     assert [run.state for run in runs] == ["success"] * 3, [run.report for run in runs]
     assert [run.report["tables"][table]["edits"] > 0 for run in runs] == [True] * 3
     assert [run.report["totals"]["shippedOps"] for run in runs] == [100] * 3
+    assert {group["sink"] for run in runs for group in run.report["groups"]} - {""} == {"direct"}
     theirs = set().union(*rows[1:4])
     assert slave.scan_all(table) == [cell for cell in source.scan_all(table, ["f"]) if cell.row in theirs]
     assert len(theirs) == 300

@@ -68,6 +68,20 @@ def test_what_airflow_adds_to_a_conf_is_no_parameter_and_what_it_does_not_hand_o
         check_conf("d", {"peer": "p"}, ["peer"], {"peer": None})
 
 
+SINKS = [{"sink": "files"}, {"sink": None}, {"hfiles_from": -1}, {"hfiles_from": "256"}, {"hfiles_from": 1 << 31}]
+
+
+@pytest.mark.parametrize("dag", DAGS)
+@pytest.mark.parametrize("conf", SINKS, ids=str)
+def test_airflow_refuses_to_trigger_with_a_sink_that_there_is_not(dags: dict[str, Any], dag: str, conf: dict[str, Any]):
+    from airflow.api.common.trigger_dag import trigger_dag
+    from airflow.utils.types import DagRunTriggeredByType
+
+    needed = {"drain_recovered_queue": {"peer": "p"}}.get(dag, {})
+    with pytest.raises((ParamValidationError, ValueError), match=next(iter(conf))):
+        trigger_dag(dag, conf={**needed, **conf}, triggered_by=DagRunTriggeredByType.CLI)
+
+
 @pytest.mark.parametrize("conf", [{"deadline": "soon"}, {"peer": ["p"]}, {"roll": 1}, {"broken_wals": "ignore"}], ids=str)
 def test_airflow_refuses_to_trigger_with_a_value_of_a_wrong_type(dags: dict[str, Any], conf: dict[str, Any]):
     from airflow.api.common.trigger_dag import trigger_dag

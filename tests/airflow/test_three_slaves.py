@@ -106,7 +106,8 @@ def world(
 
 def airflow_of(home: Path, source: ClusterAddress) -> Airflow:
     host, port = source.quorum.split(":")
-    extra = {"znode_parent": source.znode_parent, "wal_root": source.wal_root}
+    # The silent slave's proxy is the address in its list of servers: to its regions the way leads past it.
+    extra = {"znode_parent": source.znode_parent, "wal_root": source.wal_root, "sink": "replicate"}
     connection = {"conn_type": "generic", "host": host, "port": int(port), "extra": extra}
     environment = {
         "AIRFLOW_CONN_HBASE_SOURCE": json.dumps(connection),

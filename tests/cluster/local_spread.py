@@ -17,6 +17,7 @@ class LocalSpread:
     """A Spread. What goes through the shuffle is encoded and decoded as it is for Spark's."""
 
     cores: int = 2
+    most_tasks: int = 1000
     outcomes: list[Outcome] = field(default_factory=list)
 
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:

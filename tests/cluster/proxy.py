@@ -20,7 +20,7 @@ from walferry.hbase.layout import ZNodes
 from walferry.names import ServerName
 from walferry.rpc import admin
 from walferry.rpc.connection import Connection
-from walferry.sinks.hbase import direct
+from walferry.sinks.hbase import connections
 from walferry.zk.client import connected
 
 CHUNK = 32 << 10
@@ -164,7 +164,7 @@ def through_proxy_only(slave: ProxiedSlave) -> Iterator[None]:
         return Connection(host, port, *args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(direct, "Connection", connection)
+        patch.setattr(connections, "Connection", connection)
         patch.setattr(admin, "Connection", connection)
         yield
 

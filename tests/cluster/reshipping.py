@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from embedded.client import JavaClient
+from tests.cluster.walferry_runs import sink_of
 from walferry.reship.interval import Interval
 from walferry.reship.job import ReshipJob
 from walferry.reship.run import reship
@@ -36,7 +37,10 @@ def ship_again(
     source: SourceCluster, peer: str, interval: Interval, *, run_id: str = "again", dry_run: bool = False,
     seconds: float = 120, **options: Any,
 ) -> list[GroupSummary]:  # fmt: skip
+    """What is sent is sent as the source says."""
     job = ReshipJob(
         source=source, peer_id=peer, interval=interval, run_id=run_id, deadline=time.time() + seconds, **options
     )
-    return reship(job, spread, dry_run=dry_run, keep_seconds=600)
+    summaries = reship(job, spread, dry_run=dry_run, keep_seconds=600)
+    assert all(s.sink in ("", sink_of(source)) and not s.directRefused for s in summaries), summaries
+    return summaries

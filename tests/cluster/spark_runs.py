@@ -43,8 +43,8 @@ class Job:
     def running(self) -> bool:
         return self._process.poll() is None
 
-    def finish(self) -> Finished:
-        return Finished(self._process.wait(WAIT_SECONDS), self.output)
+    def finish(self, seconds: float = WAIT_SECONDS) -> Finished:
+        return Finished(self._process.wait(seconds), self.output)
 
     def kill(self) -> None:
         """kill -9 for everything of the job at once: spark-submit, JVM, driver, and the Python workers' own process groups."""

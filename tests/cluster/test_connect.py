@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from embedded.client import even_splits
 from embedded.spark_connect import ConnectServer
 from tests.cluster.conftest import Sides
-from tests.cluster.walferry_runs import roll
+from tests.cluster.walferry_runs import BY_REPLICATE, is_untouched, positions, roll
 from tests.sessions import session_of
+from walferry.bulkload.records import Load, loads_of
 from walferry.shipping.runs import read_run
 from walferry.shipping.summary import GroupSummary, Status
+from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import SinkKind
+from walferry.spark import load_progress, load_spread
 from walferry.spark.archive import build_archive
-from walferry.spark.connect.errors import Interrupted
+from walferry.spark.connect.errors import ConnectFailed, Interrupted
 from walferry.spark.connect_ship import ConnectShip
 from walferry.spark.ship_run import ShipRun
 from walferry.zk.client import connected
@@ -39,8 +46,8 @@ def connect(server: ConnectServer, sides: Sides, peer: str, tmp_path: Path):
     """`connect("run")`: a run of the peer through the server, which has not begun."""
     archive = build_archive(tmp_path)
 
-    def ship(run_id: str, peer_id: str = peer) -> ConnectShip:
-        run = ShipRun(source=sides.at, peer_id=peer_id, run_id=run_id, deadline=120)
+    def ship(run_id: str, peer_id: str = peer, at: SourceCluster = sides.at) -> ConnectShip:
+        run = ShipRun(source=at, peer_id=peer_id, run_id=run_id, deadline=120)
         return ConnectShip(server.address, archive, tmp_path / "memory", run)
 
     return ship
@@ -79,6 +86,7 @@ def test_a_batch_arrives_with_the_same_summaries_and_an_idle_one_has_none(connec
     assert kept(sides, peer, "run 2") == []
 
 
+@BY_REPLICATE
 def test_a_job_that_is_ended_gives_its_queue_up_and_the_next_try_goes_on(connect, sides, both, proxied, proxied_peer):
     table = both()
     sides.source.put_many(table, 20, ["f:a"])
@@ -95,6 +103,61 @@ def test_a_job_that_is_ended_gives_its_queue_up_and_the_next_try_goes_on(connect
     (again,) = connect("run", proxied_peer).ship()
     assert (again.status, again.shippedOps) == (Status.DONE, 20)
     assert sides.source.compare(table, sides.slave, families=["f"]).same
+
+
+@pytest.fixture
+def loading(sides: Sides) -> SourceCluster:
+    """The source, whose peers have files loaded."""
+    return replace(sides.at, replication={"sink": SinkKind.HFILES})
+
+
+def test_a_backlog_is_loaded_and_the_log_says_how_far_it_is(connect, loading, sides, both, peer, caplog, monkeypatch):
+    monkeypatch.setattr(load_progress, "EVERY_SECONDS", 0.0)
+    caplog.set_level(logging.INFO, "walferry")
+    table = both(splits=even_splits(3))
+    for number in range(3):
+        sides.source.put_many(table, 2000, ["f:a", "l:b"], first=1000 * number, value_bytes=500)
+        roll(sides.at, peer)
+    assert {(s.status, s.sink, s.notLoaded) for s in connect("run", at=loading).ship()} == {(Status.DONE, "hfiles", None)}
+    assert sides.source.compare(table, sides.slave, families=["f"]).same
+    assert sides.slave.scan_all(table, ["l"]) == []
+    for said in ("are loaded as files", "parts of the WALs", "cells and"):
+        assert said in caplog.text
+
+
+def test_a_load_that_is_ended_in_the_middle_leaves_the_queue_and_the_next_try_loads_it(connect, loading, sides, both, peer):
+    table = both()
+    sides.source.put_many(table, 2000, ["f:a"])
+    roll(sides.at, peer)
+    before = positions(sides.at, peer)
+    ending = connect("run", at=loading)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(ending.ship)
+        wait_for(lambda: loads(sides, peer))
+        ending.interrupt()
+        with pytest.raises(Interrupted):
+            ended.result(60)
+    assert is_untouched(before, positions(sides.at, peer))
+    (again,) = connect("run", at=loading).ship()
+    assert (again.status, again.sink, again.shippedOps) == (Status.DONE, "hfiles", 2000)
+    assert sides.source.compare(table, sides.slave, families=["f"]).same
+    assert loads(sides, peer) == []
+
+
+def test_a_job_that_is_too_large_for_the_server_is_left_to_spark_submit(connect, loading, sides, both, peer, monkeypatch):
+    monkeypatch.setattr(load_spread, "MOST_SENT_BYTES", 1000)
+    sides.source.put_many(both(), 20, ["f:a"])
+    roll(sides.at, peer)
+    before = positions(sides.at, peer)
+    with pytest.raises(ConnectFailed, match="bytes, which are too many for a Spark Connect server"):
+        connect("run", at=loading).ship()
+    assert is_untouched(before, positions(sides.at, peer))
+    assert loads(sides, peer) == []
+
+
+def loads(sides: Sides, peer: str) -> list[Load]:
+    with connected(sides.at.quorum) as zk:
+        return loads_of(session_of(zk, sides.at), peer)
 
 
 def wait_for(done: Callable[[], bool]) -> None:

@@ -15,7 +15,7 @@ from embedded.standalone import StandaloneCluster
 from embedded.wire import put
 from tests.cluster.reshipping import now, ship_again, spread
 from tests.cluster.test_shipping import archive, located
-from tests.cluster.walferry_runs import is_untouched, plan, positions, roll, ship_one, source_of
+from tests.cluster.walferry_runs import BOTH_SINKS, is_untouched, plan, positions, roll, ship_one, source_of
 from walferry.hbase.errors import PeerError
 from walferry.names import parse_wal_name
 from walferry.reship.holes import IntervalGone
@@ -49,11 +49,12 @@ def wals_of(sides, peer: str) -> list[str]:
     return [wal.name for group in plan(sides.at, peer).groups for wal in group.wals]
 
 
-def test_an_interval_s_rows_arrive_and_no_others_and_the_queue_stays_as_it_is(sides, peer, written):
+@BOTH_SINKS
+def test_an_interval_s_rows_arrive_and_no_others_and_the_queue_stays_as_it_is(sides, peer, written, sink):
     table, intervals = written
     before = positions(sides.at, peer)
     done = ship_again(sides.at, peer, intervals[1])
-    assert [s.status for s in done] == [Status.DONE], done
+    assert [(s.status, s.sink) for s in done] == [(Status.DONE, sink)], done
     assert rows(sides, table) == ["r1", "s1"]
     assert sides.slave.scan_all(table, ["l"]) == []
     assert done[0].tables[table][:2] == [1, 2]

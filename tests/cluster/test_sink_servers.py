@@ -14,7 +14,7 @@ from embedded.client import GLOBAL, even_splits
 from embedded.wire import Mutation, delete_row, put
 from tests.cluster.conftest import ManyServers
 from tests.cluster.proxy import TcpProxy
-from tests.cluster.walferry_runs import BOTH_SINKS, WalTruth, await_progress, positions, roll, ship
+from tests.cluster.walferry_runs import BOTH_SINKS, BY_REPLICATE, WalTruth, await_progress, positions, roll, ship
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.names import ServerName
@@ -120,6 +120,7 @@ def half_silent(sides: ManyServers, unique: Callable[[str], str]) -> Iterator[tu
             zk.delete(proxied.base, recursive=True)
 
 
+@BY_REPLICATE  # a region's server cannot be avoided
 def test_a_server_that_accepts_and_never_answers_costs_one_call_and_is_avoided_then(sides, table, half_silent):
     """It stays registered in the slave's ZooKeeper all the time."""
     peer, proxy = half_silent

@@ -15,7 +15,7 @@ import pytest
 from embedded.client import GLOBAL
 from tests.cluster.conftest import Sides
 from tests.cluster.proxy import ProxiedSlave, TcpProxy, proxied_slave, proxied_zookeeper
-from tests.cluster.walferry_runs import ship_one
+from tests.cluster.walferry_runs import BY_REPLICATE, ship_one
 from walferry.airflow.steps import batch
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.knobs import Knobs
@@ -62,6 +62,7 @@ def branch(sides: Sides, peer: str, run: str) -> str | GroupSummary:
         )
 
 
+@BY_REPLICATE  # the peers have one slave, and only the address in its list of servers tells them apart
 def test_a_slave_s_rows_arrive_while_other_slaves_are_down_or_silent(sides, both, peers):
     table, silent = both({"f": GLOBAL}), peers.silent_slave.sink.requests
     written = 0

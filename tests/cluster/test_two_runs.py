@@ -6,7 +6,7 @@ import pytest
 
 from tests.cluster.spark_runs import Job, run
 from tests.cluster.test_shipping import eventually
-from tests.cluster.walferry_runs import Shipping, positions, roll, ship_one
+from tests.cluster.walferry_runs import BY_REPLICATE, Shipping, positions, roll, ship_one
 from tests.sessions import session_of
 from walferry.shipping.runs import read_run
 from walferry.shipping.summary import Status
@@ -61,6 +61,7 @@ def first_group(sides, peer: str) -> str:
 
 
 @pytest.mark.soak
+@BY_REPLICATE
 def test_of_two_jobs_one_ships_and_the_other_fails_naming_it(sides, table, proxied, proxied_peer, tmp_path):
     proxied.sink.answers.hold()
     with Job(sides.at, proxied_peer, "first", tmp_path) as first:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from embedded.client import GLOBAL, LOCAL, even_splits
 from embedded.wire import delete_column, delete_row, put
+from tests.cluster.walferry_runs import BOTH_SINKS
+from walferry.sinks.hbase.direct import DirectShipper
+from walferry.sinks.hbase.replicate import Shipper
 from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import SinkKind
 from walferry.source.session import open_session
 from walferry.verification.job import Options
 from walferry.verification.outcome import Kind, Outcome, total_of
@@ -118,7 +124,25 @@ def test_rows_in_flight_are_good_once_they_have_arrived(sides, peer, both):
     assert outcome.recompared >= 3
 
 
-def test_a_repair_ships_rows_again_and_leaves_those_that_only_the_slave_has(sides, peer, both):
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> set[SinkKind]:
+    """The ways in which this process has sent anything to a slave."""
+    used: set[SinkKind] = set()
+
+    def noted(kind: SinkKind, ship: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            used.add(kind)
+            return ship(*args, **options)
+
+        return call
+
+    for kind, shipper in ((SinkKind.DIRECT, DirectShipper), (SinkKind.REPLICATE, Shipper)):
+        monkeypatch.setattr(shipper, "ship", noted(kind, shipper.ship))
+    return used
+
+
+@BOTH_SINKS
+def test_a_repair_ships_rows_again_and_leaves_those_that_only_the_slave_has(sides, peer, both, sink, ways):
     table = both(splits=even_splits(2), versions=3)
     sides.source.write(table, [*rows(0, 300), *rows(10, 20, b"newer", timestamp=3000)])
     sides.source.write(table, [delete_row("row000005", timestamp=4000), put("row000005", {"f:a": b"again"}, timestamp=5000)])
@@ -126,6 +150,7 @@ def test_a_repair_ships_rows_again_and_leaves_those_that_only_the_slave_has(side
     found = verify(sides.at, peer, table, versions=3, repair=True)[table]
     assert counters(found) == {"GOODROWS": 300, "BADROWS": 1, "ONLY_IN_PEER_TABLE_ROWS": 1}
     assert found.repaired == 111
+    assert ways == {sink}
     assert counters(verify(sides.at, peer, table, versions=3)[table]) == counters(found)
     assert sides.source.compare(table, sides.slave, families=["f"]).different == 1
 

@@ -15,8 +15,9 @@ from embedded.hbase import ClusterAddress
 from embedded.wire import Cell
 from tests.cluster.local_spread import LocalSpread
 from tests.sessions import session_of
-from walferry.bulkload.driver import Backlog, Left, Spread, load_backlog
-from walferry.bulkload.records import finish_load, forget_finished
+from walferry.bulkload.driver import Backlog, Spread, load_backlog
+from walferry.bulkload.left import Left
+from walferry.bulkload.records import forget_finished
 from walferry.files.quarantine import BrokenWals
 from walferry.files.store import WalStore
 from walferry.names import parse_wal_name
@@ -34,7 +35,9 @@ from walferry.zk.client import connected
 # Marks tests that show the same for each way to send edits. They get the fixture `sink`, through `sides` or `members`.
 BOTH_SINKS = pytest.mark.parametrize("sink", REQUEST_SINKS, indirect=True)
 ALL_SINKS = pytest.mark.parametrize("sink", [*REQUEST_SINKS, SinkKind.HFILES], indirect=True)
-# The same for tests that take long: `make test` has them with the default.
+# Marks tests of a slave that proxies stand before as other processes see it: there only its own list of servers leads to them.
+BY_REPLICATE = pytest.mark.parametrize("sink", [SinkKind.REPLICATE], indirect=True)
+# The same as BOTH_SINKS for tests that take long: `make test` has them with the default.
 BOTH_SINKS_IN_SOAK = pytest.mark.parametrize(
     "sink", [kind if kind is Knobs.sink else pytest.param(kind, marks=pytest.mark.soak) for kind in REQUEST_SINKS], indirect=True
 )
@@ -87,8 +90,6 @@ def ship(
         left = load_backlog(backlog, jobs, spread)
     with ThreadPoolExecutor(max(1, len(left.jobs))) as pool:
         summaries = [*left.done, *pool.map(ship_group, left.jobs)]
-    if left.record is not None:
-        finish_load(source, left.record, summaries)
     with open_session(source) as session:
         forget_finished(session, peer_id)
     sinks = {"", sink_of(source), *(job.knobs.requests for job in left.jobs)}

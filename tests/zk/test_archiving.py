@@ -32,6 +32,7 @@ from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import plan_peer
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs, SinkKind
 
 NAMES = [wal(1_700_000_000_000 + number, DEAD) for number in range(3)]
 EMPTY = NAMES[1]
@@ -42,10 +43,11 @@ from walferry.files import systems
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.group import ship_group
 from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs, SinkKind
 def wait(*_): print("copied", flush=True); time.sleep(600)
 systems._put_in_place = wait
 ship_group(GroupJob(source=SourceCluster.from_json(sys.argv[1]), peer_id=sys.argv[2], group=sys.argv[3], run_id="killed",
-                    holder="h", deadline=time.time() + 120))
+                    holder="h", deadline=time.time() + 120, knobs=Knobs(sink=SinkKind.REPLICATE)))
 """
 
 
@@ -69,7 +71,10 @@ class Site:
         self.archive = WalArchive(self.at.archive or "")
 
     def ship(self, peer: str = "p", run: str = "r", deadline: float = 60) -> GroupSummary:
-        job = GroupJob(source=self.at, peer_id=peer, group=GROUP, run_id=run, holder=run, deadline=time.time() + deadline)
+        job = GroupJob(
+            source=self.at, peer_id=peer, group=GROUP, run_id=run, holder=run, deadline=time.time() + deadline,
+            knobs=Knobs(sink=SinkKind.REPLICATE),
+        )  # fmt: skip
         return ship_group(job)
 
     def queued(self, peer: str = "p") -> dict[str, int]:

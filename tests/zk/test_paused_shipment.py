@@ -24,7 +24,7 @@ from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import Knobs
+from walferry.source.knobs import Knobs, SinkKind
 from walferry.zk.client import connect, disconnect
 
 SESSION_SECONDS = 3.0
@@ -82,7 +82,7 @@ def test_a_group_goes_on_in_a_new_session_with_a_new_lease(
         )
         job = GroupJob(
             source=at, peer_id="p", group=parse_wal_name(NAME).group, run_id="r", holder="h", deadline=time.time() + 120,
-            knobs=Knobs(shipment_bytes=400),
+            knobs=Knobs(shipment_bytes=400, sink=SinkKind.REPLICATE),
         )  # fmt: skip
         with ThreadPoolExecutor(1) as pool:
             shipped = pool.submit(ship_group, job)

@@ -19,7 +19,7 @@ from walferry.queues.dead_servers import recovered_queues
 from walferry.queues.lease import acquire
 from walferry.queues.new_wals import find_new
 from walferry.shipping.candidates import candidates
-from walferry.shipping.plan import groups_to_ship, plan_peer
+from walferry.shipping.plan import bytes_queued, groups_to_ship, plan_peer
 from walferry.shipping.sweeping import sweep
 from walferry.source.session import Session
 
@@ -119,6 +119,20 @@ def test_a_plan_lists_each_queue_and_each_folder_once_and_reads_few_positions(
     assert requests["reads"] <= 10 + 4 * site.servers
     assert requests["list_folder"] <= 2 + site.servers
     assert requests["file_size"] == 0
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
+def test_the_size_of_what_is_queued_is_known_without_a_look_into_files(
+    make_site: Callable[[tuple[int, int]], Site], size: tuple[int, int]
+) -> None:
+    site = make_site(size)
+    plan = plan_peer(site.session, "p")
+    with site.counted() as requests:
+        assert bytes_queued(site.session, "p") == sum(group.bytes_left for group in plan.groups) > 80_000
+        assert bytes_queued(site.session, "p", [plan.groups[0].group]) == plan.groups[0].bytes_left
+    assert requests["reads"] <= 2 * (10 + 4 * site.servers)
+    assert requests["list_folder"] <= 2 * (2 + site.servers)
+    assert requests["open_wal"] == requests["file_size"] == 0
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])

@@ -5,7 +5,7 @@
 
     wals, rows                  what goes into the tasks, and through the shuffle between them
     reading, held_runs, loading, region_load     what the tasks do before the shuffle, and after it
-    driver, job, outcome        the whole of a load, but for what spreads its tasks over machines (walferry.spark)
+    driver, job, outcome, left  the whole of a load, but for what spreads its tasks over machines (walferry.spark)
     records, before, staging    what keeps a load that was killed from doing harm
 
 `shipping` asks `before` what is loaded already; `driver` and `reading` use what `shipping` has for groups and closed WALs.

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from walferry.bulkload.errors import StaleLoad
 from walferry.bulkload.records import Load, loads_of
 from walferry.hbase.peers import Peer
 from walferry.source.session import Session
+from walferry.zk.errors import ConnectError
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,14 @@ def loaded_before(session: Session, peer: Peer, group: str) -> LoadedBefore:
     Raises StaleLoad, ConnectError.
     """
     loads = loads_of(session, peer.id)
-    stale = [load for load in loads if not load.done and (not load.groups or group in load.groups)]
-    if stale:
+    if left := [load for load in loads if load.may_go_on([group])]:
         from walferry.bulkload.region_load import clean
         from walferry.tables.slave import slave_tables
 
-        with slave_tables(peer, session.source.user) as slave:
-            for load in stale:
-                clean(load, session.zk, slave)
+        try:
+            with slave_tables(peer, session.source.user) as slave:
+                for load in left:
+                    clean(load, session.zk, slave, session.source)
+        except ConnectError as error:  # the slave's ZooKeeper, most likely: the queue waits, as with a slave that is down
+            raise StaleLoad(f"what a load that was killed has left at the slave cannot be deleted: {error}") from error
     return LoadedBefore([load for load in loads if load.done and group in load.groups])

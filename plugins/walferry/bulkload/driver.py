@@ -4,7 +4,8 @@
     look at the slave's tables                                    targets.py
     note the load                                                 records.py
     tasks: read, filter, sort  →  shuffle  →  merge, write, load  reading.py, loading.py
-    note what is loaded                                           from here on these edits count as shipped
+    note what is loaded                                           from here on these edits count as shipped, and no task
+    have the folders deleted that tasks have left                 can load anything any more
     take the WALs of groups of which all is loaded out of the queues, give up the leases
 
 The groups of which something is left, such as edits of a table that is unfit for files, are shipped by requests afterwards, as
@@ -15,13 +16,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from walferry.bulkload.job import LoadJob
+from walferry.bulkload.left import Left
 from walferry.bulkload.loading import Outcome
 from walferry.bulkload.outcome import LoadedGroup, Verdict, verdict_of
 from walferry.bulkload.records import Load, begin_load, forget, loads_of, note_done
@@ -47,6 +49,7 @@ from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
 from walferry.tables.slave import slave_tables
 from walferry.tables.tables import Tables
+from walferry.zk.errors import ConnectError
 
 PARTITIONS_A_CORE = 2
 PARTITION_BYTES = 256 << 20
@@ -63,6 +66,10 @@ class Spread(Protocol):
     def cores(self) -> int:
         """How many tasks run at a time, about."""
 
+    @property
+    def most_tasks(self) -> int:
+        """How many tasks may read, and how many may load."""
+
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> Iterable[Outcome]:
         """Read the parts, shuffle what they yield, load the partitions, and yield what became of them."""
 
@@ -77,15 +84,6 @@ class Backlog:
     deadline: float  # seconds since the epoch
     least_bytes: int = 0
     say: Callable[[str], None] = print
-
-
-@dataclass(frozen=True)
-class Left:
-    """What is done of a backlog, and the groups to ship by requests; `record` is that of a load that they have to know of."""
-
-    done: Sequence[GroupSummary]
-    jobs: Sequence[GroupJob]
-    record: str | None = None
 
 
 @dataclass(frozen=True)
@@ -110,10 +108,9 @@ def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[]
         if not groups:
             return Left((), jobs)
         try:
-            with slave_tables(peer, backlog.source.user) as slave:
+            with _slave(peer, backlog) as slave:
                 groups = _without_loaded(session, backlog.peer_id, groups, slave)
-                load = _Load(session, peer, slave, backlog, groups)
-                done, record = load.run(spread)
+                done = _Loading(session, peer, slave, backlog, groups).run(spread)
         except NotForFiles as why:
             backlog.say(f"nothing is loaded as files: {why}")
             if why.tell:
@@ -121,7 +118,7 @@ def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[]
                     _tell(session, backlog, group.job.group, str(why))
             return Left((), jobs)
     finished = {summary.group for summary in done}
-    return Left(done, [job for job in jobs if job.group not in finished], record)
+    return Left(done, [job for job in jobs if job.group not in finished])
 
 
 class NotForFiles(Exception):
@@ -133,6 +130,17 @@ class NotForFiles(Exception):
     def __init__(self, why: str, *, tell: bool = True) -> None:
         super().__init__(why)
         self.tell = tell
+
+
+@contextmanager
+def _slave(peer: Peer, backlog: Backlog) -> Iterator[Tables]:
+    """The slave's tables. Raises NotForFiles if its ZooKeeper does not answer: who ships by requests knows what to do then."""
+    with ExitStack() as stack:
+        try:
+            slave = stack.enter_context(slave_tables(peer, backlog.source.user))
+        except ConnectError as error:
+            raise NotForFiles(str(error)) from error
+        yield slave
 
 
 def _tell(session: Session, backlog: Backlog, group: str, why: str) -> None:
@@ -161,15 +169,14 @@ def _without_loaded(session: Session, peer_id: str, groups: Sequence[_Group], sl
     names = {group.job.group for group in groups}
     left = list(groups)
     for load in loads_of(session, peer_id):
-        if load.done:
-            left = [group for group in left if not any(load.covers(wal.queued.name.text) for wal in group.found.wals)]
-        elif not load.groups or names & load.groups.keys():
-            clean(load, session.zk, slave)
+        if load.may_go_on(names):
+            clean(load, session.zk, slave, session.source)
+        left = [group for group in left if not any(load.covers(wal.queued.name.text) for wal in group.found.wals)]
     return left
 
 
 @dataclass(frozen=True)
-class _Load:
+class _Loading:
     """A load of groups whose leases are held."""
 
     session: Session
@@ -178,8 +185,8 @@ class _Load:
     backlog: Backlog
     groups: Sequence[_Group]
 
-    def run(self, spread: Callable[[], Spread]) -> tuple[list[GroupSummary], str | None]:
-        """Load. Returns the summaries of the groups that are done, and the record if others need it. Raises NotForFiles."""
+    def run(self, spread: Callable[[], Spread]) -> list[GroupSummary]:
+        """Load. Returns the summaries of the groups that are done. Raises NotForFiles."""
         began = time.monotonic()
         groups = self._with_wals()
         wals = [wal for group in groups for wal in group.wals]
@@ -190,12 +197,12 @@ class _Load:
         rules, targets = self._rules(), self._targets()
         tasks = spread()
         regions = sum(len(target.regions) for target in targets.tables.values())
-        partitions = min(regions, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))
+        partitions = min(regions, tasks.most_tasks, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))
         holder = groups[0].lease
         record = begin_load(self.session, self.peer.id, self.backlog.run_id, [group.job.group for group in groups], holder)
         job = LoadJob(
-            source=self.backlog.source, peer_id=self.peer.id, record=record, rules=rules, targets=targets, partitions=partitions,
-            deadline=self.backlog.deadline,
+            source=self.backlog.source, peer_id=self.peer.id, record=record, peer_state=holder.peer_state, rules=rules,
+            targets=targets, partitions=partitions, deadline=self.backlog.deadline,
         )  # fmt: skip
         parts = parts_of(wals, tasks.cores)
         self.backlog.say(
@@ -204,12 +211,11 @@ class _Load:
         )
         try:
             outcomes = list(tasks(job, parts))
-            clean_folders(record, self.session.zk, self.slave)
+            verdict = verdict_of(outcomes, targets, [group.wals for group in groups])
         except BaseException:
             with suppress(WalferryError):  # the next run does it otherwise
-                clean(Load("", {}, path=record), self.session.zk, self.slave)
+                clean(Load("", {}, path=record), self.session.zk, self.slave, self.backlog.source)
             raise
-        verdict = verdict_of(outcomes, targets, [group.wals for group in groups])
         self.backlog.say(verdict.loaded)
         if verdict.not_loaded:
             self.backlog.say(verdict.not_loaded)
@@ -247,24 +253,22 @@ class _Load:
             raise NotForFiles(f"the slave has no table that is fit for it{why}")
         return targets
 
-    def _note(
-        self, groups: Sequence[_Group], verdict: Verdict, record: str, seconds: float
-    ) -> tuple[list[GroupSummary], str | None]:
+    def _note(self, groups: Sequence[_Group], verdict: Verdict, record: str, seconds: float) -> list[GroupSummary]:
         """Note what is loaded, and take it out of the queues."""
         if not verdict.tables:
-            forget(self.session.zk, record)
+            clean(Load("", {}, path=record), self.session.zk, self.slave, self.backlog.source)
             raise NotForFiles(verdict.not_loaded or "the WALs have no edits for files", tell=bool(verdict.not_loaded))
         pairs = list(zip(groups, verdict.groups, strict=True))
         ends = {group.job.group: group.wals[done.count - 1].name for group, done in pairs if done.count}
         loaded = Load(self.backlog.run_id, ends, done=True, tables=verdict.tables)
         note_done(self.session.zk, record, loaded, groups[0].lease)
+        clean_folders(record, self.session.zk, self.slave, self.backlog.source)
         with ThreadPoolExecutor(REGISTERED_AT_ONCE, "register") as pool:
             summaries = list(pool.map(lambda pair: self._register(pair[0], pair[1], seconds, verdict.not_loaded), pairs))
         done = [summary for summary in summaries if summary is not None]
-        if len(done) == len(groups):
+        if len(done) == len(groups):  # else those who ship the others need the record
             forget(self.session.zk, record)
-            return done, None
-        return done, record
+        return done
 
     def _register(self, group: _Group, done: LoadedGroup, seconds: float, not_loaded: str) -> GroupSummary | None:
         """Take the WALs of a group out of its queue, if nothing is left of them and all are loaded; the summary then."""

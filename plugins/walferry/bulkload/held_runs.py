@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -52,6 +53,7 @@ class HeldRuns:
         self._size = 0
         self.notes: list[Note] = []
         self.reports: list[bytes] = []
+        self.counts: Counter[int] = Counter()  # of runs by WAL
 
     def take(self, rows: Iterable[Row]) -> None:
         """Take all rows."""
@@ -65,6 +67,7 @@ class HeldRuns:
                 place = _Place(row.wal, row.number, self._size, len(row.data))
                 self._stores.setdefault(row.region, {}).setdefault(row.family, []).append(place)
                 self._size += len(row.data)
+                self.counts[row.wal] += 1
         self._file.flush()
 
     @property

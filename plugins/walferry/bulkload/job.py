@@ -27,6 +27,7 @@ class LoadJob:
     source: SourceCluster
     peer_id: str
     record: str  # the znode of its record: see records.py
+    peer_state: tuple[str, int]  # a znode and its version: once it is another, the peer was enabled, and nothing may be loaded
     rules: FilterRules
     targets: Targets = field(hash=False)
     partitions: int  # into which the regions are dealt out, as cards are

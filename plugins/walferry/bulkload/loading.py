@@ -28,14 +28,14 @@ from walferry.tables.errors import MissingTable, RegionUnavailable
 from walferry.tables.slave import slave_tables
 from walferry.texts import one_line
 
-REPORTS_AT_ONCE = 500  # in an outcome, which may have a million characters
+REPORTS_AT_ONCE, COUNTS_AT_ONCE = 500, 10_000  # in an outcome, which may have a million characters
 LOADED_AT_ONCE = 4  # regions: HDFS takes longer to end a small file than to write it
 _OF_ONE_TABLE = (RemoteError, NotLoaded, HFileError, StoreError, MissingTable, RegionUnavailable)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one partition tells the driver: of a region, of some WALs, or both of nothing."""
+    """What one partition tells the driver: of a region, or of what has come through the shuffle."""
 
     table: str = ""
     region: str = ""  # encoded name
@@ -43,6 +43,7 @@ class Outcome:
     error: str = ""
     reports: tuple[str, ...] = ()  # WalReports
     notes: tuple[str, ...] = ()
+    runs: tuple[tuple[int, int], ...] = ()  # WALs, and how many of their runs have come
 
     def to_json(self) -> str:
         """This outcome for `from_json`."""
@@ -53,7 +54,8 @@ class Outcome:
         """The outcome that `to_json` wrote."""
         values = json.loads(text)
         lists = {name: tuple(values[name]) for name in ("reports", "notes")}
-        return cls(**{**values, **lists, "loaded": Loaded(**values["loaded"])})
+        runs = tuple((int(wal), int(count)) for wal, count in values["runs"])
+        return cls(**{**values, **lists, "runs": runs, "loaded": Loaded(**values["loaded"])})
 
 
 def load_partition(rows: Iterable[Row], job: LoadJob) -> Iterator[Outcome]:
@@ -62,6 +64,9 @@ def load_partition(rows: Iterable[Row], job: LoadJob) -> Iterator[Outcome]:
         held.take(rows)
         for start in range(0, len(held.reports), REPORTS_AT_ONCE):
             yield Outcome(reports=tuple(map(bytes.decode, held.reports[start : start + REPORTS_AT_ONCE])))
+        counts = sorted(held.counts.items())
+        for start in range(0, len(counts), COUNTS_AT_ONCE):
+            yield Outcome(runs=tuple(counts[start : start + COUNTS_AT_ONCE]))
         for note in held.notes:
             yield Outcome(notes=(note.to_json().decode(),))
         if held.regions:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from walferry.bulkload.errors import RunsLost
 from walferry.bulkload.loading import Outcome, Wanted, wanted_wals
 from walferry.bulkload.rows import Note, WalReport
 from walferry.bulkload.targets import Targets
@@ -66,11 +68,12 @@ class Verdict:
 
 
 def verdict_of(outcomes: Iterable[Outcome], targets: Targets, groups: Sequence[Sequence[LoadWal]]) -> Verdict:
-    """Put the outcomes together. A table counts as loaded only if all of its regions are."""
+    """Put the outcomes together. A table counts as loaded only if all of its regions are. Raises RunsLost."""
     outcomes = list(outcomes)
     notes = [Note.from_json(text) for outcome in outcomes for text in outcome.notes]
     reports = {(report := WalReport.from_json(text)).wal: report for outcome in outcomes for text in outcome.reports}
     wanted = wanted_wals(notes)
+    _check_runs(outcomes, reports)
     failed = {outcome.table: outcome.error for outcome in outcomes if outcome.error}
     prefixes = [_prefix(group, wanted, reports) for group in groups]
     seen = {name for prefix in prefixes for report in prefix for name in report.tables}
@@ -82,6 +85,18 @@ def verdict_of(outcomes: Iterable[Outcome], targets: Targets, groups: Sequence[S
         for prefix in prefixes
     ]
     return Verdict(tuple(sorted(tables)), loaded, _loaded(outcomes, loaded), _not_loaded(notes, failed, targets, loaded))
+
+
+def _check_runs(outcomes: Iterable[Outcome], reports: dict[int, WalReport]) -> None:
+    come: Counter[int] = Counter()
+    for outcome in outcomes:
+        come.update(dict(outcome.runs))
+    for wal, report in reports.items():
+        if come[wal] != report.runs:
+            raise RunsLost(
+                f"of WAL {wal} of the load, {report.runs} sorted runs went into Spark's shuffle, and {come[wal]} came out of it",
+                "Nothing is taken out of the queues. Run again; if it comes back, ship by sink=direct and report this message",
+            )
 
 
 def _prefix(group: Sequence[LoadWal], wanted: Wanted, reports: dict[int, WalReport]) -> list[WalReport]:

@@ -72,13 +72,13 @@ class _Reading:
     written: int = 0
 
     def rows(self) -> Iterator[Row]:
-        progress = Progress()
+        progress, number = Progress(), -1
         for number, run in enumerate(sorted_runs(self._edits(progress), self.job.tables)):
             region, family = self.job.place_of(run.store)
             yield Row(region % self.job.partitions, region, family, self.wal.number, number, run.data.data)
         report = WalReport(
             self.wal.number, progress.end, progress.clean, self.edits, self.size, self.filtered, self.written,
-            {name: counts.tolist() for name, counts in self.tables.items()}, self.others,
+            {name: counts.tolist() for name, counts in self.tables.items()}, self.others, number + 1,
         )  # fmt: skip
         yield Row(self.wal.number % self.job.partitions, REPORT, 0, self.wal.number, 0, memoryview(report.to_json()))
 
@@ -120,6 +120,8 @@ class _Reading:
         return np.flatnonzero(chosen)
 
     def _leave_out(self, table: bytes, why: str) -> None:
+        if table not in self.job.tables:  # then it is left out already
+            return
         self.unfit.setdefault(table.decode(errors="backslashreplace"), why)
 
     def _count(self, window: Window, kept: Kept) -> None:

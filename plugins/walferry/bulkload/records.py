@@ -4,15 +4,17 @@
     …/<id>/<name>                                                    Folder, as JSON: where files are being put at the slave
 
 A load begins with its record, which names the WAL groups whose leases it holds. Before a task puts files into a folder at the
-slave it notes the folder. Right before it has the slave load them it looks whether record and note are still there.
+slave it notes the folder. Right before it has the slave load them it looks whether record and note are still as they were.
 
-Whoever gets the lease of one of the groups next, and finds the record, first has the slave delete the folders that are noted, and
-then deletes the record. So a load of the killed job that reaches the slave late finds no files, and cannot put old edits above
-newer ones.
+Whoever gets the lease of one of the groups next, and finds the record, first writes to it, so that the tasks of the killed job,
+which may still run, note no more folders. Then it has the slave delete the folders that are noted, and last it deletes the
+record. So a load of the killed job that reaches the slave late finds no files, and cannot put old edits above newer ones.
 
 When all files are loaded, the record says so in one write: which tables, and up to which WAL of each group. From then on these
 edits count as shipped, whatever happens: whoever ships the groups next leaves them out. Otherwise a job that is killed after it
 has taken the WALs of some groups out of their queues would have the rest loaded again, over newer edits of the same regions.
+This write, too, ends the noting of folders. Those that are noted then, by tasks that Spark believes dead, are deleted before
+anything is shipped.
 """
 
 from __future__ import annotations
@@ -20,25 +22,25 @@ from __future__ import annotations
 import json
 import uuid
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Self
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from walferry.bulkload.errors import LoadOvertaken
 from walferry.names import parse_wal_name
 from walferry.queues.lease import Lease
 from walferry.queues.reading import list_queues
-from walferry.shipping.summary import GroupSummary, Status
-from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session, open_session
+from walferry.source.session import Session
 from walferry.zk.client import Refusal, children, commit, read, read_all, retried
 
 BEGUN = 0  # the version of the record of a load that goes on
 MAX_DECODED_BYTES = 64 << 20
+# What reading a value raises that Walferry has not written. RecursionError is for brackets within brackets.
+_NOT_OURS = (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Folder:
     @classmethod
     def decode(cls, value: bytes) -> Self | None:
         """The folder that `encode` wrote; None if it is something else."""
-        with suppress(ValueError, TypeError):
+        with suppress(*_NOT_OURS):
             found = cls(**json.loads(value))
             if all(isinstance(each, str) for each in asdict(found).values()):
                 bytes.fromhex(found.region)
@@ -65,32 +67,61 @@ class Folder:
 
 @dataclass(frozen=True)
 class Load:
-    """A load: its run, and its groups. Once it is `done`, each group has the last of its WALs that are loaded."""
+    """A load: its run, and its groups. Once it is `done`, each group has the last of its WALs that are loaded.
+
+    `folders` is how many are noted of it.
+    """
 
     run: str
     groups: Mapping[str, str]
     done: bool = False
     tables: tuple[str, ...] = ()  # whose edits are loaded
     path: str = field(default="", compare=False)
+    folders: int = field(default=0, compare=False)
 
     def encode(self) -> bytes:
         values = {"run": self.run, "groups": dict(self.groups), "done": self.done, "tables": self.tables}
         return zlib.compress(json.dumps(values).encode())
 
     @classmethod
-    def decode(cls, value: bytes, path: str = "") -> Self | None:
+    def decode(cls, value: bytes, path: str = "", folders: int = 0) -> Self | None:
         """The load that `encode` wrote; None if it is something else."""
-        with suppress(ValueError, TypeError, KeyError, AttributeError, zlib.error):
+        with suppress(*_NOT_OURS):
             values = json.loads(zlib.decompressobj().decompress(value, MAX_DECODED_BYTES))
-            groups = {str(group): str(last) for group, last in values["groups"].items()}
-            return cls(str(values["run"]), groups, values["done"] is True, tuple(map(str, values["tables"])), path)
+            groups, tables = values["groups"], values["tables"]
+            texts = [values["run"], *groups, *groups.values(), *_list(tables)]
+            if all(map(_is_text, texts)) and all(_is_of_group(last, group) for group, last in groups.items()):
+                return cls(values["run"], groups, values["done"] is True, tuple(tables), path, folders)
         return None
+
+    def may_go_on(self, groups: Collection[str]) -> bool:
+        """Whether its job may still load what would come above younger edits, asked by the holder of these groups' leases."""
+        if self.done:
+            return self.folders > 0
+        return not self.groups or any(group in self.groups for group in groups)
 
     def covers(self, wal: str) -> bool:
         """Whether a WAL is among those that are loaded."""
         name = parse_wal_name(wal)
         last = self.groups.get(name.group)
         return self.done and bool(last) and name.timestamp <= parse_wal_name(last or wal).timestamp
+
+
+def _list(value: object) -> list[object]:
+    """Raises TypeError if it is something else."""
+    if not isinstance(value, list):
+        raise TypeError
+    return value
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is text that has a form in UTF-8. Raises UnicodeEncodeError if it has none."""
+    return isinstance(value, str) and value.encode() is not None
+
+
+def _is_of_group(last: str, group: str) -> bool:
+    """Whether a record may name this WAL as a group's last one. Raises ValueError if it is not a WAL's name."""
+    return not last or parse_wal_name(last).group == group
 
 
 def begin_load(session: Session, peer_id: str, run: str, groups: Collection[str], lease: Lease) -> str:
@@ -131,16 +162,31 @@ def note_folder(zk: KazooClient, path: str, folder: Folder) -> str:
     return note
 
 
-def check_folder(zk: KazooClient, path: str, note: str) -> None:
-    """Check that the load still goes on, and that nobody has deleted the folder. Raises LoadOvertaken."""
+def check_folder(zk: KazooClient, path: str, note: str, peer_state: tuple[str, int]) -> None:
+    """Check that the load still goes on, that nobody has deleted the folder, and that the peer is as it was.
+
+    Raises LoadOvertaken.
+    """
     retried(zk, zk.sync, path)
-    record, noted = read_all(zk, [path, note])
+    record, noted, state = read_all(zk, [path, note, peer_state[0]])
     if record is None or noted is None or record.stat.version != BEGUN:
         raise _overtaken(path)
+    if state is None or state.stat.version != peer_state[1]:
+        raise LoadOvertaken(f"{peer_state[0]} has changed since the load of {path} began: the peer may have been enabled")
 
 
 def _overtaken(path: str) -> LoadOvertaken:
     return LoadOvertaken(f"the load of {path} is over: another run has the queues in hand, or the driver has gone on without us")
+
+
+def end(zk: KazooClient, path: str) -> None:
+    """End a load, so that its tasks note no more folders: those that are noted from now on are all. It may have ended already."""
+
+    def write() -> None:
+        with suppress(NoNodeError, BadVersionError):
+            zk.set(path, zk.get(path)[0], BEGUN)
+
+    retried(zk, write)
 
 
 def forget(zk: KazooClient, path: str) -> None:
@@ -150,13 +196,24 @@ def forget(zk: KazooClient, path: str) -> None:
 
 
 def loads_of(session: Session, peer_id: str) -> list[Load]:
-    """The loads of a peer that have records. A record that cannot be read counts as one of no groups."""
+    """The loads of a peer that have records. A record that cannot be read counts as one of no groups.
+
+    Those of an earlier peer of this name are forgotten: its slave may have been another one.
+    """
     folder = session.own.loads(peer_id)
     paths = [f"{folder}/{name}" for name in children(session.zk, folder) or ()]
+    if not paths:
+        return []
+    peer, *znodes = read_all(session.zk, [session.nodes.peer(peer_id), *paths])
     found = []
-    for path, znode in zip(paths, read_all(session.zk, paths), strict=True):
-        if znode is not None:
-            found.append(Load.decode(znode.value, path) or Load("", {}, path=path))
+    for path, znode in zip(paths, znodes, strict=True):
+        if znode is None:
+            continue
+        if peer is not None and znode.stat.czxid < peer.stat.czxid:
+            forget(session.zk, path)
+            continue
+        noted = int(znode.stat.numChildren)
+        found.append(Load.decode(znode.value, path, noted) or Load("", {}, path=path, folders=noted))
     return found
 
 
@@ -166,16 +223,9 @@ def folders_of(zk: KazooClient, path: str) -> dict[str, Folder | None]:
     return {note: Folder.decode(znode.value) for note in paths if (znode := read(zk, note)) is not None}
 
 
-def finish_load(source: SourceCluster, path: str, summaries: Iterable[GroupSummary]) -> None:
-    """Forget a load if all groups are shipped to their ends. Raises ConnectError."""
-    if all(summary.status is Status.DONE for summary in summaries):
-        with open_session(source) as session:
-            forget(session.zk, path)
-
-
 def forget_finished(session: Session, peer_id: str) -> None:
     """Forget the loads that are done and of whose WALs none is queued any more. Raises QueuesMoving, ConnectError."""
-    done = [load for load in loads_of(session, peer_id) if load.done]
+    done = [load for load in loads_of(session, peer_id) if load.done and not load.folders]
     if not done:
         return
     queued = {wal.name.text for queue in list_queues(session, peer_id) for wal in queue.wals}

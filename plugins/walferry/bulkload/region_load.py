@@ -25,10 +25,10 @@ from kazoo.client import KazooClient
 
 from walferry.bulkload.errors import NotLoaded, StaleLoad
 from walferry.bulkload.job import LoadJob, PlannedRegion
-from walferry.bulkload.records import Folder, Load, check_folder, folders_of, forget, note_folder
+from walferry.bulkload.records import Folder, Load, check_folder, end, folders_of, forget, note_folder
 from walferry.bulkload.staging import SLAVES_FOLDERS, wrong_folder
 from walferry.errors import WalferryError
-from walferry.files.systems import NewFile
+from walferry.files.systems import NewFile, StoreError
 from walferry.hfiles.cutting import RunPart, cut
 from walferry.hfiles.merge import merge_runs
 from walferry.hfiles.metadata import Origin
@@ -36,6 +36,7 @@ from walferry.hfiles.writer import WrittenFile, write_file
 from walferry.rpc import admin, bulk_load
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import RemoteError, RpcError
+from walferry.source.cluster import SourceCluster
 from walferry.tables.errors import MissingTable, RegionUnavailable
 from walferry.tables.regions import Region
 from walferry.tables.scan import Patience
@@ -45,7 +46,7 @@ from walferry.wal.windows import RandomAccess
 MERGE_BYTES = 32 << 20
 PATIENCE_SECONDS = 180.0  # with a region that moves, or a server that restarts
 SETTLE_SECONDS = 3.0  # for a load whose files the server had moved when their folder was deleted
-_NUMBERED = re.compile(r"_SeqId_\d+_[^/]*$")  # the name of a file that a load has given a sequence number
+_NUMBERED = re.compile(r"/([^/]+)/[^/]*_SeqId_\d+_[^/]*$")  # <family>/<name> of a file that a load has given a sequence number
 LOADS = 5  # times that files are written, if the slave does not load them
 
 log = logging.getLogger(__name__)
@@ -84,8 +85,8 @@ class RegionLoader:
             try:
                 target = self.slave.place(planned.table.decode()).locate(at)
                 files = self._load_part(planned, target, at, runs)
-            except (RpcError, RegionUnavailable, NotLoaded) as error:
-                tries += isinstance(error, NotLoaded)
+            except (RpcError, RegionUnavailable, NotLoaded, StoreError) as error:
+                tries += isinstance(error, NotLoaded | StoreError)
                 refused = isinstance(error, RemoteError) and error.do_not_retry
                 if refused or not error.retry_helps or tries == LOADS or not patience.wait():
                     raise
@@ -116,7 +117,7 @@ class RegionLoader:
             raise
         try:
             written = self._write(planned, token, parts)
-            check_folder(self.zk, self.job.record, note)
+            check_folder(self.zk, self.job.record, note, self.job.peer_state)
             self._have_loaded(server, target, table, token, [(family, url) for family, (url, _) in written.items()])
         finally:
             self._clean(server, target, token, note)
@@ -140,7 +141,7 @@ class RegionLoader:
                     f"The log of its RegionServer {server.server} says why",
                 )
             new = set(bulk_load.store_files(asked, target.name, families)) - before
-        numbered = {path.split("/")[-2] for path in new if _NUMBERED.search(path)}
+        numbered = {found[1] for path in new if (found := _NUMBERED.search(path))}
         if not {family.decode() for family in families} <= numbered:
             raise NotLoaded(
                 f"region {target.encoded_name} of table {table}: the slave has loaded files without a sequence number",
@@ -185,18 +186,25 @@ def _between(runs: Sequence[RandomAccess], region: Region, start: bytes, end: by
     return found
 
 
-def clean(load: Load, zk: KazooClient, slave: Tables) -> None:
-    """Have the folders of a load deleted that its job has left, and then forget the load. Raises StaleLoad."""
-    clean_folders(load.path, zk, slave)
-    forget(zk, load.path)
+def clean(load: Load, zk: KazooClient, slave: Tables, source: SourceCluster) -> None:
+    """End a load, have the folders deleted that its job has left, and forget it unless it is done. Raises StaleLoad."""
+    if not load.done:
+        end(zk, load.path)
+    clean_folders(load.path, zk, slave, source)
+    if not load.done:
+        forget(zk, load.path)
 
 
-def clean_folders(record: str, zk: KazooClient, slave: Tables) -> None:
-    """Have the folders deleted that the tasks of a load have left. Raises StaleLoad."""
+def clean_folders(record: str, zk: KazooClient, slave: Tables, source: SourceCluster) -> None:
+    """Have the folders deleted that the tasks of a load have left, which has ended. Raises StaleLoad."""
     found = folders_of(zk, record)
     for note, folder in found.items():
-        if folder is not None:
-            _clean_folder(folder, slave)
+        if folder is None or wrong_folder(folder.token, folder.table, source.root_dir or source.wal_root):
+            raise StaleLoad(
+                f"{note} names no folder that a load can have left at the slave",
+                "Walferry has not written this znode. Nothing is shipped until it is deleted by hand",
+            )
+        _clean_folder(folder, slave)
         forget(zk, note)
     if found:
         time.sleep(SETTLE_SECONDS)

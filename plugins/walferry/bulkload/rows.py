@@ -70,6 +70,7 @@ class WalReport:
     last_written: int = 0  # ms since the epoch
     tables: dict[str, list[int]] = field(default_factory=dict)
     others: bool = False  # whether it has edits that do not go into files
+    runs: int = 0
 
     def to_json(self) -> bytes:
         """This report for `from_json`."""

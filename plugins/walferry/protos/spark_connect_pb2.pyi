@@ -49,7 +49,7 @@ class ExecutePlanRequest(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., user_context: _Optional[_Union[UserContext, _Mapping]] = ..., plan: _Optional[_Union[Plan, _Mapping]] = ..., client_type: _Optional[str] = ..., request_options: _Optional[_Iterable[_Union[ExecutePlanRequest.RequestOption, _Mapping]]] = ..., operation_id: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ExecutePlanResponse(_message.Message):
-    __slots__ = ("response_id", "arrow_batch", "result_complete")
+    __slots__ = ("response_id", "arrow_batch", "result_complete", "execution_progress")
     class ArrowBatch(_message.Message):
         __slots__ = ("row_count", "data")
         ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -60,13 +60,29 @@ class ExecutePlanResponse(_message.Message):
     class ResultComplete(_message.Message):
         __slots__ = ()
         def __init__(self) -> None: ...
+    class ExecutionProgress(_message.Message):
+        __slots__ = ("stages",)
+        class StageInfo(_message.Message):
+            __slots__ = ("stage_id", "num_tasks", "num_completed_tasks")
+            STAGE_ID_FIELD_NUMBER: _ClassVar[int]
+            NUM_TASKS_FIELD_NUMBER: _ClassVar[int]
+            NUM_COMPLETED_TASKS_FIELD_NUMBER: _ClassVar[int]
+            stage_id: int
+            num_tasks: int
+            num_completed_tasks: int
+            def __init__(self, stage_id: _Optional[int] = ..., num_tasks: _Optional[int] = ..., num_completed_tasks: _Optional[int] = ...) -> None: ...
+        STAGES_FIELD_NUMBER: _ClassVar[int]
+        stages: _containers.RepeatedCompositeFieldContainer[ExecutePlanResponse.ExecutionProgress.StageInfo]
+        def __init__(self, stages: _Optional[_Iterable[_Union[ExecutePlanResponse.ExecutionProgress.StageInfo, _Mapping]]] = ...) -> None: ...
     RESPONSE_ID_FIELD_NUMBER: _ClassVar[int]
     ARROW_BATCH_FIELD_NUMBER: _ClassVar[int]
     RESULT_COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_PROGRESS_FIELD_NUMBER: _ClassVar[int]
     response_id: str
     arrow_batch: ExecutePlanResponse.ArrowBatch
     result_complete: ExecutePlanResponse.ResultComplete
-    def __init__(self, response_id: _Optional[str] = ..., arrow_batch: _Optional[_Union[ExecutePlanResponse.ArrowBatch, _Mapping]] = ..., result_complete: _Optional[_Union[ExecutePlanResponse.ResultComplete, _Mapping]] = ...) -> None: ...
+    execution_progress: ExecutePlanResponse.ExecutionProgress
+    def __init__(self, response_id: _Optional[str] = ..., arrow_batch: _Optional[_Union[ExecutePlanResponse.ArrowBatch, _Mapping]] = ..., result_complete: _Optional[_Union[ExecutePlanResponse.ResultComplete, _Mapping]] = ..., execution_progress: _Optional[_Union[ExecutePlanResponse.ExecutionProgress, _Mapping]] = ...) -> None: ...
 
 class ReattachExecuteRequest(_message.Message):
     __slots__ = ("session_id", "user_context", "operation_id", "last_response_id")
@@ -128,6 +144,40 @@ class InterruptResponse(_message.Message):
     INTERRUPTED_IDS_FIELD_NUMBER: _ClassVar[int]
     interrupted_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, interrupted_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class KeyValue(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: str
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class ConfigRequest(_message.Message):
+    __slots__ = ("session_id", "user_context", "operation")
+    class Operation(_message.Message):
+        __slots__ = ("set",)
+        SET_FIELD_NUMBER: _ClassVar[int]
+        set: ConfigRequest.Set
+        def __init__(self, set: _Optional[_Union[ConfigRequest.Set, _Mapping]] = ...) -> None: ...
+    class Set(_message.Message):
+        __slots__ = ("pairs",)
+        PAIRS_FIELD_NUMBER: _ClassVar[int]
+        pairs: _containers.RepeatedCompositeFieldContainer[KeyValue]
+        def __init__(self, pairs: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...) -> None: ...
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    USER_CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    user_context: UserContext
+    operation: ConfigRequest.Operation
+    def __init__(self, session_id: _Optional[str] = ..., user_context: _Optional[_Union[UserContext, _Mapping]] = ..., operation: _Optional[_Union[ConfigRequest.Operation, _Mapping]] = ...) -> None: ...
+
+class ConfigResponse(_message.Message):
+    __slots__ = ("session_id",)
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
 
 class AddArtifactsRequest(_message.Message):
     __slots__ = ("session_id", "user_context", "batch")

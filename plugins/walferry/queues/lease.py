@@ -124,6 +124,11 @@ class Lease:
         """Set as soon as this client knows that the lease is gone, so that shipping can stop."""
         return self._hold.lost
 
+    @property
+    def peer_state(self) -> tuple[str, int]:
+        """The znode of the peer's state, and its version while the peer stays DISABLED."""
+        return self._guard.path, self._guard.version
+
     def read(self, place: Place | None = None) -> list[Queue]:
         """The queues that have WALs of the group, with these WALs: one queue, unless the group is just moving.
 

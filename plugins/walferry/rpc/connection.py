@@ -92,6 +92,11 @@ class Connection:
         self._under_way: _Call | None = None
         self._interrupted = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the next call needs not connect first, as far as this side knows."""
+        return self._socket is not None and not _has_input(self._socket)
+
     def __enter__(self) -> Connection:
         return self
 
@@ -130,6 +135,18 @@ class Connection:
         """Do the same as `call`, and return the cell block that came with the answer too. It is written in `cell_codec`."""
         self.begin(method, param, cell_block, timeout=timeout, connect_timeout=connect_timeout)
         return self.end(lambda result: (parse_message(response_type, result.message), result.cells))
+
+    def open(self, seconds: float) -> None:
+        """Connect now, within `seconds` or the connection's timeout, if that is not done yet. Otherwise the first call does it.
+
+        Raises ConnectionFailed and RpcTimeout. `interrupt` ends it as it ends a call that is still connecting.
+        """
+        try:
+            with self._typed_errors(_Call("connecting", seconds, deadline := time.monotonic() + seconds)):
+                self._connected(deadline, self._connect_timeout)
+        except BaseException:
+            self._interrupted = False
+            raise
 
     def begin(
         self,

@@ -2,7 +2,8 @@
 
     <root>/leases/…/<peer>/<group>       if the group is in no queue: its holder was killed before it could delete the lease
     <root>/claims/…/<server>             if the server has no znode: its claimer was killed, and HBase took the other queues
-    <root>/{leases,marks,runs,in-hand,shipping,first-copies}/…/<peer>   if the peer is gone; runs only once they need not be kept
+    <root>/{leases,marks,runs,in-hand,shipping,first-copies,loads}/…/<peer>
+                                         if the peer is gone; runs only once they need not be kept
     replication/rs/walferry,1,1          if it is empty
 
 Safety does not depend on these znodes: any client may delete a hold without a holder (zk/hold.py), and ZooKeeper does not delete
@@ -61,9 +62,9 @@ def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
         for name in set(children(session.zk, folder) or ()) - known:
             swept += _delete_all(session.zk, f"{folder}/{name}", children(session.zk, f"{folder}/{name}") or ())
             _deleted(session.zk, f"{folder}/{name}")
-    copies = _parent(own.first_copy("peer"))
-    for name in set(children(session.zk, copies) or ()) - known:
-        swept += _delete_copy(session.zk, f"{copies}/{name}")
+    for folder in (_parent(own.first_copy("peer")), _parent(own.loads("peer"))):
+        for name in set(children(session.zk, folder) or ()) - known:
+            swept += _delete_two_levels(session.zk, f"{folder}/{name}")
     for folder in (_parent(own.in_hand("peer")), _parent(own.shipping("peer"))):
         swept += _delete_all(session.zk, folder, sorted(set(children(session.zk, folder) or ()) - known))
     for name in set(children(session.zk, f"{session.source.root}/runs/{quoted(nodes.base)}") or ()) - known:
@@ -73,11 +74,11 @@ def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
     return swept + _delete_all(session.zk, claims, gone)
 
 
-def _delete_copy(zk: KazooClient, path: str) -> int:
-    """Delete a first copy's tables and regions; if they are many, later calls delete the rest."""
+def _delete_two_levels(zk: KazooClient, path: str) -> int:
+    """Delete a first copy's tables and regions, or a peer's loads and folders; if they are many, later calls delete the rest."""
     swept = 0
-    for table in children(zk, path) or ():
-        swept += _delete_all(zk, f"{path}/{table}", children(zk, f"{path}/{table}") or ())
+    for name in children(zk, path) or ():
+        swept += _delete_all(zk, f"{path}/{name}", children(zk, f"{path}/{name}") or ())
     swept += _delete_all(zk, path, children(zk, path) or ())
     return swept + _deleted(zk, path)
 

@@ -100,6 +100,18 @@ def groups_to_ship(session: Session, peer_id: str, groups: Collection[str] | Non
     return [(group.group, group.place) for group in candidates(queues) if group.wals]
 
 
+def bytes_queued(session: Session, peer_id: str, groups: Collection[str] | None = None) -> int:
+    """Bytes behind the positions of the WALs that may be shipped, of all groups or of those named, as far as they are known.
+
+    No file is opened. Raises WalferryError, StoreError.
+    """
+    queues = read_begun(session, [_only(queue, groups) for queue in list_queues(session, peer_id)])
+    wals = [wal for group in candidates(queues) for wal in group.wals]
+    found = locate_all(session.store, [(wal.queued.name, wal.dead_servers) for wal in wals])
+    known = [wal.queued for wal in wals if wal.queued.name.text in found and isinstance(wal.queued.position_or_problem, int)]
+    return sum(max(0, found[wal.name.text].size - wal.position) for wal in known)
+
+
 def _only(queue: Queue, groups: Collection[str] | None) -> Queue:
     if groups is None:
         return queue

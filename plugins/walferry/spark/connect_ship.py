@@ -12,7 +12,6 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from walferry.bulkload.records import finish_load
 from walferry.protos.spark_connect_pb2 import Plan
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.summary import GroupSummary, Status
@@ -21,8 +20,9 @@ from walferry.spark.connect.execution import Execution, interrupt_tag
 from walferry.spark.connect.plan import pickled_call, plan_of
 from walferry.spark.connect.rows import texts
 from walferry.spark.connect.server import Address, Server
-from walferry.spark.connect.sessions import Session, open_session
-from walferry.spark.load_spread import ConnectSpread
+from walferry.spark.connect.sessions import open_session
+from walferry.spark.load_progress import LoadProgress
+from walferry.spark.load_spread import SETTINGS, ConnectSpread
 from walferry.spark.ship_run import ShipRun, begin, finish, load_files
 from walferry.spark.ship_tasks import RESULT, tasks_of
 from walferry.texts import one_line
@@ -57,22 +57,24 @@ class ConnectShip:
             if not jobs:
                 return []
 
-            def run(plan: Plan, column: str, most: int) -> Generator[str]:
-                return self._answers(session, tag, plan, column, most)
+            def run(plan: Plan, column: str, most: int, progress: LoadProgress | None = None) -> Generator[str]:
+                return self._answers(Execution(session, plan, tag, progress), column, most)
 
-            left = load_files(self._run, jobs, lambda: ConnectSpread(run, self._address.tasks), log.info)
+            def spread() -> ConnectSpread:
+                session.configure(SETTINGS)
+                return ConnectSpread(run, self._address.tasks, log.info)
+
+            left = load_files(self._run, jobs, spread, log.info)
             summaries = list(left.done)
             if left.jobs:
                 with closing(run(self._plan(left.jobs), RESULT, len(left.jobs))) as answers:
                     summaries += summaries_of(str(self._address), answers, [job.group for job in left.jobs])
         finish(self._run, summaries)
-        if left.record is not None:
-            finish_load(self._run.source, left.record, summaries)
         return summaries
 
-    def _answers(self, session: Session, tag: str, plan: Plan, column: str, most: int) -> Generator[str]:
-        """Run a plan, and yield its rows of one column of text, `most` at most."""
-        self._execution = Execution(session, plan, tag)
+    def _answers(self, execution: Execution, column: str, most: int) -> Generator[str]:
+        """Run a job, and yield its rows of one column of text, `most` at most."""
+        self._execution = execution
         if self._ended:
             raise Interrupted("the job was not begun, as its task was killed")
         with closing(self._execution.run()) as rows:  # closed while there is a connection

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from walferry.spark.connect.errors import ConnectFailed
 from walferry.spark.connect.plan import pickled_call, shuffled_plan
+from walferry.spark.load_progress import LoadProgress
 from walferry.spark.load_tasks import COLUMNS, OUTCOME, PARTITION, loaders, readers, with_type
 
 if TYPE_CHECKING:
@@ -23,9 +24,14 @@ if TYPE_CHECKING:
     from walferry.bulkload.wals import LoadWal
     from walferry.protos.spark_connect_pb2 import Plan
 
-PROGRESS_SECONDS = 10.0
+LOOK_SECONDS = 1.0
+MOST_TASKS = 5_000  # of a stage: Spark keeps a place for each pair of a task that reads and one that loads
+LATER_CORES = 16  # as many as may come to a cluster once there is work for them
 MOST_SENT_BYTES = 32 << 20  # to a Spark Connect server, whose clients send 128 MB at most
-BATCH_BYTES = 8 << 20  # that go to a Python worker at once: rows may be of some megabytes each
+SETTINGS = {
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),  # that go to a Python worker at once: rows are of some megabytes
+    "spark.sql.adaptive.enabled": "false",  # nothing is known of the runs that could be of use to it
+}
 
 
 class SparkSpread:
@@ -34,13 +40,20 @@ class SparkSpread:
     def __init__(self, spark: SparkSession, say: Callable[[str], None]) -> None:
         self._spark = spark
         self._say = say
-        spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(BATCH_BYTES))
-        spark.conf.set("spark.sql.adaptive.enabled", "false")  # nothing is known of the runs that could be of use to it
+        for name, value in SETTINGS.items():
+            spark.conf.set(name, value)
 
     @property
     def cores(self) -> int:
         """How many tasks run at a time, about."""
-        return self._spark.sparkContext.defaultParallelism
+        context = self._spark.sparkContext
+        known: int = context.defaultParallelism
+        return known if str(context.master).startswith("local") else max(known, LATER_CORES)
+
+    @property
+    def most_tasks(self) -> int:
+        """How many tasks may read, and how many may load."""
+        return MOST_TASKS
 
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:
         """Run the tasks to their end. Raises what Spark does if one of them fails again and again."""
@@ -48,21 +61,27 @@ class SparkSpread:
 
         columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
         rows = (
-            self._spark.range(0, len(parts), 1, len(parts))
+            self._spark.range(0, len(parts), 1, min(len(parts), MOST_TASKS))
             .mapInArrow(readers(job, parts), columns)
             .repartitionById(job.partitions, PARTITION)
             .mapInArrow(loaders(job), f"{OUTCOME} string")
         )
-        with _progress(self._spark.sparkContext, self._say):
+        with _watched(self._spark.sparkContext, LoadProgress(self._say)):
             return [Outcome.from_json(row[OUTCOME]) for row in rows.collect()]
 
 
 class ConnectSpread:
-    """Runs a load's tasks on a Spark Connect server: `run(plan, column, most)` yields the rows of a plan."""
+    """Runs a load's tasks on a Spark Connect server, no more at a time than a job may take of it.
 
-    def __init__(self, run: Callable[[Plan, str, int], Iterable[str]], tasks: int) -> None:
+    `run(plan, column, most, progress)` yields the rows of a plan, in a session that has the SETTINGS.
+    """
+
+    def __init__(
+        self, run: Callable[[Plan, str, int, LoadProgress], Iterable[str]], tasks: int, say: Callable[[str], None]
+    ) -> None:
         self._run = run
-        self.cores = tasks
+        self._say = say
+        self.cores = self.most_tasks = tasks
 
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:
         """Run the tasks to their end. Raises ConnectFailed, also if the job is too large to be sent at once, and Interrupted."""
@@ -72,28 +91,25 @@ class ConnectSpread:
         second = pickled_call(with_type, loaders, {OUTCOME: "string"}, job)
         if len(first) + len(second) > MOST_SENT_BYTES:
             raise ConnectFailed(f"the job has {len(first) + len(second):,} bytes, which are too many for a Spark Connect server")
-        plan = shuffled_plan(len(parts), first, COLUMNS, PARTITION, job.partitions, second, OUTCOME)
+        plan = shuffled_plan(len(parts), self.most_tasks, first, COLUMNS, PARTITION, job.partitions, second, OUTCOME)
         wals = sum(map(len, parts))
         most = len(job.regions) + wals + job.partitions * wals  # an outcome a region, reports of each WAL, notes of some
-        return [Outcome.from_json(text) for text in self._run(plan, OUTCOME, most)]
+        return [Outcome.from_json(text) for text in self._run(plan, OUTCOME, most, LoadProgress(self._say))]
 
 
 @contextmanager
-def _progress(context: SparkContext, say: Callable[[str], None]) -> Iterator[None]:
-    """Say how many of the tasks have ended, every few seconds while the block runs."""
+def _watched(context: SparkContext, told: LoadProgress) -> Iterator[None]:
+    """Look every second how many tasks have ended, while the block runs."""
     ended = threading.Event()
 
-    def tell() -> None:
-        tracker, told = context.statusTracker(), ""
-        while not ended.wait(PROGRESS_SECONDS):
-            stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number)) is not None]
-            done = (f"{stage.numCompletedTasks:,} of {stage.numTasks:,} tasks of stage {stage.stageId}" for stage in stages)
-            text = "; ".join(done)
-            if text and text != told:
-                told = text
-                say(text)
+    def look() -> None:
+        tracker = context.statusTracker()
+        while not ended.wait(LOOK_SECONDS):
+            jobs = [job for number in tracker.getActiveJobsIds() if (job := tracker.getJobInfo(number)) is not None]
+            stages = [tracker.getStageInfo(stage) for job in jobs for stage in sorted(job.stageIds)]
+            told([(stage.numCompletedTasks, stage.numTasks) for stage in stages if stage is not None])
 
-    thread = threading.Thread(target=tell, name="progress", daemon=True)
+    thread = threading.Thread(target=look, name="progress", daemon=True)
     thread.start()
     try:
         yield

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from walferry.bootstrap.records import under_way
+from walferry.bulkload.left import Left
 from walferry.bulkload.records import forget_finished
 from walferry.files.quarantine import BrokenWals
 from walferry.queues.errors import QueuesMoving
 from walferry.shipping.group_job import GroupJob, lanes_of_each
-from walferry.shipping.plan import groups_to_ship
+from walferry.shipping.plan import bytes_queued, groups_to_ship
 from walferry.shipping.runs import begin_run, read_group, write_group
 from walferry.shipping.slave_down import forget_down
 from walferry.shipping.summary import GroupSummary, Status
@@ -29,7 +30,7 @@ from walferry.source.knobs import Knobs, SinkKind
 from walferry.source.session import open_session
 
 if TYPE_CHECKING:
-    from walferry.bulkload.driver import Left, Spread
+    from walferry.bulkload.driver import Spread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,17 +77,28 @@ def begin(run: ShipRun) -> list[GroupJob]:
 
 
 def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[], Spread], say: Callable[[str], None]) -> Left:
-    """Load what the jobs have as files, as far as it can be and is asked for. Raises what load_backlog does."""
-    from walferry.bulkload.driver import Backlog, Left, load_backlog
+    """Load what the jobs have as files, as far as it can be and is asked for. Raises what load_backlog does.
 
+    A backlog that is too small for it is not looked at any further: what loads files takes longer to import than to ship that.
+    """
     knobs = jobs[0].knobs
     if not knobs.sink.makes_files:
         return Left((), jobs)
+    if knobs.least_bytes and (size := _bytes_queued(run)) < knobs.least_bytes:
+        say(f"nothing is loaded as files: {size:,} bytes of WALs are fewer than {knobs.least_bytes:,}")
+        return Left((), jobs)
+    from walferry.bulkload.driver import Backlog, load_backlog
+
     backlog = Backlog(
         source=run.source, peer_id=run.peer_id, run_id=run.run_id, deadline=jobs[0].deadline, least_bytes=knobs.least_bytes,
         say=say,
     )  # fmt: skip
     return load_backlog(backlog, jobs, spread)
+
+
+def _bytes_queued(run: ShipRun) -> int:
+    with open_session(run.source) as session:
+        return bytes_queued(session, run.peer_id, run.groups)
 
 
 def ship(job: GroupJob) -> GroupSummary:

@@ -277,6 +277,34 @@ def test_a_connection_that_the_server_closed_while_idle_is_replaced_unnoticed():
     assert server.connections == 2
 
 
+def test_a_connection_may_be_opened_before_its_first_call():
+    with FakeServer() as server, connect(server) as connection:
+        assert not connection.is_open
+        connection.open(10)
+        assert connection.is_open
+        connection.open(10)
+        roll(connection)
+    assert server.connections == 1
+
+
+def test_a_connection_that_the_server_closed_is_not_open_and_can_be_opened_again():
+    with FakeServer() as server, connect(server) as connection:
+        roll(connection)
+        server.drop_connections()
+        wait_until_closed(connection)
+        assert not connection.is_open
+        connection.open(10)
+        roll(connection)
+    assert server.connections == 2
+
+
+def test_opening_a_connection_to_a_port_without_a_server_fails_as_a_call_does():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with Connection("127.0.0.1", port, "AdminService") as connection, pytest.raises(ConnectionFailed, match="refused"):
+        connection.open(10)
+
+
 def wait_until_closed(connection: Connection) -> None:
     sock = connection._socket
     sock.settimeout(10)
@@ -316,7 +344,13 @@ def test_another_thread_can_end_a_waiting_call():
         timer.join()
 
 
-def test_a_call_that_was_ended_while_connecting_is_never_sent(monkeypatch):
+def open_and_roll(connection: Connection, **options) -> RollWALWriterResponse:
+    connection.open(60)
+    return roll(connection, **options)
+
+
+@pytest.mark.parametrize("first_call", [roll, open_and_roll])
+def test_a_call_that_was_ended_while_connecting_is_never_sent(monkeypatch, first_call):
     connecting, ended = threading.Event(), threading.Event()
     create_connection = socket.create_connection
 
@@ -327,7 +361,7 @@ def test_a_call_that_was_ended_while_connecting_is_never_sent(monkeypatch):
 
     monkeypatch.setattr(socket, "create_connection", slow)
     with FakeServer() as server, connect(server) as connection, ThreadPoolExecutor() as pool:
-        call = pool.submit(roll, connection, timeout=60)
+        call = pool.submit(first_call, connection, timeout=60)
         assert connecting.wait(10)
         connection.interrupt()
         ended.set()

@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
+from walferry.spark import ship_run
 from walferry.spark.ship_run import ShipRun, nothing_queued, outcome
 
 SOURCE = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
+
+
+BATCH = """
+import sys, time
+from walferry.shipping.group_job import GroupJob
+from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs, SinkKind
+from walferry.spark import connect_ship, ship_run
+
+ship_run._bytes_queued = lambda run: 999
+source = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
+run = ship_run.ShipRun(source=source, peer_id="2", run_id="r", deadline=60)
+knobs = Knobs(sink=SinkKind(sys.argv[1]), hfiles_from=1000)
+job = GroupJob(source=source, peer_id="2", group="g", run_id="r", holder="run r", deadline=time.time() + 60, knobs=knobs)
+left = ship_run.load_files(run, [job], None, print)
+assert list(left.jobs) == [job]
+print(sorted({"pyspark", "pandas", "numpy", "numba", "pyarrow"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("sink", "said"),
+    [("auto", "nothing is loaded as files: 999 bytes of WALs are fewer than 1,000\n"), ("direct", ""), ("replicate", "")],
+)
+def test_a_driver_with_nothing_to_load_imports_nothing_that_loads(sink: str, said: str) -> None:
+    plugins = str(Path(ship_run.__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", BATCH, sink], capture_output=True, text=True, env={"PYTHONPATH": plugins})
+    assert done.stdout == f"{said}[]\n", done.stderr
 
 
 def test_a_group_s_outcome_is_a_line_and_the_error_of_one_that_is_not_done_another() -> None:

@@ -37,10 +37,12 @@ SINK = Param(
     type="string",
     enum=[CONFIGURED, "auto", "direct", "replicate", "hfiles"],
     title="Sink",
-    description="How edits are sent to the slave. direct: its regions are written to, at half the cost for the slave. replicate: "
-    "some of its RegionServers take the edits as HBase's own sources send them. hfiles: files are made of the edits, which the "
-    "slave loads at hardly any cost; it needs to write to the slave's file system. auto: hfiles for a large backlog, otherwise "
-    "as configured. configured: as the peer's walferry.sink says, or else the connection's sink.",
+    description="How edits are sent to the slave. direct: its regions are written to, at half the cost for the slave; a slave "
+    "that refuses it gets the edits by replicate, and the report says so. replicate: some of its RegionServers take the edits as "
+    "HBase's own sources send them; for slaves whose coprocessors, filters or rights need that. hfiles: files are made of the "
+    "edits, which the slave loads at hardly any cost; it needs to write to the slave's file system. auto: hfiles for a large "
+    "backlog, otherwise as configured. configured: as the peer's walferry.sink says, or else the connection's sink, or else "
+    "direct.",
 )
 HFILES_FROM = Param(
     None,

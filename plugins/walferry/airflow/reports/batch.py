@@ -130,6 +130,7 @@ class BatchReport:
             "failures": self.failures[:MAX_GROUPS],
             "left_to": self.left_to,
             "by_spark_submit": self.steps.by_spark_submit,
+            "not_loaded": [why[:MAX_REASON_CHARS] for why in not_loaded(self.summaries)[:MAX_GROUPS]],
             "planned": self.plan and self.plan.to_xcom(),
             "totals": self.totals,
             "groups": [
@@ -212,11 +213,18 @@ def totals_of(summaries: Sequence[GroupSummary]) -> dict[str, Any]:
 
 
 def refusals(summaries: Sequence[GroupSummary]) -> list[str]:
-    """Lines for a slave that does not let its regions be written to, and for what could not be loaded as files."""
+    """Lines for a slave that does not let its regions be written to, for what was loaded as files, and for what could not be."""
     refused = next((s.directRefused for s in summaries if s.directRefused), None)
     line = f"The slave refuses sink=direct, so its RegionServers got the edits to replicate: {refused}"
-    not_loaded = sorted({f"Not all was loaded as files: {s.notLoaded}" for s in summaries if s.notLoaded})
-    return [told[:MAX_REASON_CHARS] for told in (*([line] if refused else ()), *not_loaded)]
+    loaded = sum(s.sink == "hfiles" for s in summaries)
+    files = f"Loaded as files, to their ends: {loaded:,} of {len(summaries):,} WAL groups"
+    not_all = [f"Not all was loaded as files: {why}" for why in not_loaded(summaries)]
+    return [told[:MAX_REASON_CHARS] for told in (*([line] if refused else ()), *([files] if loaded else ()), *not_all)]
+
+
+def not_loaded(summaries: Sequence[GroupSummary]) -> list[str]:
+    """Why some edits were sent by requests, in runs that load files."""
+    return sorted({s.notLoaded for s in summaries if s.notLoaded})
 
 
 def as_cell(column: str, value: int | None) -> str:

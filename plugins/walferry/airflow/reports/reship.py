@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from walferry.airflow.reports.batch import MAX_GROUPS, MAX_REASON_CHARS, as_cell, table, totals_of
+from walferry.airflow.reports.batch import MAX_GROUPS, MAX_REASON_CHARS, as_cell, refusals, table, totals_of
 from walferry.airflow.values import MAX_PROBLEMS, MAX_TEXT_CHARS, Planned, XComValue
 from walferry.errors import WalferryError
 
@@ -115,7 +115,9 @@ class ReshipReport:
             "tables": {name: dict(zip(COUNTS, counts, strict=True)) for name, counts in self.tables.items()},
             "without_edits": self.without_edits,
             "totals": self.totals,
-            "groups": [{"group": s.group, "status": str(s.status), **{n: getattr(s, n) for n in FIGURES}} for s in shown],
+            "groups": [
+                {"group": s.group, "status": str(s.status), "sink": s.sink, **{n: getattr(s, n) for n in FIGURES}} for s in shown
+            ],
             "groups_left_out": len(self.summaries) - len(shown),
         }
 
@@ -135,6 +137,7 @@ class ReshipReport:
             rows = [(s.group, str(s.status), *(as_cell(name, getattr(s, name)) for name in FIGURES)) for s in self.summaries]
             last = ("all", "", *(as_cell(name, self.totals[name]) for name in FIGURES))
             lines += table([("group", "status", *FIGURES), *rows[:MAX_GROUPS], last])
+        lines += refusals(self.summaries)
         lines += [f"WARNING The interval has no edit of table {name} for the peer" for name in self.without_edits]
         if self.totals["missingHFiles"]:
             lines.append(f"GONE {self.totals['missingHFiles']:,} HFiles of bulk loads")

@@ -7,7 +7,8 @@ The entries are those that `shipment.assemble` wrote, so their layout is known, 
 were read.
 
 A request carries the cluster ids with each of its actions, not once an entry, and each list of them needs groups of its own. So
-a shipment with very many ids or lists would become far larger than it is.
+a shipment with very many ids or lists would become far larger than it is. Each table's regions are looked up. And names are found
+by a hash that whoever chooses them can make equal for all: each name is then compared with every other one.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ PUT: Final = 2  # MutationProto.MutationType
 DELETE: Final = 3
 MAX_CLUSTER_IDS: Final = 32  # of one entry: the clusters that its edits have been at
 MAX_ID_LISTS: Final = 100  # distinct ones in a shipment
+MAX_TABLES: Final = 1000  # of a shipment
 _COUNT_BYTES: Final = 4
 _ID_BYTES: Final = 16
 _MAX_LIST_BYTES: Final = _COUNT_BYTES + MAX_CLUSTER_IDS * _ID_BYTES
@@ -38,9 +40,11 @@ _SHOWN_BYTES = 100  # of a name, in messages
 _BROKEN: Final = -1
 _TOO_MANY_IDS: Final = -2
 _TOO_MANY_LISTS: Final = -3
+_TOO_MANY_TABLES: Final = -4
 _EXCESSES = {
     _TOO_MANY_IDS: f"an entry with more than {MAX_CLUSTER_IDS} cluster ids",
     _TOO_MANY_LISTS: f"entries with more than {MAX_ID_LISTS} different lists of cluster ids",
+    _TOO_MANY_TABLES: f"entries of more than {MAX_TABLES} tables",
 }
 
 
@@ -96,7 +100,7 @@ class Actions:
 def find_actions(shipment: Shipment) -> Actions:
     """The row mutations of a shipment without bulk loads. Raises ShipmentUnfit."""
     table = np.empty((len(ActionRow), shipment.cell_count), np.int64)
-    names = _Distinct(shipment.entry_count, sum(entries.size for entries in shipment.entries))
+    names = _Distinct(min(shipment.entry_count, MAX_TABLES), sum(entries.size for entries in shipment.entries))
     ids = _Distinct(MAX_ID_LISTS, MAX_ID_LISTS * _MAX_LIST_BYTES)
     scratch = np.empty(_MAX_LIST_BYTES, np.uint8)
     count = 0
@@ -199,8 +203,8 @@ def _find_actions(
     names: Bytes, name_ends: Ints, name_slots: Ints, name_state: Ints,
     ids: Bytes, id_ends: Ints, id_slots: Ints, id_state: Ints, scratch: Bytes,
 ) -> tuple[int, int]:  # fmt: skip
-    """Append the actions of a part to `table`, which has `found` already. Returns how many it has then, or _BROKEN,
-    _TOO_MANY_IDS or _TOO_MANY_LISTS; and the number of the entry at which it ended."""
+    """Append the actions of a part to `table`, which has `found` already. Returns how many it has then, or _BROKEN or one of
+    _EXCESSES; and the number of the entry at which it ended."""
     pos, entry, cell = 0, 0, 0
     while pos < entries.size:
         body_len, body = read_varint(entries, pos + 1, entries.size)
@@ -214,7 +218,7 @@ def _find_actions(
         table_number = _number(entries, name, name_len, names, name_ends, name_slots, name_state)
         ids_number = _number(scratch, 0, id_len, ids, id_ends, id_slots, id_state)
         if table_number < 0:
-            return _BROKEN, entry
+            return _TOO_MANY_TABLES, entry
         if ids_number < 0:
             return _TOO_MANY_LISTS, entry
         row, row_len, kind_of_cell = 0, -1, -1

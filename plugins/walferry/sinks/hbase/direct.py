@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from kazoo.exceptions import NoAuthError
@@ -24,34 +23,22 @@ from kazoo.exceptions import NoAuthError
 from walferry.errors import WalferryError
 from walferry.kernels.read import Ints
 from walferry.names import ServerName
-from walferry.rpc.client import SERVICE
-from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, Result
-from walferry.rpc.connection import Connection, first_to_answer
-from walferry.rpc.errors import (
-    MAX_MESSAGE_CHARS,
-    MAX_TABLE_CHARS,
-    ColumnFamilyNotFound,
-    ProtocolError,
-    RemoteError,
-    RequestTooLarge,
-    TableNotFound,
-)
+from walferry.rpc.errors import MAX_TABLE_CHARS, ColumnFamilyNotFound, RemoteError, RequestTooLarge, TableNotFound
 from walferry.sinks.answers import Answers
 from walferry.sinks.hbase import tries
-from walferry.sinks.hbase.action_errors import action_error, is_final, is_too_many
 from walferry.sinks.hbase.actions import ActionRow, Actions, ShipmentUnfit, find_actions
+from walferry.sinks.hbase.calls import Calls
+from walferry.sinks.hbase.connections import LAST_CONNECT_SECONDS
 from walferry.sinks.hbase.locations import Locations, LocationsUnknown
-from walferry.sinks.hbase.multi import METHOD, Multi, MultiResult, Outcome, read_result
-from walferry.sinks.hbase.rounds import MAX_ACTIONS, Call, Places, calls_of_round, done_in
+from walferry.sinks.hbase.multi import METHOD
+from walferry.sinks.hbase.rounds import MAX_ACTIONS, Places, calls_of_round
 from walferry.sinks.hbase.shipment import Shipment
-from walferry.sinks.hbase.tries import CONNECT_SECONDS, LAST_CONNECT_SECONDS, NEVER_TRIED, Tries
+from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
 from walferry.source.knobs import Knobs
 from walferry.tables.errors import MissingTable, RegionUnavailable, TooManyRegions
 from walferry.texts import one_line
 
 PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
-# Each failed action brings a stack trace, and a Multi may have thousands.
-MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 _BUSY = frozenset({"RegionTooBusyException", "RpcThrottlingException", "CallQueueTooBigException", "CallDroppedException"})
 
 
@@ -101,18 +88,16 @@ class DirectShipper:
         wait: Callable[[float], bool] | None = None,
     ) -> None:
         self._locations = locations
-        self._user = user
         self._tries = Tries(slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING)
         self._most = MAX_ACTIONS  # of a request; fewer once the slave has refused as many
-        self._connections: dict[ServerName, Connection] = {}
-        self._under_way: dict[ServerName, Connection] = {}
+        self._calls = Calls(user, self._tries.check_stop)
 
     overdue = False  # no call may take longer than an ordinary one
 
     @property
     def calls(self) -> frozenset[ServerName]:
         """The servers that have calls of ours under way."""
-        return frozenset(self._under_way.copy())
+        return self._calls.servers
 
     @property
     def failed_batches(self) -> int:
@@ -152,17 +137,16 @@ class DirectShipper:
 
     def interrupt(self, why: str | None = None, server: ServerName | None = None) -> None:
         """From another thread: end the calls under way, or only the one at `server`, so that they fail as `why` says."""
-        ended = [connection for at, connection in self._under_way.copy().items() if server in (None, at)]
-        if ended:
+
+        def say_why() -> None:  # the lane may come to know of the end at once
             self._tries.why = why
-        for connection in ended:
-            connection.interrupt()
+
+        self._calls.interrupt(server, say_why)
 
     def close(self) -> None:
         """Close all connections. Calls of a lane that has not ended yet fail, and the lane closes theirs."""
         self.interrupt()
-        for server in self._connections.keys() - self.calls:
-            self._drop(server)
+        self._calls.close_but(self.calls)
 
     def _seconds(self, deadline: float) -> Callable[[], float]:
         """What is left of a shipment's time for reaching servers: some seconds at least, however near the deadline is."""
@@ -179,9 +163,6 @@ class DirectShipper:
         try:
             with self._tries.told():
                 return self._round(work, timeout, work.seconds)
-        except MissingTable as error:
-            problem = one_line(str(error), MAX_MESSAGE_CHARS)
-            raise TableNotFound(self._tries.slave, "TableNotFoundException", problem, True, table=error.table) from None
         except RequestTooLarge as error:
             raise ShipmentUnfit(str(error)) from error
         except TooManyRegions as error:
@@ -202,17 +183,17 @@ class DirectShipper:
         done: list[Ints] = []
         failed: list[Ints] = []
         errors: list[WalferryError] = []
-        calls = calls_of_round(work.actions, work.left, places, self._most)
         refused: list[int] = []
-        for call, answer in self._answers_to(calls, timeout, connecting):
-            if not isinstance(answer, MultiResult) and is_too_many(answer):
-                refused.append(call.multi.order.size)
+        calls = calls_of_round(work.actions, work.left, places, self._most)
+        for ended in self._calls.make(work.actions, calls, timeout, connecting):
+            order = ended.call.multi.order
+            if ended.too_many:
+                refused.append(order.size)
                 continue
-            theirs = _errors_in(call, answer) if isinstance(answer, MultiResult) else [answer]
-            done.append(done_in(work.actions, call.multi, answer) if isinstance(answer, MultiResult) else work.left[:0])
-            if not all(map(_is_busy, theirs)):
-                failed.append(np.setdiff1d(call.multi.order, done[-1]))
-            errors += theirs
+            if not all(map(_is_busy, ended.errors)):
+                failed.append(np.setdiff1d(order, ended.done))
+            done.append(ended.done)
+            errors += ended.errors
         if (homeless := work.left[places.homeless()]).size:
             failed.append(homeless)
             errors.append(_no_server(work.actions, int(homeless[0])))
@@ -233,108 +214,32 @@ class DirectShipper:
         self._tries.failed += 1
 
     def _placed(self, work: _Work) -> Places:
-        """Where the actions are to go; looked up, if that is not known or has turned out wrong. Raises as Locations.of."""
+        """Where the actions are to go; looked up, if that is not known or has turned out wrong. Raises as Locations.of, but
+        TableNotFound for a table that the slave lacks."""
         if work.places is None or work.wrong:
             old = work.places.maps if work.places else None
-            maps = [
-                self._locations.of(table, old[i] if old and i in work.wrong else None, work.seconds)
-                for i, table in enumerate(work.actions.tables)
-            ]
+            try:
+                maps = [
+                    self._locations.of(table, old[i] if old and i in work.wrong else None, work.seconds)
+                    for i, table in enumerate(work.actions.tables)
+                ]
+            except MissingTable as error:
+                raise self._not_there(error.table) from None
             work.places, work.wrong = Places.of(work.actions, work.left, maps), frozenset()
-            for server in self._connections.keys() - self._locations.servers:
-                self._drop(server)
+            self._calls.close_but(self._locations.servers)
         return work.places
+
+    def _not_there(self, table: str) -> TableNotFound:
+        """The error that a server of the slave would answer with, if it were asked."""
+        problem = f"hbase:meta has no region of table {one_line(table, MAX_TABLE_CHARS)}"
+        return TableNotFound(f"slave {self._tries.slave}", "TableNotFoundException", problem, True, table=table)
 
     def _have_moved(self, work: _Work) -> bool:
         """Look up again what has turned out wrong; returns whether anything is elsewhere now."""
         before = work.whereabouts()
-        with suppress(MissingTable, TooManyRegions, NoAuthError, *PASSING):  # the next round comes upon it
+        with suppress(TooManyRegions, NoAuthError, *PASSING):  # the next round comes upon it
             self._placed(work)
         return work.whereabouts() != before
-
-    def _answers_to(
-        self, calls: Sequence[Call], timeout: float, connecting: Callable[[], float]
-    ) -> list[tuple[Call, MultiResult | WalferryError]]:
-        """Make the calls side by side. Returns when none is under way any more.
-
-        They are begun one after the other. What the time for connecting does not suffice for is left out.
-        """
-        answers: list[tuple[Call, MultiResult | WalferryError]] = []
-        begun: list[tuple[Call, Connection]] = []
-        try:
-            for call in calls:
-                if (left := connecting()) <= 0 and (begun or answers):
-                    break
-                connection = self._under_way[call.server] = self._connection(call.server)
-                self._tries.check_stop()
-                param, cells = call.multi.param.data, call.multi.cells.data
-                try:
-                    connection.begin(METHOD, param, [cells], timeout=timeout, connect_timeout=max(left, LAST_CONNECT_SECONDS))
-                    begun.append((call, connection))
-                except tries.PASSING as error:
-                    answers.append((call, self._failed(call, error)))
-            while begun:
-                at = first_to_answer([connection for _, connection in begun])
-                call, connection = begun[at]
-                try:
-                    answers.append((call, connection.end(partial(_read, call.multi))))
-                    self._under_way.pop(call.server, None)
-                except tries.PASSING as error:
-                    answers.append((call, self._failed(call, error)))
-                del begun[at]
-        finally:
-            for _, connection in begun:
-                connection.close()
-            self._under_way.clear()
-        return answers
-
-    def _failed(self, call: Call, error: WalferryError) -> WalferryError:
-        """A call has ended with an error. A server that is gone gets a new connection if it comes back."""
-        self._under_way.pop(call.server, None)
-        if isinstance(error, RemoteError):
-            error.do_not_retry = is_final(error)
-        else:
-            self._drop(call.server)
-        return error
-
-    def _drop(self, server: ServerName) -> None:
-        """Close the connection to a server, if there is one: `close` may have come first."""
-        if (connection := self._connections.pop(server, None)) is not None:
-            connection.close()
-
-    def _connection(self, server: ServerName) -> Connection:
-        connection = self._connections.get(server)
-        if connection is None:
-            connection = self._connections[server] = Connection(
-                server.host,
-                server.port,
-                SERVICE,
-                user=self._user,
-                cell_codec=KEY_VALUE_CODEC_WITH_TAGS,
-                connect_timeout=CONNECT_SECONDS,
-                max_response_bytes=MAX_RESPONSE_BYTES,
-            )
-        return connection
-
-
-def _read(multi: Multi, result: Result) -> MultiResult:
-    return read_result(multi, result.message)
-
-
-def _errors_in(call: Call, result: MultiResult) -> list[WalferryError]:
-    """The errors that a result tells of, each kind once."""
-    server = f"{call.server.host}:{call.server.port}"
-    errors: dict[str, WalferryError] = {}
-    unclear: list[WalferryError] = []
-    for encoded in result.exceptions:
-        try:
-            error = action_error(server, encoded)
-            errors.setdefault(error.class_name, error)
-        except ProtocolError as unreadable:  # what else the round's answers say is true all the same
-            unclear = [unreadable]
-    if missing := int((result.outcome == Outcome.NOTHING).sum()):
-        unclear.append(ProtocolError(server, f"{METHOD}: no result for {missing} of {result.outcome.size} actions"))
-    return [*errors.values(), *unclear]
 
 
 def _is_busy(error: WalferryError) -> bool:

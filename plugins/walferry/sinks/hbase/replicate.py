@@ -14,13 +14,14 @@ from typing import Protocol
 from walferry.names import ServerName
 from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.rpc.admin import MAX_RESPONSE_BYTES, SERVICE
-from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, Buffer
+from walferry.rpc.codec import Buffer
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcTimeout
 from walferry.sinks.answers import SILENCE_SECONDS, Answers
 from walferry.sinks.hbase import tries
+from walferry.sinks.hbase.connections import LAST_CONNECT_SECONDS, connection_to
 from walferry.sinks.hbase.manager import NoSinks, SinkManager
-from walferry.sinks.hbase.tries import CONNECT_SECONDS, LAST_CONNECT_SECONDS, NEVER_TRIED, Tries
+from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
 from walferry.source.knobs import Knobs
 
 METHOD = "ReplicateWALEntry"
@@ -166,13 +167,5 @@ class Shipper:
         for unused in self._connections.keys() - self._sinks.sinks - {server}:
             self._connections.pop(unused).close()
         if server not in self._connections:
-            self._connections[server] = Connection(
-                server.host,
-                server.port,
-                SERVICE,
-                user=self._user,
-                cell_codec=KEY_VALUE_CODEC_WITH_TAGS,
-                connect_timeout=CONNECT_SECONDS,
-                max_response_bytes=MAX_RESPONSE_BYTES,
-            )
+            self._connections[server] = connection_to(server, SERVICE, user=self._user, max_response_bytes=MAX_RESPONSE_BYTES)
         return self._connections[server]

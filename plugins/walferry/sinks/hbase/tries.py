@@ -14,8 +14,6 @@ from walferry.sinks.answers import SILENCE_SECONDS, Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.source.knobs import Knobs
 
-CONNECT_SECONDS = 10.0
-LAST_CONNECT_SECONDS = 2.0  # for connecting, at least, when the deadline is near
 TIMEOUT_GROWTH = 10  # calls that time out again and again get up to this many times the first timeout
 NEVER_TRIED = "none: the deadline had passed already"
 PASSING = (ConnectionFailed, RpcTimeout, RemoteError)  # the next try may go better, unless the error says no

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from walferry.protos import spark_connect_pb2 as messages
 from walferry.spark.connect.errors import ConnectFailed, Interrupted, ServerGone, TimedOut
@@ -22,12 +22,18 @@ RETRY_SECONDS = 0.5
 
 
 class Execution:
-    """A job. `tag` names what it is for: `interrupt_tag` ends all jobs of a tag."""
+    """A job. `tag` names what it is for: `interrupt_tag` ends all jobs of a tag.
 
-    def __init__(self, session: Session, plan: messages.Plan, tag: str) -> None:
+    `progress` is told how many tasks have ended, of how many: of each stage, in the order in which they run.
+    """
+
+    def __init__(
+        self, session: Session, plan: messages.Plan, tag: str, progress: Callable[[Sequence[tuple[int, int]]], None] | None = None
+    ) -> None:
         self._session = session
         self._plan = plan
         self._tag = tag
+        self._progress = progress
         self._id = str(uuid.uuid4())
         self._last: str | None = None  # the id of the response that came last
         self._ended = False  # by us: `interrupt` may be called before the server has the job, or while it is away
@@ -41,6 +47,9 @@ class Execution:
         try:
             for response in self._responses():
                 complete = response.HasField("result_complete")
+                if self._progress is not None and response.HasField("execution_progress"):
+                    stages = sorted(response.execution_progress.stages, key=lambda stage: stage.stage_id)
+                    self._progress([(stage.num_completed_tasks, stage.num_tasks) for stage in stages])
                 if response.HasField("arrow_batch"):
                     yield response.arrow_batch.data
         finally:

@@ -3,7 +3,8 @@
 As PySpark would say it:
 
     spark.range(0, n, 1, tasks).mapInArrow(function, "column string")
-    spark.range(0, n, 1, n).mapInArrow(first, columns).repartitionById(partitions, "column").mapInArrow(second, "column string")
+    rows = spark.range(0, n, 1, tasks).mapInArrow(first, columns)
+    rows.repartitionById(partitions, "column").mapInArrow(second, "column string")
 
 What travels to Spark's Python workers are pickles that only name the library's functions, with their arguments.
 """
@@ -34,14 +35,14 @@ def plan_of(count: int, tasks: int, command: bytes, column: str) -> messages.Pla
 
 
 def shuffled_plan(
-    count: int, first: bytes, columns: Mapping[str, str], partition: str, partitions: int, second: bytes, column: str
+    count: int, tasks: int, first: bytes, columns: Mapping[str, str], partition: str, partitions: int, second: bytes, column: str
 ) -> messages.Plan:
-    """The plan for `count` numbers, each in a task of its own, whose rows are dealt out to other tasks.
+    """The plan for `count` numbers in at most so many tasks, whose rows are dealt out to others.
 
     `first` and `second` are pickles as `plan_of` takes them. The rows of the first function have these `columns`, with their
     types; the one named `partition` says in which of the `partitions` the second one gets the row.
     """
-    rows = _mapped(_numbers(count, count), ["id"], first, columns)
+    rows = _mapped(_numbers(count, min(count, tasks)), ["id"], first, columns)
     direct = messages.Expression.DirectShufflePartitionID(child=_attribute(partition))
     dealt = messages.RepartitionByExpression(
         input=rows, partition_exprs=[messages.Expression(direct_shuffle_partition_id=direct)], num_partitions=partitions

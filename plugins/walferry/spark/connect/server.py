@@ -77,6 +77,10 @@ class Server:
         """Which cached artifacts a session has."""
         return self._call("ArtifactStatus", request, messages.ArtifactStatusesResponse)
 
+    def config(self, request: messages.ConfigRequest) -> None:
+        """Change settings of a session."""
+        self._call("Config", request, messages.ConfigResponse)
+
     def interrupt(self, request: messages.InterruptRequest) -> messages.InterruptResponse:
         """End executions of a session."""
         return self._call("Interrupt", request, messages.InterruptResponse)

@@ -16,6 +16,7 @@ import tempfile
 import time
 import uuid
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +46,12 @@ class Session:
     def check(self) -> None:
         """Ask the server for nothing but an answer. Raises ConnectFailed."""
         self.server.artifact_status(messages.ArtifactStatusesRequest(session_id=self.id, user_context=self.user))
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Set Spark's settings for the session's jobs from now on. Raises ConnectFailed."""
+        pairs = [messages.KeyValue(key=key, value=value) for key, value in settings.items()]
+        operation = messages.ConfigRequest.Operation(set=messages.ConfigRequest.Set(pairs=pairs))
+        self.server.config(messages.ConfigRequest(session_id=self.id, user_context=self.user, operation=operation))
 
 
 def open_session(server: Server, archive: Path, memory: Path) -> Session:

@@ -121,6 +121,21 @@ def test_a_slave_that_refuses_to_be_written_to_is_told_with_its_reason_and_is_no
     assert "refuses" not in BatchReport("p", PLAN, DONE, [SHIPPED]).as_text()
 
 
+def test_what_was_loaded_as_files_is_told_and_why_some_edits_were_not_and_that_is_no_failure():
+    why = "the edits of table t go by requests: it is read-only (READONLY)"
+    loaded, rest = replace(SHIPPED, sink="hfiles"), replace(SHIPPED, group="g2", sink="direct", notLoaded=why)
+    report = BatchReport("p", PLAN, DONE, [loaded, rest, replace(rest, group="g3")])
+    lines = report.as_text().splitlines()
+    assert "Loaded as files, to their ends: 1 of 3 WAL groups" in lines
+    assert lines.count(f"Not all was loaded as files: {why}") == 1
+    assert report.failures == []
+    assert report.to_xcom()["not_loaded"] == [why]
+    assert [group["sink"] for group in report.to_xcom()["groups"]] == ["hfiles", "direct", "direct"]
+    without = BatchReport("p", PLAN, DONE, [SHIPPED])
+    assert "files" not in without.as_text()
+    assert without.to_xcom()["not_loaded"] == []
+
+
 def test_what_was_swept_is_told():
     assert "3 WALs without edits" in BatchReport("p", replace(IDLE, swept=3)).as_text()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from walferry.airflow.reports.reship import PlannedInterval, ReshipReport
 from walferry.airflow.values import MAX_PROBLEMS
 from walferry.shipping.summary import GroupSummary, Status
@@ -24,6 +26,15 @@ def test_the_groups_tables_are_added_and_told():
     assert "Shipped again to peer 2: 1970-01-01 10:00:00 to 1970-01-01 11:00:00 UTC" in text
     assert "3 WALs of 2 WAL groups, 4,000 bytes" in text
     assert "FAILED" not in text
+
+
+def test_a_slave_that_refuses_to_be_written_to_is_told_with_its_reason_and_is_no_failure():
+    refused = replace(DONE, sink="replicate", directRefused="rs:1: AccessDeniedException: no WRITE on t")
+    report = ReshipReport(PLAN, "success", summaries=[refused, replace(MOVED, sink="direct")])
+    assert "The slave refuses sink=direct" in report.as_text()
+    assert "no WRITE on t" in report.as_text()
+    assert report.failures == []
+    assert [group["sink"] for group in report.to_xcom()["groups"]] == ["replicate", "direct"]
 
 
 def test_a_table_of_which_nothing_was_found_is_told():

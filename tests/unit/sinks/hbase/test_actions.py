@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from uuid import UUID
 
 import numpy as np
@@ -11,7 +13,16 @@ from hypothesis import given, settings
 from tests.unit.filters.test_window import SOURCE, entry, put
 from tests.unit.sinks.hbase.edits import OTHERS, Mutation, ids_attribute, mutations_of, parts, shipment_of
 from tests.unit.wal.encoder import Cell, encode_varint
-from walferry.sinks.hbase.actions import MAX_CLUSTER_IDS, MAX_ID_LISTS, ActionRow, Actions, ShipmentUnfit, find_actions
+from walferry.kernels.read import hash_bytes, mix
+from walferry.sinks.hbase.actions import (
+    MAX_CLUSTER_IDS,
+    MAX_ID_LISTS,
+    MAX_TABLES,
+    ActionRow,
+    Actions,
+    ShipmentUnfit,
+    find_actions,
+)
 from walferry.wal.cells import split_cells
 
 
@@ -105,11 +116,31 @@ def test_a_shipment_has_as_many_lists_of_cluster_ids_as_a_request_can_carry_in_g
         find_actions(shipment_of(edits))
 
 
-def test_any_number_of_tables_may_occur_in_any_order():
+def test_tables_may_occur_in_any_order():
     names = [b"t%d" % (i * i % 499) for i in range(1000)]
     actions = find_actions(shipment_of([entry(put(), table=name) for name in names]))
     assert [actions.tables[number] for number in actions.of(ActionRow.TABLE)] == names
     assert len(actions.tables) == len(set(names))
+
+
+def names_of_one_hash() -> Iterator[bytes]:
+    """Names of tables that have the same hash: the second eight bytes undo what the first ones have done."""
+    for number in itertools.count():
+        first = b"t%07d" % number
+        state = int(mix(np.uint64(16), np.uint64(int.from_bytes(first, "little"))))
+        name = first + state.to_bytes(8, "little")
+        if name.isascii():
+            yield name
+
+
+def test_a_shipment_has_a_thousand_tables_at_most_as_their_names_may_all_have_one_hash():
+    names = list(itertools.islice(names_of_one_hash(), MAX_TABLES + 1))
+    assert len({hash_bytes(np.frombuffer(name, np.uint8), 0, len(name)) for name in names}) == 1
+    edits = [entry(put(), table=name) for name in names]
+    fits = [*edits[:MAX_TABLES], *edits[:MAX_TABLES]]
+    assert find_actions(shipment_of(fits)).of(ActionRow.TABLE).tolist() == [*range(MAX_TABLES)] * 2
+    with pytest.raises(ShipmentUnfit, match="it has entries of more than 1000 tables"):
+        find_actions(shipment_of(edits))
 
 
 def test_a_table_that_the_slave_cannot_be_asked_for_is_named():

@@ -18,7 +18,7 @@ from tests.unit.sinks.hbase.scripted_slave import NOT_SERVING, OpenRegion, Scrip
 from tests.unit.sinks.hbase.test_replicate import Time
 from tests.unit.wal.encoder import Cell, Entry
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
-from walferry.rpc.errors import RpcTimeout
+from walferry.rpc.connection import Connection
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase import direct as module
@@ -328,6 +328,31 @@ def test_only_the_call_of_a_silent_server_is_ended():
     assert time.sleeps == [1.0]
 
 
+def test_why_a_call_is_ended_is_known_before_it_ends(monkeypatch):
+    under_way, known = threading.Event(), []
+
+    def reply(server: int, request: Request) -> bytes | None:
+        under_way.set()
+        return silence(request)
+
+    def interrupt(connection: Connection) -> None:
+        known.append(direct._tries.why)
+        ended(connection)
+
+    ended = Connection.interrupt
+    monkeypatch.setattr(Connection, "interrupt", interrupt)
+    stop = threading.Event()
+    with ScriptedSlave(servers=1, regions=halves(0, 0), reply=reply) as slave, ThreadPoolExecutor() as pool:
+        direct = shipper(slave, Time(stop=True), stop=stop)
+        shipping = pool.submit(direct.ship, shipment_of([rows(b"a")]), 2000)
+        assert under_way.wait(30)
+        direct.interrupt("it answers nothing else")
+        with pytest.raises(Stopped, match="the last error: it answers nothing else"):
+            shipping.result(30)
+        direct.close()
+    assert known == ["it answers nothing else"]
+
+
 def test_nothing_is_sent_once_told_to_stop():
     stop = threading.Event()
     stop.set()
@@ -394,32 +419,6 @@ def test_more_regions_than_can_be_kept_are_a_reason_to_ship_in_another_way(look_
             ship(slave, Time(), rows(b"a"))
 
 
-def test_servers_that_cannot_be_reached_cost_a_lane_no_more_time_than_it_has(monkeypatch):
-    time, given = Time(), []
-
-    class Unreachable:
-        def __init__(self, host: str, *_: object, **__: object) -> None:
-            self._host = host
-
-        def begin(self, *_: object, timeout: float, connect_timeout: float) -> None:
-            seconds = min(10.0, connect_timeout)
-            given.append(seconds)
-            time.now += seconds
-            raise RpcTimeout(self._host, "connecting", seconds)
-
-        def interrupt(self) -> None: ...
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr(module, "Connection", Unreachable)
-    regions = [OpenRegion(b"t", b"%d" % i, b"%d" % (i + 1), i) for i in range(4)]
-    late = pytest.raises(SlaveUnreachable, match="until the deadline, in 1 try")
-    with ScriptedSlave(servers=4, regions=regions) as slave, late:
-        ship(slave, time, rows(b"0", b"1", b"2", b"3"), deadline=1015, patience_seconds=1e6)
-    assert given == [10.0, 5.0]
-    assert time.now == 1015
-
-
 def test_connections_to_servers_that_no_map_names_are_closed():
     with ScriptedSlave(regions=halves()) as slave:
 
@@ -429,10 +428,10 @@ def test_connections_to_servers_that_no_map_names_are_closed():
 
         direct = shipper(slave, Time())
         direct.ship(shipment_of([rows(b"a", b"z")]), 2000)
-        assert direct._connections.keys() == {slave.name(0), slave.name(1)}
+        assert direct._calls.connected == {slave.name(0), slave.name(1)}
         slave.before = once(move)
         direct.ship(shipment_of([rows(b"a", b"z")]), 2000)
-        assert direct._connections.keys() == {slave.name(1)}
+        assert direct._calls.connected == {slave.name(1)}
         direct.close()
 
 
@@ -518,4 +517,3 @@ def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(see
         direct.close()
         assert slave.latest() == latest_of(edits)
     assert direct.failed_batches > 5
-

@@ -76,6 +76,17 @@ def test_a_missing_table_is_named_before_anything_of_the_shipment_is_sent():
     assert error.value.table == "ns:gone"
 
 
+def test_a_slave_that_lacks_a_table_has_answered():
+    time = Time()
+    answers = Answers(time.clock, time.clock)
+    answers.trying()
+    answers.failed("connection refused")
+    time.now += 60
+    with ScriptedSlave(regions=halves()) as slave, pytest.raises(TableNotFound):
+        ship(slave, time, rows(b"a", table=b"gone"), answers=answers)
+    assert answers.outage is None
+
+
 def test_a_row_that_no_request_can_carry_makes_its_shipment_unfit(monkeypatch):
     monkeypatch.setattr(codec.encode_request, "__kwdefaults__", {**codec.encode_request.__kwdefaults__, "max_bytes": 200})
     with ScriptedSlave(regions=halves()) as slave:
@@ -143,7 +154,7 @@ def test_a_missing_table_is_known_by_its_exact_name_and_shown_as_one_short_line(
     with ScriptedSlave(regions=halves()) as slave, pytest.raises(TableNotFound) as error:
         ship(slave, Time(), rows(b"a", table=name))
     assert error.value.table == name.decode()
-    assert str(error.value).startswith(f"slave:2181:/hbase: {shown}. ")
+    assert str(error.value).startswith(f"slave slave:2181:/hbase: {shown}. Create it there ")
 
 
 def test_a_table_without_an_open_region_is_shown_as_one_short_line():

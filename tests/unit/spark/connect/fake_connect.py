@@ -77,6 +77,10 @@ class Fake:
         self.note("Interrupt", request, context)
         return messages.InterruptResponse(interrupted_ids=["one"])
 
+    def config(self, request: Any, context: grpc.ServicerContext) -> messages.ConfigResponse:
+        self.note("Config", request, context)
+        return messages.ConfigResponse()
+
     def release(self, request: Any, context: grpc.ServicerContext) -> messages.ReleaseExecuteResponse:
         self.note("ReleaseExecute", request, context)
         return messages.ReleaseExecuteResponse()
@@ -112,6 +116,7 @@ def serving(fake: Fake) -> Iterator[Fake]:
             fake.add_artifacts, messages.AddArtifactsRequest.FromString, lambda answer: answer.SerializeToString()
         ),
         "ArtifactStatus": unary(fake.artifact_status, messages.ArtifactStatusesRequest),
+        "Config": unary(fake.config, messages.ConfigRequest),
         "Interrupt": unary(fake.interrupt, messages.InterruptRequest),
         "ReleaseExecute": unary(fake.release, messages.ReleaseExecuteRequest),
         "ExecutePlan": streaming("ExecutePlan", messages.ExecutePlanRequest),
@@ -135,9 +140,14 @@ def row(data: bytes, response_id: str = "") -> messages.ExecutePlanResponse:
     )
 
 
-def progress(response_id: str) -> messages.ExecutePlanResponse:
-    """A response without rows."""
-    return messages.ExecutePlanResponse(response_id=response_id)
+def progress(response_id: str, *stages: tuple[int, int, int]) -> messages.ExecutePlanResponse:
+    """A response without rows; `stages` are ids, and how many of their tasks have ended, of how many."""
+    infos = [
+        messages.ExecutePlanResponse.ExecutionProgress.StageInfo(stage_id=number, num_completed_tasks=done, num_tasks=of)
+        for number, done, of in stages
+    ]
+    told = messages.ExecutePlanResponse.ExecutionProgress(stages=infos)
+    return messages.ExecutePlanResponse(response_id=response_id, execution_progress=told if stages else None)
 
 
 def complete() -> messages.ExecutePlanResponse:

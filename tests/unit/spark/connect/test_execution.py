@@ -50,6 +50,13 @@ def test_a_job_s_rows_come_and_then_the_server_forgets_it(fake: Fake, session: S
     assert not fake.calls("Interrupt")
 
 
+def test_it_is_told_how_many_tasks_of_each_stage_have_ended(fake: Fake, session: Session) -> None:
+    fake.streams = [[progress("1", (7, 0, 4)), progress("2", (8, 1, 2), (7, 4, 4)), row(b"a", "3"), complete()]]
+    told: list[object] = []
+    assert list(Execution(session, PLAN, "tag", told.append).run()) == [b"a"]
+    assert told == [[(0, 4)], [(4, 4), (1, 2)]]
+
+
 @pytest.mark.parametrize("end", [[], [Broken()]], ids=["ended early", "broken"])
 def test_a_stream_that_ends_before_the_job_is_gone_on_with(fake: Fake, session: Session, end: list[Exception]) -> None:
     fake.streams = [[row(b"a", "1"), *end], [*end], [row(b"b", "2"), complete()]]

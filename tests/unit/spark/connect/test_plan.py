@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.descriptor import Descriptor
 
 from walferry.protos import spark_connect_pb2 as ours
-from walferry.spark.connect.plan import pickled_call, plan_of
+from walferry.spark.connect.plan import pickled_call, plan_of, shuffled_plan
 
 PLUGINS = str(Path(ours.__file__).parents[2])
 
@@ -38,6 +38,13 @@ def test_the_plan_is_the_one_that_pyspark_makes() -> None:
 def test_a_job_takes_no_more_tasks_than_it_may(count: int, tasks: int, partitions: int) -> None:
     numbers = plan_of(count, tasks, b"pickle", "text").root.map_partitions.input.range
     assert (numbers.end, numbers.num_partitions) == (count, partitions)
+
+
+@pytest.mark.parametrize(("count", "tasks", "readers"), [(1, 8, 1), (100, 8, 8)])
+def test_a_job_with_a_shuffle_takes_no_more_tasks_either(count: int, tasks: int, readers: int) -> None:
+    dealt = shuffled_plan(count, tasks, b"first", {"to": "int"}, "to", 5, b"second", "text").root.map_partitions.input
+    numbers = dealt.repartition_by_expression.input.map_partitions.input.range
+    assert (numbers.end, numbers.num_partitions, dealt.repartition_by_expression.num_partitions) == (count, readers, 5)
 
 
 def messages_of(file: Descriptor) -> Iterator[Descriptor]:

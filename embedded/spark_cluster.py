@@ -1,0 +1,139 @@
+"""A standalone Spark cluster on this machine, for tests: a master, and workers that start an executor each.
+
+All of it listens on the loopback interface only. What executors write lies below the cluster's folder.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import psutil  # type: ignore[import-untyped]
+
+from embedded.processes import ClusterError, free_port
+
+REPO = Path(__file__).resolve().parents[1]
+HOST = "127.0.0.1"
+START_TIMEOUT_SECONDS = 120
+STOP_TIMEOUT_SECONDS = 30
+LOG_TAIL_LINES = 40
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+
+
+@dataclass(frozen=True)
+class Executor:
+    """An executor that runs, by its process, or has run, by what it has logged."""
+
+    number: int
+    process: psutil.Process | None
+    log: str
+
+
+class SparkCluster:
+    """A master and `workers`, each of which has so many `cores` and so much `memory`. They end with this process."""
+
+    def __init__(self, folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "512m") -> None:
+        self.port = free_port()
+        self.folder = folder
+        self._workers = workers
+        self._size = ("--cores", str(cores), "--memory", memory)
+        self._running = ExitStack()
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def master(self) -> str:
+        """Its URL, as spark-submit takes it."""
+        return f"spark://{HOST}:{self.port}"
+
+    @property
+    def local_folder(self) -> Path:
+        """Where executors keep what goes through shuffles."""
+        return self.folder / "local"
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes above the master and each of the workers."""
+        return [process.pid for process in self._processes]
+
+    @property
+    def executors(self) -> list[Executor]:
+        """The executors that the newest job has had up to now, in the order of their numbers."""
+        jobs, processes = sorted((self.folder / "work").glob("app-*")), self._executor_processes()
+        logs = [log for job in jobs[-1:] for log in job.glob("*/stderr")]
+        found = [Executor(int(log.parent.name), processes.get(log.parent), log.read_text(errors="replace")) for log in logs]
+        return sorted(found, key=lambda executor: executor.number)
+
+    def start(self) -> None:
+        """Start it and wait until all workers are known to the master. Raises ClusterError."""
+        self.local_folder.mkdir(parents=True)
+        self._launch("master", ["master.Master", "--host", HOST, "--port", str(self.port), "--webui-port", "0"])
+        self._await(lambda: "I have been elected leader" in self.log_text("master"), "the Spark master leads")
+        for number in range(self._workers):
+            here = ["--host", HOST, "--webui-port", "0", "--work-dir", str(self.folder / "work")]
+            self._launch(f"worker{number}", ["worker.Worker", self.master, *here, *self._size])
+        self._await(lambda: self.log_text("master").count("Registering worker") == self._workers, "Spark's workers are there")
+
+    def stop(self) -> None:
+        """End it with all of its processes."""
+        self._running.close()
+
+    def log_text(self, name: str) -> str:
+        """What the `master`, `worker0`, … has logged."""
+        log = self.folder / f"{name}.log"
+        return log.read_text(errors="replace") if log.exists() else ""
+
+    def _launch(self, name: str, words: Sequence[str]) -> None:
+        spark_class, (main, *arguments) = Path(sys.executable).with_name("spark-class"), words
+        command = [sys.executable, "-m", "embedded.hold", str(spark_class), f"org.apache.spark.deploy.{main}", *arguments]
+        environment = {
+            **os.environ, "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_DIRS": str(self.local_folder), "SPARK_DAEMON_MEMORY": "256m",
+            "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": "",  # executors get the library with the job
+        }  # fmt: skip
+        with (self.folder / f"{name}.log").open("wb") as out:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT, env=environment, cwd=REPO
+            )
+        self._processes.append(process)
+        self._running.callback(_end, process)
+
+    def _await(self, done: Callable[[], bool], what: str) -> None:
+        give_up = time.monotonic() + START_TIMEOUT_SECONDS
+        while not done():
+            if time.monotonic() > give_up or any(process.poll() is not None for process in self._processes):
+                tails = "\n".join(f"the end of {log}:\n{_tail(log)}" for log in sorted(self.folder.glob("*.log")))
+                raise ClusterError(f"not within {START_TIMEOUT_SECONDS} s: {what}; {tails}")
+            time.sleep(0.1)
+
+    def _executor_processes(self) -> dict[Path, psutil.Process]:
+        """The executors' processes, by the folders in which they run."""
+        found = {}
+        for holder in self._processes:
+            for process in psutil.Process(holder.pid).children(recursive=True):
+                with suppress(psutil.Error):  # it has just ended
+                    if EXECUTOR in process.cmdline():
+                        found[Path(process.cwd())] = process
+        return found
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait(STOP_TIMEOUT_SECONDS)

@@ -1,0 +1,39 @@
+"""Says how far the tasks of a load are: in a Spark job's output, and in the log of an Airflow task that is the driver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+EVERY_SECONDS = 10.0
+
+Stages = Sequence[tuple[int, int]]
+"""Tasks that have ended, of how many: of each stage, in the order in which they run."""
+
+
+class LoadProgress:
+    """Tells `say` what has changed since the last time, every few seconds at most."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._told = ""
+        self._next = 0.0
+
+    def __call__(self, stages: Stages) -> None:
+        """Take how far the stages are: the first one reads WALs, the second one loads regions."""
+        text = shown(stages)
+        if text != self._told and time.monotonic() >= self._next:
+            self._told, self._next = text, time.monotonic() + EVERY_SECONDS
+            self._say(text)
+
+
+def shown(stages: Stages) -> str:
+    """How far a load is, in words; empty if there is nothing to tell."""
+    if not any(tasks for _, tasks in stages):
+        return ""
+    (read, parts), *after = stages
+    text = f"read {read:,} of {parts:,} parts of the WALs"
+    if read == parts and after:
+        loaded, partitions = after[0]
+        text += f", loaded {loaded:,} of {partitions:,} partitions of the regions"
+    return text
