@@ -20,7 +20,7 @@ from tests.cluster.test_bad_input import flipped
 from tests.cluster.test_bulkload_targets import COPROCESSOR
 from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.walferry_runs import plan, positions, ship, ship_one, source_of
-from walferry.bulkload import driver, loading
+from walferry.bulkload import loading
 from walferry.bulkload.job import LoadJob
 from walferry.bulkload.loading import Outcome
 from walferry.bulkload.rows import Row
@@ -142,7 +142,6 @@ def test_a_table_that_the_slave_lacks_stops_the_queue_and_what_is_loaded_is_not_
 def test_a_table_that_is_dropped_in_mid_load_does_not_keep_others_from_being_loaded(
     sides, peer, make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "PARTITIONS_A_CORE", 1)
     monkeypatch.setattr(loading, "LOADED_AT_ONCE", 1)
     here, dropped = make(), make()
     sides.source.write(here, edits("value"))
@@ -150,13 +149,11 @@ def test_a_table_that_is_dropped_in_mid_load_does_not_keep_others_from_being_loa
         sides.source.write(dropped, edits(text * 100))
 
     class Dropped(LocalSpread):
-        cores = 1
-
         def load(self, rows: Sequence[Row], job: LoadJob) -> list[Outcome]:
             sides.slave.drop_table(dropped)
             return super().load(rows, job)
 
-    failed = ship_one(sides.at, peer, run_id="first", spread=Dropped)
+    failed = ship_one(sides.at, peer, run_id="first", spread=lambda: Dropped(most_tasks=1))
     assert failed.status is Status.FAILED
     assert f"table {dropped} does not exist there" in failed.error
     assert here not in failed.notLoaded

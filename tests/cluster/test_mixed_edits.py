@@ -16,7 +16,7 @@ from embedded.client import GLOBAL, LOCAL
 from embedded.wire import Mutation
 from tests.cluster.walferry_runs import plan, ship, source_of
 from walferry.shipping.summary import Status
-from walferry.source.knobs import SinkKind
+from walferry.source.knobs import Knobs, SinkKind
 
 EDITS = 100_000
 ROUNDS = 4  # batches, with a flush and a region's move between them
@@ -57,10 +57,9 @@ def edits(count: int, chance: random.Random) -> Iterator[Mutation]:
 @pytest.mark.parametrize(
     ("sink", "count"),
     [
-        (SinkKind.REPLICATE, EDITS),
+        (Knobs.sink, EDITS),
         (SinkKind.HFILES, EDITS // 5),
-        pytest.param(SinkKind.DIRECT, EDITS, marks=pytest.mark.soak),
-        pytest.param(SinkKind.HFILES, EDITS, marks=pytest.mark.soak),
+        *(pytest.param(kind, EDITS, marks=pytest.mark.soak) for kind in SinkKind if kind not in (Knobs.sink, SinkKind.AUTO)),
     ],
     indirect=["sink"],
 )  # fmt: skip
