@@ -23,7 +23,15 @@ class LocalSpread:
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:
         rows: list[list[Row]] = [[] for _ in range(job.partitions)]
         for part in reversed(parts):
-            for row in rows_in(batches(read_wals(part, job))):
+            for row in self.read(part, job):
                 rows[row.partition].append(row)
-        self.outcomes = [outcome for some in rows for outcome in load_partition(some, job)]
+        self.outcomes = [outcome for some in rows for outcome in self.load(some, job)]
         return self.outcomes
+
+    def read(self, part: Sequence[LoadWal], job: LoadJob) -> list[Row]:
+        """What a task does before the shuffle."""
+        return list(rows_in(batches(read_wals(part, job))))
+
+    def load(self, rows: Sequence[Row], job: LoadJob) -> list[Outcome]:
+        """What a task does after it."""
+        return list(load_partition(rows, job))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,14 +23,17 @@ from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
 from tests.cluster.proxy import Flow, TcpProxy
 from tests.cluster.reshipping import now, ship_again
-from tests.cluster.walferry_runs import BOTH_SINKS, positions, ship, ship_one, source_of
+from tests.cluster.walferry_runs import ALL_SINKS, positions, ship, ship_one, source_of
+from walferry.bulkload import loading
 from walferry.queues.lease import Lease
 from walferry.reship.interval import Interval
+from walferry.rpc import bulk_load
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
-from walferry.source.knobs import Knobs
+from walferry.source.knobs import Knobs, SinkKind
 from walferry.zk.client import children, connected
 
+AS_FILES = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 SLOW_SECONDS = 6.0
 SCOPES = {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}
 
@@ -99,7 +103,7 @@ def done(summary: GroupSummary) -> GroupSummary:
     return summary
 
 
-@BOTH_SINKS
+@ALL_SINKS
 @pytest.mark.timeout(900)
 def test_bulk_loaded_rows_arrive_and_their_files_are_let_go(sides, table, peer):
     sides.source.write(table, puts(value=b"before"))
@@ -142,7 +146,7 @@ def test_a_peer_for_some_families_gets_the_files_of_these(sides, table, unique):
         sides.source.remove_peer(peer)
 
 
-@BOTH_SINKS
+@ALL_SINKS
 def test_a_bulk_load_keeps_its_place_among_the_region_s_edits(sides, table, peer):
     """A cell is put, loaded and put again with the same timestamp: the last one counts, here as there."""
 
@@ -319,7 +323,7 @@ def test_an_interval_s_loads_are_shipped_again_as_long_as_their_files_are_there(
     assert len(cells(sides.slave, table, "f")) == 12
 
 
-@BOTH_SINKS
+@ALL_SINKS
 def test_a_ring_of_clusters_loads_no_file_twice(sides, table, peer, managed_peer, sink):
     back = managed_peer(sides.slave_cluster.address, sides.source_cluster.address)
     west = replace(source_of(sides.slave_cluster.address, sink), replication_cluster_id="west")
@@ -332,6 +336,48 @@ def test_a_ring_of_clusters_loads_no_file_twice(sides, table, peer, managed_peer
     with connected(west.quorum) as zk:
         assert not children(zk, west.nodes.hfile_refs(back))
     assert sides.source.compare(table, sides.slave, families=["f", "g"]).same
+
+
+@AS_FILES
+def test_a_peer_that_the_slave_gets_while_files_are_loaded_does_not_bring_them_back(
+    sides, table, peer, managed_peer, monkeypatch: pytest.MonkeyPatch
+):
+    """The slave replicates its loads to that peer: what the source has loaded says whose edits they are."""
+    back: list[str] = []
+    real = bulk_load.load
+
+    def load_later(*arguments: Any) -> bool:
+        if not back:
+            back.append(managed_peer(sides.slave_cluster.address, sides.source_cluster.address))
+        return real(*arguments)
+
+    monkeypatch.setattr(bulk_load, "load", load_later)
+    monkeypatch.setattr(loading, "LOADED_AT_ONCE", 1)
+    sides.source.write(table, puts("fg"))
+    summary = done(ship_one(sides.at, peer))
+    assert (summary.sink, summary.notLoaded) == (SinkKind.HFILES, None)
+    west = replace(source_of(sides.slave_cluster.address), replication_cluster_id="west")
+    returned = done(ship_one(west, back[0]))
+    assert (returned.shippedHFiles, returned.shippedCells) == (0, 0)
+    assert returned.logEditsFiltered["from_slave"] >= 2  # a load a region
+    assert sides.source.compare(table, sides.slave, families=["f", "g"], raw=True).same
+
+
+@AS_FILES
+def test_a_table_with_bulk_loads_in_its_wals_is_shipped_in_their_order_beside_one_that_is_loaded(sides, table, both, peer):
+    other = both(SCOPES)
+    for each in (table, other):
+        sides.source.write(each, puts(value=b"before"))
+    load(sides, table)
+    for each in (table, other):
+        sides.source.write(each, puts("f", range(3), value=b"after"))
+    summary = done(ship_one(sides.at, peer))
+    assert (summary.sink, summary.shippedHFiles) == (SinkKind.DIRECT, 4)
+    assert f"table {table} go by requests: some of its edits are bulk loads" in summary.notLoaded
+    assert summary.logEditsFiltered["loaded"] > 0
+    assert references(sides, peer) == []
+    for each in (table, other):
+        assert sides.source.compare(each, sides.slave, families=["f", "g"]).same
 
 
 def test_markers_never_arrive(sides, table, peer):

@@ -9,13 +9,13 @@ import pytest
 
 from embedded.client import GLOBAL
 from embedded.wire import put
-from tests.cluster.walferry_runs import BOTH_SINKS, positions, ship_one
+from tests.cluster.walferry_runs import ALL_SINKS, positions, ship_one
 from walferry.hbase.peers import read_peer
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.knobs import Knobs
 from walferry.zk.client import connected
 
-pytestmark = BOTH_SINKS
+pytestmark = ALL_SINKS
 DROP_TABLES = {"hbase.replication.drop.on.deleted.table": "true"}
 DROP_FAMILIES = {"hbase.replication.drop.on.deleted.columnfamily": "true"}
 

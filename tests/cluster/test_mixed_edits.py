@@ -14,8 +14,9 @@ import pytest
 from embedded import wire
 from embedded.client import GLOBAL, LOCAL
 from embedded.wire import Mutation
-from tests.cluster.walferry_runs import BOTH_SINKS_IN_SOAK, plan, ship, source_of
+from tests.cluster.walferry_runs import plan, ship, source_of
 from walferry.shipping.summary import Status
+from walferry.source.knobs import Knobs, SinkKind
 
 EDITS = 100_000
 ROUNDS = 4  # batches, with a flush and a region's move between them
@@ -53,9 +54,19 @@ def edits(count: int, chance: random.Random) -> Iterator[Mutation]:
             yield wire.delete_row(row)
 
 
-@BOTH_SINKS_IN_SOAK
+@pytest.mark.parametrize(
+    ("sink", "count"),
+    [
+        (Knobs.sink, EDITS),
+        (SinkKind.HFILES, EDITS // 5),
+        *(pytest.param(kind, EDITS, marks=pytest.mark.soak) for kind in SinkKind if kind not in (Knobs.sink, SinkKind.AUTO)),
+    ],
+    indirect=["sink"],
+)  # fmt: skip
 @pytest.mark.timeout(1200)
-def test_edits_of_all_kinds_arrive_and_nothing_of_local_families(distributed_pair, java_client, managed_peer, unique, sink):
+def test_edits_of_all_kinds_arrive_and_nothing_of_local_families(
+    distributed_pair, java_client, managed_peer, unique, sink, count: int
+):
     source, slave = java_client(distributed_pair.source.address), java_client(distributed_pair.slave.address)
     table, seed = unique("mixed"), random.randrange(1 << 32)
     print(f"seed {seed}")
@@ -66,15 +77,16 @@ def test_edits_of_all_kinds_arrive_and_nothing_of_local_families(distributed_pai
     at = source_of(distributed_pair.source.address, sink)
     shipped = 0
     for round_ in range(ROUNDS):
-        source.write(table, edits(EDITS // ROUNDS, chance))
+        source.write(table, edits(count // ROUNDS, chance))
         summaries = ship(at, peer, run_id=f"round{round_}")
         assert {s.status for s in summaries} == {Status.DONE}, [s.error for s in summaries]
+        assert sink is not SinkKind.HFILES or {s.sink for s in summaries} == {sink}, [s.notLoaded for s in summaries]
         shipped += sum(s.shippedCells for s in summaries)
         source.flush(table)
         region = chance.choice(source.regions(table))
         source.move_region(region.encoded_name, next(s for s in source.region_servers() if s != region.server))
     assert not plan(at, peer).to_ship
-    assert shipped > EDITS
+    assert shipped > count
     compared = source.compare(table, slave, families=["f", "g"])
     assert compared.same, compared.examples
     assert compared.left > ROWS

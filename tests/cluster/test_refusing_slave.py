@@ -34,9 +34,18 @@ def guarded(cluster_folder: Path) -> Iterator[StandaloneCluster]:
 
 
 @pytest.fixture
-def sides(standalone_pair: StandalonePair, guarded: StandaloneCluster, java_client: Callable[..., JavaClient]) -> Sides:
+def sink(request: pytest.FixtureRequest) -> SinkKind:
+    """How edits are sent, if a test does not say otherwise."""
+    kind: SinkKind = getattr(request, "param", SinkKind.DIRECT)
+    return kind
+
+
+@pytest.fixture
+def sides(
+    standalone_pair: StandalonePair, guarded: StandaloneCluster, java_client: Callable[..., JavaClient], sink: SinkKind
+) -> Sides:
     source = standalone_pair.source
-    at = source_of(source.address, SinkKind.DIRECT)
+    at = source_of(source.address, sink)
     return Sides(source, guarded, java_client(source.address), java_client(guarded.address), at)
 
 
@@ -63,4 +72,20 @@ def test_a_user_who_may_write_is_not_refused(sides, both, peer):
     summary = ship_one(sides.at, peer)
     assert summary.status is Status.DONE, summary.error
     assert (summary.sink, summary.directRefused) == (SinkKind.DIRECT, None)
+    assert sides.source.compare(table, sides.slave).same
+
+
+@pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
+def test_files_are_loaded_only_for_a_user_who_may(sides, both, peer):
+    table = both(splits=[b"4", b"8"])
+    sides.source.put_many(table, 2000, ["f:a"], batch=20)
+    summary = ship_one(replace(sides.at, user=STRANGER), peer, lanes=4, refused=True)
+    assert summary.status is Status.DONE, summary.error
+    assert summary.sink == SinkKind.REPLICATE
+    assert "AccessDeniedException" in summary.notLoaded
+    assert STRANGER in summary.notLoaded
+    assert sides.source.compare(table, sides.slave).same
+    sides.source.put_many(table, 2000, ["f:a"], batch=20, first=2000)
+    summary = ship_one(sides.at, peer, run_id="another")
+    assert (summary.status, summary.sink, summary.notLoaded) == (Status.DONE, SinkKind.HFILES, None), summary.error
     assert sides.source.compare(table, sides.slave).same

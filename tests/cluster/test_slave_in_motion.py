@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -12,14 +14,17 @@ from embedded import wire
 from embedded.client import GLOBAL, LOCAL
 from embedded.wire import Mutation
 from tests.cluster.conftest import ManyServers
+from tests.cluster.loads import records_left
 from tests.cluster.peer_changes import reconfigure
 from tests.cluster.test_mixed_edits import ROWS, edits
 from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.walferry_runs import await_progress, positions, roll, ship
+from walferry.rpc import bulk_load
 from walferry.shipping.summary import Status
 from walferry.source.knobs import Knobs, SinkKind
 
-pytestmark = pytest.mark.parametrize("sink", [SinkKind.DIRECT], indirect=True)
+BY_REQUESTS = pytest.mark.parametrize("sink", [SinkKind.DIRECT], indirect=True)
+AS_FILES = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
 
 SMALL = Knobs(shipment_bytes=16 << 10, buffer_bytes=1 << 20, sleep_seconds=0.3)
 SPLITS = [b"row%05d" % (ROWS * i // 6) for i in range(1, 6)]
@@ -122,11 +127,62 @@ def check_motions(sides: ManyServers, peer: str, create: Callable[[], str], edit
     assert all(in_time.values()), in_time
 
 
+@BY_REQUESTS
 @pytest.mark.timeout(900)
 def test_all_arrives_in_order_while_the_slave_is_in_motion(many_servers, slow_peer, create):
     check_motions(many_servers, slow_peer, create, 5_000, 1)
 
 
+@BY_REQUESTS
 @pytest.mark.soak
 def test_all_of_a_hundred_thousand_edits_arrives_in_order_while_the_slave_is_in_motion(many_servers, slow_peer, create):
     check_motions(many_servers, slow_peer, create, 10_000, 10)
+
+
+class Disturbed:
+    """Makes something happen at the slave while it loads files: before the nth call of a function of bulk_load."""
+
+    def __init__(self, name: str, nth: int, happen: Callable[[], None]) -> None:
+        self._call, self._nth, self._happen = getattr(bulk_load, name), nth, happen
+        self._lock = threading.Lock()
+        self.calls = 0
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        with self._lock:  # the loads of other regions wait, so that it happens between two of them
+            self.calls += 1
+            if self.calls == self._nth:
+                self._happen()
+        return self._call(*arguments, **options)
+
+
+def check_loads_in_motion(sides: ManyServers, peer: str, table: str, moment: tuple[str, int], edits_each: int) -> None:
+    """Each motion, at a moment of a load of its own."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    motion = Motion(sides, table, chance)
+    for name in ("split", "merge", "move", "kill"):
+        for _ in range(2):  # so that there are several WALs of each server
+            sides.source.write(table, all_kinds(edits_each // 2, chance))
+            roll(sides.at, peer)
+        with pytest.MonkeyPatch.context() as patch:
+            disturbed = Disturbed(*moment, getattr(motion, name))
+            patch.setattr(bulk_load, moment[0], disturbed)
+            summaries = ship(sides.at, peer, roll_first=False, run_id=f"{name} {moment}", deadline=400)
+        assert disturbed.calls >= moment[1], name
+        assert {s.status for s in summaries} == {Status.DONE}, [s.error for s in summaries]
+        assert {s.sink for s in summaries} == {"hfiles"}, [s.notLoaded for s in summaries]
+    sides.slave_cluster.start_regionserver()
+    compared = sides.source.compare(table, sides.slave, families=["f", "g"], raw=True)
+    assert compared.same, compared.examples
+    assert compared.left > 3 * edits_each
+    assert sides.slave.scan_all(table, ["l"], raw=True) == []
+    assert records_left(sides.at, peer) == []
+
+
+@AS_FILES
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("moment", [("prepare", 1), ("load", 3)], ids=["before the first region", "in the middle of a region"])
+def test_files_are_loaded_while_the_slave_is_in_motion(many_servers, managed_peer, create, moment: tuple[str, int]):
+    peer = managed_peer(many_servers.source_cluster.address, many_servers.slave_cluster.address)
+    check_loads_in_motion(many_servers, peer, create(), moment, 2_000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -15,7 +15,7 @@ from embedded.hbase import ClusterAddress
 from embedded.wire import Cell
 from tests.cluster.local_spread import LocalSpread
 from tests.sessions import session_of
-from walferry.bulkload.driver import Backlog, load_backlog
+from walferry.bulkload.driver import Backlog, Spread, load_backlog
 from walferry.bulkload.left import Left
 from walferry.bulkload.records import forget_finished
 from walferry.files.quarantine import BrokenWals
@@ -34,6 +34,7 @@ from walferry.zk.client import connected
 
 # Marks tests that show the same for each way to send edits. They get the fixture `sink`, through `sides` or `members`.
 BOTH_SINKS = pytest.mark.parametrize("sink", REQUEST_SINKS, indirect=True)
+ALL_SINKS = pytest.mark.parametrize("sink", [*REQUEST_SINKS, SinkKind.HFILES], indirect=True)
 # Marks tests of a slave that proxies stand before as other processes see it: there only its own list of servers leads to them.
 BY_REPLICATE = pytest.mark.parametrize("sink", [SinkKind.REPLICATE], indirect=True)
 # The same as BOTH_SINKS for tests that take long: `make test` has them with the default.
@@ -67,7 +68,7 @@ def roll(source: SourceCluster, peer_id: str) -> None:
 def ship(
     source: SourceCluster, peer_id: str, *, deadline: float = 120.0, run_id: str = "test", knobs: Knobs | None = None,
     lanes: int = 2, groups: list[str] | None = None, roll_first: bool = True, broken_wals: BrokenWals = BrokenWals.STOP,
-    refused: bool = False,
+    refused: bool = False, spread: Callable[[], Spread] = LocalSpread,
 ) -> list[GroupSummary]:  # fmt: skip
     """Run one batch of a peer. Returns the summaries of its groups, or of those named.
 
@@ -86,12 +87,13 @@ def ship(
     left = Left((), jobs)
     if jobs and sink_of(source).makes_files:
         backlog = Backlog(source=source, peer_id=peer_id, run_id=run_id, deadline=jobs[0].deadline)
-        left = load_backlog(backlog, jobs, LocalSpread)
+        left = load_backlog(backlog, jobs, spread)
     with ThreadPoolExecutor(max(1, len(left.jobs))) as pool:
         summaries = [*left.done, *pool.map(ship_group, left.jobs)]
     with open_session(source) as session:
         forget_finished(session, peer_id)
-    assert refused or left.done or all(s.sink in ("", sink_of(source)) and not s.directRefused for s in summaries), summaries
+    sinks = {"", sink_of(source), *(job.knobs.requests for job in left.jobs)}
+    assert refused or all(s.sink in sinks and not s.directRefused for s in summaries), summaries
     return summaries
 
 

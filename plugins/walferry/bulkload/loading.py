@@ -24,13 +24,14 @@ from walferry.hbase.peers import read_peer
 from walferry.hfiles.errors import HFileError
 from walferry.rpc.errors import RemoteError
 from walferry.source.session import open_session
-from walferry.tables.errors import MissingTable
+from walferry.tables.errors import MissingTable, RegionUnavailable
 from walferry.tables.slave import slave_tables
 from walferry.texts import one_line
 
 # In an outcome, which may have a million characters. Reports are JSON within JSON.
 REPORTS_BYTES, COUNTS_AT_ONCE = 256 << 10, 10_000
 LOADED_AT_ONCE = 4  # regions: HDFS takes longer to end a small file than to write it
+_OF_ONE_TABLE = (RemoteError, NotLoaded, HFileError, StoreError, MissingTable, RegionUnavailable)
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class _Loads:
             return _outcome(self._job, number, loaded=loaded)
         except (WalferryError, OSError) as error:
             why = self._given_up[table] = reason_of(error)
-            if not isinstance(error, RemoteError | NotLoaded | MissingTable | HFileError | StoreError):
+            if not isinstance(error, _OF_ONE_TABLE):
                 self._lost = why  # it does not answer, or this job must load nothing more
             return _outcome(self._job, number, error=why)
         finally:

@@ -18,6 +18,7 @@ import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient
@@ -108,7 +109,12 @@ class RegionLoader:
         token = bulk_load.prepare(server, table, target.name)
         if problem := wrong_folder(token, table, self.job.source.root_dir or self.job.source.wal_root):
             raise NotLoaded(f"the slave wants files in {token[:200]!r}, {problem}", SLAVES_FOLDERS)
-        note = note_folder(self.zk, self.job.record, Folder(token, table, target.name.hex()))
+        try:
+            note = note_folder(self.zk, self.job.record, Folder(token, table, target.name.hex()))
+        except WalferryError:
+            with suppress(RpcError):  # then an empty folder stays
+                bulk_load.cleanup(server, target.name, token)
+            raise
         try:
             written = self._write(planned, token, parts)
             check_folder(self.zk, self.job.record, note, self.job.peer_state)

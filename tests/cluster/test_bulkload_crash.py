@@ -1,0 +1,179 @@
+"""Runs that load files die at each step, or come late: nothing is lost, and nothing old comes above newer edits."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from embedded import wire
+from tests.cluster import walferry_runs
+from tests.cluster.conftest import Sides
+from tests.cluster.loads import (
+    Mortal,
+    create_keeping_table,
+    die_after,
+    die_before,
+    folders_left,
+    mortal_run,
+    records_left,
+)
+from tests.cluster.local_spread import LocalSpread
+from tests.cluster.test_hfiles import ROWS, counted, repeated
+from tests.cluster.walferry_runs import plan, roll, ship, source_of
+from walferry.bulkload import driver, reading, region_load
+from walferry.bulkload.job import LoadJob
+from walferry.bulkload.loading import Outcome
+from walferry.bulkload.rows import Row
+from walferry.queues.lease import Lease
+from walferry.rpc import bulk_load
+from walferry.shipping.summary import Status
+from walferry.source.knobs import SinkKind
+
+pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)
+
+STEPS = {
+    "before its record": die_before(driver, "begin_load"),
+    "before a WAL is read": die_before(reading, "windows_of_closed"),
+    "while WALs are read": die_before(reading, "windows_of_closed", 2),
+    "before a folder is noted": die_before(region_load, "note_folder"),
+    "before a load": die_before(bulk_load, "load"),
+    "once one region is loaded": die_after(bulk_load, "load"),
+    "before the last regions are loaded": die_before(bulk_load, "load", 4),
+    "before a folder is deleted": die_before(bulk_load, "cleanup"),
+    "before it is noted what is loaded": die_before(driver, "note_done"),
+    "once it is noted": die_after(driver, "note_done"),
+    "between two WALs that leave the queue": die_after(Lease, "remove_wal"),
+    "once all WALs have left it": die_before(walferry_runs, "forget_finished"),
+}
+
+
+@pytest.fixture
+def table(sides: Sides, unique: Callable[[str], str]) -> str:
+    name = unique("load")
+    create_keeping_table(sides.source, sides.slave, name)
+    return name
+
+
+def write(sides: Sides, table: str, chance: random.Random, *, ttls: bool = True) -> None:
+    """Edits of few keys, into two WALs. Of a cell with a TTL and an earlier one of its key, requests may keep only one."""
+
+    def some(count: int) -> list[wire.Mutation]:
+        return [edit if ttls else replace(edit, ttl_ms=None) for edit in repeated(chance, count)]
+
+    for _ in range(2):
+        sides.source.write(table, some(200))
+        sides.source.write(table, some(40), one_by_one=True)
+        sides.source.write(table, counted(chance, 20), one_by_one=True)
+        sides.source.roll_wals()
+
+
+def check_same(sides: Sides, table: str) -> None:
+    compared = sides.source.compare(table, sides.slave, raw=True)
+    assert compared.same, compared.examples
+    assert compared.left > ROWS
+
+
+@pytest.mark.parametrize("then", [SinkKind.HFILES, SinkKind.DIRECT])
+def test_a_run_may_be_killed_at_each_step(sides, table, peer, then: SinkKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(region_load, "SETTLE_SECONDS", 0.5)
+    chance = random.Random(8)
+    for number, (step, deaths) in enumerate(STEPS.items()):
+        print(step)
+        write(sides, table, chance, ttls=then is SinkKind.HFILES)
+        with mortal_run(deaths) as mortal:
+            ship(sides.at, peer, run_id=f"killed{number}", roll_first=False)
+        assert mortal.dead, step
+        summaries = ship(source_of(sides.source_cluster.address, then), peer, run_id=f"killed{number}")
+        assert {s.status for s in summaries} <= {Status.DONE}, [s.error for s in summaries]
+        assert not plan(sides.at, peer).to_ship
+        check_same(sides, table)
+        assert records_left(sides.at, peer) == []
+        left = folders_left(sides.slave_cluster.address, table)
+        assert [folder for folder, files in left.items() if files] == []
+        assert len(left) <= 1  # a folder that the slave made and that nobody noted has nothing in it
+
+
+class HeldLoad:
+    """Holds the first call of a function until it is let go, and keeps what came of it."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+        self._lock = threading.Lock()
+        self._calls = 0
+        self.reached, self.go_on = threading.Event(), threading.Event()
+        self.result: object = None
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        with self._lock:
+            self._calls += 1
+            first = self._calls == 1
+        if not first:
+            return self._call(*arguments, **options)
+        self.reached.set()
+        assert self.go_on.wait(120)
+        try:
+            self.result = self._call(*arguments, **options)
+        except Exception as error:
+            self.result = error
+            raise
+        return self.result
+
+
+@pytest.mark.parametrize("then", [SinkKind.HFILES, SinkKind.DIRECT])
+@pytest.mark.parametrize("held", ["check_folder", "load"])
+def test_a_late_task_of_a_killed_run_loads_nothing(sides, table, peer, held: str, then: SinkKind) -> None:
+    """Its driver is gone, and another run has shipped newer edits of the same cells, when it goes on."""
+
+    def edits(value: bytes) -> list[wire.Mutation]:
+        return [wire.put(f"row{i:02}", {"f:0": value, "g:0": value}, timestamp=5) for i in range(ROWS)]
+
+    sides.source.write(table, edits(b"old"))
+    roll(sides.at, peer)
+    with ThreadPoolExecutor(1) as pool, pytest.MonkeyPatch.context() as patch:
+        killed = Mortal()
+        patch.setattr(driver, "open_session", killed.open_session)
+        module = region_load if held == "check_folder" else bulk_load
+        late = HeldLoad(getattr(module, held))
+        patch.setattr(module, held, late)
+        run = pool.submit(ship, sides.at, peer, run_id="killed", roll_first=False)
+        try:
+            assert late.reached.wait(60)
+            patch.setattr(driver, "open_session", walferry_runs.open_session)
+            killed.lose_sessions()
+            sides.source.write(table, edits(b"new"))
+            (summary,) = ship(source_of(sides.source_cluster.address, then), peer, run_id="next")
+            assert summary.status is Status.DONE, summary.error
+        finally:
+            late.go_on.set()
+        error = run.exception(60)
+    print(late.result, error)
+    assert isinstance(late.result, Exception) or late.result is False
+    assert error is not None
+    assert {cell.value for cell in sides.slave.scan_all(table)} == {b"new"}
+    assert sides.source.compare(table, sides.slave).same
+    assert records_left(sides.at, peer) == []
+    assert folders_left(sides.slave_cluster.address, table) == {}
+
+
+class SecondTries(LocalSpread):
+    """Each task that loads dies once it has loaded something, and is run again, as by Spark."""
+
+    def load(self, rows: Sequence[Row], job: LoadJob) -> list[Outcome]:
+        with mortal_run(die_after(bulk_load, "load")):
+            return super().load(rows, job)
+        return super().load(rows, job)
+
+
+def test_tasks_that_die_in_the_middle_are_run_again(sides, table, peer) -> None:
+    write(sides, table, random.Random(9))
+    (summary,) = ship(sides.at, peer, spread=SecondTries)
+    assert (summary.status, summary.sink) == (Status.DONE, "hfiles"), summary.error
+    check_same(sides, table)
+    assert records_left(sides.at, peer) == []
+    assert folders_left(sides.slave_cluster.address, table) == {}
