@@ -38,7 +38,7 @@ from walferry.hbase.cluster import cluster_id
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import Peer, read_peer
-from walferry.queues.errors import LastWal, LeaseHeld
+from walferry.queues.errors import LastWal, LeaseHeld, QueuesMoving
 from walferry.queues.lease import Lease
 from walferry.rpc import master
 from walferry.shipping.candidates import GroupCandidates, candidates
@@ -104,10 +104,10 @@ def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[]
     try begins again.
     """
     with open_session(backlog.source) as session, ExitStack() as leases:
-        peer = read_peer(session.zk, session.nodes, backlog.peer_id)
         groups = _taken(session, jobs, leases)
         if not groups:
             return Left((), jobs)
+        peer = read_peer(session.zk, session.nodes, backlog.peer_id)  # what it is like once the leases are held
         try:
             with _slave(peer, backlog) as slave:
                 groups = _without_loaded(session, backlog.peer_id, groups, slave)
@@ -156,10 +156,10 @@ def _taken(session: Session, jobs: Sequence[GroupJob], leases: ExitStack) -> lis
     for job in jobs:
         try:
             lease = leases.enter_context(acquire_lease(session, job))
-        except LeaseHeld as error:
+            found = candidates(lease.read(job.place))
+        except (LeaseHeld, QueuesMoving) as error:
             log.info("%s", error)
             continue
-        found = candidates(lease.read(job.place))
         if found and found[0].wals:
             taken.append(_Group(job, lease, found[0]))
     return taken

@@ -1,0 +1,291 @@
+"""A whole load against a real ZooKeeper and real WAL files; the slave and Spark are stand-ins."""
+
+from __future__ import annotations
+
+import queue
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
+from tests.unit.bulkload.jobs import targets
+from tests.unit.filters.test_window import entry, put
+from tests.unit.hfiles.models import split_run
+from tests.unit.wal.encoder import Entry, encode_wal
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from walferry.bulkload import driver, loading, region_load
+from walferry.bulkload.before import loaded_before
+from walferry.bulkload.driver import Backlog, load_backlog
+from walferry.bulkload.errors import LoadOvertaken
+from walferry.bulkload.job import LoadJob, PlannedRegion
+from walferry.bulkload.left import Left
+from walferry.bulkload.loading import Outcome, load_partition
+from walferry.bulkload.reading import read_wals
+from walferry.bulkload.records import Folder, loads_of, note_folder
+from walferry.bulkload.region_load import Loaded, Runs
+from walferry.bulkload.targets import Targets
+from walferry.bulkload.wals import LoadWal
+from walferry.hbase.peers import read_peer
+from walferry.queues.errors import LeaseLost
+from walferry.queues.lease import Lease, acquire
+from walferry.rpc.errors import ConnectionFailed
+from walferry.shipping.group_job import GroupJob
+from walferry.shipping.plan import groups_to_ship
+from walferry.shipping.summary import Status
+from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
+
+MINE = wal(0).rpartition(".")[0]
+FOLDER = Folder("hdfs://slave:8020/hbase/staging/hbase__t__1k2", "t", b"t,,1.abc.".hex())
+TABLES = targets(b"t", unfit={b"u": "it has a coprocessor"})
+T, U = entry(put(row=b"a"), put(row=b"z")), entry(put(), table=b"u")
+
+
+@dataclass
+class World:
+    """Queues of a live server and of a dead one, their WALs, and what is done with them."""
+
+    session: Session
+    root: Path
+    hbase: HBaseZNodes
+    targets: Targets = TABLES
+    loaded: dict[str, list[bytes]] = field(default_factory=dict)  # rows by region
+    deleted: list[str] = field(default_factory=list)  # folders at the slave
+    on_load: Callable[[LoadJob, PlannedRegion], None] = lambda job, planned: None
+    said: list[str] = field(default_factory=list)
+    spreads: int = 0
+
+    cores = most_tasks = 2
+
+    def add(self, number: int, *entries: Entry, server: str = SERVER, data: bytes | None = None) -> None:
+        """Queue a WAL, and write its file."""
+        name = wal(number, server)
+        self.hbase.add_wal(OTHER if server == DEAD else server, f"p-{DEAD}" if server == DEAD else "p", name)
+        (self.root / "oldWALs" / name).write_bytes(encode_wal(entries) if data is None else data)
+
+    @property
+    def queued(self) -> list[str]:
+        """The live server's WALs and the dead one's that are queued."""
+        names = [path.rpartition("/")[2] for path in self.hbase.queued("p")]
+        return sorted(name.replace(MINE, "live").replace(wal(0, DEAD)[:-2], "dead") for name in names)
+
+    def load(self, least_bytes: int = 0) -> Left:
+        jobs = [
+            GroupJob(
+                source=self.session.source, peer_id="p", group=group, place=place, run_id="r", holder="run r",
+                deadline=time.time() + 600,
+            )
+            for group, place in groups_to_ship(self.session, "p")
+        ]  # fmt: skip
+        backlog = Backlog(
+            source=self.session.source, peer_id="p", run_id="r", deadline=time.time() + 600, least_bytes=least_bytes,
+            say=self.said.append,
+        )  # fmt: skip
+        return load_backlog(backlog, jobs, lambda: self)
+
+    def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:
+        """Spark: reads all parts, and then loads all partitions."""
+        self.spreads += 1
+        rows = [row for part in parts for row in read_wals(part, job)]
+        self._job = job
+        return [
+            outcome
+            for partition in range(job.partitions)
+            for outcome in load_partition([row for row in rows if row.partition == partition], job)
+        ]
+
+    def load_region(self, planned: PlannedRegion, runs: Runs) -> Loaded:
+        """A loader of regions."""
+        self.on_load(self._job, planned)
+        cells = [cell for some in runs.values() for run in some for cell, _, _ in split_run(bytes(run.read_at(0, run.size)))]
+        self.loaded[planned.region.encoded_name] = [cell.row for cell in cells]
+        return Loaded(1, 1, len(cells))
+
+    def known(self, number: int = 1) -> frozenset[bytes]:
+        """The tables of which those who ship the live server's WAL now are told that they are loaded."""
+        return loaded_before(self.session, read_peer(self.session.zk, self.session.nodes, "p"), MINE).tables(wal(number))
+
+
+@pytest.fixture
+def world(
+    zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> World:
+    for folder in ("oldWALs", "WALs"):
+        (tmp_path / folder).mkdir()
+    source = SourceCluster(quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root)
+    made = World(session_of(zk, source), tmp_path, hbase)
+    slave = SimpleNamespace(
+        zk=None, nodes=None,
+        place=lambda table: SimpleNamespace(locate=lambda row: TABLES.tables[b"t"].regions[0], connection=lambda region: None),
+    )  # fmt: skip
+
+    @contextmanager
+    def loaders(job: LoadJob, count: int) -> Iterator[queue.SimpleQueue[Any]]:
+        one: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        one.put(SimpleNamespace(load=made.load_region))
+        yield one
+
+    monkeypatch.setattr(driver, "cluster_id", lambda client, nodes: uuid.UUID(int=1 if client else 2))
+    for module in ("walferry.bulkload.driver", "walferry.tables.slave"):
+        monkeypatch.setattr(f"{module}.slave_tables", lambda peer, user: nullcontext(slave))
+    monkeypatch.setattr(driver, "active_master", lambda client, nodes: None)
+    monkeypatch.setattr(driver.master, "connect", lambda at, user: nullcontext())
+    monkeypatch.setattr(driver, "read_targets", lambda *_: made.targets)
+    monkeypatch.setattr(loading, "_loaders", loaders)
+    monkeypatch.setattr(region_load, "SETTLE_SECONDS", 0)
+    monkeypatch.setattr(region_load.bulk_load, "cleanup", lambda server, region, token: made.deleted.append(token))
+    return made
+
+
+def test_what_is_loaded_leaves_the_queues_but_for_the_wal_that_is_written_to(world: World) -> None:
+    for number in (1, 2, 3):
+        world.add(number, T)
+    world.add(1, entry(put(row=b"b")), server=DEAD)
+    left = world.load()
+    assert (left.jobs, world.queued) == ([], ["live.3"])
+    assert {name: sorted(rows) for name, rows in world.loaded.items()} == {"t-0": [b"a", b"a", b"b"], "t-1": [b"z", b"z"]}
+    assert [(summary.status, summary.completedLogs) for summary in left.done] == [(Status.DONE, 2), (Status.DONE, 1)]
+    assert not loads_of(world.session, "p")
+
+
+def test_of_a_group_with_other_edits_all_wals_stay_and_its_requests_know_what_is_loaded(world: World) -> None:
+    for number in (1, 2, 3):
+        world.add(number, T, *([U] if number == 2 else []))
+    world.add(1, T, server=DEAD)
+    left = world.load()
+    assert [job.group for job in left.jobs] == [MINE]
+    assert world.queued == ["live.1", "live.2", "live.3"]
+    assert [world.known(number) for number in (1, 2, 3)] == [{b"t"}, {b"t"}, frozenset()]
+    assert "the edits of table u go by requests: it has a coprocessor" in world.said[-1]
+
+
+def test_the_next_run_does_not_load_a_group_again_of_which_something_is_loaded(world: World) -> None:
+    for number in (1, 2):
+        world.add(number, T, U)
+    world.load()
+    world.add(1, T, server=DEAD)
+    world.loaded.clear()
+    left = world.load()
+    assert [job.group for job in left.jobs] == [MINE]
+    assert world.loaded == {"t-0": [b"a"], "t-1": [b"z"]}
+    assert world.queued == ["live.1", "live.2"]
+
+
+def test_a_broken_wal_and_those_after_it_stay_queued_with_what_was_loaded_before_them(world: World) -> None:
+    for number in (1, 2, 3, 4):
+        world.add(number, T, data=b"PWAX" + bytes(99) if number == 2 else None)
+    left = world.load()
+    assert [job.group for job in left.jobs] == [MINE]
+    assert (len(world.queued), world.loaded["t-0"]) == (4, [b"a"])
+    assert [world.known(number) for number in (1, 2, 3)] == [{b"t"}, frozenset(), frozenset()]
+
+
+def test_a_region_that_is_not_loaded_keeps_all_wals_with_edits_of_its_table(world: World) -> None:
+    def fail(job: LoadJob, planned: PlannedRegion) -> None:
+        if planned.region.start:
+            raise TimeoutError
+
+    world.on_load = fail
+    for number in (1, 2):
+        world.add(number, T)
+    assert len(world.load().jobs) == 1
+    assert (len(world.queued), world.known(), loads_of(world.session, "p")) == (2, frozenset(), [])
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a task failed"), KeyboardInterrupt()])
+def test_a_load_that_fails_changes_no_queue_and_leaves_no_folder(world: World, error: BaseException) -> None:
+    def fail(job: LoadJob, planned: PlannedRegion) -> None:
+        note_folder(world.session.zk, job.record, FOLDER)
+        raise error
+
+    world.on_load = fail
+    for number in (1, 2):
+        world.add(number, T)
+    with pytest.raises(type(error)):
+        world.load()
+    assert len(world.queued) == 2
+    assert (world.deleted, loads_of(world.session, "p")) == ([FOLDER.token], [])
+
+
+@pytest.mark.parametrize("unfit", [False, True])
+def test_folders_of_tasks_that_spark_believes_dead_are_deleted_before_any_wal_leaves_its_queue(
+    world: World, monkeypatch: pytest.MonkeyPatch, unfit: bool
+) -> None:
+    def linger(job: LoadJob, planned: PlannedRegion) -> None:
+        if not world.loaded:
+            note_folder(world.session.zk, job.record, FOLDER)
+        if unfit:
+            raise ConnectionFailed("rs", "refused")
+
+    seen = []
+    remove = Lease.remove_wal
+
+    def removed(lease: Lease, name: str) -> bool:
+        seen.append((world.deleted[:], [(load.done, load.folders) for load in loads_of(world.session, "p")]))
+        return remove(lease, name)
+
+    monkeypatch.setattr(Lease, "remove_wal", removed)
+    world.on_load = linger
+    for number in (1, 2):
+        world.add(number, T)
+    world.load()
+    assert seen == ([] if unfit else [([FOLDER.token], [(True, 0)])])
+    assert FOLDER.token in world.deleted
+    assert not loads_of(world.session, "p")
+
+
+def test_a_run_that_is_killed_while_wals_leave_their_queues_has_nothing_loaded_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2, 3):
+        world.add(number, T)
+    remove = Lease.remove_wal
+
+    def killed(lease: Lease, name: str) -> bool:
+        if name == wal(2):
+            raise LeaseLost("p", MINE, "killed")
+        return remove(lease, name)
+
+    monkeypatch.setattr(Lease, "remove_wal", killed)
+    with pytest.raises(LeaseLost):
+        world.load()
+    assert world.queued == ["live.2", "live.3"]
+    monkeypatch.setattr(Lease, "remove_wal", remove)
+    assert len(world.load().jobs) == 1
+    assert (world.spreads, world.known(2), world.known(3)) == (1, {b"t"}, frozenset())
+
+
+def test_a_load_that_another_run_has_overtaken_takes_nothing_out_of_the_queues(world: World) -> None:
+    world.on_load = lambda job, planned: region_load.end(world.session.zk, job.record)
+    for number in (1, 2):
+        world.add(number, T)
+    with pytest.raises(LoadOvertaken, match="is over"):
+        world.load()
+    assert len(world.queued) == 2
+
+
+def test_a_group_that_another_run_holds_is_left_to_be_shipped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "acquire_lease", lambda session, job: acquire(session, job.peer_id, job.group, job.holder))
+    for number in (1, 2):
+        world.add(number, T)
+    world.add(1, T, server=DEAD)
+    with acquire(world.session, "p", MINE, "another run"):
+        left = world.load()
+    assert [job.group for job in left.jobs] == [MINE]
+    assert world.queued == ["live.1", "live.2"]
+
+
+def test_a_small_backlog_is_shipped_by_requests_without_spark(world: World) -> None:
+    for number in (1, 2):
+        world.add(number, T)
+    assert len(world.load(least_bytes=1 << 20).jobs) == 1
+    assert (world.spreads, len(world.queued), loads_of(world.session, "p")) == (0, 2, [])
