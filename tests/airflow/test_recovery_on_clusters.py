@@ -82,7 +82,11 @@ def test_what_dead_servers_left_arrives_and_nothing_of_them_stays(
     cut_off.add(None)
     ended = run_dag("regionserver_failover", sink=sink)
     assert ended.state == "failed"
-    assert ("Loaded as files, to their ends: 2 of 3 WAL groups" in "".join(capfd.readouterr())) == (sink == "hfiles")
+    told = "".join(capfd.readouterr())
+    # Of the one that is cut off within an entry, the last WAL goes by requests.
+    assert [line for line in told.splitlines() if line.startswith("Loaded as files")] == (
+        ["Loaded as files, to their ends: 1 of 3 WAL groups"] if sink == "hfiles" else []
+    )
     (reason,) = ended.report["failures"]
     assert "there is no such file" in reason
     assert cut_off.group in reason
