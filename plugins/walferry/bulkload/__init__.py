@@ -2,7 +2,7 @@
 
     trial      whether the slave takes files at all
     targets    the slave's tables as they are before a run: their regions, and how their files are written
-    fitness    why edits of a table may not be loaded as files
+    fitness, expressions        why edits of a table may not be loaded as files
 
     wals, rows                  what goes into the tasks, and through the shuffle between them
     reading, held_runs, loading, region_load     what the tasks do before the shuffle, and after it

@@ -203,7 +203,7 @@ class _Loading:
         record = begin_load(self.session, self.peer.id, self.backlog.run_id, [group.job.group for group in groups], holder)
         job = LoadJob(
             source=self.backlog.source, peer_id=self.peer.id, record=record, peer_state=holder.peer_state, rules=rules,
-            targets=targets, partitions=partitions, deadline=self.backlog.deadline,
+            targets=targets, broken_wals=groups[0].job.broken_wals, partitions=partitions, deadline=self.backlog.deadline,
         )  # fmt: skip
         parts = parts_of(wals, tasks.cores)
         self.backlog.say(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from walferry.bulkload.targets import Target, Targets
+from walferry.files.quarantine import BrokenWals
 from walferry.filters.rules import FilterRules
 from walferry.hfiles.stores import Store, TargetTable
 from walferry.source.cluster import SourceCluster
@@ -30,6 +31,7 @@ class LoadJob:
     peer_state: tuple[str, int]  # a znode and its version: once it is another, the peer was enabled, and nothing may be loaded
     rules: FilterRules
     targets: Targets = field(hash=False)
+    broken_wals: BrokenWals = BrokenWals.STOP
     partitions: int  # into which the regions are dealt out, as cards are
     deadline: float  # seconds since the epoch; then no more is read, and no load is begun
 

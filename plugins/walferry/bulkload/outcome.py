@@ -47,12 +47,14 @@ class LoadedGroup:
         if not whole:
             return shipped
         to_ship, unclean = sum(wal.bytes_left for wal in wals), sum(not report.clean for report in self.reports)
+        ignored = sum(report.ignored for report in self.reports)
         return replace(
             shipped, status=Status.DONE, sink="hfiles",
             logEditsRead=before.logEditsRead + sum(report.read_edits for report in self.reports),
             logReadInBytes=before.logReadInBytes + sum(report.read_bytes for report in self.reports),
             logEditsFiltered=_added(before.logEditsFiltered, *(report.filtered for report in self.reports)),
             completedLogs=before.completedLogs + removed, uncleanlyClosedLogs=before.uncleanlyClosedLogs + unclean,
+            ignoredUncleanlyClosedLogContentsInBytes=before.ignoredUncleanlyClosedLogContentsInBytes + ignored,
             sizeOfLogQueue=found.queued - removed, logsLeft=0, bytesToShip=to_ship, bytesDone=to_ship,
             timestampOfNextToReplicate=None, replicationLag=0,
         )  # fmt: skip

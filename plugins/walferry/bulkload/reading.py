@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from walferry.bulkload.errors import reason_of
+from walferry.bulkload.expressions import with_expressions
 from walferry.bulkload.job import LoadJob
 from walferry.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
 from walferry.bulkload.wals import LoadWal
@@ -24,9 +25,10 @@ from walferry.filters.window import Kept, distinct_tables, filter_window
 from walferry.hfiles.runs import Edits, sorted_runs
 from walferry.kernels.read import Ints
 from walferry.names import parse_wal_name
-from walferry.shipping.closed_wal import Progress, longest_wait, windows_of_closed
+from walferry.shipping.closed_wal import Progress, longest_wait, may_end_with, windows_of_closed
 from walferry.sinks.of_peer import bulk_loads_in
 from walferry.source.cluster import VisibilityLabels
+from walferry.wal.errors import WalTornError, WalTruncatedError
 from walferry.wal.windows import UnwrapKey, Window
 
 
@@ -71,6 +73,7 @@ class _Reading:
     edits: int = 0
     size: int = 0
     written: int = 0
+    ignored: int = 0
 
     def rows(self) -> Iterator[Row]:
         progress, number = Progress(), -1
@@ -80,6 +83,7 @@ class _Reading:
         report = WalReport(
             self.wal.number, progress.end, progress.clean, self.edits, self.size, self.filtered, self.written,
             {name: counts.tolist() for name, counts in self.tables.items()}, self.others, number + 1,
+            self.ignored,
         )  # fmt: skip
         yield Row(self.wal.number % self.job.partitions, REPORT, 0, self.wal.number, 0, memoryview(report.to_json()))
 
@@ -89,14 +93,19 @@ class _Reading:
             self.store, self.keys, parse_wal_name(wal.name), wal.dead_servers, wal.position,
             close_seconds=lambda: min(max(0.0, self.job.deadline - time.time()), longest_wait(live=wal.live)), progress=progress,
         )  # fmt: skip
-        for window, path in windows:
-            if time.time() > self.job.deadline:
-                raise OutOfTime("the job's deadline came before the WAL was read")
-            kept = filter_window(window, self.job.rules, path)
-            entries = self._chosen(window, kept, path)
-            self._count(window, kept)
-            if entries.size:
-                yield Edits(window, kept, entries, path)
+        try:
+            for window, path in windows:
+                if time.time() > self.job.deadline:
+                    raise OutOfTime("the job's deadline came before the WAL was read")
+                kept = filter_window(window, self.job.rules, path)
+                entries = self._chosen(window, kept, path)
+                self._count(window, kept)
+                if entries.size:
+                    yield Edits(window, kept, entries, path)
+        except (WalTruncatedError, WalTornError) as error:
+            if not may_end_with(error, self.job.broken_wals, live=wal.live, newest=wal.newest):
+                raise
+            progress.clean, self.ignored = False, error.have
 
     def _chosen(self, window: Window, kept: Kept, path: str) -> Ints:
         """The entries that go into files."""
@@ -108,6 +117,8 @@ class _Reading:
         if self.job.source.visibility_labels != VisibilityLabels.SHIP:
             for table in np.unique(table_of[kept.labelled]):
                 self._leave_out(names[table], "it has cells with visibility labels")
+        for table in np.unique(table_of[with_expressions(window, kept)]):
+            self._leave_out(names[table], "it has cells with visibility expressions, which the slave reads only if they are put")
         fit = np.array([name in self.job.tables for name in names], np.bool_)
         wanted = kept.cells > 0
         wanted[bulk_loads] = False

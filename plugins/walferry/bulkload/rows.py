@@ -71,6 +71,7 @@ class WalReport:
     tables: dict[str, list[int]] = field(default_factory=dict)
     others: bool = False  # whether it has edits that do not go into files
     runs: int = 0
+    ignored: int = 0  # bytes behind its last whole entry
 
     def to_json(self) -> bytes:
         """This report for `from_json`."""

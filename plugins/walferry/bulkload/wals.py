@@ -29,6 +29,7 @@ class LoadWal:
     size: int  # bytes of its file, when it was found
     dead_servers: tuple[str, ...]
     live: bool
+    newest: bool = False  # of all closed WALs of its group
 
     @property
     def bytes_left(self) -> int:
@@ -40,12 +41,12 @@ def number_wals(groups: Sequence[Sequence[Candidate]], found: Mapping[str, WalLo
     """The WALs of each group that may be loaded: those before the first one whose file or position is not known."""
     known = [_known(group, found) for group in groups]
     numbered, start = [], 0
-    for group in known:
+    for group, all_of_group in zip(known, groups, strict=True):
         end = start + len(group)
         numbered.append(
             [
                 LoadWal(start + i, end, wal.queued.name.text, wal.queued.position, found[wal.queued.name.text].size,
-                        wal.dead_servers, wal.live)
+                        wal.dead_servers, wal.live, newest=wal is all_of_group[-1])
                 for i, wal in enumerate(group)
             ]
         )  # fmt: skip

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, await_closed
+from walferry.files.quarantine import BrokenWals, ends_with_its_whole_entries
 from walferry.files.store import WalLocation, WalStore
 from walferry.names import WalName
-from walferry.wal.errors import WalPositionError, WalUnclosedError
+from walferry.wal.errors import WalPositionError, WalTornError, WalTruncatedError, WalUnclosedError
 from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
 from walferry.wal.reader import read_windows
 from walferry.wal.windows import UnwrapKey, Window
@@ -31,6 +32,15 @@ class Progress:
 def longest_wait(*, live: bool) -> float:
     """Seconds that a WAL may take to be closed. A `live` server closes it at once."""
     return CLOSE_TIMEOUT_SECONDS if live else SPLIT_TIMEOUT_SECONDS
+
+
+def may_end_with(error: WalTruncatedError | WalTornError, policy: BrokenWals, *, live: bool, newest: bool) -> bool:
+    """Whether a WAL may end before the entry at which reading it has stopped, which its server's death cut off.
+
+    `newest` is whether it is the newest one of its group: in that one, a torn entry may end like a trailer.
+    """
+    torn = isinstance(error, WalTornError) and not isinstance(error, WalTruncatedError)
+    return ends_with_its_whole_entries(policy, live=live) and (not torn or (newest and not live))
 
 
 def windows_of_closed(

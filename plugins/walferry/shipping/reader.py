@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from walferry.bulkload.before import NOTHING_LOADED, LoadedBefore
 from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed, await_closed
-from walferry.files.quarantine import BrokenWals, ends_with_its_whole_entries, quarantine, to_be_quarantined
+from walferry.files.quarantine import BrokenWals, quarantine, to_be_quarantined
 from walferry.files.store import WalStore
 from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter
 from walferry.filters.window import filter_window
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
 from walferry.shipping.candidates import Candidate
-from walferry.shipping.closed_wal import Progress, longest_wait, windows_of_closed
+from walferry.shipping.closed_wal import Progress, longest_wait, may_end_with, windows_of_closed
 from walferry.shipping.counters import Counters
 from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.lanes import Lanes
@@ -82,8 +82,10 @@ class GroupReader:
         try:
             return self._read_wal(number, wal)
         except WalError as error:
-            may_end_here = ends_with_its_whole_entries(self.broken.policy, live=wal.live)
-            if may_end_here and isinstance(error, self._torn_errors(number, wal)):
+            newest = number == len(self.wals.wals) - 1
+            if isinstance(error, WalTruncatedError | WalTornError) and may_end_with(
+                error, self.broken.policy, live=wal.live, newest=newest
+            ):
                 log.warning(
                     "%s at byte %d: ends here; the %d bytes that follow are not a whole entry", error.path, error.offset,
                     error.have
@@ -94,11 +96,6 @@ class GroupReader:
                 raise
             self._quarantine(self.broken.folder, number, wal, error)
             return True
-
-    def _torn_errors(self, number: int, wal: Candidate) -> tuple[type[WalTruncatedError | WalTornError], ...]:
-        """What reading raises for an entry that its server's death cut off. In the newest WAL that may end like a trailer."""
-        last_of_dead = not wal.live and number == len(self.wals.wals) - 1
-        return (WalTruncatedError, WalTornError) if last_of_dead else (WalTruncatedError,)
 
     def _quarantine(self, folder: str, number: int, wal: Candidate, error: WalError) -> None:
         location = await_closed(self.store, wal.queued.name, wal.dead_servers)

@@ -28,6 +28,7 @@ from walferry.bulkload.wals import LoadWal
 from walferry.files.store import WalStore
 from walferry.shipping import closed_wal
 from walferry.source.cluster import SourceCluster, VisibilityLabels
+from walferry.wal.cells import TagType, encode_tag
 
 GROUP = "rs-1.example.org%2C16020%2C1700000000001"
 SERVER = "rs-1.example.org,16020,1700000000001"
@@ -130,8 +131,21 @@ def test_a_server_that_died_before_it_wrote_anything_has_left_nothing(files: Fil
     assert found.reports[1].tables
 
 
+def test_what_a_dead_server_s_end_cut_off_is_left_out_and_counted(files: Files) -> None:
+    whole = len(encode_header() + encode_entry(GOOD[0]))
+    data = encode_wal(GOOD, trailer=b"")[:-5]
+    files.put(0, data)
+    files.put(1, GOOD)
+    found = Read(read_wals(files.wals(2), files.job()))
+    assert not found.notes
+    assert found.runs[0, 0, 0] == [put(row=b"a")]
+    report = found.reports[0]
+    assert (report.end, report.clean, report.ignored) == (whole, False, len(data) - whole)
+    assert found.reports[1].ignored == 0
+
+
 BROKEN: dict[str, Callable[[Files], object]] = {
-    "torn": lambda files: files.put(1, encode_wal(GOOD, trailer=b"")[:-5]),
+    "corrupt": lambda files: files.put(1, encode_wal(GOOD, trailer=b"") + b"\x05" + b"\xff" * 200),
     "not a WAL": lambda files: files.put(1, b"PWAX" + bytes(100)),
     "another key": lambda files: files.put(1, encode_sealed(GOOD)),
     "missing": lambda files: None,
@@ -207,6 +221,15 @@ def test_a_table_with_labelled_cells_is_left_out_of_the_whole_load_unless_labels
     assert not Read(read_wals(files.wals(1), files.job())).notes
 
 
+def test_a_table_with_expressions_of_labels_is_left_out_whatever_happens_to_labels(files: Files) -> None:
+    words = encode_tag(TagType.TTL, bytes(8)) + encode_tag(TagType.VISIBILITY_EXPRESSION, b"secret&!public")
+    files.put(0, [*GOOD, entry(put(), Cell(b"a", b"f", b"q", 1, 4, b"value", words), table=b"u")])
+    files.source = SourceCluster(quorum="zk:2181", wal_root=files.source.wal_root, visibility_labels=VisibilityLabels.SHIP)
+    found = Read(read_wals(files.wals(1), files.job()))
+    assert found.unfit == {"u": "it has cells with visibility expressions, which the slave reads only if they are put"}
+    assert found.reports[0].tables.keys() == {"t", "u"}
+
+
 def test_a_table_with_bulk_loads_is_left_out_of_the_whole_load(files: Files) -> None:
     files.put(0, [*GOOD, load(table=b"u"), entry(put(), table=b"u")])
     files.source = SourceCluster(
@@ -232,8 +255,7 @@ def test_a_bulk_load_that_must_stop_the_queue_ends_the_group(files: Files) -> No
 
 def test_what_is_unfit_is_told_of_a_wal_that_breaks_later_too(files: Files) -> None:
     labelled = Cell(b"a", b"f", b"q", 1, 4, b"value", SECRET)
-    data = encode_wal([entry(labelled)], trailer=b"") + b"\x7f"
-    files.put(0, data)
+    files.put(0, encode_wal([entry(labelled)], trailer=b"") + b"\x05" + b"\xff" * 200)
     found = Read(read_wals(files.wals(1), files.job()))
     assert (found.errors, list(found.unfit)) == ([(0, 1)], ["t"])
 

@@ -42,7 +42,7 @@ def test_a_group_is_loaded_up_to_the_first_wal_whose_file_or_position_is_not_kno
 def test_a_wal_to_load_has_what_its_candidate_and_its_file_say() -> None:
     wal = candidate(2, 7, position=300)
     ((load,),) = number_wals([[wal]], found(wal, size=1000))
-    assert load == LoadWal(0, 1, wal.queued.name.text, 300, 1000, ("dead-2",), live=True)
+    assert load == LoadWal(0, 1, wal.queued.name.text, 300, 1000, ("dead-2",), live=True, newest=True)
     assert load.bytes_left == 700
 
 
