@@ -97,7 +97,11 @@ def test_executors_share_a_load_and_leave_nothing_on_their_disks(sides, peer, ba
         assert tasks(executor).keys() == {READING, LOADING}, executor.log
 
 
-@pytest.mark.parametrize("stage", [READING, LOADING], ids=["reading", "loading"])
+# One that is killed while it loads takes with it what it has read, too.
+STAGES = [pytest.param(READING, id="reading", marks=pytest.mark.soak), pytest.param(LOADING, id="loading")]
+
+
+@pytest.mark.parametrize("stage", STAGES)
 def test_the_tasks_of_an_executor_that_is_killed_run_again(sides, peer, backlog, cluster, tmp_path, stage):
     with Job(sides.at, peer, "load", tmp_path, args=("--sink=hfiles",), master=cluster.master, conf=CONF) as job:
 
