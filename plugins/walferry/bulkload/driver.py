@@ -196,23 +196,18 @@ class _Loading:
             least = f"{self.backlog.least_bytes:,} bytes"
             raise NotForFiles(f"{len(wals):,} WALs with {size:,} bytes are fewer than {least}", tell=False)
         rules, targets = self._rules(), self._targets()
-        tasks = spread()
-        regions = sum(len(target.regions) for target in targets.tables.values())
-        partitions = min(regions, tasks.most_tasks, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))
         holder = groups[0].lease
         record = begin_load(self.session, self.peer.id, self.backlog.run_id, [group.job.group for group in groups], holder)
-        job = LoadJob(
-            source=self.backlog.source, peer_id=self.peer.id, record=record, peer_state=holder.peer_state, rules=rules,
-            targets=targets, broken_wals=groups[0].job.broken_wals, partitions=partitions, deadline=self.backlog.deadline,
-        )  # fmt: skip
-        parts = parts_of(wals, tasks.cores)
-        self.backlog.say(
-            f"{len(wals):,} WALs with {size:,} bytes are loaded as files, in {len(parts):,} parts; the slave has {regions:,} "
-            f"regions of {len(targets.tables):,} tables that are fit for it, in {partitions:,} partitions"
-        )
         try:
-            outcomes = list(tasks(job, parts))
-            verdict = verdict_of(outcomes, targets, [group.wals for group in groups])
+            self._try(record, targets)
+            job = self._job(groups[0], record, rules, targets, tasks := spread(), size)
+            parts = parts_of(wals, tasks.cores)
+            self.backlog.say(
+                f"{len(wals):,} WALs with {size:,} bytes are loaded as files, in {len(parts):,} parts; the slave has "
+                f"{len(job.regions):,} regions of {len(targets.tables):,} tables that are fit for it, in {job.partitions:,} "
+                "partitions"
+            )
+            verdict = verdict_of(list(tasks(job, parts)), targets, [group.wals for group in groups])
         except BaseException:
             with suppress(WalferryError):  # the next run does it otherwise
                 clean(Load("", {}, path=record), self.session.zk, self.slave, self.backlog.source)
@@ -221,6 +216,22 @@ class _Loading:
         if verdict.not_loaded:
             self.backlog.say(verdict.not_loaded)
         return self._note(groups, verdict, record, time.monotonic() - began)
+
+    def _job(
+        self, first: _Group, record: str, rules: FilterRules, targets: Targets, tasks: Spread, size: int
+    ) -> LoadJob:
+        regions = sum(len(target.regions) for target in targets.tables.values())
+        partitions = min(regions, tasks.most_tasks, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))
+        return LoadJob(
+            source=self.backlog.source, peer_id=self.peer.id, record=record, peer_state=first.lease.peer_state, rules=rules,
+            targets=targets, broken_wals=first.job.broken_wals, partitions=partitions, deadline=self.backlog.deadline,
+        )  # fmt: skip
+
+    def _try(self, record: str, targets: Targets) -> None:
+        """Raises NotForFiles if the slave takes no files."""
+        name, target = next(iter(targets.tables.items()))
+        if problem := why_not(self.session.zk, record, self.slave, PlannedRegion(name, target.regions[0]), self.backlog.source):
+            raise NotForFiles(f"the slave takes no files: {problem}")
 
     def _with_wals(self) -> list[_Group]:
         """The groups with those of their WALs that may be loaded, numbered."""
@@ -252,10 +263,6 @@ class _Loading:
         if not targets.tables:
             why = "".join(f"; {name.decode()}: {reason}" for name, reason in list(targets.unfit.items())[:SHOWN_TABLES])
             raise NotForFiles(f"the slave has no table that is fit for it{why}")
-        name, target = next(iter(targets.tables.items()))
-        source = self.backlog.source
-        if problem := why_not(self.slave, PlannedRegion(name, target.regions[0]), source.root_dir or source.wal_root):
-            raise NotForFiles(f"the slave takes no files: {problem}")
         return targets
 
     def _note(self, groups: Sequence[_Group], verdict: Verdict, record: str, seconds: float) -> list[GroupSummary]:

@@ -6,28 +6,37 @@ system may not let the user write, or not be reached from here.
 
 from __future__ import annotations
 
+from kazoo.client import KazooClient
+
 from walferry.bulkload.job import PlannedRegion
+from walferry.bulkload.records import Folder, forget, note_folder
 from walferry.bulkload.staging import wrong_folder
 from walferry.errors import WalferryError
 from walferry.files.systems import NewFile
 from walferry.rpc import bulk_load
+from walferry.source.cluster import SourceCluster
 from walferry.tables.tables import Tables
 
 
-def why_not(slave: Tables, planned: PlannedRegion, source_root: str) -> str | None:
-    """Have a folder made for a load into a region, write a file into it, and have it deleted. Returns what went wrong."""
+def why_not(zk: KazooClient, record: str, slave: Tables, planned: PlannedRegion, source: SourceCluster) -> str | None:
+    """Have a folder made for a load into a region, write a file into it, and have it deleted. Returns what went wrong.
+
+    `record` is that of the load, where the folder is noted, and `zk` the source's ZooKeeper.
+    """
     table = planned.table.decode()
     try:
         target = slave.place(table).locate(planned.region.start)
         server = slave.place(table).connection(target)
         token = bulk_load.prepare(server, table, target.name)
+        if problem := wrong_folder(token, table, source.root_dir or source.wal_root):
+            return f"it wants files in {token[:200]!r}, {problem}"
+        note = note_folder(zk, record, Folder(token, table, target.name.hex()))
         try:
-            if problem := wrong_folder(token, table, source_root):
-                return f"it wants files in {token[:200]!r}, {problem}"
             with NewFile(f"{token}/trial") as file:
                 file.write(b"Walferry tries whether it can write here.\n")
         finally:
             bulk_load.cleanup(server, target.name, token)
+            forget(zk, note)
     except (WalferryError, OSError) as error:
         return str(error)
     return None
