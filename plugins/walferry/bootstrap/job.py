@@ -6,7 +6,6 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from walferry.bootstrap.choice import ChosenTable, choose
@@ -23,6 +22,7 @@ from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.peers import Peer
 from walferry.names import without_default_namespace
+from walferry.periodic import every
 from walferry.rpc import master, master_tables
 from walferry.shipping.in_hand import in_hand_after_others
 from walferry.source.agreement import check_peer
@@ -132,7 +132,7 @@ class _Copy:
         done = _Done(records, tasks)
         left = sorted(done.left(), key=lambda task: task.region.size, reverse=True)
         self.request.say(f"{len(chosen)} tables, {len(tasks)} regions; {len(tasks) - len(left)} of them are copied already")
-        with _progress(self.request, done):
+        with every(PROGRESS_SECONDS, lambda: _tell(self.request, done)):
             outcomes = spread(left) if left else ()
         self.request.say(done.as_text())
         errors = tuple(outcome.error for outcome in outcomes if outcome.error)
@@ -211,22 +211,9 @@ class _Done:
                 self._done |= {key: record for key, record in ours.items() if is_copied(record, self._tasks[key].families)}
 
 
-@contextmanager
-def _progress(request: CopyRequest, done: _Done) -> Iterator[None]:
-    """Say how far the copy is, every few seconds while the block runs."""
-    ended = threading.Event()
-
-    def tell() -> None:
-        while not ended.wait(PROGRESS_SECONDS):
-            try:
-                request.say(done.as_text())
-            except Exception as error:  # the copy goes on whether this can be told or not
-                log.info("how far the copy is cannot be told: %s", error)
-
-    thread = threading.Thread(target=tell, name="progress", daemon=True)
-    thread.start()
+def _tell(request: CopyRequest, done: _Done) -> None:
+    """Say how far the copy is."""
     try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+        request.say(done.as_text())
+    except Exception as error:  # the copy goes on whether this can be told or not
+        log.info("how far the copy is cannot be told: %s", error)

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from walferry.bulkload.rows import NOTE, REPORT, Note, Row
+from walferry.files.systems import read_fd
 
 LOCAL_DIRS = "SPARK_LOCAL_DIRS"  # Spark's own, which it gives to its Python workers
 
@@ -28,11 +29,7 @@ class FileRun:
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Read `length` bytes from `offset` on, and fewer only at the run's end."""
-        length = max(0, min(length, self.size - offset))
-        data = os.pread(self.fd, length, self.start + offset)
-        while 0 < len(data) < length and (more := os.pread(self.fd, length - len(data), self.start + offset + len(data))):
-            data += more
-        return data
+        return read_fd(self.fd, self.start + offset, max(0, min(length, self.size - offset)))
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,14 @@ class LoadedGroup:
             return shipped
         to_ship, unclean = sum(wal.bytes_left for wal in wals), sum(not report.clean for report in self.reports)
         ignored = sum(report.ignored for report in self.reports)
+        filtered = Counter(before.logEditsFiltered)
+        for report in self.reports:
+            filtered.update(report.filtered)
         return replace(
             shipped, status=Status.DONE, sink="hfiles",
             logEditsRead=before.logEditsRead + sum(report.read_edits for report in self.reports),
             logReadInBytes=before.logReadInBytes + sum(report.read_bytes for report in self.reports),
-            logEditsFiltered=_added(before.logEditsFiltered, *(report.filtered for report in self.reports)),
+            logEditsFiltered=dict(filtered),
             completedLogs=before.completedLogs + removed, uncleanlyClosedLogs=before.uncleanlyClosedLogs + unclean,
             ignoredUncleanlyClosedLogContentsInBytes=before.ignoredUncleanlyClosedLogContentsInBytes + ignored,
             sizeOfLogQueue=found.queued - removed, logsLeft=0, bytesToShip=to_ship, bytesDone=to_ship,
@@ -133,12 +136,3 @@ def _not_loaded(notes: Sequence[Note], failed: dict[str, str], targets: Targets,
     told += [f"a WAL and those after it in its group go by requests: {error}" for _, error in sorted(errors.items())]
     more = [f"and {len(told) - TOLD} more"] if len(told) > TOLD else []
     return "; ".join([*told[:TOLD], *more])
-
-
-def _added(*counts: object) -> dict[str, int]:
-    """The sums of counts by name."""
-    sums: dict[str, int] = {}
-    for some in counts:
-        for name, count in dict(some).items():  # type: ignore[call-overload]
-            sums[name] = sums.get(name, 0) + count
-    return sums

@@ -7,6 +7,7 @@ Both are noted for all partitions, which look at the notes before they load anyt
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -20,8 +21,7 @@ from walferry.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
 from walferry.bulkload.wals import LoadWal
 from walferry.errors import WalferryError
 from walferry.files.store import WalStore
-from walferry.filters.rules import Reason
-from walferry.filters.window import Kept, distinct_tables, filter_window
+from walferry.filters.window import Kept, distinct_tables, filter_window, filtered_by_reason, table_name
 from walferry.hfiles.runs import Edits, sorted_runs
 from walferry.kernels.read import Ints
 from walferry.names import parse_wal_name
@@ -69,7 +69,7 @@ class _Reading:
     unfit: dict[str, str] = field(default_factory=dict)
     others: bool = False
     tables: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
-    filtered: dict[str, int] = field(default_factory=dict)
+    filtered: Counter[str] = field(default_factory=Counter)
     edits: int = 0
     size: int = 0
     written: int = 0
@@ -81,7 +81,7 @@ class _Reading:
             region, family = self.job.place_of(run.store)
             yield Row(region % self.job.partitions, region, family, self.wal.number, number, run.data.data)
         report = WalReport(
-            self.wal.number, progress.end, progress.clean, self.edits, self.size, self.filtered, self.written,
+            self.wal.number, progress.end, progress.clean, self.edits, self.size, dict(self.filtered), self.written,
             {name: counts.tolist() for name, counts in self.tables.items()}, self.others, number + 1,
             self.ignored,
         )  # fmt: skip
@@ -111,7 +111,7 @@ class _Reading:
         """The entries that go into files."""
         bulk_loads = bulk_loads_in(window, kept, self.job.rules, self.job.source, path)
         table_of, first_of = distinct_tables(window)
-        names = [_table_of(window, int(entry)) for entry in first_of]
+        names = [table_name(window, int(entry)) for entry in first_of]
         for entry in bulk_loads:
             self._leave_out(names[table_of[entry]], "some of its edits are bulk loads, whose order among them counts")
         if self.job.source.visibility_labels != VisibilityLabels.SHIP:
@@ -140,12 +140,4 @@ class _Reading:
         self.edits += len(window.index)
         self.size += int(window.next_positions[-1] - window.positions[0])
         self.written = int(window.index.write_time[-1])
-        for reason, count in enumerate(np.bincount(kept.reason, minlength=len(Reason))):
-            if count and reason != Reason.SHIPPED:
-                name = Reason(reason).name.lower()
-                self.filtered[name] = self.filtered.get(name, 0) + int(count)
-
-
-def _table_of(window: Window, entry: int) -> bytes:
-    start = int(window.index.table_start[entry])
-    return window.buf[start : start + int(window.index.table_len[entry])].tobytes()
+        self.filtered.update(filtered_by_reason(kept))

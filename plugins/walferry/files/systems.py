@@ -279,16 +279,21 @@ def _remote_files(url: str) -> Iterable[tuple[str, int]]:
     return ((_last(name), int(size)) for name, size in listing)
 
 
+def read_fd(fd: int, offset: int, length: int) -> bytes:
+    """`length` bytes of an open file from `offset` on; fewer only at the end of the file."""
+    data = os.pread(fd, length, offset)
+    while 0 < len(data) < length and (more := os.pread(fd, length - len(data), offset + len(data))):
+        data += more
+    return data
+
+
 class _LocalFile:
     def __init__(self, url: str) -> None:
         self._fd = os.open(local_path(url), os.O_RDONLY | os.O_CLOEXEC)
         self.size = os.fstat(self._fd).st_size
 
     def read_at(self, offset: int, length: int) -> bytes:
-        data = os.pread(self._fd, length, offset)
-        while 0 < len(data) < length and (more := os.pread(self._fd, length - len(data), offset + len(data))):
-            data += more
-        return data
+        return read_fd(self._fd, offset, length)
 
     def close(self) -> None:
         os.close(self._fd)

@@ -119,6 +119,12 @@ def uuid_field(uuid: UUID) -> bytes:
     return key.SerializePartialToString()
 
 
+def filtered_by_reason(kept: Kept) -> dict[str, int]:
+    """How many entries are not shipped, by the name of the reason."""
+    reasons = np.bincount(kept.reason, minlength=len(Reason))
+    return {reason.name.lower(): int(reasons[reason]) for reason in Reason if reason is not Reason.SHIPPED and reasons[reason]}
+
+
 def distinct_tables(window: Window) -> tuple[npt.NDArray[np.int32], Ints]:
     """The number of each entry's table, from 0 on, and the first entry of each table."""
     index = window.index
@@ -127,12 +133,17 @@ def distinct_tables(window: Window) -> tuple[npt.NDArray[np.int32], Ints]:
     return table_of, first_of[:count]
 
 
+def table_name(window: Window, entry: int) -> bytes:
+    """The name of an entry's table."""
+    start = int(window.index.table_start[entry])
+    return window.buf[start : start + int(window.index.table_len[entry])].tobytes()
+
+
 def _family_tables(window: Window, first_of: Ints, tables: PeerTables) -> tuple[npt.NDArray[np.int8], Ints, Ints, Bytes]:
     """The peer's choice for each of the window's tables: its kind, and its families as one flat list of byte strings."""
     kinds, first, names = [], [0], list[bytes]()
     for entry in first_of:
-        at = int(window.index.table_start[entry])
-        kind, families = tables.families_of(window.buf[at : at + int(window.index.table_len[entry])].tobytes())
+        kind, families = tables.families_of(table_name(window, int(entry)))
         kinds.append(kind)
         names += sorted(families)
         first.append(len(names))

@@ -27,7 +27,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from walferry.filters.window import Kept, distinct_tables
+from walferry.filters.window import Kept, distinct_tables, table_name
 from walferry.hfiles.cells import EDIT, SEQUENCE_ID, TAGS_LENGTH, WRITE_TIME
 from walferry.hfiles.cells import cell_end as stored_end
 from walferry.hfiles.errors import NoSuchStore
@@ -111,7 +111,7 @@ def _piece_of(edits: Edits, stores: Stores) -> _Piece:
     window, kept, entries = edits.window, edits.kept, edits.entries
     index, cells = window.index, int(kept.cells[entries].sum())
     table_of, first_of = distinct_tables(window)
-    names = [_table_of(window, int(entry)) for entry in first_of]
+    names = [table_name(window, int(entry)) for entry in first_of]
     numbers = np.array([stores.number(name) for name in names], np.int64)
     data: Bytes = np.empty(int(kept.size[entries].sum()) + _GROWTH * cells, np.uint8)
     positions, store_of = np.empty(cells, np.int64), np.empty(cells, np.int32)
@@ -122,14 +122,9 @@ def _piece_of(edits: Edits, stores: Stores) -> _Piece:
     ):  # fmt: skip
         entry, family = int(state[_State.ENTRY]), int(state[_State.FAMILY])
         name = None if family == UNKNOWN else window.buf[family : family + int(state[_State.FAMILY_LEN])].tobytes()
-        raise NoSuchStore(edits.path, window.entry_offset(entry), _table_of(window, entry), name)
+        raise NoSuchStore(edits.path, window.entry_offset(entry), table_name(window, entry), name)
     taken = int(state[_State.CELLS])
     return _Piece(data[: state[_State.USED]], positions[:taken], store_of[:taken])
-
-
-def _table_of(window: Window, entry: int) -> bytes:
-    start = int(window.index.table_start[entry])
-    return window.buf[start : start + int(window.index.table_len[entry])].tobytes()
 
 
 def _sorted(pieces: list[_Piece], stores: Stores, run_bytes: int) -> Iterator[SortedRun]:

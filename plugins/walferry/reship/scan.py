@@ -10,7 +10,7 @@ import numpy as np
 from walferry.files.closedness import WalMissing, await_closed
 from walferry.files.store import WalLocation, WalStore
 from walferry.filters.rules import FilterRules, Reason
-from walferry.filters.window import Kept, filter_window
+from walferry.filters.window import Kept, filter_window, table_name
 from walferry.reship.holes import IntervalGone
 from walferry.reship.interval import Interval, only
 from walferry.reship.listing import WalFile
@@ -74,8 +74,7 @@ class Scan:
         )
         moving = set(region_of[kept.reason == Reason.REGION_EVENT].tolist())
         for number in np.flatnonzero(edits).tolist():
-            at = int(index.table_start[examples[number]])
-            table = window.buf[at : at + int(index.table_len[examples[number]])].tobytes().decode(errors="replace")
+            table = table_name(window, int(examples[number])).decode(errors="replace")
             count = TableCount(int(edits[number]), int(cells[number]), int(sizes[number]))
             self._tables[table] = self._tables.get(table, TableCount()) + count
         self._note_stays(index.sequence_id, regions, region_of, shipped, moving, kept)

@@ -17,13 +17,8 @@ def roll_wal_writer(server: Address, *, user: str | None = None, timeout: float 
     The server answers before it rolls (RSRpcServices.rollWALWriter only requests the roll), so wait until the newer WAL is
     queued. Raises an RpcError. With AccessController the user needs global ADMIN.
     """
-    with _connection(server, user, timeout) as connection:
+    with connect(server, user=user, timeout=timeout) as connection:
         connection.call("RollWALWriter", RollWALWriterRequest(), RollWALWriterResponse)
-
-
-def connect(server: Address, *, user: str | None = None, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
-    """A connection to a server's AdminService, to be used as a context manager."""
-    return _connection(server, user, timeout)
 
 
 def answers(server: Address, *, user: str | None = None, timeout: float) -> bool:
@@ -32,7 +27,7 @@ def answers(server: Address, *, user: str | None = None, timeout: float) -> bool
     Shipments do not occupy its handlers for such calls (ADMIN_QOS).
     """
     try:
-        with _connection(server, user, timeout) as connection:
+        with connect(server, user=user, timeout=timeout) as connection:
             connection.call("GetServerInfo", b"", ReplicateWALEntryResponse)  # any message without required fields works
     except RemoteError:
         return True
@@ -41,7 +36,8 @@ def answers(server: Address, *, user: str | None = None, timeout: float) -> bool
     return True
 
 
-def _connection(server: Address, user: str | None, timeout: float) -> Connection:
+def connect(server: Address, *, user: str | None = None, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
+    """A connection to a server's AdminService, to be used as a context manager."""
     return Connection(
         server.host, server.port, SERVICE, user=user, call_timeout=timeout, max_response_bytes=MAX_RESPONSE_BYTES
     )

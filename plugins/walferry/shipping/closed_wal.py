@@ -39,8 +39,8 @@ def may_end_with(error: WalTruncatedError | WalTornError, policy: BrokenWals, *,
 
     `newest` is whether it is the newest one of its group: in that one, a torn entry may end like a trailer.
     """
-    torn = isinstance(error, WalTornError) and not isinstance(error, WalTruncatedError)
-    return ends_with_its_whole_entries(policy, live=live) and (not torn or (newest and not live))
+    last_of_dead = newest and not live
+    return ends_with_its_whole_entries(policy, live=live) and (last_of_dead or isinstance(error, WalTruncatedError))
 
 
 def windows_of_closed(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from walferry.filters.rules import Reason
-from walferry.filters.window import Kept
+from walferry.filters.window import Kept, filtered_by_reason
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.answers import Outage
 from walferry.sinks.sink import Request
@@ -42,19 +41,17 @@ class Counters:
     def read(self, window: Window, kept: Kept) -> None:
         """A window was read and its entries have gone to the lanes."""
         index = window.index
-        reasons = np.bincount(kept.reason, minlength=len(Reason))
+        reasons = filtered_by_reason(kept)
         partial = kept.reason == Reason.SHIPPED
         with self._lock:
             s = self._summary
-            filtered = dict(s.logEditsFiltered)
-            for reason in Reason:
-                if reason is not Reason.SHIPPED and reasons[reason]:
-                    filtered[reason.name.lower()] = filtered.get(reason.name.lower(), 0) + int(reasons[reason])
+            filtered = Counter(s.logEditsFiltered)
+            filtered.update(reasons)
             self._summary = replace(
                 s,
                 logEditsRead=s.logEditsRead + len(index),
                 logReadInBytes=s.logReadInBytes + int(window.next_positions[-1] - window.positions[0]),
-                logEditsFiltered=filtered,
+                logEditsFiltered=dict(filtered),
                 cellsFiltered=s.cellsFiltered + int((index.cell_count - kept.cells)[partial].sum()),
             )
 

@@ -5,11 +5,10 @@ What goes through the shuffle are sorted runs, some megabytes a row. Spark spill
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from walferry.periodic import every
 from walferry.spark.connect.errors import ConnectFailed
 from walferry.spark.connect.plan import pickled_call, shuffled_plan
 from walferry.spark.load_progress import LoadProgress
@@ -66,7 +65,8 @@ class SparkSpread:
             .repartitionById(job.partitions, PARTITION)
             .mapInArrow(loaders(job), f"{OUTCOME} string")
         )
-        with _watched(self._spark.sparkContext, LoadProgress(self._say)):
+        context, told = self._spark.sparkContext, LoadProgress(self._say)
+        with every(LOOK_SECONDS, lambda: _look(context, told)):
             return [Outcome.from_json(row[OUTCOME]) for row in rows.collect()]
 
 
@@ -98,22 +98,9 @@ class ConnectSpread:
         return [Outcome.from_json(text) for text in self._run(plan, OUTCOME, most, LoadProgress(self._say))]
 
 
-@contextmanager
-def _watched(context: SparkContext, told: LoadProgress) -> Iterator[None]:
-    """Look every second how many tasks have ended, while the block runs."""
-    ended = threading.Event()
-
-    def look() -> None:
-        tracker = context.statusTracker()
-        while not ended.wait(LOOK_SECONDS):
-            jobs = [job for number in tracker.getActiveJobsIds() if (job := tracker.getJobInfo(number)) is not None]
-            stages = [tracker.getStageInfo(stage) for job in jobs for stage in sorted(job.stageIds)]
-            told([(stage.numCompletedTasks, stage.numTasks) for stage in stages if stage is not None])
-
-    thread = threading.Thread(target=look, name="progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+def _look(context: SparkContext, told: LoadProgress) -> None:
+    """Tell how many tasks have ended."""
+    tracker = context.statusTracker()
+    jobs = [job for number in tracker.getActiveJobsIds() if (job := tracker.getJobInfo(number)) is not None]
+    stages = [tracker.getStageInfo(stage) for job in jobs for stage in sorted(job.stageIds)]
+    told([(stage.numCompletedTasks, stage.numTasks) for stage in stages if stage is not None])

@@ -1,0 +1,25 @@
+"""Does something every few seconds beside other work, such as telling how far it is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def every(seconds: float, call: Callable[[], None]) -> Iterator[None]:
+    """Call `call` every few seconds in a thread of its own while the block runs. What it raises ends the calls."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(seconds):
+            call()
+
+    thread = threading.Thread(target=run, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
