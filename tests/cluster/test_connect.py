@@ -17,7 +17,7 @@ import pytest
 from embedded.client import even_splits
 from embedded.spark_connect import ConnectServer
 from tests.cluster.conftest import Sides
-from tests.cluster.walferry_runs import BY_REPLICATE, is_untouched, positions, roll
+from tests.cluster.walferry_runs import BY_REPLICATE, is_untouched, leases, positions, roll
 from tests.sessions import session_of
 from walferry.bulkload.records import Load, loads_of
 from walferry.shipping.runs import read_run
@@ -99,6 +99,7 @@ def test_a_job_that_is_ended_gives_its_queue_up_and_the_next_try_goes_on(connect
         waiting.interrupt()
         with pytest.raises(Interrupted):
             ended.result(60)
+    wait_for(lambda: not leases(sides.at, proxied_peer))  # else it could still ship once the slave is there again
     proxied.sink.mend()
     (again,) = connect("run", proxied_peer).ship()
     assert (again.status, again.shippedOps) == (Status.DONE, 20)

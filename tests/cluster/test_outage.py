@@ -26,12 +26,11 @@ from tests.cluster.walferry_runs import (
     ship_one,
 )
 from tests.sessions import session_of
-from walferry.hbase.layout import OwnZNodes
 from walferry.shipping.runs import read_run
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs
-from walferry.zk.client import children, connect, connected, disconnect
+from walferry.zk.client import connect, connected, disconnect
 
 ROWS = 30_000  # of 1 kB: seconds of shipping
 BRIEF_SESSION_SECONDS = 4.0
@@ -56,13 +55,6 @@ def backlog(sides, both):
 
 def through_proxy(sides, port: int) -> SourceCluster:
     return replace(sides.at, quorum=f"localhost:{port}")
-
-
-def leases(source: SourceCluster, peer: str) -> list[str]:
-    """The peer's WAL groups whose leases are held now."""
-    parent = OwnZNodes(source.root, source.nodes).lease(peer, "g").removesuffix("/g")
-    with connected(source.quorum) as zk:
-        return [group for group in children(zk, parent) or () if children(zk, f"{parent}/{group}")]
 
 
 def kept(sides, peer: str) -> list[GroupSummary]:

@@ -20,6 +20,7 @@ from walferry.bulkload.left import Left
 from walferry.bulkload.records import forget_finished
 from walferry.files.quarantine import BrokenWals
 from walferry.files.store import WalStore
+from walferry.hbase.layout import OwnZNodes
 from walferry.names import parse_wal_name
 from walferry.queues import rolling
 from walferry.queues.reading import Queue, read_queues
@@ -30,7 +31,7 @@ from walferry.shipping.summary import GroupSummary
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import REQUEST_SINKS, Knobs, SinkKind
 from walferry.source.session import open_session
-from walferry.zk.client import connected
+from walferry.zk.client import children, connected
 
 # Marks tests that show the same for each way to send edits. They get the fixture `sink`, through `sides` or `members`.
 BOTH_SINKS = pytest.mark.parametrize("sink", REQUEST_SINKS, indirect=True)
@@ -138,6 +139,13 @@ def positions(source: SourceCluster, peer_id: str) -> dict[str, int]:
 def is_untouched(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
     """Whether every WAL is still queued at its position. A RegionServer may have begun new ones, which nobody has read."""
     return {wal: now.get(wal) for wal in before} == before and not any(now[wal] for wal in now.keys() - before.keys())
+
+
+def leases(source: SourceCluster, peer: str) -> list[str]:
+    """The peer's WAL groups whose leases are held now."""
+    parent = OwnZNodes(source.root, source.nodes).lease(peer, "g").removesuffix("/g")
+    with connected(source.quorum) as zk:
+        return [group for group in children(zk, parent) or () if children(zk, f"{parent}/{group}")]
 
 
 def await_progress(source: SourceCluster, peer_id: str, before: Mapping[str, int], timeout: float = 120) -> None:

@@ -14,29 +14,46 @@ from walferry.bulkload.staging import wrong_folder
 from walferry.errors import WalferryError
 from walferry.files.systems import NewFile
 from walferry.rpc import bulk_load
+from walferry.rpc.errors import RemoteError, RpcError
 from walferry.source.cluster import SourceCluster
+from walferry.tables.errors import RegionUnavailable
+from walferry.tables.scan import Patience
 from walferry.tables.tables import Tables
+
+
+PATIENCE_SECONDS = 60.0  # with a region that moves, or a server that restarts
 
 
 def why_not(zk: KazooClient, record: str, slave: Tables, planned: PlannedRegion, source: SourceCluster) -> str | None:
     """Have a folder made for a load into a region, write a file into it, and have it deleted. Returns what went wrong.
 
-    `record` is that of the load, where the folder is noted, and `zk` the source's ZooKeeper.
+    `record` is that of the load, where the folder is noted, and `zk` the source's ZooKeeper. A region that is on its way to
+    another server says nothing about files: it is looked up again.
     """
-    table = planned.table.decode()
-    try:
-        target = slave.place(table).locate(planned.region.start)
-        server = slave.place(table).connection(target)
-        token = bulk_load.prepare(server, table, target.name)
-        if problem := wrong_folder(token, table, source.root_dir or source.wal_root):
-            return f"it wants files in {token[:200]!r}, {problem}"
-        note = note_folder(zk, record, Folder(token, table, target.name.hex()))
+    patience = Patience(PATIENCE_SECONDS)
+    while True:
         try:
-            with NewFile(f"{token}/trial") as file:
-                file.write(b"Walferry tries whether it can write here.\n")
-        finally:
-            bulk_load.cleanup(server, target.name, token)
-            forget(zk, note)
-    except (WalferryError, OSError) as error:
-        return str(error)
+            return _try(zk, record, slave, planned, source)
+        except (RpcError, RegionUnavailable) as error:
+            refused = isinstance(error, RemoteError) and error.do_not_retry
+            if refused or not error.retry_helps or not patience.wait():
+                return str(error)
+        except (WalferryError, OSError) as error:
+            return str(error)
+
+
+def _try(zk: KazooClient, record: str, slave: Tables, planned: PlannedRegion, source: SourceCluster) -> str | None:
+    table = planned.table.decode()
+    target = slave.place(table).locate(planned.region.start)
+    server = slave.place(table).connection(target)
+    token = bulk_load.prepare(server, table, target.name)
+    if problem := wrong_folder(token, table, source.root_dir or source.wal_root):
+        return f"it wants files in {token[:200]!r}, {problem}"
+    note = note_folder(zk, record, Folder(token, table, target.name.hex()))
+    try:
+        with NewFile(f"{token}/trial") as file:
+            file.write(b"Walferry tries whether it can write here.\n")
+    finally:
+        bulk_load.cleanup(server, target.name, token)
+        forget(zk, note)
     return None
