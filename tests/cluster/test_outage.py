@@ -20,6 +20,7 @@ from tests.cluster.walferry_runs import (
     Shipping,
     WalTruth,
     await_progress,
+    leases,
     plan,
     positions,
     roll,

@@ -20,7 +20,6 @@ from walferry.tables.errors import RegionUnavailable
 from walferry.tables.scan import Patience
 from walferry.tables.tables import Tables
 
-
 PATIENCE_SECONDS = 60.0  # with a region that moves, or a server that restarts
 
 
