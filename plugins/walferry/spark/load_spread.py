@@ -30,6 +30,8 @@ MOST_SENT_BYTES = 32 << 20  # to a Spark Connect server, whose clients send 128 
 SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),  # that go to a Python worker at once: rows are of some megabytes
     "spark.sql.adaptive.enabled": "false",  # nothing is known of the runs that could be of use to it
+    # Spark would hash each row to find tasks that yield something else when they are run again. Ours count their runs.
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
 }
 
 
