@@ -18,6 +18,7 @@ class LocalSpread:
 
     cores: int = 2
     most_tasks: int = 1000
+    least_bytes: int = 0
     outcomes: list[Outcome] = field(default_factory=list)
 
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:

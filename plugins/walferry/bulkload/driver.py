@@ -71,6 +71,10 @@ class Spread(Protocol):
     def most_tasks(self) -> int:
         """How many tasks may read, and how many may load."""
 
+    @property
+    def least_bytes(self) -> int:
+        """How much is worth another task, that reads or loads it."""
+
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> Iterable[Outcome]:
         """Read the parts, shuffle what they yield, load the partitions, and yield what became of them."""
 
@@ -201,7 +205,7 @@ class _Loading:
         try:
             self._try(record, targets)
             job = self._job(groups[0], record, rules, targets, tasks := spread(), size)
-            parts = parts_of(wals, tasks.cores)
+            parts = parts_of(wals, tasks.cores, tasks.least_bytes)
             self.backlog.say(
                 f"{len(wals):,} WALs with {size:,} bytes are loaded as files, in {len(parts):,} parts; the slave has "
                 f"{len(job.regions):,} regions of {len(targets.tables):,} tables that are fit for it, in {job.partitions:,} "
@@ -221,7 +225,8 @@ class _Loading:
         self, first: _Group, record: str, rules: FilterRules, targets: Targets, tasks: Spread, size: int
     ) -> LoadJob:
         regions = sum(len(target.regions) for target in targets.tables.values())
-        partitions = min(regions, tasks.most_tasks, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))
+        worth = max(1, size // max(1, tasks.least_bytes))
+        partitions = min(regions, worth, tasks.most_tasks, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))
         return LoadJob(
             source=self.backlog.source, peer_id=self.peer.id, record=record, peer_state=first.lease.peer_state, rules=rules,
             targets=targets, broken_wals=first.job.broken_wals, partitions=partitions, deadline=self.backlog.deadline,

@@ -13,8 +13,7 @@ from walferry.files.store import WalLocation
 from walferry.hbase.errors import PositionError
 from walferry.shipping.candidates import Candidate
 
-LARGEST_PART_BYTES = 256 << 20
-SMALLEST_PART_BYTES = 1 << 20
+LARGEST_PART_BYTES = 256 << 20  # of all but its last WAL
 PARTS_A_CORE = 4  # so that the last ones end at about the same time
 
 
@@ -61,14 +60,14 @@ def _known(group: Sequence[Candidate], found: Mapping[str, WalLocation]) -> Sequ
     return group
 
 
-def parts_of(wals: Sequence[LoadWal], cores: int) -> list[list[LoadWal]]:
-    """The WALs in parts of about equal size, each of neighbours."""
+def parts_of(wals: Sequence[LoadWal], cores: int, least_bytes: int) -> list[list[LoadWal]]:
+    """The WALs in parts of neighbours, about PARTS_A_CORE for each core, all but the last of at least `least_bytes`."""
     total = sum(wal.bytes_left for wal in wals)
-    most = max(SMALLEST_PART_BYTES, min(LARGEST_PART_BYTES, total // (PARTS_A_CORE * max(1, cores))))
+    enough = max(least_bytes, min(LARGEST_PART_BYTES, total // (PARTS_A_CORE * max(1, cores))))
     parts: list[list[LoadWal]] = []
-    size = 0
+    size = enough
     for wal in wals:
-        if not parts or size + wal.bytes_left > most:
+        if size >= enough:
             parts.append([])
             size = 0
         parts[-1].append(wal)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 1.0
 MOST_TASKS = 5_000  # of a stage: Spark keeps a place for each pair of a task that reads and one that loads
 LATER_CORES = 16  # as many as may come to a cluster once there is work for them
+# What is worth another Python worker, which takes half a second of CPU before it does anything: on executors of a cluster, which
+# have cores of their own, and where tasks share a machine.
+CLUSTER_BYTES, MACHINE_BYTES = 1 << 20, 64 << 20
 MOST_SENT_BYTES = 32 << 20  # to a Spark Connect server, whose clients send 128 MB at most
 SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),  # that go to a Python worker at once: rows are of some megabytes
@@ -49,12 +52,21 @@ class SparkSpread:
         """How many tasks run at a time, about."""
         context = self._spark.sparkContext
         known: int = context.defaultParallelism
-        return known if str(context.master).startswith("local") else max(known, LATER_CORES)
+        return known if self._is_local else max(known, LATER_CORES)
 
     @property
     def most_tasks(self) -> int:
         """How many tasks may read, and how many may load."""
         return MOST_TASKS
+
+    @property
+    def least_bytes(self) -> int:
+        """How much is worth another task."""
+        return MACHINE_BYTES if self._is_local else CLUSTER_BYTES
+
+    @property
+    def _is_local(self) -> bool:
+        return str(self._spark.sparkContext.master).startswith("local")
 
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:
         """Run the tasks to their end. Raises what Spark does if one of them fails again and again."""
@@ -84,6 +96,7 @@ class ConnectSpread:
         self._run = run
         self._say = say
         self.cores = self.most_tasks = tasks
+        self.least_bytes = MACHINE_BYTES  # it does not tell whether its tasks share a machine
 
     def __call__(self, job: LoadJob, parts: Sequence[Sequence[LoadWal]]) -> list[Outcome]:
         """Run the tasks to their end. Raises ConnectFailed, also if the job is too large to be sent at once, and Interrupted."""
