@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from uuid import UUID
 
 import pytest
 
@@ -21,19 +22,23 @@ from walferry.tables.tables import Tables
 from walferry.zk.client import connected
 
 COPROCESSOR = "org.apache.hadoop.hbase.constraint.ConstraintProcessor"  # one of HBase's own, with hooks for puts
+OF_A_THIRD_CLUSTER = UUID(int=3)
 FAMILY = {"COMPRESSION": "gz", "DATA_BLOCK_ENCODING": "FAST_DIFF", "BLOOMFILTER": "rowcol", "BLOCKSIZE": "5000"}
 
 
 @pytest.fixture
-def look(sides) -> Callable[[PeerTables], Targets]:
-    def read(wants: PeerTables) -> Targets:
+def look(sides) -> Callable[..., Targets]:
+    def read(wants: PeerTables, source_id: UUID | None = None) -> Targets:
         nodes = ZNodes()
+        if source_id is None:
+            with connected(sides.at.quorum) as zk:
+                source_id = cluster.cluster_id(zk, sides.at.nodes)
         with (
             connected(sides.slave_cluster.address.quorum) as zk,
             Tables(zk, nodes) as tables,
             master.connect(cluster.master(zk, nodes)) as connection,
         ):
-            return read_targets(tables, connection, wants)
+            return read_targets(tables, connection, wants, source_id)
 
     return read
 
@@ -109,9 +114,17 @@ def test_a_replicated_table_is_unfit_while_a_peer_of_the_slave_gets_it(sides, lo
     wants = chosen(table, local, other)
     assert len(look(wants).tables) == 3
     with own_peer(sides.slave, peer_id, sides.source_cluster.address.cluster_key, table):
-        found = look(wants)
+        found = look(wants, OF_A_THIRD_CLUSTER)
     assert found.tables.keys() == {local.encode(), other.encode()}
     assert f"its peer {peer_id} takes it" in found.unfit[table.encode()]
+
+
+def test_a_peer_of_the_slave_that_leads_back_to_the_source_makes_nothing_unfit(sides, look, unique):
+    table = unique("t")
+    sides.slave.create_table(table, {"f": GLOBAL})
+    with own_peer(sides.slave, unique("back"), sides.source_cluster.address.cluster_key, table):
+        found = look(chosen(table))
+    assert (found.tables.keys(), found.unfit) == ({table.encode()}, {})
 
 
 def test_a_peer_for_all_tables_looks_at_all_but_hbases_own(sides, look, unique):

@@ -28,6 +28,7 @@ from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.test_slave_in_motion import all_kinds, create
 from tests.cluster.walferry_runs import await_progress, plan, positions, roll
 from tests.sessions import session_of
+from walferry.bulkload.records import loads_of
 from walferry.shipping.runs import read_run
 from walferry.shipping.summary import Status
 from walferry.source.knobs import SinkKind
@@ -35,15 +36,14 @@ from walferry.zk.client import connected
 
 __all__ = ["create"]  # a fixture
 
-SINKS = [
-    SinkKind.DIRECT,
-    SinkKind.REPLICATE,
-]
+SINKS = [SinkKind.DIRECT, SinkKind.REPLICATE, SinkKind.HFILES]
 TABLES = 5
 EDITS = 100_000
 JOB_KILLS, SERVER_KILLS = 20, 10
 BYTES_A_SECOND = 100_000  # so that a job has more to ship than it has time for until it is killed
 LONGEST_SECONDS = 5.0  # from a job's first acknowledgement until it is killed
+LONGEST_LOAD_SECONDS = 3.0  # from where a job begins to read for files, or to load them, until it is killed
+WAIT_SECONDS = 300
 MOTION_PAUSE_SECONDS = 1.0
 RUN_ID = "the same for all attempts"
 
@@ -134,6 +134,25 @@ def kill_in_mid_shipment(sides: ManyServers, peer: str, folder: Path, chance: ra
     assert plan(sides.at, peer).to_ship
 
 
+def kill_in_mid_load(sides: ManyServers, peer: str, folder: Path, chance: random.Random, servers: Servers | None) -> None:
+    """As above, while WALs are read for files, or while tasks have folders at the slave, each about half of the times."""
+    loading = chance.random() < 0.5
+    with connected(sides.at.quorum) as zk, Job(sides.at, peer, RUN_ID, folder) as job:
+        session = session_of(zk, sides.at)
+        give_up = time.monotonic() + WAIT_SECONDS
+        while "are loaded as files" not in job.output or (loading and not any(load.folders for load in loads_of(session, peer))):
+            assert job.running, job.output
+            assert time.monotonic() < give_up, job.output
+            time.sleep(0.02)
+        if servers:
+            servers.kill_one()
+        time.sleep(chance.uniform(0, LONGEST_LOAD_SECONDS / (10 if loading and not servers else 1)))
+        assert job.running, job.output
+        job.kill()
+        assert plan(sides.at, peer).to_ship
+        print(f"killed with {[load.folders for load in loads_of(session, peer)]} folders at the slave")
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(5400)
 @pytest.mark.parametrize("sink", SINKS, indirect=True)
@@ -143,7 +162,10 @@ def test_a_hundred_thousand_edits_arrive_though_jobs_and_servers_are_killed(many
     chance = random.Random(seed)
     source = sides.source_cluster.address
     peer = managed_peer(source, sides.slave_cluster.address)
-    reconfigure(source, peer, with_bandwidth(BYTES_A_SECOND))
+    loads = sink is SinkKind.HFILES
+    kill = kill_in_mid_load if loads else kill_in_mid_shipment
+    if not loads:
+        reconfigure(source, peer, with_bandwidth(BYTES_A_SECOND))
     tables, written = [create() for _ in range(TABLES)], 0
     motions = Motions(sides.slave, tables, random.Random(seed + 1))
     with Servers(sides.slave_cluster, chance) as servers, motions:
@@ -151,7 +173,7 @@ def test_a_hundred_thousand_edits_arrive_though_jobs_and_servers_are_killed(many
             written += sides.source.write(tables[number % TABLES], edits_of(EDITS // JOB_KILLS, chance))
             roll(sides.at, peer)
             with_server = servers.killed * JOB_KILLS < (number + 1) * SERVER_KILLS
-            kill_in_mid_shipment(sides, peer, tmp_path, chance, servers if with_server else None)
+            kill(sides, peer, tmp_path, chance, servers if with_server else None)
             print(
                 f"{time.monotonic() - began:.0f} s: {number + 1} jobs and {servers.killed} servers killed, {dict(motions.done)}"
             )
@@ -163,6 +185,7 @@ def test_a_hundred_thousand_edits_arrive_though_jobs_and_servers_are_killed(many
     assert {s.status for s in summaries} == {Status.DONE}, summaries
     assert {s.directRefused for s in summaries} == {None}
     assert {s.sink for s in summaries} <= {"", sink}
+    assert {s.notLoaded for s in summaries} == {None}
     compared = [sides.source.compare(table, sides.slave, families=["f", "g"], raw=True) for table in tables]
     assert all(each.same for each in compared), [each.examples for each in compared]
     assert all(sides.slave.scan_all(table, ["l"], raw=True) == [] for table in tables)

@@ -65,6 +65,7 @@ class World:
     spreads: int = 0
 
     cores = most_tasks = 2
+    least_bytes = 0
 
     def add(self, number: int, *entries: Entry, server: str = SERVER, data: bytes | None = None) -> None:
         """Queue a WAL, and write its file."""
@@ -275,7 +276,7 @@ def test_a_load_that_another_run_has_overtaken_takes_nothing_out_of_the_queues(w
 
 
 def test_a_group_that_another_run_holds_is_left_to_be_shipped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "acquire_lease", lambda session, job: acquire(session, job.peer_id, job.group, job.holder))
+    monkeypatch.setattr(driver, "lease_given_up", lambda deadline: 0.0)
     for number in (1, 2):
         world.add(number, T)
     world.add(1, T, server=DEAD)
@@ -283,6 +284,29 @@ def test_a_group_that_another_run_holds_is_left_to_be_shipped(world: World, monk
         left = world.load()
     assert [job.group for job in left.jobs] == [MINE]
     assert world.queued == ["live.1", "live.2"]
+
+
+def test_one_wait_is_for_all_leases_and_those_that_are_given_up_meanwhile_are_taken(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add(1, T)
+    world.add(2, T)
+    world.add(1, T, server=DEAD)
+    held = [acquire(world.session, "p", group, "another run") for group, _ in groups_to_ship(world.session, "p")]
+    assert len(held) == 2
+    monkeypatch.setattr(driver, "HELD_SECONDS", 0.0)
+    real, tries = driver.acquire, list[str]()
+
+    def counted(session: Session, peer: str, group: str, holder: str) -> Lease:
+        tries.append(group)
+        if len(tries) in (3, 5):  # in the second round and in the third
+            held.pop().release()
+        return real(session, peer, group, holder)
+
+    monkeypatch.setattr(driver, "acquire", counted)
+    left = world.load()
+    assert left.jobs == []
+    assert len(tries) <= 6
 
 
 def test_a_small_backlog_is_shipped_by_requests_without_spark(world: World) -> None:

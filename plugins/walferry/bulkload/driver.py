@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
+from uuid import UUID
 
 from walferry.bulkload.job import LoadJob, PlannedRegion
 from walferry.bulkload.left import Left
@@ -39,10 +40,10 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import Peer, read_peer
 from walferry.queues.errors import LastWal, LeaseHeld, QueuesMoving
-from walferry.queues.lease import Lease
+from walferry.queues.lease import Lease, acquire
 from walferry.rpc import master
 from walferry.shipping.candidates import GroupCandidates, candidates
-from walferry.shipping.group import acquire_lease
+from walferry.shipping.group import lease_given_up
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.runs import read_group, write_group
 from walferry.shipping.summary import GroupSummary
@@ -56,6 +57,7 @@ PARTITIONS_A_CORE = 2
 PARTITION_BYTES = 256 << 20
 REGISTERED_AT_ONCE = 16  # groups
 SHOWN_TABLES = 10
+HELD_SECONDS = 1.0  # until leases that others hold are tried again
 
 log = logging.getLogger(__name__)
 
@@ -155,17 +157,27 @@ def _tell(session: Session, backlog: Backlog, group: str, why: str) -> None:
 
 
 def _taken(session: Session, jobs: Sequence[GroupJob], leases: ExitStack) -> list[_Group]:
-    """The groups with WALs whose leases are to be had."""
-    taken = []
-    for job in jobs:
-        try:
-            lease = leases.enter_context(acquire_lease(session, job))
-            found = candidates(lease.read(job.place))
-        except (LeaseHeld, QueuesMoving) as error:
-            log.info("%s", error)
-            continue
-        if found and found[0].wals:
-            taken.append(_Group(job, lease, found[0]))
+    """The groups with WALs whose leases are to be had. One wait is for all leases of holders that may have been killed."""
+    taken, left = [], list(jobs)
+    give_up = lease_given_up(min((job.deadline for job in jobs), default=0.0))
+    while left:
+        held = []
+        for job in left:
+            try:
+                lease = leases.enter_context(acquire(session, job.peer_id, job.group, job.holder))
+                found = candidates(lease.read(job.place))
+            except LeaseHeld as error:
+                log.info("%s", error)
+                held.append(job)
+            except QueuesMoving as error:
+                log.info("%s", error)
+            else:
+                if found and found[0].wals:
+                    taken.append(_Group(job, lease, found[0]))
+        if time.time() > give_up:
+            break
+        if left := held:
+            time.sleep(HELD_SECONDS)
     return taken
 
 
@@ -199,7 +211,8 @@ class _Loading:
         if not wals or size < self.backlog.least_bytes:
             least = f"{self.backlog.least_bytes:,} bytes"
             raise NotForFiles(f"{len(wals):,} WALs with {size:,} bytes are fewer than {least}", tell=False)
-        rules, targets = self._rules(), self._targets()
+        rules = self._rules()
+        targets = self._targets(rules.source_id)
         holder = groups[0].lease
         record = begin_load(self.session, self.peer.id, self.backlog.run_id, [group.job.group for group in groups], holder)
         try:
@@ -253,14 +266,14 @@ class _Loading:
             )
         return FilterRules.of_peer(self.peer, source_id, slave_id)
 
-    def _targets(self) -> Targets:
+    def _targets(self, source_id: UUID) -> Targets:
         """The slave's tables. Raises NotForFiles."""
         if self.peer.bandwidth:
             raise NotForFiles("the peer has a bandwidth, which is kept to only when edits go by requests")
         try:
             at = active_master(self.slave.zk, self.slave.nodes)
             with master.connect(at, user=self.backlog.source.user) as connection:
-                targets = read_targets(self.slave, connection, PeerTables.of_peer(self.peer))
+                targets = read_targets(self.slave, connection, PeerTables.of_peer(self.peer), source_id)
         except WalferryError as error:
             raise NotForFiles(f"the slave's tables cannot be looked at: {error}") from error
         for note in targets.notes:

@@ -12,21 +12,30 @@ Source: HBase's TableDescriptorBuilder, ColumnFamilyDescriptorBuilder (branch-2.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from uuid import UUID
 
 from kazoo.client import KazooClient
 
+from walferry.errors import WalferryError
 from walferry.filters.rules import PeerTables
-from walferry.hbase.cluster import zk_has
+from walferry.hbase.cluster import cluster_id, zk_has
 from walferry.hbase.errors import StorageError
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.peers import read_peers
+from walferry.hbase.peers import INTER_CLUSTER_ENDPOINTS, Peer, read_peers, slave_of
 from walferry.names import is_file_name
 from walferry.protos import hbase_pb2 as pb
 from walferry.tables.regions import ENABLED, Region, TableInMeta
+from walferry.zk.client import connected
 
+log = logging.getLogger(__name__)
+
+MOST_ASKED = 16  # of the slave's own peers, where they lead to
+ASK_SECONDS = 5.0
 _COPROCESSOR = "coprocessor$"
 # The peer through which HBase 2 feeds read replicas of regions. These take bulk loads as well as puts.
 _REPLICAS_ENDPOINT = "org.apache.hadoop.hbase.replication.regionserver.RegionReplicaReplicationEndpoint"
@@ -47,16 +56,36 @@ class OwnPeers:
         return f"its peer {', '.join(ids)} takes it" if ids else ""
 
 
-def read_own_peers(zk: KazooClient, nodes: ZNodes) -> OwnPeers:
-    """Read the slave's own peers, whatever their states. Raises ConnectError."""
+def read_own_peers(zk: KazooClient, nodes: ZNodes, source_id: UUID) -> OwnPeers:
+    """Read the slave's own peers, whatever their states, without those to the source. Raises ConnectError.
+
+    Clusters that replicate to each other have such a peer. It gets none of these edits either way: they have the source's id.
+    """
     try:
         listing = read_peers(zk, nodes)
     except StorageError as error:
         if not zk_has(zk, nodes.queues):
             return OwnPeers({})  # it has never had a peer
         return OwnPeers({}, str(error))
-    choices = {peer.id: PeerTables.of_peer(peer) for peer in listing.peers if peer.endpoint_impl != _REPLICAS_ENDPOINT}
+    others = [peer for peer in listing.peers if peer.endpoint_impl != _REPLICAS_ENDPOINT]
+    with ThreadPoolExecutor(MOST_ASKED) as pool:
+        back = list(pool.map(lambda peer: _leads_to(peer, source_id), others[:MOST_ASKED]))
+    there = {peer.id for peer, leads in zip(others, back, strict=False) if leads}
+    choices = {peer.id: PeerTables.of_peer(peer) for peer in others if peer.id not in there}
     return OwnPeers(choices, "; ".join(str(problem) for problem in listing.problems))
+
+
+def _leads_to(peer: Peer, wanted: UUID) -> bool:
+    """Whether a peer leads to a cluster, as far as can be seen from here."""
+    if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
+        return False
+    try:
+        key = peer.slave
+        with connected(key.connect_string, ASK_SECONDS, slave_of(peer.id, key)) as zk:
+            return cluster_id(zk, ZNodes(key.znode_parent)) == wanted
+    except WalferryError as error:
+        log.info("where the slave's own peer %s leads to cannot be seen: %s", peer.id, error)
+        return False
 
 
 def unfit_table(table: pb.TableSchema, in_meta: TableInMeta) -> str:

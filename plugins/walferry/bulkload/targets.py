@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from walferry.bulkload.fitness import OwnPeers, attributes_of, read_own_peers, unfit_family, unfit_table
 from walferry.filters.rules import Families, PeerTables
@@ -47,14 +48,14 @@ class Targets:
     notes: tuple[str, ...]
 
 
-def read_targets(slave: Tables, master: Connection, wants: PeerTables) -> Targets:
-    """Look at all tables of the slave that the peer gets. `master` is the slave's.
+def read_targets(slave: Tables, master: Connection, wants: PeerTables, source_id: UUID) -> Targets:
+    """Look at all tables of the slave that the peer gets. `master` is the slave's, `source_id` the source's cluster id.
 
     Raises AccessDenied if the user has neither ADMIN nor CREATE on one of them, ConnectError, TooManyRegions, RegionUnavailable,
     ScanGivenUp, RpcError. Nothing is known then, so no edits may be loaded as files.
     """
     found = slave.all_tables(lambda table: wants.families_of(table.encode())[0] not in (Families.NONE, Families.SYSTEM))
-    own_peers = read_own_peers(slave.zk, slave.nodes)
+    own_peers = read_own_peers(slave.zk, slave.nodes, source_id)
     schemas = table_schemas(master, [table for table in found if not table.startswith(_SYSTEM)])
     tables: dict[bytes, Target] = {}
     unfit = {table.encode(): _WATCHED for table in found if table.startswith(_SYSTEM)}

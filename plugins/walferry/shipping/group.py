@@ -81,7 +81,7 @@ def _ship_group(job: GroupJob, session: Session) -> GroupSummary:
 
 def acquire_lease(session: Session, job: GroupJob) -> Lease:
     """Take the group's lease. A holder may have been killed: its session is given the time to end."""
-    give_up = time.time() + min(1.25 * SESSION_TIMEOUT_SECONDS, max(0.0, job.deadline - time.time()))
+    give_up = lease_given_up(job.deadline)
     while True:
         try:
             return acquire(session, job.peer_id, job.group, job.holder)
@@ -90,6 +90,11 @@ def acquire_lease(session: Session, job: GroupJob) -> Lease:
                 raise
             log.info("%s", error)
             time.sleep(0.5)
+
+
+def lease_given_up(deadline: float) -> float:
+    """When to give up a lease that another run holds: a killed one's session has ended by then. Seconds since the epoch."""
+    return min(time.time() + 1.25 * SESSION_TIMEOUT_SECONDS, deadline)
 
 
 def _text(error: BaseException) -> str:

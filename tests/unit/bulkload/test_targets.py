@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 import pytest
 
@@ -23,6 +24,7 @@ from walferry.rpc.master_tables import table_message, table_text
 from walferry.tables.regions import Region, TableInMeta
 
 EVERYTHING = PeerTables()
+SOURCE_ID = UUID(int=1)
 REGIONS = (Region(b"t,,1.a.", b"", b"", ServerName("h", 1, 1)),)
 
 
@@ -67,11 +69,11 @@ class Slave:
 
 @pytest.fixture(autouse=True)
 def no_own_peers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "read_own_peers", lambda zk, nodes: OwnPeers({}))
+    monkeypatch.setattr(module, "read_own_peers", lambda zk, nodes, source_id: OwnPeers({}))
 
 
 def read(slave: Slave, wants: PeerTables = EVERYTHING) -> Targets:
-    return read_targets(slave, slave, wants)  # type: ignore[arg-type]
+    return read_targets(slave, slave, wants, SOURCE_ID)  # type: ignore[arg-type]
 
 
 def test_a_fit_table_has_its_regions_and_how_its_families_are_written():
