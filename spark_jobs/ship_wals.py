@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the library is on the path only once Spark has put its arch
     from walferry.bulkload.driver import Spread
     from walferry.shipping.group_job import GroupJob
     from walferry.shipping.summary import GroupSummary
-    from walferry.spark.ship_run import ShipRun
+    from walferry.spark.ship_run import ShipRun, Tell
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -73,7 +73,7 @@ def _run(args: argparse.Namespace) -> int:
     if not jobs:
         print(nothing_queued(run))
         return 0
-    left = load_files(run, jobs, lambda: _spread(run), _say)
+    left = load_files(run, jobs, lambda tell: _spread(run, tell), _say)
     summaries = [*left.done, *(_ship(run, left.jobs) if left.jobs else ())]
     finish(run, summaries)
     _print(summaries)
@@ -85,7 +85,7 @@ def _conf(run: ShipRun) -> SparkConf:
     return SparkConf().setAppName(f"walferry ship peer {run.peer_id}").set("spark.speculation", "false")
 
 
-def _spread(run: ShipRun) -> Spread:
+def _spread(run: ShipRun, tell: Tell) -> Spread:
     """What runs the tasks of a load."""
     from pyspark.sql import SparkSession
 
@@ -93,7 +93,7 @@ def _spread(run: ShipRun) -> Spread:
 
     session = SparkSession.builder.config(conf=_conf(run)).getOrCreate()
     session.sparkContext.setLogLevel("WARN")
-    return SparkSpread(session, _say)
+    return SparkSpread(session, tell)
 
 
 def _ship(run: ShipRun, jobs: Sequence[GroupJob]) -> list[GroupSummary]:

@@ -24,7 +24,8 @@ from walferry.shipping.runs import read_run
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import SinkKind
-from walferry.spark import load_progress, load_spread
+from walferry.source.session import Session
+from walferry.spark import load_progress, load_spread, ship_run
 from walferry.spark.archive import build_archive
 from walferry.spark.connect.errors import ConnectFailed, Interrupted
 from walferry.spark.connect_ship import ConnectShip
@@ -112,8 +113,15 @@ def loading(sides: Sides) -> SourceCluster:
     return replace(sides.at, replication={"sink": SinkKind.HFILES})
 
 
-def test_a_backlog_is_loaded_and_the_log_says_how_far_it_is(connect, loading, sides, both, peer, caplog, monkeypatch):
+def test_a_backlog_is_loaded_and_how_far_it_is_is_noted(connect, loading, sides, both, peer, caplog, monkeypatch):
     monkeypatch.setattr(load_progress, "EVERY_SECONDS", 0.0)
+    noted, real = list[str](), ship_run.write_group
+
+    def write(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
+        noted.append(summary.loading)
+        real(session, peer_id, run_id, summary)
+
+    monkeypatch.setattr(ship_run, "write_group", write)
     caplog.set_level(logging.INFO, "walferry")
     table = both(splits=even_splits(3))
     for number in range(3):
@@ -122,8 +130,10 @@ def test_a_backlog_is_loaded_and_the_log_says_how_far_it_is(connect, loading, si
     assert {(s.status, s.sink, s.notLoaded) for s in connect("run", at=loading).ship()} == {(Status.DONE, "hfiles", None)}
     assert sides.source.compare(table, sides.slave, families=["f"]).same
     assert sides.slave.scan_all(table, ["l"]) == []
-    for said in ("are loaded as files", "parts of the WALs", "cells and"):
+    for said in ("are loaded as files", "cells and"):
         assert said in caplog.text
+    assert any("parts of the WALs" in text for text in noted)
+    assert {s.loading for s in kept(sides, peer, "run")} == {""}
 
 
 def test_a_load_that_is_ended_in_the_middle_leaves_the_queue_and_the_next_try_loads_it(connect, loading, sides, both, peer):

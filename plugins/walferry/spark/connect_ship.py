@@ -23,7 +23,7 @@ from walferry.spark.connect.server import Address, Server
 from walferry.spark.connect.sessions import open_session
 from walferry.spark.load_progress import LoadProgress
 from walferry.spark.load_spread import SETTINGS, ConnectSpread
-from walferry.spark.ship_run import ShipRun, begin, finish, load_files
+from walferry.spark.ship_run import ShipRun, Tell, begin, finish, load_files
 from walferry.spark.ship_tasks import RESULT, tasks_of
 from walferry.texts import one_line
 
@@ -60,9 +60,9 @@ class ConnectShip:
             def run(plan: Plan, column: str, most: int, progress: LoadProgress | None = None) -> Generator[str]:
                 return self._answers(Execution(session, plan, tag, progress), column, most)
 
-            def spread() -> ConnectSpread:
+            def spread(tell: Tell) -> ConnectSpread:
                 session.configure(SETTINGS)
-                return ConnectSpread(run, self._address.tasks, log.info)
+                return ConnectSpread(run, self._address.tasks, tell)
 
             left = load_files(self._run, jobs, spread, log.info)
             summaries = list(left.done)

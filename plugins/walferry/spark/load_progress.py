@@ -1,4 +1,4 @@
-"""Says how far the tasks of a load are: in a Spark job's output, and in the log of an Airflow task that is the driver."""
+"""Says how far the tasks of a load are."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Stages = Sequence[tuple[int, int]]
 
 
 class LoadProgress:
-    """Tells `say` what has changed since the last time, every few seconds at most."""
+    """Tells `tell` what has changed since the last time, every few seconds at most."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
         self._told = ""
         self._next = 0.0
 
@@ -24,7 +24,7 @@ class LoadProgress:
         text = shown(stages)
         if text != self._told and time.monotonic() >= self._next:
             self._told, self._next = text, time.monotonic() + EVERY_SECONDS
-            self._say(text)
+            self._tell(text)
 
 
 def shown(stages: Stages) -> str:

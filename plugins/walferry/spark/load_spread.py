@@ -39,11 +39,11 @@ SETTINGS = {
 
 
 class SparkSpread:
-    """Runs a load's tasks in a Spark session of this process; `say` is told how far they are."""
+    """Runs a load's tasks in a Spark session of this process; `tell` is told how far they are."""
 
-    def __init__(self, spark: SparkSession, say: Callable[[str], None]) -> None:
+    def __init__(self, spark: SparkSession, tell: Callable[[str], None]) -> None:
         self._spark = spark
-        self._say = say
+        self._tell = tell
         for name, value in SETTINGS.items():
             spark.conf.set(name, value)
 
@@ -79,7 +79,7 @@ class SparkSpread:
             .repartitionById(job.partitions, PARTITION)
             .mapInArrow(loaders(job), f"{OUTCOME} string")
         )
-        context, told = self._spark.sparkContext, LoadProgress(self._say)
+        context, told = self._spark.sparkContext, LoadProgress(self._tell)
         with every(LOOK_SECONDS, lambda: _look(context, told)):
             return [Outcome.from_json(row[OUTCOME]) for row in rows.collect()]
 
@@ -91,10 +91,10 @@ class ConnectSpread:
     """
 
     def __init__(
-        self, run: Callable[[Plan, str, int, LoadProgress], Iterable[str]], tasks: int, say: Callable[[str], None]
+        self, run: Callable[[Plan, str, int, LoadProgress], Iterable[str]], tasks: int, tell: Callable[[str], None]
     ) -> None:
         self._run = run
-        self._say = say
+        self._tell = tell
         self.cores = self.most_tasks = tasks
         self.least_bytes = MACHINE_BYTES  # it does not tell whether its tasks share a machine
 
@@ -110,7 +110,7 @@ class ConnectSpread:
         wals = sum(map(len, parts))
         # An outcome a region, reports of WALs, and of each WAL and partition notes of two kinds and a count of runs.
         most = len(job.regions) + wals + 3 * job.partitions * wals
-        return [Outcome.from_json(text) for text in self._run(plan, OUTCOME, most, LoadProgress(self._say))]
+        return [Outcome.from_json(text) for text in self._run(plan, OUTCOME, most, LoadProgress(self._tell))]
 
 
 def _look(context: SparkContext, told: LoadProgress) -> None:

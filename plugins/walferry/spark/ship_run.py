@@ -6,6 +6,7 @@ numpy and numba, so a driver begins at once.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from walferry.bootstrap.records import under_way
 from walferry.bulkload.left import Left
 from walferry.bulkload.records import forget_finished
+from walferry.errors import WalferryError
 from walferry.files.quarantine import BrokenWals
 from walferry.queues.errors import QueuesMoving
 from walferry.shipping.group_job import GroupJob, lanes_of_each
@@ -31,6 +33,11 @@ from walferry.source.session import open_session
 
 if TYPE_CHECKING:
     from walferry.bulkload.driver import Spread
+
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +83,12 @@ def begin(run: ShipRun) -> list[GroupJob]:
     ]  # fmt: skip
 
 
-def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[], Spread], say: Callable[[str], None]) -> Left:
+
+
+def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[Tell], Spread], say: Tell) -> Left:
     """Load what the jobs have as files, as far as it can be and is asked for. Raises what load_backlog does.
 
+    `spread` gets what is to be told how far its tasks are: that is noted in ZooKeeper, for the task that waits for the job.
     A backlog that is too small for it is not looked at any further: what loads files takes longer to import than to ship that.
     """
     knobs = jobs[0].knobs
@@ -93,7 +103,35 @@ def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[], Spread],
         source=run.source, peer_id=run.peer_id, run_id=run.run_id, deadline=jobs[0].deadline, least_bytes=knobs.least_bytes,
         say=say,
     )  # fmt: skip
-    return load_backlog(backlog, jobs, spread)
+    noted = _Noted(run, jobs[0].group)
+    try:
+        return load_backlog(backlog, jobs, lambda: spread(noted))
+    finally:
+        noted.forget()
+
+
+@dataclass
+class _Noted:
+    """How far a load is, in the summary of one of its groups."""
+
+    run: ShipRun
+    group: str
+    last: str = ""
+
+    def __call__(self, text: str) -> None:
+        """Note it. If that fails, nothing else does."""
+        run, self.last = self.run, text
+        try:
+            with open_session(run.source) as session:
+                before = read_group(session, run.peer_id, run.run_id, self.group) or GroupSummary(group=self.group)
+                write_group(session, run.peer_id, run.run_id, replace(before, loading=text))
+        except WalferryError as error:
+            log.info("how far the load is cannot be noted: %s", error)
+
+    def forget(self) -> None:
+        """Take it out of the summary."""
+        if self.last:
+            self("")
 
 
 def _bytes_queued(run: ShipRun) -> int:

@@ -82,6 +82,11 @@ def outage(peer: str, summaries: Sequence[GroupSummary], left: str) -> str | Non
     )
 
 
+def loading_of(summaries: Sequence[GroupSummary]) -> str:
+    """How far the run is that loads files; empty if none does now."""
+    return next((s.loading for s in summaries if s.loading), "")
+
+
 class ProgressLog:
     """Tells the progress of a run whenever it has changed, until the block that this surrounds is left, and at its end.
 
@@ -106,6 +111,7 @@ class ProgressLog:
         self._away = Repeats()
         self._next = 0.0
         self._told: Progress | None = None
+        self._loading = ""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"progress of peer {plan.peer}", daemon=True)
 
@@ -144,6 +150,9 @@ class ProgressLog:
         if now != self._told and (time.monotonic() >= self._next or self._ended.is_set()):
             self._told, self._next = now, time.monotonic() + EVERY_SECONDS
             self._tell(f"peer {self._peer}: {now}")
+        if (loading := loading_of(mine)) and loading != self._loading:
+            self._loading = loading
+            self._tell(f"peer {self._peer}: {loading}")
         trouble = outage(self._peer, mine, now.left)
         if trouble and self._repeats.due():
             self._warn(trouble)

@@ -195,6 +195,17 @@ def test_only_changes_of_the_job_s_own_groups_are_told_and_the_end_is(monkeypatc
     assert warned == ["peer p: how far the job is cannot be told: away"]
 
 
+def test_how_far_a_load_is_is_told_once_it_has_changed(monkeypatch):
+    job, told, warned = Job(monkeypatch), [], []
+    with ProgressLog(SOURCE, replace(PLAN, groups=2), None, told.append, warned.append):
+        for loading in ("read 1 of 2 parts", "read 1 of 2 parts", "read 2 of 2 parts", ""):
+            job.summaries = [group("a", 0, 1000, 0, 10), group("b", 0, 1000, 0, 10, loading=loading)]
+            job.await_looks()
+            job.await_looks()
+    assert [text for text in told if "parts" in text] == ["peer p: read 1 of 2 parts", "peer p: read 2 of 2 parts"]
+    assert warned == []
+
+
 SILENT: dict[str, Any] = {
     "slave": "zk1:2181:/hbase",
     "slaveSilentSince": 1_700_000_000_000,
