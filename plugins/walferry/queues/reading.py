@@ -107,16 +107,16 @@ def list_queues(
 
 
 def see_queues(session: Session) -> Seen:
-    """All queues of all peers as `list_queues` lists them, to be shown to people: names that make no sense become problems.
+    """All queues of all peers, with the positions that `read_begun` reads, to be shown to people.
 
-    Raises StorageError, QueuesMoving.
+    Names that make no sense become problems. Raises StorageError, QueuesMoving.
     """
     check_storage(session.zk, session.nodes)
     odd: set[str] = set()  # a look may be repeated
     listing = looked_for(session, lambda: _listing(session, None, on_odd=odd.add), _both_listings)
     servers = children(session.zk, session.nodes.rs) or []
     odd |= {f"{session.nodes.rs}/{name} is not a server's name" for name in servers if not is_server_name(name)}
-    queues = _queues(listing, {}, set(servers))
+    queues = read_begun(session, _queues(listing, {}, set(servers), unread=0))
     return Seen(tuple(queues), tuple(name for name in servers if is_server_name(name)), tuple(sorted(odd)))
 
 
@@ -188,9 +188,7 @@ def peer_queues(session: Session, peer_id: str, watch: Watch | None = None) -> l
     return [queue for queue in every_queue(session, watch) if queue[1].peer_id == peer_id]
 
 
-def every_queue(
-    session: Session, watch: Watch | None = None, on_odd: OnOdd = _pass_over
-) -> Iterator[tuple[str, QueueId, str]]:
+def every_queue(session: Session, watch: Watch | None = None, on_odd: OnOdd = _pass_over) -> Iterator[tuple[str, QueueId, str]]:
     """List the queues of all peers. Raises StorageError if their layout is not the connection's."""
     zk, nodes = session.zk, session.nodes
     servers = children(zk, nodes.queues, watch) or []
@@ -215,9 +213,10 @@ def read_values(session: Session, paths: Sequence[str]) -> dict[str, ZNode]:
 
 
 def queue_of(
-    server: str, queue_id: QueueId, path: str, names: Collection[str], values: Mapping[str, ZNode], *, server_is_live: bool
-) -> Queue:
-    """A queue as it was read; WALs that `values` does not have get no position."""
+    server: str, queue_id: QueueId, path: str, names: Collection[str], values: Mapping[str, ZNode], *, server_is_live: bool,
+    unread: int | None = None,
+) -> Queue:  # fmt: skip
+    """A queue as it was read; WALs that `values` does not have get the position `unread`."""
     wals, problems = [], []
     for name in names:
         try:
@@ -225,7 +224,8 @@ def queue_of(
         except ValueError as error:
             problems.append(f"{path}/{name}: {error}")
             continue
-        wals.append(_queued(wal, f"{path}/{name}", values.get(f"{path}/{name}")))
+        place = f"{path}/{name}"
+        wals.append(_queued(wal, place, values[place]) if place in values else QueuedWal(wal, place, unread))
     wals.sort(key=lambda wal: (wal.name.group, wal.name.timestamp))
     return Queue(server, queue_id, path, tuple(wals), server_is_live, tuple(problems))
 
@@ -293,8 +293,11 @@ def _live(session: Session, watch: Watch | None = None) -> set[str]:
     return {str(server) for server in live_servers(session.zk, session.nodes, watch)}
 
 
-def _queues(listing: _Listing, values: _Values, live: Collection[str]) -> list[Queue]:
-    return [queue_of(q.server, q.id, q.path, q.names, values, server_is_live=q.server in live) for q in listing.values()]
+def _queues(listing: _Listing, values: _Values, live: Collection[str], unread: int | None = None) -> list[Queue]:
+    return [
+        queue_of(q.server, q.id, q.path, q.names, values, server_is_live=q.server in live, unread=unread)
+        for q in listing.values()
+    ]
 
 
 def _both_listings(first: _Listing, again: _Listing) -> _Listing:
@@ -321,11 +324,9 @@ def _wal_names(names: Collection[str]) -> Iterator[WalName]:
             continue
 
 
-def _queued(wal: WalName, path: str, znode: ZNode | None) -> QueuedWal:
-    if znode is None:
-        return QueuedWal(wal, path, None)
+def _queued(wal: WalName, path: str, znode: ZNode) -> QueuedWal:
     return QueuedWal(wal, path, position_in(znode.value, path), int(znode.stat.version), int(znode.stat.mtime))
 
 
 def _begun(wal: QueuedWal, begun: Mapping[str, QueuedWal]) -> QueuedWal:
-    return begun.get(wal.path) or QueuedWal(wal.name, wal.path, 0)
+    return begun.get(wal.path) or (wal if wal.position_or_problem == 0 else QueuedWal(wal.name, wal.path, 0))

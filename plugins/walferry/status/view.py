@@ -20,7 +20,7 @@ from walferry.hbase.peers import Peer, as_peer
 from walferry.hbase.values import decode_peer, decode_state
 from walferry.names import is_server_name
 from walferry.queues.errors import QueuesMoving
-from walferry.queues.reading import Queue, groups, read_begun, see_queues
+from walferry.queues.reading import Queue, groups, see_queues
 from walferry.regions.znodes import RegionInTransition, decode_region
 from walferry.source.session import Session
 from walferry.status.notes import Group, Notes, read_notes
@@ -97,10 +97,9 @@ def _queues(session: Session, problems: list[str]) -> tuple[tuple[str, ...] | No
         problems.append(str(error))
         names = children(session.zk, session.nodes.rs)
         return (None if names is None else tuple(filter(is_server_name, names))), None
-    queues = tuple(read_begun(session, seen.queues))
     problems += seen.problems
-    problems += [problem for queue in queues for problem in queue.problems]
-    return seen.servers, queues
+    problems += [problem for queue in seen.queues for problem in queue.problems]
+    return seen.servers, seen.queues
 
 
 def _peers(session: Session, problems: list[str]) -> dict[str, Peer | None] | None:
