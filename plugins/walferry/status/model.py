@@ -72,7 +72,7 @@ class GroupStatus:
     wals_left: int  # those that can be shipped: all but the open one
     oldest: WalStatus
     bytes_left: BytesLeft | None  # None: no file was looked at
-    replicationLag: Age  # the age of the oldest edit that is not shipped
+    replicationLag: Age  # the age of the oldest edit that is not shipped; edits that the peer does not get count until read past
     closed_lag: Age  # the same of the WALs that can be shipped now
     holder: Holder | None  # None: no run ships it
     last_run: LastRun | None  # None: no run has noted anything that is still kept
