@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
@@ -15,7 +16,7 @@ from kazoo.security import make_digest_acl
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, prefixed, wal
-from tests.zk.test_retention import count_calls
+from tests.zk.test_retention import Site, count_calls
 from walferry.hbase.layout import quoted
 from walferry.hbase.values import PBUF
 from walferry.names import ServerName
@@ -33,6 +34,7 @@ from walferry.status.ages import Certainty
 from walferry.status.describing import describe
 from walferry.status.model import PeerStatus, SourceStatus, plain
 from walferry.status.notes import RUNS_LOOKED_AT
+from walferry.status.old_wals import Kept, KeptByQueue, look_at_old_wals
 from walferry.status.statuses import Statuses
 from walferry.status.view import MAX_PROBLEMS, MAX_REGIONS, view
 
@@ -125,6 +127,15 @@ def test_the_last_run_the_last_success_and_since_when_it_fails(hbase: HBaseZNode
     assert (run.run_id, run.at_ms, run.status, run.shippedBytes) == ("manual__5/é", last, "running", 9)
 
 
+def test_a_summary_that_tells_of_another_group_is_not_believed(hbase: HBaseZNodes, session: Session) -> None:
+    hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
+    ran(session, "run", Status.DONE)
+    path = f"{session.own.runs('p')}/run/{quoted(GROUP)}"
+    session.zk.set(path, GroupSummary(group="another", status=Status.DONE).to_json().encode())
+    assert peer_of(session).last_success_ms is None
+    assert f"znode {path} is not a summary: it tells of another group, another" in status_of(session).problems
+
+
 def test_only_the_newest_runs_are_looked_at(hbase: HBaseZNodes, session: Session) -> None:
     hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
     ran(session, "success", Status.DONE)
@@ -162,6 +173,33 @@ def test_regions_in_transition_of_hbase_1(hbase: HBaseZNodes, session: Session) 
     found = [region for region in status.regions if region.encoded_name == encoded]
     assert len(status.problems) >= MAX_REGIONS - 1
     assert all(region.server == SERVER and region.state == "OPENING" for region in found)
+
+
+def test_what_keeps_old_wals_and_until_when_there_is_room(hbase: HBaseZNodes, session: Session, tmp_path: Path) -> None:
+    site = Site(hbase, session.zk, tmp_path)
+    hbase.add_peer("q", config={})
+    site.add(wal(1), (SERVER, "p"), (SERVER, "q"), age=7200, size=1000)
+    site.add(wal(2), (SERVER, "q"), age=0, size=3600)
+    site.add(wal(3), size=50)
+    hbase.zk.create(f"{hbase.nodes.queues}/{SERVER}/p-junk")
+    old = look_at_old_wals(site.session)
+    assert (old.problem, old.forecast_problem) == (None, None)
+    assert (old.all, old.held) == (Kept(3, 4650), Kept(2, 4600))
+    q, p = old.keepers
+    assert (q.peer_id, q.kept, q.alone, q.queues) == (
+        "q", Kept(2, 4600), Kept(1, 3600), (KeptByQueue(f"{SERVER}/q", Kept(2, 4600)),)
+    )  # fmt: skip
+    assert (p.peer_id, p.shipped_by, p.kept, p.alone) == ("p", "Walferry", Kept(1, 1000), Kept(0, 0))
+    assert p.oldest_ms == pytest.approx(NOW - 2 * HOUR, abs=60_000)
+    assert old.bytes_per_second == pytest.approx(0.5, rel=0.05)
+    assert old.full_ms is not None
+    assert (old.full_ms - old.at_ms) / 1000 == pytest.approx((old.remaining or 0) / old.bytes_per_second, rel=0.01)
+
+
+def test_a_folder_that_is_no_root_of_wals_is_told(session: Session) -> None:
+    old = look_at_old_wals(session)
+    assert "/hbase" in (old.problem or "")
+    assert (old.all, old.held, old.full_ms) == (None, None, None)
 
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e{{7*7}}"

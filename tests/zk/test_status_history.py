@@ -16,6 +16,7 @@ from walferry.shipping.leftovers import sweep_gone
 from walferry.shipping.runs import begin_run, write_group
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.session import Session
+from walferry.status import history as module
 from walferry.status.ages import Age, Certainty
 from walferry.status.describing import describe
 from walferry.status.history import INTERVAL_SECONDS, SAMPLES, Sample, encode, read_histories, record_sample, sample_at
@@ -64,6 +65,24 @@ def test_writers_side_by_side_lose_no_sample_and_write_none_twice(
             added = [pool.submit(record_sample, each, "p", sample(number, lag)) for lag, each in enumerate(sessions, 1)]
             assert sum(each.result() for each in added) == 1
     assert [each.interval for each in history(session)] == [sample(number).interval for number in range(10)]
+
+
+def test_a_sample_that_another_writer_adds_meanwhile_is_kept(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    record_sample(session, "p", sample(0))
+    others = [sample(1), sample(2, lag=7)]
+    read = module.read
+
+    def other_writer_is_faster(zk: KazooClient, path: str) -> object:
+        found = read(zk, path)
+        if others:
+            monkeypatch.setattr(module, "read", read)
+            assert record_sample(session, "p", others.pop(0))
+            monkeypatch.setattr(module, "read", other_writer_is_faster)
+        return found
+
+    monkeypatch.setattr(module, "read", other_writer_is_faster)
+    assert not record_sample(session, "p", sample(2))
+    assert history(session) == (sample(0), sample(1), sample(2, lag=7))
 
 
 def test_samples_of_the_future_go_with_the_next_one(session: Session) -> None:

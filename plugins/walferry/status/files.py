@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from walferry.errors import WalferryError
 from walferry.files.closedness import Closed, closedness
@@ -24,12 +26,15 @@ from walferry.source.cluster import SourceCluster
 from walferry.texts import one_line
 from walferry.wal.errors import WalTruncatedError
 from walferry.wal.header import MAX_HEADER_BYTES, parse_header
-from walferry.wal.windows import UnwrapKey
+
+if TYPE_CHECKING:  # pages and commands import this, and are not to wait for numba
+    from walferry.wal.windows import UnwrapKey
 
 MAX_OPENS = 64  # in one look
 LOOK_SECONDS = 5.0  # for opening files
 ROUNDS = 3  # WALs of a group that are opened in one look, as the first ones may have nothing behind their positions
 AGAIN_SECONDS = 60.0  # before a file that told nothing is opened again
+OPEN_SECONDS = 20.0  # before a WAL that is being written, and had nothing behind its position, is opened again
 CLOSED_FOR_MS = 120_000  # a live server closes a WAL seconds after it has begun the next one
 FAR_BYTES = 8 << 20  # a compressed WAL is read from its beginning, so one with a position beyond this is not opened
 MAX_PROBLEM_CHARS = 1000
@@ -41,9 +46,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What is behind a position: when the first entry there was written, in ms since the epoch; None: no entry is there."""
+    """What is behind a position: when the first entry there was written, in ms since the epoch; None: no entry is there.
+
+    `open_ms` is when this was read, if entries may have been added since.
+    """
 
     written_ms: int | None
+    open_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -89,10 +98,9 @@ class Files:
             growing = frozenset(name for queue in queues for name in _maybe_unclosed(queue, found))
             final = {name for queue in queues for name in _final(queue, found, at)} - growing
             self._sizes = {name: size for name, size in sizes.items() if name in self._sizes or name in final}
-            reads = _Reads(self._store, keys, self._reads, self._again, max_opens)
-            reads.make(queues)
+            _Reads(self._store, keys, self._reads, self._again, max_opens).make(queues)
             self._forget(queues)
-            return FilesSeen(at, sizes, growing, reads.found)
+            return FilesSeen(at, sizes, growing, dict(self._reads))
 
     def _forget(self, queues: Sequence[Queue]) -> None:
         """Keep only what may be asked for again."""
@@ -102,70 +110,86 @@ class Files:
         self._again = {place: at for place, at in self._again.items() if at > now}
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A WAL that is to be read."""
+
+    peer_id: str
+    is_open: bool
+    last_ms: int  # when it was read last, 0: never
+    begun_ms: int
+    wal: Candidate
+
+
 class _Reads:
     """The openings of one look."""
 
     def __init__(
         self, store: WalStore, keys: UnwrapKey | None, kept: dict[Place, Read], again: dict[Place, float], opens: int
     ) -> None:
-        self.found = dict(kept)
         self._store, self._keys, self._kept, self._again = store, keys, kept, again
         self._left = opens
-        self._give_up = time.monotonic() + LOOK_SECONDS
+        self._give_up, self._now_ms = time.monotonic() + LOOK_SECONDS, int(time.time() * 1000)
 
     def make(self, queues: Sequence[Queue]) -> None:
         """Open files until the first waiting edit of each group is known, or no opening is left."""
         for _ in range(ROUNDS):
-            for wal, is_open in _peers_in_turn([each for queue in queues for each in self._next(queue)]):
+            turns = {_place(turn.wal.queued): turn for queue in queues for turn in self._next(queue)}  # peers may share a WAL
+            for turn in _peers_in_turn(list(turns.values())):
                 if self._left <= 0 or time.monotonic() > self._give_up:
                     return
                 self._left -= 1
-                self._read(wal, is_open=is_open)
+                self._read(turn.wal, is_open=turn.is_open)
 
-    def _next(self, queue: Queue) -> Iterator[tuple[str, Candidate, bool]]:
-        """Of each group the first WAL that may have the oldest waiting edit, if it was not read: its peer, and if it is open."""
+    def _next(self, queue: Queue) -> Iterator[_Turn]:
+        """Of each group the first WAL that may have the oldest waiting edit, if it must be read for that."""
         closed = closed_groups(queue)
         for group, wals in groups(queue).items():
             for number, wal in enumerate(wals):
                 place = _place(wal)
                 if place is None or self._again.get(place, 0.0) > time.monotonic():
                     break
-                read = self.found.get(place)
-                if read is None:
-                    yield queue.id.peer_id, _candidate(queue, wal), number >= len(closed[group])
-                if read is None or read.written_ms is not None:
+                read, is_open = self._kept.get(place), number >= len(closed[group])
+                if read is None or self._may_have_grown(read, is_open=is_open):
+                    last_ms = read.open_ms if read and read.open_ms else 0
+                    yield _Turn(queue.id.peer_id, is_open, last_ms, wal.name.timestamp, _candidate(queue, wal))
+                if read is None or read.written_ms is not None or read.open_ms is not None:
                     break
+
+    def _may_have_grown(self, read: Read, *, is_open: bool) -> bool:
+        """Whether a WAL that had nothing behind its position may have something now. Once it is closed, it is read again."""
+        return read.open_ms is not None and (not is_open or read.open_ms < self._now_ms - OPEN_SECONDS * 1000)
 
     def _read(self, wal: Candidate, *, is_open: bool) -> None:
         place = wal.queued.name.text, wal.queued.position
-        self._again[place] = time.monotonic() + AGAIN_SECONDS
         try:
             found = self._behind(wal, is_open=is_open)
         except (WalferryError, OSError) as error:  # shipping says what is wrong with a file
             log.info("the first edit behind position %d of WAL %s is not known: %s", place[1], place[0], error)
-            return
+            found = None
         if found is None:
-            return
-        self.found[place] = found
-        if found.written_ms is not None or not is_open:
+            self._again[place] = time.monotonic() + AGAIN_SECONDS
+        else:
             self._kept[place] = found
-            del self._again[place]
 
     def _behind(self, wal: Candidate, *, is_open: bool) -> Read | None:
         """What is behind the WAL's position; None if that cannot be known now."""
-        from walferry.shipping.lag import written_behind  # takes a second to import, and is not needed without files
+        from walferry.shipping.lag import written_behind
 
         store, position = self._store, wal.queued.position
         location = store.locate(wal.queued.name, wal.dead_servers)
         if location is None:
             return None
+        opened_ms = int(time.time() * 1000)
         with store.open(location) as file:
             if position > FAR_BYTES and _is_compressed(file, location.url):
                 return None
             written = written_behind(file, location.url, position, self._keys)
         if written is not None:
             return Read(written)
-        return Read(None) if _is_whole(store, location, is_open=is_open) else None
+        if is_open:  # HDFS shows outsiders a stale length of a file that is being written
+            return Read(None, opened_ms) if scheme(location.url) == "file" else None
+        return Read(None) if isinstance(closedness(store, location), Closed) else None
 
 
 def _closed(queue: Queue) -> list[Candidate]:
@@ -201,14 +225,15 @@ def _final(queue: Queue, found: Mapping[str, WalLocation], at: float) -> Iterato
                 yield wal.name.text
 
 
-def _peers_in_turn(wals: Sequence[tuple[str, Candidate, bool]]) -> list[tuple[Candidate, bool]]:
-    """The WALs to open, the oldest of each peer first, so that no peer's WALs take all openings. Open ones come last."""
-    turns: dict[str, int] = {}
-    ranked: list[tuple[int, int, Candidate, bool]] = []
-    for peer_id, wal, is_open in sorted(wals, key=lambda each: (each[2], each[1].queued.name.timestamp)):
-        turns[peer_id] = turn = turns.get(peer_id, 0) + 1
-        ranked.append((turn, len(ranked), wal, is_open))
-    return [(wal, is_open) for _, _, wal, is_open in sorted(ranked, key=lambda each: each[:2])]
+def _peers_in_turn(turns: Sequence[_Turn]) -> list[_Turn]:
+    """The oldest WAL of each peer first, so that no peer's WALs take all openings; the open ones last, each in its turn."""
+    by_age = sorted(turns, key=lambda turn: (turn.is_open, turn.last_ms, turn.begun_ms))
+    before: Counter[str] = Counter()
+    ranked = []
+    for turn in by_age:
+        ranked.append((turn.is_open, before[turn.peer_id], turn))
+        before[turn.peer_id] += 1
+    return [turn for _, _, turn in sorted(ranked, key=lambda each: each[:2])]
 
 
 def _is_compressed(file: OpenWal, url: str) -> bool:
@@ -216,10 +241,3 @@ def _is_compressed(file: OpenWal, url: str) -> bool:
         return parse_header(file.read_at(0, min(file.size, MAX_HEADER_BYTES)), url).compression is not None
     except WalTruncatedError:
         return False
-
-
-def _is_whole(store: WalStore, location: WalLocation, *, is_open: bool) -> bool:
-    """Whether all that was written to the file can be seen. HDFS shows outsiders a stale length of a file that is written to."""
-    if is_open:
-        return scheme(location.url) == "file"
-    return isinstance(closedness(store, location), Closed)

@@ -18,9 +18,11 @@ from walferry.texts import one_line
 
 LEAST_SECONDS = 1.0  # for a rate
 MAX_NAME_CHARS = 1000
+FRESH_MS = 60_000  # for which a WAL that had nothing to ship is believed to have nothing
 SILENT_MS = 30_000  # a run that ships notes its progress every few seconds
 _BEGUN = "no edit is older than its WAL's file"
 _NOTED = "the last run has noted it"
+_WAS_EMPTY = "when its WAL was read last, it had nothing to ship"
 _OPEN = "its WAL is being written, and is shipped once its server has begun another one"
 
 
@@ -76,10 +78,12 @@ def _closed_lag(closed: Sequence[QueuedWal], notes: GroupNotes | None, files: Fi
         if position is None:
             return ages.at_most(wal.name.timestamp, now, "its position cannot be read")
         read = files.read_at(wal.name.text, position) if files else None
-        if read is not None and read.written_ms is not None:
-            return ages.exactly(read.written_ms, now)
         if read is None:
             return _bound(wal.name, notes, now)
+        if read.written_ms is not None:
+            return ages.exactly(read.written_ms, now)
+        if read.open_ms is not None:
+            return ages.at_most(read.open_ms, now, _WAS_EMPTY)
     return ages.NOTHING_WAITS
 
 
@@ -96,7 +100,11 @@ def _open_lag(wal: QueuedWal, files: FilesSeen | None, now: int) -> Age:
     read = files.read_at(wal.name.text, position) if files and position is not None else None
     if read is None:
         return ages.at_most(wal.name.timestamp, now, _OPEN)
-    return ages.NOTHING_WAITS if read.written_ms is None else ages.exactly(read.written_ms, now)
+    if read.written_ms is not None:
+        return ages.exactly(read.written_ms, now)
+    if read.open_ms is not None and now - read.open_ms > FRESH_MS:
+        return ages.at_most(read.open_ms, now, _WAS_EMPTY)
+    return ages.NOTHING_WAITS
 
 
 def _last_run(note: RunNote, holder: Holder | None, now: int) -> LastRun:

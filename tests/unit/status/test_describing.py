@@ -69,9 +69,19 @@ def test_wals_that_are_known_to_be_shipped_do_not_count() -> None:
 def test_nothing_waits_if_the_open_wal_has_nothing_behind_its_position() -> None:
     alone = queue(wal(NOW - HOUR))
     assert not group_of_one(view(alone)).replicationLag.nothing_waits
-    assert group_of_one(view(alone), FilesSeen(0, reads={(name(NOW - HOUR), 0): Read(None)})).replicationLag.nothing_waits
+    just_read = FilesSeen(0, reads={(name(NOW - HOUR), 0): Read(None, NOW - 30_000)})
+    assert group_of_one(view(alone), just_read).replicationLag.nothing_waits
+    old = FilesSeen(0, reads={(name(NOW - HOUR), 0): Read(None, NOW - 2 * MINUTE)})
+    assert group_of_one(view(alone), old).replicationLag.ms == 2 * MINUTE
+    assert group_of_one(view(alone), old).replicationLag.certainty is Certainty.AT_MOST
     read = FilesSeen(0, reads={(name(NOW - HOUR), 0): Read(NOW - MINUTE)})
     assert group_of_one(view(alone), read).replicationLag == Age(MINUTE, Certainty.EXACT)
+
+
+def test_a_wal_that_was_empty_while_it_was_open_may_have_got_edits_before_it_was_closed() -> None:
+    read = FilesSeen(0, reads={(name(NOW - 3 * HOUR), 100): Read(None, NOW - 30_000)})
+    lag = group_of_one(view(BEHIND), read).closed_lag
+    assert (lag.ms, lag.certainty) == (30_000, Certainty.AT_MOST)
 
 
 def test_a_position_that_cannot_be_read_is_told_and_bounds_nothing_but_the_age() -> None:

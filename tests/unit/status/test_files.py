@@ -67,6 +67,13 @@ def test_the_first_entry_behind_the_position_is_read_once(site: Site, position: 
     assert seen.problem is None
 
 
+def test_a_wal_that_two_peers_have_is_opened_once(site: Site) -> None:
+    name = site.put(OLD)
+    both = [queue(wal(OLD), wal(OPEN), queue_id=peer_id) for peer_id in ("p", "q")]
+    assert site.look(*both).read_at(name, 0) == Read(OLD + 7)
+    assert site.opened == 1
+
+
 def test_wals_that_are_shipped_are_passed_over(site: Site) -> None:
     first, second = site.put(OLD), site.put(CLOSED, encode_wal([entry(write_time=CLOSED + 5)]))
     seen = site.look(queue(wal(OLD, AFTER_LAST), wal(CLOSED), wal(OPEN)))
@@ -89,13 +96,26 @@ def test_a_live_server_s_wal_without_a_trailer_may_still_get_entries(site: Site,
     assert site.look(queue(wal(OLD), wal(OPEN))).read_at(name, 0) == known
 
 
-def test_the_open_wal_is_read_as_far_as_it_is_written_and_again_at_the_next_look(site: Site) -> None:
+def test_the_open_wal_is_read_as_far_as_it_is_written_and_again_some_time_later(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = site.put(OPEN, encode_header())
     alone = queue(wal(OPEN))
-    assert site.look(alone).read_at(name, 0) == Read(None)
-    site.files._again.clear()
+    before = int(time.time() * 1000)
+    empty = site.look(alone).read_at(name, 0)
+    assert empty is not None
+    assert (empty.written_ms, before <= (empty.open_ms or 0)) == (None, True)
     site.put(OPEN, encode_header() + encode_entry(entry(write_time=OPEN + 9)))
+    assert site.look(alone).read_at(name, 0) == empty  # it was read a moment ago
+    monkeypatch.setattr(module, "OPEN_SECONDS", -1.0)
     assert site.look(alone).read_at(name, 0) == Read(OPEN + 9)
+
+
+def test_an_empty_open_wal_is_read_again_as_soon_as_it_is_closed(site: Site) -> None:
+    name = site.put(OPEN, encode_header())
+    site.look(queue(wal(OPEN)))
+    site.put(OPEN, encode_wal([entry(write_time=OPEN + 9)]))
+    assert site.look(queue(wal(OPEN), wal(NOW))).read_at(name, 0) == Read(OPEN + 9)
 
 
 @pytest.mark.parametrize("data", [b"not a WAL", WHOLE[: AFTER_FIRST + 3], b"PWAL" + b"\xff" * 100])
