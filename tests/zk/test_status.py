@@ -219,6 +219,7 @@ def hostile_znodes(hbase: HBaseZNodes, session: Session) -> dict[str, str]:
         f"{nodes.peers}/wrong": (b"\xff\xff\xff\xff\xff", "claims"),
         f"{nodes.peers}/wrong/peer-state": (b"", ""),
         f"{nodes.peers}/huge": (b"x" * 900_000, ""),
+        f"{nodes.peers}/huge/peer-state": (b"PBUF\x08\x01", ""),
         f"{nodes.peers}/stateless": (
             prefixed(PBUF + pb.ReplicationPeer(clusterkey="a:1:/b").SerializeToString()),
             "no peer-state",
@@ -248,8 +249,9 @@ def test_what_makes_no_sense_is_named_and_the_rest_is_shown(hbase: HBaseZNodes, 
     assert all(text.isprintable() for text in status.problems)
     assert status.live_servers == (SERVER,)
     assert {peer.id: peer.state for peer in status.peers or ()} == {
-        "p": "DISABLED", "wrong": None, "huge": None, "stateless": None, HOSTILE: None,
+        "p": "DISABLED", "wrong": None, "huge": "DISABLED", "stateless": None, HOSTILE: None,
     }  # fmt: skip
+    assert len(json.dumps(plain(status))) < 50_000
     found = peer_of(session)
     (group,) = (found.queues or ())[0].groups
     assert group.sizeOfLogQueue == 2

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from walferry.errors import WalferryError
-from walferry.hbase.peers import ENABLED, Peer, check_shippable
+from walferry.hbase.peers import ENABLED, MAX_CLUSTER_KEY_CHARS, Peer, check_shippable
 from walferry.queues.dead_servers import WALFERRY_SERVER, as_recovered
 from walferry.queues.reading import Queue, closed_groups, groups
 from walferry.status import ages
@@ -119,7 +119,7 @@ def _peer(
         id=peer_id,
         state=peer.state if peer else None,
         managed=peer.managed if peer else None,
-        cluster_key=peer.cluster_key if peer else None,
+        cluster_key=one_line(peer.cluster_key, MAX_CLUSTER_KEY_CHARS) if peer else None,
         refusal=_refusal(peer) if peer else None,
         slave=slave,
         in_hand=in_hand,

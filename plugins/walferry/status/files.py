@@ -92,7 +92,7 @@ class Files:
                 found = locate_all(self._store, wanted)
                 keys = self._source.keys()
             except (WalferryError, OSError) as error:
-                return FilesSeen(at, dict(self._sizes), problem=one_line(str(error), MAX_PROBLEM_CHARS))
+                return FilesSeen(at, dict(self._sizes), reads=dict(self._reads), problem=one_line(str(error), MAX_PROBLEM_CHARS))
             sizes = {name: size for name, size in self._sizes.items() if name in every}
             sizes |= {name: location.size for name, location in found.items()}
             growing = frozenset(name for queue in queues for name in _maybe_unclosed(queue, found))
