@@ -17,7 +17,7 @@ LAYERS = (
     {"queues"},
     {"retention"},
     {"shipping", "bulkload"},
-    {"reship", "bootstrap", "verification"},
+    {"reship", "bootstrap", "verification", "status"},
     {"spark", "admin", "inspection"},
     {"airflow"},
     {"__main__"},

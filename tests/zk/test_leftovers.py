@@ -233,6 +233,6 @@ def test_a_run_of_a_gone_peer_that_does_not_say_when_it_ends_does_not_stop_the_s
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, until: bytes
 ) -> None:
     begin_run(session_of(zk, at), "gone", "run", 0)
-    zk.set(runs._run_path(at, "gone", "run"), until)
+    zk.set(f"{session_of(zk, at).own.runs('gone')}/run", until)
     sweep_gone(session_of(zk, at))
     begin_run(session_of(zk, at), "gone", "another run", 0)

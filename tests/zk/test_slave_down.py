@@ -53,7 +53,7 @@ def test_the_notes_stay_few_and_small(session):
         note_down(session, "p", f"run {run}", "x" * 5000)
     assert known_down(session, PEER, "run 4") is None
     assert known_down(session, PEER, f"run {MAX_NOTES + 4}") is not None
-    assert len(session.zk.get(slave_down._path(session, "p"))[0]) < 500_000
+    assert len(session.zk.get(session.own.runs("p"))[0]) < 500_000
 
 
 def test_a_job_that_begins_again_forgets_the_note(session):
@@ -100,14 +100,14 @@ def test_an_old_note_is_looked_into_and_left_anew_if_it_is_still_true(session, m
 def test_a_note_that_makes_no_sense_is_no_note(session, monkeypatch, note):
     monkeypatch.setattr(slave_down, "why_down", lambda peer, source: None)
     begin_run(session, "p", "run", 60)
-    session.zk.set(slave_down._path(session, "p"), note)
+    session.zk.set(session.own.runs("p"), note)
     assert known_down(session, PEER, "run") is None
 
 
 def test_a_note_is_told_in_one_short_line(session):
     begin_run(session, "p", "run", 60)
     note = {"time": slave_down.time.time(), "error": "x\nFAILED\x1b[31m" + "y" * 100_000}
-    session.zk.set(slave_down._path(session, "p"), slave_down.json.dumps({"run": note}).encode())
+    session.zk.set(session.own.runs("p"), slave_down.json.dumps({"run": note}).encode())
     told = known_down(session, PEER, "run")
     assert told
     assert told.isprintable()

@@ -148,11 +148,23 @@ class OwnZNodes:
     cluster: ZNodes
 
     def lease(self, peer_id: str, group: str) -> str:
-        return f"{self.root}/leases/{quoted(self.cluster.base)}/{quoted(peer_id)}/{quoted(group)}"
+        return f"{self.leases(peer_id)}/{quoted(group)}"
 
     def claim(self, server: str) -> str:
         """The hold of the run that claims a dead server's queues."""
         return f"{self.root}/claims/{quoted(self.cluster.base)}/{quoted(server)}"
+
+    def history(self, peer_id: str) -> str:
+        """How the peer's replication stood in the last day."""
+        return f"{self.root}/history/{quoted(self.cluster.base)}/{quoted(peer_id)}"
+
+    def runs(self, peer_id: str) -> str:
+        """Parent of what is kept of the runs that have shipped the peer."""
+        return f"{self.root}/runs/{quoted(self.cluster.base)}/{quoted(peer_id)}"
+
+    def leases(self, peer_id: str) -> str:
+        """Parent of the leases on the peer's WAL groups."""
+        return f"{self.root}/leases/{quoted(self.cluster.base)}/{quoted(peer_id)}"
 
     def in_hand(self, peer_id: str) -> str:
         """The hold of the run that has the peer in hand, to ship all its queues."""

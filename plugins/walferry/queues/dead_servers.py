@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import check_shippable, read_peers
 from walferry.names import parse_queue_id, parse_wal_name
-from walferry.queues.reading import list_queues
+from walferry.queues.reading import Queue, list_queues
 from walferry.source.session import Session
 from walferry.zk.client import Watch, children, retried
 
@@ -65,16 +65,17 @@ def recovered_queues(
     `watch` is called once, in a thread of the client, when a queue or a server comes or goes, or when the connection is lost.
     Raises StorageError, ClusterError, QueuesMoving, ConnectError.
     """
-    return tuple(
-        RecoveredQueue(
-            queue.id.peer_id,
-            queue.server,
-            str(queue.id),
-            tuple(wal.name.text for wal in queue.wals),
-            claimed=queue.server_is_live or queue.server == WALFERRY_SERVER,
-        )
-        for queue in list_queues(session, peer_id, watch)
-        if not queue.live
+    return tuple(as_recovered(queue) for queue in list_queues(session, peer_id, watch) if not queue.live)
+
+
+def as_recovered(queue: Queue) -> RecoveredQueue:
+    """A queue that gets no new WALs, as such."""
+    return RecoveredQueue(
+        queue.id.peer_id,
+        queue.server,
+        str(queue.id),
+        tuple(wal.name.text for wal in queue.wals),
+        claimed=queue.server_is_live or queue.server == WALFERRY_SERVER,
     )
 
 

@@ -12,19 +12,25 @@ moves, or see it twice.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from walferry.hbase.cluster import check_layout, check_storage, live_servers
 from walferry.hbase.errors import PositionError
 from walferry.hbase.values import decode_position
-from walferry.names import QueueId, WalName, parse_queue_id, parse_wal_name
+from walferry.names import QueueId, WalName, is_server_name, parse_queue_id, parse_wal_name
 from walferry.queues.errors import QueuesMoving
 from walferry.source.session import Session
 from walferry.zk.client import Watch, ZNode, children, children_all, read, read_all
 
 CONSISTENT_READ_TRIES = 20
+CVERSION = "cversion_"  # begins the znodes that HBase creates and deletes in one multi when it claims a queue
 
 T = TypeVar("T")
+OnOdd = Callable[[str], None]  # is told of a znode that is not a queue
+
+
+def _pass_over(_: str) -> None:
+    """What most readers do with such znodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,7 @@ class QueuedWal:
     path: str  # its znode when it was read; HBase may have moved it since
     position_or_problem: int | PositionError | None  # None: the position was not read
     version: int | None = None  # of the znode, if its position was read
+    set_ms: int | None = None  # when its position was set or the WAL queued, by ZooKeeper's clock; None as with the version
 
     @property
     def position(self) -> int:
@@ -64,6 +71,15 @@ class Queue:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """All queues, the servers that ran, and the znodes among them whose names make no sense."""
+
+    queues: tuple[Queue, ...]
+    servers: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class _Names:
     """A queue's children as they were listed."""
 
@@ -87,7 +103,21 @@ def list_queues(
     """
     check_storage(session.zk, session.nodes)
     listing = looked_for(session, lambda: _listing(session, peer_id, watch, watch_wals), _both_listings)
-    return _queues(session, listing, {}, watch)
+    return _queues(listing, {}, _live(session, watch))
+
+
+def see_queues(session: Session) -> Seen:
+    """All queues of all peers, with the positions that `read_begun` reads, to be shown to people.
+
+    Names that make no sense become problems. Raises StorageError, QueuesMoving.
+    """
+    check_storage(session.zk, session.nodes)
+    odd: set[str] = set()  # a look may be repeated
+    listing = looked_for(session, lambda: _listing(session, None, on_odd=odd.add), _both_listings)
+    servers = children(session.zk, session.nodes.rs) or []
+    odd |= {f"{session.nodes.rs}/{name} is not a server's name" for name in servers if not is_server_name(name)}
+    queues = read_begun(session, _queues(listing, {}, set(servers), unread=0))
+    return Seen(tuple(queues), tuple(name for name in servers if is_server_name(name)), tuple(sorted(odd)))
 
 
 def read_queues(session: Session, peer_id: str, group: str | None = None) -> list[Queue]:
@@ -109,7 +139,7 @@ def read_queues(session: Session, peer_id: str, group: str | None = None) -> lis
         path: replace(queue, names=[name for name in queue.names if f"{path}/{name}" in values])
         for path, queue in listing.items()
     }
-    return _queues(session, found, values)
+    return _queues(found, values, _live(session))
 
 
 def read_begun(session: Session, queues: Sequence[Queue]) -> list[Queue]:
@@ -118,16 +148,16 @@ def read_begun(session: Session, queues: Sequence[Queue]) -> list[Queue]:
     The WALs of a group are shipped one after the other. So each group is read from its oldest WAL to the first one that has no
     position. If a later WAL has a position after all, the plan only counts more bytes as unshipped than there are.
     """
-    begun: dict[str, tuple[int | PositionError, int]] = {}
+    begun: dict[str, QueuedWal] = {}
     rests: list[Iterator[QueuedWal]] = [iter(wals) for queue in queues for wals in groups(queue).values()]
     while rests:
         heads = [(rest, wal) for rest in rests if (wal := next(rest, None)) is not None]
         rests = []
         for (rest, wal), znode in zip(heads, read_all(session.zk, [wal.path for _, wal in heads]), strict=True):
-            if znode is not None and (position := position_in(znode.value, wal.path)) != 0:
-                begun[wal.path] = position, int(znode.stat.version)
+            if znode is not None and (queued := _queued(wal.name, wal.path, znode)).position_or_problem != 0:
+                begun[wal.path] = queued
                 rests.append(rest)
-    return [replace(queue, wals=tuple(_with_position(wal, begun.get(wal.path)) for wal in queue.wals)) for queue in queues]
+    return [replace(queue, wals=tuple(_begun(wal, begun) for wal in queue.wals)) for queue in queues]
 
 
 def groups(queue: Queue) -> dict[str, tuple[QueuedWal, ...]]:
@@ -158,18 +188,21 @@ def peer_queues(session: Session, peer_id: str, watch: Watch | None = None) -> l
     return [queue for queue in every_queue(session, watch) if queue[1].peer_id == peer_id]
 
 
-def every_queue(session: Session, watch: Watch | None = None) -> Iterator[tuple[str, QueueId, str]]:
+def every_queue(session: Session, watch: Watch | None = None, on_odd: OnOdd = _pass_over) -> Iterator[tuple[str, QueueId, str]]:
     """List the queues of all peers. Raises StorageError if their layout is not the connection's."""
     zk, nodes = session.zk, session.nodes
     servers = children(zk, nodes.queues, watch) or []
     for server, names in zip(servers, children_all(zk, [nodes.server_queues(s) for s in servers], watch), strict=True):
+        if not is_server_name(server) and not server.startswith(CVERSION):
+            on_odd(f"{nodes.queue_server(server)} is not a server's name: HBase's log cleaner stops at it")
         check_layout(zk, nodes, server, names or ())
         for name in names or ():
             if not nodes.is_queue(name):
                 continue
             try:
                 queue_id = parse_queue_id(name)
-            except ValueError:
+            except ValueError as error:
+                on_odd(f"{nodes.queue(server, name)}: {error}")
                 continue
             yield server, queue_id, nodes.queue(server, name)
 
@@ -180,9 +213,10 @@ def read_values(session: Session, paths: Sequence[str]) -> dict[str, ZNode]:
 
 
 def queue_of(
-    server: str, queue_id: QueueId, path: str, names: Collection[str], values: Mapping[str, ZNode], *, server_is_live: bool
-) -> Queue:
-    """A queue as it was read; WALs that `values` does not have get no position."""
+    server: str, queue_id: QueueId, path: str, names: Collection[str], values: Mapping[str, ZNode], *, server_is_live: bool,
+    unread: int | None = None,
+) -> Queue:  # fmt: skip
+    """A queue as it was read; WALs that `values` does not have get the position `unread`."""
     wals, problems = [], []
     for name in names:
         try:
@@ -190,7 +224,8 @@ def queue_of(
         except ValueError as error:
             problems.append(f"{path}/{name}: {error}")
             continue
-        wals.append(_queued(wal, f"{path}/{name}", values.get(f"{path}/{name}")))
+        place = f"{path}/{name}"
+        wals.append(_queued(wal, place, values[place]) if place in values else QueuedWal(wal, place, unread))
     wals.sort(key=lambda wal: (wal.name.group, wal.name.timestamp))
     return Queue(server, queue_id, path, tuple(wals), server_is_live, tuple(problems))
 
@@ -238,9 +273,13 @@ def _cversion(session: Session) -> int | None:
 
 
 def _listing(
-    session: Session, peer_id: str | None, watch: Watch | None = None, watch_wals: Watch | None = None
+    session: Session,
+    peer_id: str | None,
+    watch: Watch | None = None,
+    watch_wals: Watch | None = None,
+    on_odd: OnOdd = _pass_over,
 ) -> dict[str, _Names]:
-    queues = [queue for queue in every_queue(session, watch) if peer_id is None or queue[1].peer_id == peer_id]
+    queues = [queue for queue in every_queue(session, watch, on_odd) if peer_id is None or queue[1].peer_id == peer_id]
     listed = children_all(session.zk, [path for _, _, path in queues], watch_wals)
     return {
         path: _Names(server, queue_id, path, names)
@@ -249,10 +288,16 @@ def _listing(
     }
 
 
-def _queues(session: Session, listing: _Listing, values: _Values, watch: Watch | None = None) -> list[Queue]:
-    # After the queues: a server that has just started is in both, one that has just died in neither.
-    live = {str(server) for server in live_servers(session.zk, session.nodes, watch)}
-    return [queue_of(q.server, q.id, q.path, q.names, values, server_is_live=q.server in live) for q in listing.values()]
+def _live(session: Session, watch: Watch | None = None) -> set[str]:
+    """The live servers. Call it after the queues were read: a server that has just started is in both, a dead one in neither."""
+    return {str(server) for server in live_servers(session.zk, session.nodes, watch)}
+
+
+def _queues(listing: _Listing, values: _Values, live: Collection[str], unread: int | None = None) -> list[Queue]:
+    return [
+        queue_of(q.server, q.id, q.path, q.names, values, server_is_live=q.server in live, unread=unread)
+        for q in listing.values()
+    ]
 
 
 def _both_listings(first: _Listing, again: _Listing) -> _Listing:
@@ -279,12 +324,9 @@ def _wal_names(names: Collection[str]) -> Iterator[WalName]:
             continue
 
 
-def _queued(wal: WalName, path: str, znode: ZNode | None) -> QueuedWal:
-    if znode is None:
-        return QueuedWal(wal, path, None)
-    return QueuedWal(wal, path, position_in(znode.value, path), int(znode.stat.version))
+def _queued(wal: WalName, path: str, znode: ZNode) -> QueuedWal:
+    return QueuedWal(wal, path, position_in(znode.value, path), int(znode.stat.version), int(znode.stat.mtime))
 
 
-def _with_position(wal: QueuedWal, begun: tuple[Any, int] | None) -> QueuedWal:
-    position, version = begun or (0, None)
-    return replace(wal, position_or_problem=position, version=version)
+def _begun(wal: QueuedWal, begun: Mapping[str, QueuedWal]) -> QueuedWal:
+    return begun.get(wal.path) or (wal if wal.position_or_problem == 0 else QueuedWal(wal.name, wal.path, 0))

@@ -13,14 +13,12 @@ from enum import StrEnum
 from walferry.hbase.errors import MasterSilent
 from walferry.hbase.peers import ENABLED, Peer, read_peers
 from walferry.names import is_server_name
-from walferry.queues.reading import Queue
-from walferry.retention.holders import Holders
+from walferry.queues.reading import CVERSION, Queue, list_queues
+from walferry.retention.holders import by_wal
 from walferry.retention.old_wals import OldWal, list_old_wals
 from walferry.source.agreement import master_peers
 from walferry.source.session import Session
 from walferry.zk.client import children
-
-CVERSION = "cversion_"  # begins the znodes that HBase creates and deletes in one multi when it claims a queue
 
 
 class Fate(StrEnum):
@@ -107,11 +105,23 @@ def survey(session: Session, ttl_seconds: float, clock: Callable[[], float]) -> 
     """
     now = clock()
     files = list_old_wals(session.store)
-    holders = Holders(session)
-    peers = _peers(session)
-    wals = [_surveyed(wal, holders.of(wal.name), now - ttl_seconds) for wal in files]
+    queues = list_queues(session)
     not_servers = [name for name in children(session.zk, session.nodes.queues) or () if not _is_server(name)]
-    return Survey(now, ttl_seconds, wals, _blockers(wals, holders.queues, peers), not_servers)
+    return surveyed(now, ttl_seconds, files, queues, _peers(session), not_servers)
+
+
+def surveyed(
+    at: float,
+    ttl_seconds: float,
+    files: Sequence[OldWal],
+    queues: Sequence[Queue],
+    peers: Mapping[str, Peer],
+    not_servers: Collection[str] = (),
+) -> Survey:
+    """The survey of these files, which were listed at `at` and before the queues were read."""
+    holders = by_wal(queues)
+    wals = [_surveyed(wal, holders.get(wal.name, ()), at - ttl_seconds) for wal in files]
+    return Survey(at, ttl_seconds, wals, _blockers(wals, queues, peers), not_servers)
 
 
 def _surveyed(wal: OldWal, queues: tuple[Queue, ...], ttl_began: float) -> SurveyedWal:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from walferry.files.store import WalStore
+from walferry.files.systems import OpenWal
 from walferry.shipping.candidates import Candidate
 from walferry.wal.reader import read_windows
 from walferry.wal.windows import UnwrapKey
@@ -23,11 +24,16 @@ def first_written(store: WalStore, wals: Sequence[Candidate], unwrap_key: Unwrap
             if location is None:
                 break
             with store.open(location) as file:
-                start = wal.queued.position
-                for window in read_windows(
-                    file, location.url, start, window_bytes=PEEK_BYTES, partial_tail="stop", unwrap_key=unwrap_key
-                ):
-                    return int(window.index.write_time[0])
+                written = written_behind(file, location.url, wal.queued.position, unwrap_key)
+            if written is not None:
+                return written
     except Exception as error:  # whatever is wrong with the file is reported when it is read to be shipped
         log.info("the write time of the oldest edit cannot be looked up: %s", error)
     return 0
+
+
+def written_behind(file: OpenWal, url: str, position: int, unwrap_key: UnwrapKey | None) -> int | None:
+    """The write time of the first entry behind a position; None if there is none. Raises WalError, StoreError, OSError."""
+    for window in read_windows(file, url, position, window_bytes=PEEK_BYTES, partial_tail="stop", unwrap_key=unwrap_key):
+        return int(window.index.write_time[0])
+    return None

@@ -2,7 +2,7 @@
 
     <root>/leases/…/<peer>/<group>       if the group is in no queue: its holder was killed before it could delete the lease
     <root>/claims/…/<server>             if the server has no znode: its claimer was killed, and HBase took the other queues
-    <root>/{leases,marks,runs,in-hand,shipping,first-copies,loads}/…/<peer>
+    <root>/{leases,marks,runs,in-hand,shipping,first-copies,loads,history}/…/<peer>
                                          if the peer is gone; runs only once they need not be kept
     replication/rs/walferry,1,1          if it is empty
 
@@ -65,7 +65,7 @@ def sweep_gone(session: Session, also_known: Collection[str] = ()) -> int:
     for folder in (_parent(own.first_copy("peer")), _parent(own.loads("peer"))):
         for name in set(children(session.zk, folder) or ()) - known:
             swept += _delete_two_levels(session.zk, f"{folder}/{name}")
-    for folder in (_parent(own.in_hand("peer")), _parent(own.shipping("peer"))):
+    for folder in (_parent(own.in_hand("peer")), _parent(own.shipping("peer")), _parent(own.history("peer"))):
         swept += _delete_all(session.zk, folder, sorted(set(children(session.zk, folder) or ()) - known))
     for name in set(children(session.zk, f"{session.source.root}/runs/{quoted(nodes.base)}") or ()) - known:
         swept += delete_old_runs(session, unquote(name), AT_ONCE)

@@ -23,7 +23,6 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from walferry.hbase.layout import quoted
 from walferry.shipping.summary import GroupSummary
-from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session
 from walferry.zk.client import ZNode, children, read, read_all, retried
 
@@ -39,20 +38,20 @@ def begin_run(session: Session, peer_id: str, run_id: str, keep_seconds: float) 
 
     Raises ConnectError.
     """
-    _put(session.zk, _run_path(session.source, peer_id, run_id), str(int(time.time() + keep_seconds)).encode())
-    folder = _folder(session.source, peer_id)
+    _put(session.zk, _run_path(session, peer_id, run_id), str(int(time.time() + keep_seconds)).encode())
+    folder = session.own.runs(peer_id)
     for name in _superfluous(_runs(session, folder)):
         _delete(session, f"{folder}/{name}")
 
 
 def end_run(session: Session, peer_id: str, run_id: str) -> None:
     """Delete a run that nobody asks for any more. Raises ConnectError."""
-    _delete(session, _run_path(session.source, peer_id, run_id))
+    _delete(session, _run_path(session, peer_id, run_id))
 
 
 def delete_old_runs(session: Session, peer_id: str, at_most: int) -> int:
     """Delete the runs of a peer that is gone, once their time is over, and its folder with the last one; returns how many."""
-    folder = _folder(session.source, peer_id)
+    folder = session.own.runs(peer_id)
     runs = _runs(session, folder)
     old = [name for name, znode in runs.items() if _kept_until(znode) <= time.time()][:at_most]
     for name in old:
@@ -91,7 +90,7 @@ def _kept_until(run: ZNode) -> int:
 
 def write_group(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
     """Write a group's summary over the one before. Raises ConnectError."""
-    _put(session.zk, f"{_run_path(session.source, peer_id, run_id)}/{quoted(summary.group)}", summary.to_json().encode())
+    _put(session.zk, f"{_run_path(session, peer_id, run_id)}/{quoted(summary.group)}", summary.to_json().encode())
 
 
 def _put(zk: KazooClient, path: str, value: bytes) -> None:
@@ -106,21 +105,16 @@ def _put(zk: KazooClient, path: str, value: bytes) -> None:
 
 def read_group(session: Session, peer_id: str, run_id: str, group: str) -> GroupSummary | None:
     """The summary that this run has written of the group last. Raises ConnectError."""
-    znode = read(session.zk, f"{_run_path(session.source, peer_id, run_id)}/{quoted(group)}")
+    znode = read(session.zk, f"{_run_path(session, peer_id, run_id)}/{quoted(group)}")
     return GroupSummary.from_json(znode.value.decode()) if znode else None
 
 
 def read_run(session: Session, peer_id: str, run_id: str) -> list[GroupSummary]:
     """All groups' summaries of a run, sorted by group; empty if the run shipped nothing or is no longer kept."""
-    path = _run_path(session.source, peer_id, run_id)
+    path = _run_path(session, peer_id, run_id)
     znodes = read_all(session.zk, [f"{path}/{name}" for name in children(session.zk, path) or ()])
     return [GroupSummary.from_json(znode.value.decode()) for znode in znodes if znode]
 
 
-def _folder(source: SourceCluster, peer_id: str) -> str:
-    """Parent of the peer's runs."""
-    return f"{source.root}/runs/{quoted(source.znode_parent)}/{quoted(peer_id)}"
-
-
-def _run_path(source: SourceCluster, peer_id: str, run_id: str) -> str:
-    return f"{_folder(source, peer_id)}/{quoted(run_id)}"
+def _run_path(session: Session, peer_id: str, run_id: str) -> str:
+    return f"{session.own.runs(peer_id)}/{quoted(run_id)}"

@@ -19,7 +19,6 @@ from typing import Any
 
 from kazoo.exceptions import BadVersionError, NoNodeError
 
-from walferry.hbase.layout import quoted
 from walferry.hbase.peers import Peer
 from walferry.sinks.of_peer import why_down
 from walferry.source.session import Session
@@ -33,7 +32,7 @@ TRIES = 50  # a try fails if another note is written between the read and the wr
 
 log = logging.getLogger(__name__)
 
-_Notes = Mapping[str, Mapping[str, Any]]  # by run
+Notes = Mapping[str, Mapping[str, Any]]  # by run
 
 
 def note_down(session: Session, peer_id: str, run_id: str, error: str) -> None:
@@ -49,8 +48,8 @@ def forget_down(session: Session, peer_id: str, run_id: str) -> None:
 
 def known_down(session: Session, peer: Peer, run_id: str) -> str | None:
     """Why the slave is down, if a group of this run has found out and it still seems to be so. Raises ConnectError."""
-    znode = read(session.zk, _path(session, peer.id))
-    note = _notes(znode.value).get(run_id) if znode else None
+    znode = read(session.zk, session.own.runs(peer.id))
+    note = notes_in(znode.value).get(run_id) if znode else None
     if note is None:
         return None
     if 0 <= time.time() - note["time"] < TRUSTED_SECONDS:
@@ -61,7 +60,7 @@ def known_down(session: Session, peer: Peer, run_id: str) -> str | None:
     return why
 
 
-def _notes(value: bytes) -> _Notes:
+def notes_in(value: bytes) -> Notes:
     """The notes by run, without those that make no sense."""
     try:
         notes = json.loads(value) if value else {}
@@ -74,14 +73,14 @@ def _is_note(note: Any) -> bool:
     return isinstance(note, dict) and isinstance(note.get("time"), int | float) and isinstance(note.get("error"), str)
 
 
-def _change(session: Session, peer_id: str, change: Callable[[_Notes], _Notes]) -> None:
+def _change(session: Session, peer_id: str, change: Callable[[Notes], Notes]) -> None:
     """Change the notes of the peer's runs and keep the newest. Raises ConnectError."""
-    path = _path(session, peer_id)
+    path = session.own.runs(peer_id)
     for _ in range(TRIES):
         znode = read(session.zk, path)
         if znode is None:  # no run of the peer has begun, so there is no note to delete and no job to tell
             return
-        before = _notes(znode.value)
+        before = notes_in(znode.value)
         newest = sorted(change(before).items(), key=lambda item: item[1]["time"])[-MAX_NOTES:]
         if dict(newest) == before:
             return
@@ -93,7 +92,3 @@ def _change(session: Session, peer_id: str, change: Callable[[_Notes], _Notes]) 
             return
         return
     log.warning("the notes in %s changed %d times while one was being written", path, TRIES)
-
-
-def _path(session: Session, peer_id: str) -> str:
-    return f"{session.source.root}/runs/{quoted(session.source.znode_parent)}/{quoted(peer_id)}"

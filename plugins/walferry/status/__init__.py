@@ -1,0 +1,14 @@
+"""How replication of a source stands, for pages, commands and metrics: lag, what is left, what holds it, and what is wrong.
+
+    statuses    the statuses of sources, kept for seconds; whoever shows one begins here
+    model       what a status has;  ages  an age, and how certain it is
+    view        one pass over ZooKeeper;  notes  what runs have noted there
+    files       sizes of WALs, and when waiting edits were written;  old_wals  what keeps oldWALs from being cleaned
+    slaves      whether slaves can be reached
+    history     samples of the last day;  recording  adds to them
+    describing, grouping, pace      make a status of all that; they read nothing
+    cached      one making for many viewers
+
+Nothing here raises for what is wrong outside: a status says what is not known, and why. Only `recording` writes, and only its own
+znodes. This package imports shipping, retention, regions, queues and what lies below them.
+"""

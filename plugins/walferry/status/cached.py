@@ -1,0 +1,71 @@
+"""Keeps what is expensive to make for some seconds, so that many viewers cause one making."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+MAX_KEYS = 64  # that are kept
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Cached(Generic[K, V]):
+    """What `make` makes of a key, for `keep_seconds` after it was made. Its methods may be called from any thread.
+
+    One thread makes the value of a key, whatever number of callers wait for it. A caller waits `wait_seconds` at most; if the
+    value is not made by then, it gets the one before, which may be old, or None if there was none.
+    """
+
+    def __init__(self, make: Callable[[K], V], keep_seconds: float, wait_seconds: float) -> None:
+        self._make = make
+        self._keep_seconds = keep_seconds
+        self._wait_seconds = wait_seconds
+        self._changed = threading.Condition()
+        self._being_made: set[K] = set()
+        self._made: dict[K, tuple[float, V]] = {}
+        self._failed: dict[K, tuple[float, Exception]] = {}
+
+    def get(self, key: K) -> V | None:
+        """The value of the key. Raises what `make` has raised for it, again until `keep_seconds` are over."""
+        give_up = time.monotonic() + self._wait_seconds
+        with self._changed:
+            if not self._is_fresh(key) and key not in self._being_made:
+                self._being_made.add(key)
+                threading.Thread(target=self._run, args=(key,), name="a look at a source", daemon=True).start()
+            while key in self._being_made and (left := give_up - time.monotonic()) > 0:
+                self._changed.wait(left)
+            if key in self._failed:
+                raise self._failed[key][1].with_traceback(None)
+            made = self._made.get(key)
+            return None if made is None else made[1]
+
+    def _is_fresh(self, key: K) -> bool:
+        times = [kept[key][0] for kept in (self._made, self._failed) if key in kept]
+        return bool(times) and time.monotonic() - max(times) < self._keep_seconds
+
+    def _run(self, key: K) -> None:
+        made: V | None = None
+        failed: Exception | None = None
+        try:
+            made = self._make(key)
+        except Exception as error:  # it is raised where the value is asked for
+            failed = error
+        with self._changed:
+            now = time.monotonic()
+            if failed is None:
+                self._made[key] = now, made  # type: ignore[assignment]  # V may be optional itself
+                self._failed.pop(key, None)
+            else:
+                self._failed[key] = now, failed
+            self._being_made.discard(key)
+            self._drop_oldest()
+            self._changed.notify_all()
+
+    def _drop_oldest(self) -> None:
+        for kept in (self._made, self._failed):
+            for key in sorted(kept, key=lambda key: kept[key][0])[:-MAX_KEYS]:
+                del kept[key]

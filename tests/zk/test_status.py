@@ -1,0 +1,374 @@
+"""The status of a source as a pass over a real ZooKeeper makes it: what is there, and what makes no sense."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, prefixed, wal
+from tests.zk.test_retention import Site, count_calls
+from walferry.hbase.layout import quoted
+from walferry.hbase.values import PBUF
+from walferry.names import ServerName
+from walferry.protos import hbase_pb2 as pb
+from walferry.queues.lease import acquire
+from walferry.regions.states import State
+from walferry.regions.znodes import encode_region
+from walferry.shipping.in_hand import in_hand
+from walferry.shipping.runs import begin_run, write_group
+from walferry.shipping.slave_down import note_down
+from walferry.shipping.summary import GroupSummary, Status
+from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
+from walferry.status.ages import Certainty
+from walferry.status.describing import describe
+from walferry.status.model import PeerStatus, SourceStatus, plain
+from walferry.status.notes import RUNS_LOOKED_AT
+from walferry.status.old_wals import Kept, KeptByQueue, look_at_old_wals
+from walferry.status.statuses import Statuses
+from walferry.status.view import MAX_PROBLEMS, MAX_REGIONS, view
+
+HOUR = 3_600_000
+NOW = int(time.time() * 1000)
+GROUP = SERVER.replace(",", "%2C")
+
+
+@pytest.fixture
+def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
+    return SourceCluster(
+        quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root
+    )  # fmt: skip
+
+
+@pytest.fixture
+def session(zk: KazooClient, at: SourceCluster) -> Session:
+    return session_of(zk, at)
+
+
+def status_of(session: Session) -> SourceStatus:
+    status = describe(view(session))
+    json.dumps(plain(status))
+    return status
+
+
+def peer_of(session: Session, peer_id: str = "p") -> PeerStatus:
+    return next(peer for peer in status_of(session).peers or () if peer.id == peer_id)
+
+
+def test_a_source_with_live_dead_and_claimed_queues(hbase: HBaseZNodes, session: Session) -> None:
+    hbase.add_peer("q", state="ENABLED", config={})
+    hbase.add_wal(SERVER, "p", wal(NOW - 2 * HOUR), 500)
+    hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
+    hbase.add_wal(DEAD, "p", wal(NOW - 3 * HOUR, DEAD))
+    hbase.add_wal(SERVER, f"p-{OTHER}", wal(NOW - 4 * HOUR, OTHER))
+    hbase.add_wal(SERVER, "gone", wal(NOW - HOUR))
+    status = status_of(session)
+    assert status.unreachable is None
+    assert status.live_servers == (SERVER,)
+    assert [(dead.name, dead.claimed) for dead in status.dead_servers or ()] == [(DEAD, False), (OTHER, True)]
+    assert [queue.peer_id for queue in status.orphaned or ()] == ["gone"]
+    assert (status.problems, status.regions_in_transition) == ((), None)
+    p, q = status.peers or ()
+    assert (p.id, p.state, p.managed, p.refusal, p.cluster_key) == ("p", "DISABLED", True, None, "127.0.0.1:2181:/slave")
+    assert (q.id, q.state, q.managed, q.queues, q.sizeOfHFileRefsQueue) == ("q", "ENABLED", False, (), 0)
+    assert [(queue.server, queue.queue_id, str(queue.kind)) for queue in p.queues or ()] == [
+        (SERVER, "p", "Normal"),
+        (SERVER, f"p-{OTHER}", "Recovered"),
+        (DEAD, "p", "Normal"),
+    ]
+    assert (p.sizeOfLogQueue, p.wals_left) == (4, 3)
+    assert p.replicationLag.ms == pytest.approx(4 * HOUR, abs=120_000)
+    assert p.replicationLag.certainty is Certainty.AT_MOST
+    (group,) = (p.queues or ())[0].groups
+    assert (group.oldest.position, group.oldest.begun_ms) == (500, NOW - 2 * HOUR)
+
+
+def test_who_holds_what(hbase: HBaseZNodes, session: Session, new_client: Callable[[], KazooClient], at: SourceCluster) -> None:
+    hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
+    assert peer_of(session).in_hand is None
+    with in_hand(at, "p", "run 7", "batch 7", -1), acquire(session_of(new_client(), at), "p", GROUP, "task of batch 7"):
+        found = peer_of(session)
+        assert found.in_hand is not None
+        assert (found.in_hand.name, found.in_hand.run) == ("batch 7", "run 7")
+        holder = (found.queues or ())[0].groups[0].holder
+        assert holder is not None
+        assert holder.name == "task of batch 7"
+        assert holder.since.startswith("20")
+    assert (peer_of(session).in_hand, (peer_of(session).queues or ())[0].groups[0].holder) == (None, None)
+
+
+def ran(session: Session, run: str, status: Status, error: str | None = None) -> int:
+    begin_run(session, "p", run, 0)
+    write_group(session, "p", run, GroupSummary(group=GROUP, status=status, error=error, shippedBytes=9))
+    return int(session.zk.get(f"{session.own.runs('p')}/{quoted(run)}/{quoted(GROUP)}")[1].mtime)
+
+
+def test_the_last_run_the_last_success_and_since_when_it_fails(hbase: HBaseZNodes, session: Session) -> None:
+    hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
+    ran(session, "scheduled__1", Status.DONE)
+    success = ran(session, "scheduled__2", Status.DONE)
+    first = ran(session, "scheduled__3", Status.FAILED, "a broken WAL")
+    ran(session, "scheduled__4", Status.FAILED, "a broken WAL, still")
+    last = ran(session, "manual__5/é", Status.RUNNING)
+    found = peer_of(session)
+    assert (found.error, found.failing_since_ms, found.last_success_ms) == ("a broken WAL, still", first, success)
+    run = (found.queues or ())[0].groups[0].last_run
+    assert run is not None
+    assert (run.run_id, run.at_ms, run.status, run.shippedBytes) == ("manual__5/é", last, "running", 9)
+
+
+def test_a_summary_that_tells_of_another_group_is_not_believed(hbase: HBaseZNodes, session: Session) -> None:
+    hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
+    ran(session, "run", Status.DONE)
+    path = f"{session.own.runs('p')}/run/{quoted(GROUP)}"
+    session.zk.set(path, GroupSummary(group="another", status=Status.DONE).to_json().encode())
+    assert peer_of(session).last_success_ms is None
+    assert f"znode {path} is not a summary: it tells of another group, another" in status_of(session).problems
+
+
+def test_only_the_newest_runs_are_looked_at(hbase: HBaseZNodes, session: Session) -> None:
+    hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
+    ran(session, "success", Status.DONE)
+    times = [ran(session, f"failure {number}", Status.FAILED) for number in range(RUNS_LOOKED_AT)]
+    found = peer_of(session)
+    assert (found.failing_since_ms, found.last_success_ms) == (times[0], None)
+
+
+def test_a_slave_that_a_run_has_found_down(hbase: HBaseZNodes, session: Session) -> None:
+    hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
+    begin_run(session, "p", "run", 0)
+    note_down(session, "p", "run", "slave zk:2181:/hbase is away")
+    assert peer_of(session).error == "slave zk:2181:/hbase is away"
+    for value in (b"?", b'{"run": {"time": 1e400, "error": "x"}}', b'{"run": {"time": ' + b"9" * 400 + b', "error": "x"}}'):
+        session.zk.set(session.own.runs("p"), value)
+        assert peer_of(session).error is None
+
+
+def test_hfile_references_are_counted(hbase: HBaseZNodes, session: Session) -> None:
+    for name in ("a", "b"):
+        session.zk.create(f"{hbase.nodes.hfile_refs('p')}/{name}", makepath=True)
+    assert peer_of(session).sizeOfHFileRefsQueue == 2
+
+
+def test_regions_in_transition_of_hbase_1(hbase: HBaseZNodes, session: Session) -> None:
+    encoded = "0123456789abcdef" * 2
+    name = b"t,<b>,1." + encoded.encode() + b"."
+    value = encode_region(name, State.OPENING, ServerName.parse(SERVER))
+    session.zk.create(hbase.nodes.region_in_transition(encoded), value, makepath=True)
+    session.zk.create(hbase.nodes.region_in_transition("f" * 32), b"?")
+    for number in range(MAX_REGIONS):
+        session.zk.create(hbase.nodes.region_in_transition(f"{number:032x}f"[1:]), b"")
+    status = status_of(session)
+    assert status.regions_in_transition == MAX_REGIONS + 2
+    found = [region for region in status.regions if region.encoded_name == encoded]
+    assert len(status.problems) >= MAX_REGIONS - 1
+    assert all(region.server == SERVER and region.state == "OPENING" for region in found)
+
+
+def test_what_keeps_old_wals_and_until_when_there_is_room(hbase: HBaseZNodes, session: Session, tmp_path: Path) -> None:
+    site = Site(hbase, session.zk, tmp_path)
+    hbase.add_peer("q", config={})
+    site.add(wal(1), (SERVER, "p"), (SERVER, "q"), age=7200, size=1000)
+    site.add(wal(2), (SERVER, "q"), age=0, size=3600)
+    site.add(wal(3), size=50)
+    hbase.zk.create(f"{hbase.nodes.queues}/{SERVER}/p-junk")
+    old = look_at_old_wals(site.session)
+    assert (old.problem, old.forecast_problem) == (None, None)
+    assert (old.all, old.held) == (Kept(3, 4650), Kept(2, 4600))
+    q, p = old.keepers
+    assert (q.peer_id, q.kept, q.alone, q.queues) == (
+        "q", Kept(2, 4600), Kept(1, 3600), (KeptByQueue(f"{SERVER}/q", Kept(2, 4600)),)
+    )  # fmt: skip
+    assert (p.peer_id, p.shipped_by, p.kept, p.alone) == ("p", "Walferry", Kept(1, 1000), Kept(0, 0))
+    assert p.oldest_ms == pytest.approx(NOW - 2 * HOUR, abs=60_000)
+    assert old.bytes_per_second == pytest.approx(0.5, rel=0.05)
+    assert old.full_ms is not None
+    assert (old.full_ms - old.at_ms) / 1000 == pytest.approx((old.remaining or 0) / old.bytes_per_second, rel=0.01)
+
+
+def test_a_folder_that_is_no_root_of_wals_is_told(session: Session) -> None:
+    old = look_at_old_wals(session)
+    assert "/hbase" in (old.problem or "")
+    assert (old.all, old.held, old.full_ms) == (None, None, None)
+
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202e{{7*7}}"
+
+
+def hostile_znodes(hbase: HBaseZNodes, session: Session) -> dict[str, str]:
+    """Znodes that HBase and Walferry never write, by path, and what the problem with each says."""
+    nodes, own = hbase.nodes, session.own
+    begin_run(session, "p", "run", 0)
+    runs = f"{own.runs('p')}/run"
+    values = {
+        f"{nodes.rs}/not a server": (b"", "is not a server's name"),
+        f"{nodes.queues}/lost+found": (b"", "HBase's log cleaner stops at it"),
+        f"{nodes.queues}/{SERVER}/p-not-a-server": (b"", "queue id 'p-not-a-server'"),
+        f"{nodes.queues}/{SERVER}/-": (b"", "has no peer id"),
+        f"{nodes.queue(SERVER, 'p')}/{HOSTILE}": (b"", "is not a WAL's name"),
+        f"{nodes.peers}/wrong": (b"\xff\xff\xff\xff\xff", "claims"),
+        f"{nodes.peers}/wrong/peer-state": (b"", ""),
+        f"{nodes.peers}/huge": (b"x" * 900_000, ""),
+        f"{nodes.peers}/huge/peer-state": (b"PBUF\x08\x01", ""),
+        f"{nodes.peers}/stateless": (
+            prefixed(PBUF + pb.ReplicationPeer(clusterkey="a:1:/b").SerializeToString()),
+            "no peer-state",
+        ),
+        f"{nodes.peers}/{HOSTILE}": (b"PBUF\xff", "no peer-state"),
+        f"{runs}/{quoted(GROUP)}": (b'{"group": "' + GROUP.encode() + b'", "status": "done", "shippedOps": "<b>"}', "shippedOps"),
+        f"{own.lease('p', GROUP)}": (b"[" * 1000, ""),
+        f"{own.in_hand('p')}": (b"\xff", ""),
+    }
+    for path, (value, _) in values.items():
+        session.zk.ensure_path(path.rpartition("/")[0])
+        session.zk.create(path, value)
+    for right in (own.lease("p", GROUP), own.in_hand("p")):
+        session.zk.create(f"{right}/held")
+    return {path: problem for path, (_, problem) in values.items() if problem}
+
+
+def test_what_makes_no_sense_is_named_and_the_rest_is_shown(hbase: HBaseZNodes, session: Session) -> None:
+    hbase.add_wal(SERVER, "p", wal(NOW - 2 * HOUR))
+    hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
+    session.zk.set(hbase.nodes.wal(SERVER, "p", wal(NOW - 2 * HOUR)), b"not a position")
+    expected = hostile_znodes(hbase, session)
+    status = status_of(session)
+    for path, problem in expected.items():
+        shown = path.replace("\u202e", " ")
+        assert any(shown in text and problem in text for text in status.problems), (path, problem, status.problems)
+    assert all(text.isprintable() for text in status.problems)
+    assert status.live_servers == (SERVER,)
+    assert {peer.id: peer.state for peer in status.peers or ()} == {
+        "p": "DISABLED", "wrong": None, "huge": "DISABLED", "stateless": None, HOSTILE: None,
+    }  # fmt: skip
+    assert len(json.dumps(plain(status))) < 50_000
+    found = peer_of(session)
+    (group,) = (found.queues or ())[0].groups
+    assert group.sizeOfLogQueue == 2
+    assert "is not a position" in (group.oldest.problem or "")
+    assert found.replicationLag.certainty is Certainty.UNKNOWN
+    assert group.holder is not None
+    assert group.holder.name == "an unknown holder"
+    assert group.last_run is None
+
+
+def test_very_many_problems_are_told_in_part(hbase: HBaseZNodes, session: Session) -> None:
+    hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
+    for number in range(MAX_PROBLEMS + 5):
+        session.zk.create(f"{hbase.nodes.queue(SERVER, 'p')}/junk {number} {'x' * 2000}")
+    status = status_of(session)
+    assert (len(status.problems), status.problems_left_out) == (MAX_PROBLEMS, 5)
+    assert max(map(len, status.problems)) <= 1000
+
+
+def test_a_cluster_without_queues_shows_its_servers_and_says_why(hbase: HBaseZNodes, session: Session) -> None:
+    session.zk.delete(hbase.nodes.queues)
+    session.zk.delete(hbase.nodes.peers, recursive=True)
+    status = status_of(session)
+    assert (status.live_servers, status.peers, status.dead_servers) == ((SERVER,), None, None)
+    assert f"{hbase.nodes.queues} is not there" in status.problems[0]
+
+
+def test_a_server_s_znode_of_another_layout_leaves_the_peers_to_be_seen(hbase: HBaseZNodes, session: Session) -> None:
+    session.zk.ensure_path(f"{hbase.nodes.queues}/{SERVER}/lock")
+    status = status_of(session)
+    assert [(peer.id, peer.queues) for peer in status.peers or ()] == [("p", None)]
+    assert "set queue_layout" in status.problems[0]
+
+
+def test_an_ensemble_that_is_away_or_refuses_is_told_soon(at: SourceCluster, hbase: HBaseZNodes, session: Session) -> None:
+    began = time.monotonic()
+    away = Statuses().of(replace(at, quorum="localhost:1"))
+    assert "no ZooKeeper server of localhost:1 can be reached" in (away.unreachable or "")
+    assert time.monotonic() - began < 15
+    assert away.peers is None
+    session.zk.set_acls(hbase.nodes.peers, [make_digest_acl("a", "b", all=True)])
+    assert "refuses to be read" in (Statuses().of(at).unreachable or "")
+
+
+def test_viewers_share_a_pass_and_none_waits_for_files_or_slaves(
+    hbase: HBaseZNodes, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hbase.add_wal(SERVER, "p", wal(NOW - 2 * HOUR))
+    hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
+    passes = []
+    monkeypatch.setattr("walferry.status.statuses.view", lambda session: passes.append(session) or view(session))
+    statuses = Statuses(files_seconds=5, slaves_seconds=0)
+    found = [statuses.of(at) for _ in range(20)]
+    assert len(passes) == 1
+    (peer,) = found[-1].peers or ()
+    assert peer.slave.reachable is None
+    assert peer.bytes_left is not None
+    assert peer.bytes_left.unsure == 1
+    assert any("/hbase" in problem for problem in found[-1].problems)  # there is no such folder
+    assert "/hbase" in (statuses.old_wals(at) or Statuses(old_wals_seconds=20).old_wals(at)).problem
+
+
+LARGE = [(40, 25), pytest.param((1000, 100), marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
+
+
+@pytest.mark.parametrize("size", LARGE, ids=lambda size: f"{size[0]} queues of {size[1]} WALs")
+def test_a_pass_reads_few_positions_and_takes_little_time(
+    size: tuple[int, int], new_client: Callable[[], KazooClient], zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With as many leases and summaries of runs as there are queues."""
+    servers, wals = size
+    zk = new_client()
+    hbase = LastingZNodes.new(zk)
+    hbase.add_peer("p")
+    source = SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
+    session = session_of(zk, source)
+    fill(session, servers, wals)
+    calls: Counter[str] = Counter()
+    count_calls(zk, calls, monkeypatch)
+    clock, cpu = time.monotonic(), time.process_time()
+    seen = view(session)
+    seconds, cores = time.monotonic() - clock, time.process_time() - cpu
+    clock = time.monotonic()
+    status = describe(seen)
+    described = time.monotonic() - clock
+    clock = time.monotonic()
+    written = len(json.dumps(plain(status)))
+    as_json = time.monotonic() - clock
+    reads = sum(calls.values())
+    print(
+        f"{servers:,} x {wals}: pass {seconds:.2f} s ({cores:.2f} s of a core), {reads:,} reads {dict(calls)}; "
+        f"described in {described:.2f} s; {written:,} bytes of JSON in {as_json:.2f} s"
+    )
+    (peer,) = status.peers or ()
+    assert (len(peer.queues or ()), peer.sizeOfLogQueue, status.problems) == (servers, servers * wals, ())
+    assert all(group.last_run for queue in peer.queues or () for group in queue.groups)
+    assert reads <= 7 * servers + 40
+    assert cores < 0.5 + servers * wals / 40_000
+
+
+def fill(session: Session, servers: int, wals: int) -> None:
+    """Queues with positions, leases and the notes of a run."""
+    begin_run(session, "p", "run", 0)
+    pending = []
+    for number in range(servers):
+        server = f"rs-{number:04}.example.org,16020,1700000000001"
+        group = server.replace(",", "%2C")
+        queue = session.nodes.queue(server, "p")
+        made = [(f"{session.nodes.rs}/{server}", b""), (session.nodes.queue_server(server), b""), (queue, b"")]
+        made += [(f"{queue}/{wal(NOW - HOUR + age, server)}", b"") for age in range(wals)]
+        summary = GroupSummary(group=group, status=Status.DONE, slave="zk-1,zk-2,zk-3:2181:/hbase", shippedOps=123_456)
+        made.append((f"{session.own.runs('p')}/run/{quoted(group)}", summary.to_json().encode()))
+        session.zk.ensure_path(session.own.lease("p", group))
+        pending += [session.zk.create_async(path, value) for path, value in made]
+        if len(pending) > 2000:
+            for each in pending:
+                each.get()
+            pending = []
+    for each in pending:
+        each.get()
