@@ -20,6 +20,7 @@ LAYERS = (
     {"reship", "bootstrap", "verification"},
     {"spark", "admin", "inspection"},
     {"airflow"},
+    {"cli"},
     {"__main__"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -99,6 +99,18 @@ def missing(
     return lines
 
 
+def missing_of_all(source: Connection, slave: Connection, namespaces: Collection[str]) -> list[str]:
+    """Why edits of all tables of these namespaces, or of all user tables, would not arrive, a reason each. Raises RpcError."""
+    replicated = {
+        table: [family for family, global_ in sorted(families.items()) if global_]
+        for table, families in sorted(master.all_replicated_families(source).items())
+        if not namespaces or table_name(table)[0] in namespaces
+    }
+    wanted = {table: families for table, families in replicated.items() if families}
+    at_slave = master.replicated_families(slave, wanted.keys())
+    return [line for table, families in wanted.items() for line in _missing_at_slave(table, families, at_slave.get(table))]
+
+
 def _missing_at_source(table: str, families: Sequence[str], there: Mapping[str, bool] | None) -> list[str]:
     if there is None:
         return [f"there is no table {table} at the source"]
