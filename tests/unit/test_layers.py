@@ -19,7 +19,7 @@ LAYERS = (
     {"shipping", "bulkload"},
     {"reship", "bootstrap", "verification"},
     {"spark", "admin", "inspection"},
-    {"airflow"},
+    {"airflow", "diagnosis"},
     {"cli"},
     {"__main__"},
 )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin
-from walferry.admin.tables import missing, missing_of_all
+from walferry.admin.tables import missing, missing_of_all, table_name
 from walferry.errors import WalferryError
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.cluster import master as active_master
@@ -36,6 +36,10 @@ class Wanted:
         """Whether it gets all user tables."""
         return not self.namespaces and not self.table_cfs
 
+    def by_namespace(self, table: str, _: str) -> bool:
+        """Whether it gets the table because of its namespace."""
+        return self.all or table_name(table)[0] in self.namespaces
+
 
 def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None:
     """Raises Refused if edits would not arrive. With `allow_missing` what stands in their way is only logged."""
@@ -55,10 +59,13 @@ def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None
         log.warning("%s", problem)
 
 
-def problems_at_ends(admin: PeerAdmin, wanted: Wanted) -> list[str]:
+def problems_at_ends(
+    admin: PeerAdmin, wanted: Wanted, wants: Callable[[str, str], bool] | None = None
+) -> list[str]:
     """Why edits would not arrive, a reason each, and not too many of them.
 
-    Raises Refused if the cluster key leads to the source itself, WalferryError if one of the two does not answer.
+    `wants(table, family)` tells what the peer gets of all tables; by default that is what `wanted` says. Raises Refused if the
+    cluster key leads to the source itself, WalferryError if one of the two does not answer.
     """
     key = parse_cluster_key(wanted.cluster_key)
     nodes = ZNodes(key.znode_parent)
@@ -69,7 +76,7 @@ def problems_at_ends(admin: PeerAdmin, wanted: Wanted) -> list[str]:
         with admin.master() as source, master.connect(active_master(zk, nodes), user=user) as slave:
             problems = missing(source, slave, wanted.namespaces, wanted.table_cfs)
             if wanted.all or wanted.namespaces:
-                found = missing_of_all(source, slave, wanted.namespaces)
+                found = missing_of_all(source, slave, wants or wanted.by_namespace)
                 problems += [problem for problem in found if problem not in problems]
     more = len(problems) - MAX_TOLD
     return [*problems[:MAX_TOLD], f"and {more:,} more of this kind"] if more > 0 else problems

@@ -13,7 +13,7 @@ tables decide.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from walferry.errors import WalferryError
@@ -99,12 +99,11 @@ def missing(
     return lines
 
 
-def missing_of_all(source: Connection, slave: Connection, namespaces: Collection[str]) -> list[str]:
-    """Why edits of all tables of these namespaces, or of all user tables, would not arrive, a reason each. Raises RpcError."""
+def missing_of_all(source: Connection, slave: Connection, wants: Callable[[str, str], bool]) -> list[str]:
+    """Why edits of those families of user tables would not arrive that `wants(table, family)`, a reason each. Raises RpcError."""
     replicated = {
-        table: [family for family, global_ in sorted(families.items()) if global_]
+        table: [family for family, global_ in sorted(families.items()) if global_ and wants(table, family)]
         for table, families in sorted(master.all_replicated_families(source).items())
-        if not namespaces or table_name(table)[0] in namespaces
     }
     wanted = {table: families for table, families in replicated.items() if families}
     at_slave = master.replicated_families(slave, wanted.keys())

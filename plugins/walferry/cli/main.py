@@ -29,7 +29,14 @@ class _Lazy:
 
 COMMANDS: Final = {
     "peers": _Lazy("peers", "peers", "Replication peers of the source: look at them, create, change, pause and remove them."),
+    "plan": _Lazy("batches", "plan", "Tell what a batch of a peer would ship."),
+    "ship": _Lazy("batches", "ship", "Ship what is queued for a managed peer, without Airflow and Spark."),
+    "drain": _Lazy("recovery", "drain", "Ship one dead server's queue."),
+    "failover": _Lazy("recovery", "failover", "Claim and ship all queues of a dead RegionServer."),
+    "verify": _Lazy("verify", "verify", "Compare the tables of a peer's source and slave."),
     "wal": _Lazy("wal", "wal", "What WALs hold: who wrote a row, when, and where that lies."),
+    "check": _Lazy("checks", "check", "Tell whether peers can be shipped."),
+    "doctor": _Lazy("checks", "doctor", "Look through everything for a source: what works, what does not, what to do."),
     "regions": _Lazy("regions", "regions", "Regions of HBase 1 and their transitions."),
 }
 

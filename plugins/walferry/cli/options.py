@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -13,6 +14,10 @@ from walferry.names import without_default_namespace
 
 MAX_SECONDS = 1e6
 MAX_PORT = 65535
+MAX_DEADLINE_SECONDS = 7 * 86400
+MAX_WORKERS = 64
+BROKEN_WALS = ("stop", "whole-entries", "quarantine")  # walferry.files.quarantine.BrokenWals
+SINKS = ("direct", "replicate")  # walferry.source.knobs.REQUEST_SINKS
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -77,3 +82,30 @@ allow_missing = click.option(
     "--allow-missing", is_flag=True, help="Do it even if tables, families or namespaces are missing, or the slave is down."
 )
 yes = click.option("--yes", is_flag=True, help="Do it.")
+
+workers = click.option(
+    "--workers", type=click.IntRange(1, MAX_WORKERS), default=lambda: len(os.sched_getaffinity(0)), metavar="N",
+    help="Processes at a time (default: as many as there are cores).",
+)  # fmt: skip
+
+
+def shipping(deadline: int) -> Callable[[F], F]:
+    """Add the options of commands that ship: `deadline`, `broken_wals`, `sink` and `workers`."""
+
+    def added(command: F) -> F:
+        for option in (
+            workers,
+            click.option("--sink", type=click.Choice(SINKS), help="How edits are sent (default: as the peer says)."),
+            click.option(
+                "--broken-wals", type=click.Choice(BROKEN_WALS), default="stop", show_default=True,
+                help="What becomes of a broken WAL.",
+            ),
+            click.option(
+                "--deadline", type=click.IntRange(10, MAX_DEADLINE_SECONDS), default=deadline, show_default=True,
+                metavar="SECONDS", help="Stop reading and retrying after this time; the rest stays queued.",
+            ),
+        ):  # fmt: skip
+            command = option(command)
+        return command
+
+    return added
