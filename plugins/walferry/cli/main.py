@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "regions": _Lazy("regions", "regions", "Regions of HBase 1 and their transitions."),
 }
 
+_COMPLETION = "_WALFERRY_COMPLETE"  # set by the shell's completion
 _STATUS = """\
 Exit status: 0 if all is well; 1 if the command is refused or fails; 2 for wrong arguments; 3 if something is stuck or behind.
 """
@@ -95,9 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WalferryError as error:
         tell(str(error))
         return ERROR
-    except BrokenPipeError:
-        # Python would try to write the rest at its end, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit:
+        if _COMPLETION in os.environ:
+            raise
+        # So click ends if the reader of the output has gone away. Python would try to write the rest at its end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return READER_GONE
     return status if isinstance(status, int) else 0
 

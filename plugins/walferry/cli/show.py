@@ -71,9 +71,10 @@ def show(look: Callable[[], View], *, as_json: bool, watch: float | None = None)
                 status = ERROR
                 tell(str(error))
             else:
+                status = view.status
                 if sys.stdout.isatty():
                     click.clear()
-                status = _show(view, as_json=as_json)
+                _show(view, as_json=as_json)
             time.sleep(watch)
             if not as_json and not sys.stdout.isatty():
                 click.echo()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster
@@ -31,9 +33,10 @@ class Chosen:
             return from_env()
         if os.environ.get(_variable(self.conn_id)):
             return from_env(self.conn_id)
-        from walferry.airflow.hooks.hbase import from_airflow  # which takes Airflow a second or more
+        with redirect_stdout(sys.stderr):  # Airflow logs to stdout, where only what was asked for belongs
+            from walferry.airflow.hooks.hbase import from_airflow  # which takes Airflow a second or more
 
-        return from_airflow(self.conn_id)
+            return from_airflow(self.conn_id)
 
     def reached(self) -> SourceCluster:
         """The source cluster, whose ZooKeeper has answered just now. Raises SourceError, ConnectError."""
