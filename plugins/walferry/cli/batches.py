@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from walferry.cli import options
-from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, View, show, table, tell
+from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, View, plain, show, table, tell
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _plan(source: SourceCluster, peer_id: str) -> View:
     def text() -> str:
         lines = table(_PLAN_HEAD, [_planned(group) for group in groups], _FIGURES)
         first = lines if groups else f"peer {peer_id}: no closed WALs are queued"
-        return "\n".join([first, *([f"A batch would ship nothing now: {waits}"] if waits else [])])
+        return "\n".join([first, *plain([f"A batch would ship nothing now: {waits}"] if waits else [])])
 
     return View(found, text, STUCK if any(group.problem for group in groups) else WELL)
 
@@ -147,7 +147,7 @@ def _in_hand(
 
 def _told(report: BatchReport) -> str:
     if report.left_to:
-        return f"Nothing is shipped: {report.left_to}"
+        return plain([f"Nothing is shipped: {report.left_to}"])[0]
     if not report.summaries:
         return f"peer {report.peer}: nothing was shipped" if report.failures else f"peer {report.peer}: nothing to ship"
     return table(_SHIP_HEAD, [shipped(s) for s in sorted(report.summaries, key=lambda s: s.group)], _FIGURES)

@@ -10,7 +10,7 @@ import click
 
 from walferry.cli import options
 from walferry.cli.options import Parsed
-from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, View, put, show, table
+from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, View, plain, put, show, table
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _admin(chosen: Chosen) -> Iterator[PeerAdmin]:
 def _view_of_all(found: Overview) -> View:
     def text() -> str:
         lines = table(_HEAD, [_row(peer) for peer in found.peers], ("QUEUES", "WALS"))
-        return "\n".join([lines, *map(_plain, found.unreadable)])
+        return "\n".join([lines, *plain(found.unreadable)])
 
     status = ERROR if found.store_problem else STUCK if found.unreadable else WELL
     return View(found.to_json(), text, status, [found.store_problem] if found.store_problem else ())
@@ -257,10 +257,4 @@ def _view_of(found: Described) -> View:
     wrong = "; ".join(filter(None, (found.stale, found.store_problem)))
     status = ERROR if wrong else STUCK if found.stuck else WELL
     problems = [text for text in (wrong, found.stuck) if text]
-    return View(found.to_json(), lambda: "\n".join(map(_plain, found.lines())), status, problems)
-
-
-def _plain(line: str) -> str:
-    from walferry.texts import lines_only
-
-    return lines_only(line)
+    return View(found.to_json(), lambda: "\n".join(plain(found.lines())), status, problems)

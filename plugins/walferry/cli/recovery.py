@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from walferry.cli import options
-from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, View, show, table, tell
+from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, View, plain, show, table, tell
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_
     selected = recovery.select(source, "", queue, delete_orphan)
     if dry_run:
         lines = recovery.preview(source, selected, delete_orphan)
-        return show(lambda: View({"lines": lines}, lambda: "\n".join(lines)), as_json=as_json)
+        return show(lambda: View({"lines": lines}, lambda: "\n".join(plain(lines))), as_json=as_json)
     notes = [*selected.notes, *recovery.deal_with_orphans(source, selected.orphans, delete_orphan, run)]
     servers = recovery.servers_to_claim(selected.queues)
     recovered = _recover(source, servers, selected.queues, run, Terms.of(**how))
@@ -126,6 +126,7 @@ def _show(recovered: Recovery, *, as_json: bool) -> int:
         lines = [*recovered.notes]
         lines += [f"{claim.server}: left to others: {why}" for claim in recovered.claims for why in claim.left]
         lines += [f"{each.ref}: {each.drain.problem}" for each in recovered.drained if each.drain.paused]
+        lines = plain(lines)
         if recovered.drained:
             lines.append(table(_HEAD, [_row(each) for each in recovered.drained], _FIGURES))
         elif not recovered.failures and not lines:

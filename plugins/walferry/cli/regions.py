@@ -17,7 +17,7 @@ import click
 
 from walferry.cli import options
 from walferry.cli.options import PORT, SECONDS, F
-from walferry.cli.show import STUCK, WELL, View, put, show, tell
+from walferry.cli.show import STUCK, WELL, View, plain, put, show, tell
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:  # numba takes a command that is only asked for its help too long
@@ -96,7 +96,7 @@ def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | Non
     def look() -> View:
         found = survey(_look(chosen, limit))
         terminal = shutil.get_terminal_size() if sys.stdout.isatty() else None
-        return View(found.to_json(), lambda: "\n".join(as_table(found, terminal)), WELL if found.well else STUCK)
+        return View(found.to_json(), lambda: "\n".join(plain(as_table(found, terminal))), WELL if found.well else STUCK)
 
     return show(look, as_json=as_json, watch=watch)
 
@@ -116,7 +116,7 @@ def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: flo
 
     def look() -> View:
         told: dict[str, Any] = told_of(_look(chosen, limit), region)
-        return View(told, lambda: "\n".join(as_lines(told)), STUCK if told["problems"] or told.get("stuck") else WELL)
+        return View(told, lambda: "\n".join(plain(as_lines(told))), STUCK if told["problems"] or told.get("stuck") else WELL)
 
     return show(look, as_json=as_json, watch=watch)
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -51,6 +51,11 @@ class View:
 def tell(text: str) -> None:
     """Write a line for people to stderr."""
     click.echo(f"walferry: {lines_only(text)}", err=True)
+
+
+def plain(lines: Iterable[str]) -> list[str]:
+    """Lines of text for a View. What a cluster says in them cannot control the terminal."""
+    return [lines_only(line) for line in lines]
 
 
 def put(text: str) -> None:

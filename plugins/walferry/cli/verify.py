@@ -9,7 +9,7 @@ import click
 
 from walferry.cli import options
 from walferry.cli.options import BYTES, SECONDS, TIME
-from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WELL, Cell, View, show, table, tell
+from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WELL, Cell, View, plain, show, table, tell
 from walferry.cli.source import Chosen
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _told(report: VerificationReport) -> str:
     if not outcomes:
         return "The peer gets no table, so there is nothing to compare."
     samples = [f"{s.kind} {o.table} {s.row}: {s.detail}" for o in outcomes for s in o.samples]
-    return "\n".join([table(_HEAD, [_row(o) for o in outcomes], _HEAD[1:]), *samples[:MAX_SAMPLES]])
+    return "\n".join([table(_HEAD, [_row(o) for o in outcomes], _HEAD[1:]), *plain(samples[:MAX_SAMPLES])])
 
 
 def _row(outcome: Outcome) -> list[str | Cell]:
