@@ -15,3 +15,5 @@ Imports go one way, from the top of this picture to its bottom:
 
 Each package says in its own `__init__` what lives there. `tests/unit/test_layers.py` holds the code to this picture.
 """
+
+__version__ = "0.1.0"

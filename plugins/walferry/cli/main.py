@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import click
 
+from walferry import __version__
 from walferry.cli.show import ERROR, INTERRUPTED, READER_GONE, USAGE, tell
 from walferry.cli.source import Chosen
 from walferry.errors import WalferryError
@@ -66,6 +67,7 @@ class _LazyGroup(click.Group):
 
 
 @click.group(cls=_LazyGroup, epilog=_STATUS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="walferry %(version)s")
 @click.option(
     "--source", metavar="JSON|URI",
     help="The source cluster, as Airflow's JSON or URI of a connection (default: AIRFLOW_CONN_HBASE_SOURCE).",

@@ -8,6 +8,7 @@ from typing import Any
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
+from walferry.airflow.provider import CONN_TYPE, HOOK_NAME
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
 from walferry.source.connection import from_text
 
@@ -17,8 +18,8 @@ class HBaseSourceHook(BaseHook):
 
     conn_name_attr = "conn_id"
     default_conn_name = DEFAULT_CONN_ID
-    conn_type = "generic"
-    hook_name = "HBase replication source"
+    conn_type = CONN_TYPE
+    hook_name = HOOK_NAME
 
     def __init__(self, conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
         super().__init__(**kwargs)
