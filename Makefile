@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 
 export PATH := $(VENV)/bin:$(PATH)
 
-.PHONY: help python java venv jars lint test test-unit demo bench soak clean
+.PHONY: help python java venv jars lint test test-unit demo bench soak lock clean
 
 help:
 	@echo 'make demo       two real HBase clusters and Airflow: replicate, compare, look around (DEMO_ONCE=1 ends by itself)'
@@ -14,6 +14,7 @@ help:
 	@echo 'make lint       ruff and mypy'
 	@echo 'make bench      beside HBase: reading and showing WALs, writing HFiles, draining a backlog, also to a slave far away, and a dead server'"'"'s queue, comparing tables; small batches through spark-submit and Spark Connect; planning; a cold start'
 	@echo 'make soak       the tests that take long'
+	@echo 'make lock       pin what requirements.txt pulls in, with hashes, after a change of it'
 	@echo 'make clean      remove the virtual environment and what was cached beside it'
 
 python:
@@ -66,6 +67,9 @@ bench: java venv
 
 soak: jars
 	$(PYTHON) -m pytest -m soak --timeout=0
+
+lock: venv
+	$(PYTHON) -m embedded.lock requirements.txt requirements.lock
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis

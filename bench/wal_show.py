@@ -1,4 +1,4 @@
-"""Compares `python -m walferry wal` with HBase's WALPrettyPrinter: processes from start to end, in turns, output to /dev/null.
+"""Compares `walferry wal` with HBase's WALPrettyPrinter: processes from start to end, in turns, output to /dev/null.
 
     PYTHONPATH=plugins python -m bench.wal_show          WALFERRY_BENCH_WAL_MB (256), WALFERRY_BENCH_SHOW_ROUNDS (3)
 

@@ -1,6 +1,6 @@
 """Copy what the source has already to the slave of a new managed peer, then ship the peer's queue.
 
-Create the peer first (`python -m walferry peers create … --allow-missing`): from then on the source's RegionServers queue what is
+Create the peer first (`walferry peers create … --allow-missing`): from then on the source's RegionServers queue what is
 written. `check` says which tables will be copied, and refuses a table that is not empty at the slave. `copy` is the Spark job: it
 takes a snapshot of each table, makes the table at the slave with the same families and borders of regions, copies the regions'
 files to the slave's file system and has its RegionServers load them. It scans what cannot be copied as files. `ship` is a run of

@@ -5,7 +5,7 @@ server, who must act next, and what will be done. `act` does it if `dry_run` is 
 cluster's master meanwhile; an HMaster that starts then waits until the run has ended. Beside an active HMaster it only gives up
 opens that the HMaster waits for in vain. `check` fails if a region is left that people should look at.
 
-A region that two servers serve is only reported: `python -m walferry regions close-stray` closes one copy.
+A region that two servers serve is only reported: `walferry regions close-stray` closes one copy.
 """
 
 from __future__ import annotations

@@ -134,14 +134,14 @@ def tell(airflow: Airflow, runs: list[dict[str, Any]]) -> None:
 
 def walferry(connection: str, *arguments: str) -> None:
     """Run an operator's command."""
-    say(f"$ python -m walferry {' '.join(arguments)}")
+    say(f"$ walferry {' '.join(arguments)}")
     environment = {**os.environ, "AIRFLOW_CONN_HBASE_SOURCE": connection, "PYTHONPATH": str(REPO / "plugins")}
     done = subprocess.run(
         [sys.executable, "-m", "walferry", *arguments], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     say((done.stdout + done.stderr).rstrip())
     if done.returncode != 0:
-        raise ClusterError(f"`python -m walferry {' '.join(arguments)}` failed with code {done.returncode}")
+        raise ClusterError(f"`walferry {' '.join(arguments)}` failed with code {done.returncode}")
 
 
 def source_connection(source: StandaloneCluster) -> str:

@@ -1,58 +1,72 @@
-"""`python -m embedded.lock` writes jars.lock: the jars that the sets of `embedded.jars` need, by Maven Central's POMs.
+"""`python -m embedded.lock REQUIREMENTS LOCK` pins all that REQUIREMENTS pulls in, with hashes, for Linux on x86-64 and on ARM.
 
-Run it after a version was changed in `embedded.jars`. Set-up reads jars.lock and no POM. It takes some minutes.
+pip itself looks the packages up and says which files it would install (`pip install --dry-run --report`). Nothing is installed. A
+line is one package, with the hashes of the files that are right for this machine and for the other platform.
 """
 
 from __future__ import annotations
 
-import hashlib
+import json
+import platform
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
+from typing import Any
 
-from embedded.ivy import JarsMissingError, module_xml, run_ivy
-from embedded.jars import JAR_SETS, LOCK, JarSet
-
-HEADER = """\
-# The jars that `embedded` runs: group:name:version[:classifier], SHA-256, bytes. Written by `python -m embedded.lock`.
-"""
+ARCHITECTURES = ("x86_64", "aarch64")
+GLIBCS = ("2_34", "2_28", "2_17")  # of manylinux: the newest one that a package has
+_ANYWHERE = "-none-any.whl"
 
 
-def main() -> int:
-    sections = []
-    for jars in JAR_SETS.values():
-        print(f"{jars.title}: resolving", flush=True)
-        with tempfile.TemporaryDirectory(prefix="walferry-lock-") as folder:
-            sections.append("\n".join([f"[{jars.name}]", *_resolved(jars, Path(folder))]))
-    LOCK.write_text(f"{HEADER}\n" + "\n\n".join(sections) + "\n", encoding="utf-8")
+def main(arguments: Sequence[str]) -> int:
+    if len(arguments) != 2:
+        print("usage: python -m embedded.lock REQUIREMENTS LOCK", file=sys.stderr)
+        return 2
+    requirements, lock = map(Path, arguments)
+    here = _report(["--requirement", str(requirements)])
+    own = [pin for pin, url in _files(here) if url.endswith(".whl") and not url.endswith(_ANYWHERE)]
+    (other,) = set(ARCHITECTURES) - {platform.machine()}
+    there = _report([*_of(other), *own]) if own else {"install": []}
+    lock.write_text("\n".join(lines([here, there])) + "\n", encoding="utf-8")
     return 0
 
 
-def _resolved(jars: JarSet, folder: Path) -> list[str]:
-    """The lines of `jars`. Ivy copies the jars to files whose names hold the content of the lines."""
-    pattern = f"{folder}/out/[organisation]:[artifact]:[revision](:[classifier])"
-    transitive = str(jars.transitive).lower()
-    dependencies = [
-        f"<dependency org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(version)} transitive='{transitive}' "
-        "conf='default->default'/>"
-        for group, name, version in (coordinate.split(":") for coordinate in jars.coordinates)
-    ]
-    excludes = [
-        f"<exclude org={quoteattr(group)} module={quoteattr(name)}/>"
-        for group, name in (module.split(":") for module in jars.excluded)
-    ]
-    log = folder / "ivy.log"
-    module = module_xml(jars.name, dependencies + excludes)
-    if run_ivy(module, folder / "cache", log=log, poms=True, arguments=("-retrieve", pattern)).wait() != 0:
-        raise JarsMissingError(f"{jars.title} could not be resolved:\n{log.read_text(errors='replace')[-3000:]}")
-    return [_line(path) for path in sorted((folder / "out").iterdir())]
+def lines(reports: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The lines of a lock from pip's reports, by name: each package once, with the hashes of all its files in the reports."""
+    hashes: dict[str, set[str]] = {}
+    for report in reports:
+        for each in report["install"]:
+            known = each["download_info"]["archive_info"]["hashes"]
+            hashes.setdefault(_pin(each), set()).add(known["sha256"])
+    pins = sorted(hashes, key=lambda pin: pin.lower().replace("_", "-"))
+    return [" ".join([pin, *(f"--hash=sha256:{digest}" for digest in sorted(hashes[pin]))]) for pin in pins]
 
 
-def _line(path: Path) -> str:
-    content = path.read_bytes()
-    return f"{path.name} {hashlib.sha256(content).hexdigest()} {len(content)}"
+def _report(what: Sequence[str]) -> dict[str, Any]:
+    """Ask pip what it would install."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--report", str(report), *what]
+        subprocess.run(command, check=True)
+        found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
+        return found
+
+
+def _of(architecture: str) -> list[str]:
+    """pip's options for ready-made files of another platform."""
+    platforms = [f"--platform=manylinux_{glibc}_{architecture}" for glibc in GLIBCS]
+    return ["--no-deps", "--only-binary=:all:", "--target=unused", *platforms]
+
+
+def _files(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(_pin(each), each["download_info"]["url"]) for each in report["install"]]
+
+
+def _pin(each: Mapping[str, Any]) -> str:
+    return f"{each['metadata']['name']}=={each['metadata']['version']}"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -2,8 +2,9 @@
 
 Imports go one way, from the top of this picture to its bottom:
 
+    cli                                  the command `walferry`
     airflow                              hooks, operators, sensors, triggers, and what the DAGs' tasks do
-    spark, admin                         the job's way to the executors; the operator's command
+    spark, admin                         the job's way to the executors; what operators do with peers
     bootstrap, reship, verification      a new peer's first copy; an interval shipped again; source and slave compared
     shipping                             what to ship, and the loop that ships it
     retention                            what becomes of WALs: the cleaner, the archive
@@ -14,3 +15,5 @@ Imports go one way, from the top of this picture to its bottom:
 
 Each package says in its own `__init__` what lives there. `tests/unit/test_layers.py` holds the code to this picture.
 """
+
+__version__ = "0.1.0"

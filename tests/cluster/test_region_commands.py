@@ -1,4 +1,4 @@
-"""`python -m walferry regions` on real RegionServers of HBase 1.7.2, whose HMaster was killed."""
+"""`walferry regions` on real RegionServers of HBase 1.7.2, whose HMaster was killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from embedded.masterless import MasterlessCluster
 from embedded.wire import Cell
 from tests.cluster.classic_failover import tried_again
 from tests.cluster.walferry_runs import source_of
-from walferry import __main__
+from walferry.cli.main import main
 from walferry.hbase.layout import ZNodes
 from walferry.names import ServerName
 from walferry.regions.catalog import read_catalog, table_of
@@ -77,7 +77,7 @@ def run(site: Site, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[i
 
     def run(*arguments: str) -> tuple[int, Any]:
         where = [] if arguments[0] in ("list", "explain") else ["--host", "localhost", "--wait", "120"]
-        status = __main__.main(["--source", site.source, "regions", *arguments, "--json", *where])
+        status = main(["--source", site.source, "regions", *arguments, "--json", *where])
         told = capsys.readouterr()
         return status, json.loads(told.out) if told.out else told.err
 
@@ -126,8 +126,8 @@ def test_a_double_assignment_is_told_and_its_stray_copy_is_closed_without_losing
     site.zk.delete(path)
     status, found = run("list")
     (row,) = found["rows"]
-    assert (status, row["region"], row["state"], row["next"]) == (1, encoded, "served twice", "an operator")
-    assert run("unstick", "--yes")[0] == 1
+    assert (status, row["region"], row["state"], row["next"]) == (3, encoded, "served twice", "an operator")
+    assert run("unstick", "--yes")[0] == 3
     assert [row["state"] for row in run("list")[1]["rows"]] == ["served twice"]
     status, told = run("close-stray", encoded, str(second), "--yes")
     assert (status, "--named-by-meta" in told) == (1, True)

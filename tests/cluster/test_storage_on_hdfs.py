@@ -18,10 +18,10 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.unit.wal.encoder import PUT, Cell, encode_wal, entry
 from tests.zk.fixtures import lasting_hbase, new_client, zookeeper
 from tests.zk.hbase_znodes import LastingZNodes
-from walferry.__main__ import main
 from walferry.airflow.reports.recovery import preview
 from walferry.airflow.steps import retention
 from walferry.airflow.values import QueueRef
+from walferry.cli.main import main
 from walferry.files import closedness as module
 from walferry.files import listing
 from walferry.files import systems as storage

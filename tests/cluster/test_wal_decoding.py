@@ -23,7 +23,7 @@ from tests.cluster.decoding import (
     is_closed,
     write_all_kinds,
 )
-from walferry.__main__ import main
+from walferry.cli.main import main
 from walferry.files.systems import open_wal
 from walferry.names import parse_wal_name
 from walferry.wal.errors import WalPositionError

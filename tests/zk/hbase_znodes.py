@@ -62,11 +62,12 @@ class HBaseZNodes:
         return f"/walferry{self.nodes.base.replace('/', '-')}"
 
     def add_peer(self, peer_id: str, state: str = "DISABLED", config: dict[str, str] | None = None, **fields: object) -> None:
-        peer = pb.ReplicationPeer(**{"clusterkey": "127.0.0.1:2181:/slave", "replicate_all": True, **fields})
-        for name, value in ({"walferry.managed": "true"} if config is None else config).items():
-            peer.configuration.add(name=name, value=value)
-        self.zk.create(self.nodes.peer(peer_id), prefixed(PBUF + peer.SerializeToString()))
+        self.zk.create(self.nodes.peer(peer_id), self._peer({"walferry.managed": "true"} if config is None else config, **fields))
         self.zk.create(self.nodes.peer_state(peer_id), prefixed(self._state(state)))
+
+    def set_config(self, peer_id: str, config: dict[str, str]) -> None:
+        """As the Master writes it when the peer's configuration is changed."""
+        self.zk.set(self.nodes.peer(peer_id), self._peer(config))
 
     def set_state(self, peer_id: str, state: str) -> None:
         self.zk.set(self.nodes.peer_state(peer_id), prefixed(self._state(state)))
@@ -136,6 +137,13 @@ class HBaseZNodes:
             return list((by or self.zk).get_children(path))
         except NoNodeError:
             return []
+
+    @staticmethod
+    def _peer(config: dict[str, str], **fields: object) -> bytes:
+        peer = pb.ReplicationPeer(**{"clusterkey": "127.0.0.1:2181:/slave", "replicate_all": True, **fields})
+        for name, value in config.items():
+            peer.configuration.add(name=name, value=value)
+        return prefixed(PBUF + peer.SerializeToString())
 
     @staticmethod
     def _state(state: str) -> bytes:

@@ -118,3 +118,14 @@ def test_a_mark_that_is_none_is_named(zk: KazooClient, hbase: HBaseZNodes, own: 
     hbase.zk.create(own.mark("p", "k"), b"[1]", makepath=True)
     with pytest.raises(ZNodeValueError, match=r"marks.*all WALs are new then"):
         find_new(session_of(zk, own), "p", "k")
+
+
+def test_a_paused_peer_has_nothing_new_until_it_is_resumed(zk: KazooClient, hbase: HBaseZNodes, own: OwnZNodes) -> None:
+    for timestamp in (1, 2):
+        hbase.add_wal(SERVER, "p", wal(timestamp))
+    changed = threading.Event()
+    hbase.set_config("p", {"walferry.managed": "true", "walferry.paused": "true"})
+    assert find_new(session_of(zk, own), "p", "k", watch=lambda _: changed.set()) is None
+    hbase.set_config("p", {"walferry.managed": "true", "walferry.paused": "false"})
+    assert changed.wait(10)
+    assert find_new(session_of(zk, own), "p", "k") == NewWals({GROUP: 1}, 1)

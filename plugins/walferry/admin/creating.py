@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+from walferry.admin.ends import Wanted, check_ends
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin, check_id
-from walferry.admin.tables import Asked, UnclearTable, missing, resolve, table_name
-from walferry.errors import WalferryError
-from walferry.hbase.cluster import cluster_id
-from walferry.hbase.cluster import master as active_master
+from walferry.admin.tables import Asked, UnclearTable, resolve, table_name
 from walferry.hbase.errors import MissingPeer, StalePeer, StorageError
-from walferry.hbase.layout import ZNodes
-from walferry.hbase.peers import DISABLED, MANAGED_KEY, Peer, as_peer, parse_cluster_key, slave_of
+from walferry.hbase.peers import DISABLED, MANAGED_KEY, Peer, as_peer, parse_cluster_key
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
-from walferry.zk.client import connected
 
 _NAMESPACE = re.compile(r"\w+")
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """The peer as it was asked for. Without namespaces and tables it gets all user tables."""
-
-    id: str
-    cluster_key: str
-    namespaces: Sequence[str] = ()
-    table_cfs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def create(
@@ -48,21 +31,21 @@ def create(
     Names are as HBase writes them, e.g. "ns" and "ns:table"; a table without families brings all of them. A name that does not
     exist at the source or the slave is refused. With `allow_missing` it is only logged.
     """
-    wanted = _Wanted(peer_id, cluster_key, namespaces, table_cfs or {})
+    wanted = Wanted(peer_id, cluster_key, namespaces, table_cfs or {})
     config = _configuration(wanted)
     found = admin.find(peer_id)
     if found is None:
-        _check_ends(admin, wanted, allow_missing)
+        check_ends(admin, wanted, allow_missing=allow_missing)
         return _add(admin, peer_id, config)
     if not found.managed or found.cluster_key != cluster_key:
         raise Refused(
             f"peer {peer_id} exists already ({'managed' if found.managed else 'not managed'}, to {found.cluster_key})",
             "Choose another id, or take it over if it is yours to",
         )
-    if _edits(found) != _edits(as_peer(peer_id, config, DISABLED, "")):
+    if edits_of(found) != edits_of(as_peer(peer_id, config, DISABLED, "")):
         raise Refused(
             f"peer {peer_id} exists already, for other tables or namespaces (`peers show {peer_id}` lists them)",
-            "Choose another id, or remove that peer first",
+            "Choose another id, or change that peer (`peers set-table-cfs`)",
         )
     return admin.shippable(peer_id)
 
@@ -88,38 +71,25 @@ def _add(admin: PeerAdmin, peer_id: str, config: pb.ReplicationPeer) -> Peer:
             raise
 
 
-def _check_ends(admin: PeerAdmin, wanted: _Wanted, allow_missing: bool) -> None:
-    """Raises Refused if the slave does not answer, or edits would not arrive there as a table or family is missing."""
-    key = parse_cluster_key(wanted.cluster_key)
-    nodes = ZNodes(key.znode_parent)
-    user = admin.session.source.user
-    try:
-        with connected(key.connect_string, whose=slave_of(wanted.id, key)) as zk:
-            cluster_id(zk, nodes)
-            if not wanted.namespaces and not wanted.table_cfs:
-                return
-            with admin.master() as source, master.connect(active_master(zk, nodes), user=user) as slave:
-                problems = missing(source, slave, wanted.namespaces, wanted.table_cfs)
-    except WalferryError as error:
-        problems = [f"whether edits can arrive at {wanted.cluster_key} cannot be found out: {error}"]
-    if problems and not allow_missing:
-        raise Refused(
-            "; ".join(problems),
-            "Correct it and try again; with --allow-missing the peer is added all the same, and edits that have no place at the "
-            "slave wait in its queues",
-        )
-    for problem in problems:
-        log.warning("%s", problem)
-
-
-def _configuration(wanted: _Wanted) -> pb.ReplicationPeer:
+def _configuration(wanted: Wanted) -> pb.ReplicationPeer:
     check_id(wanted.id)
     try:
         parse_cluster_key(wanted.cluster_key)
     except ValueError as error:
         raise Refused(str(error)) from error
-    config = pb.ReplicationPeer(clusterkey=wanted.cluster_key, replicate_all=not wanted.namespaces and not wanted.table_cfs)
+    config = pb.ReplicationPeer(clusterkey=wanted.cluster_key)
     config.configuration.add(name=MANAGED_KEY, value="true")
+    put_edits(config, wanted)
+    return config
+
+
+def put_edits(config: pb.ReplicationPeer, wanted: Wanted) -> None:
+    """Let a configuration say which edits the peer gets, and nothing else of that. Raises Refused."""
+    config.replicate_all = wanted.all
+    config.ClearField("namespaces")
+    config.ClearField("table_cfs")
+    config.ClearField("exclude_namespaces")
+    config.ClearField("exclude_table_cfs")
     for namespace in wanted.namespaces:
         if not _NAMESPACE.fullmatch(namespace):
             raise Refused(f"{namespace!r} is not a namespace")
@@ -131,10 +101,9 @@ def _configuration(wanted: _Wanted) -> pb.ReplicationPeer:
             raise Refused(str(error)) from error
         name = pb.TableName(namespace=namespace.encode(), qualifier=qualifier.encode())
         config.table_cfs.add(table_name=name, families=[family.encode() for family in families])
-    return config
 
 
-def _edits(peer: Peer) -> tuple[object, ...]:
+def edits_of(peer: Peer) -> tuple[object, ...]:
     """Which edits the peer gets; the order of a table's families does not matter."""
     table_cfs, exclude_table_cfs = (
         {table: frozenset(families) for table, families in (tables or {}).items()}

@@ -10,25 +10,23 @@ from __future__ import annotations
 from walferry.admin.backlog import listed, refuse_odd_queues
 from walferry.admin.errors import Refused
 from walferry.admin.peers import OWN_KEYS, PeerAdmin, check_id, without_own_keys
-from walferry.hbase.peers import ENABLED, Peer, check_shippable, read_peer
+from walferry.hbase.peers import ENABLED, HANDED_BACK_KEY, Peer, check_ours, read_peer
 from walferry.queues.reading import read_queues
 from walferry.rpc import master
 from walferry.shipping.plan import plan_peer
-
-HANDED_BACK_KEY = "walferry.handed-back-to"
 
 
 def begin_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> Peer:
     """Let HBase itself ship what is written from now on, by a new ENABLED peer `new_id`. Returns the new peer."""
     peer = admin.managed(peer_id)
-    check_shippable(peer)
+    check_ours(peer)
     check_id(new_id)
     begun = peer.config.get(HANDED_BACK_KEY)
     if begun is not None and begun != new_id and admin.find(begun):
         raise Refused(f"peer {peer_id} is being handed back to {begun} already", f"Go on with --to {begun}")
     new = admin.find(new_id)
     if new is None:
-        admin.put_configuration(peer_id, HANDED_BACK_KEY, new_id)
+        admin.put_configuration(peer_id, {HANDED_BACK_KEY: new_id})
         _add_enabled_copy(admin, peer_id, new_id)
     elif begun != new_id:
         raise Refused(f"peer {new_id} exists already", "Choose an id that is not taken")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -50,8 +50,8 @@ class PeerAdmin:
         return peer
 
     def shippable(self, peer_id: str) -> Peer:
-        """The peer, once every live RegionServer queues its WALs for it. Raises the PeerError that says why it is not shipped."""
-        peer = check_peer(self.session, peer_id)
+        """The peer, paused or not, once every live RegionServer queues its WALs for it. Raises what check_peer does, Refused."""
+        peer = check_peer(self.session, peer_id, even_paused=True)
         self.await_queues(peer_id)
         return peer
 
@@ -59,14 +59,16 @@ class PeerAdmin:
         """A connection to the active Master; a context manager."""
         return master.connect(active_master(self.session.zk, self.session.nodes), user=self.session.source.user)
 
-    def put_configuration(self, peer_id: str, key: str, value: str) -> None:
-        """Set one key of the peer's configuration and keep the rest."""
+    def change(self, peer_id: str, edit: Callable[[pb.ReplicationPeer], object]) -> None:
+        """Have the Master change the peer's configuration as `edit` does."""
         with self.master() as connection:
             config = master.get_peer(connection, peer_id)
-            kept = [pair for pair in config.configuration if pair.name != key]
-            del config.configuration[:]
-            config.configuration.extend([*kept, pb.NameStringPair(name=key, value=value)])
+            edit(config)
             master.update_peer_config(connection, peer_id, config)
+
+    def put_configuration(self, peer_id: str, values: Mapping[str, str]) -> None:
+        """Set these keys of the peer's configuration and keep the rest."""
+        self.change(peer_id, lambda config: put_keys(config, values))
 
     def await_queues(self, peer_id: str) -> None:
         """Wait until every live RegionServer queues its WALs for the peer. Raises Refused if one does not."""
@@ -103,6 +105,13 @@ def peer_admin(source: SourceCluster) -> Iterator[PeerAdmin]:
     """A PeerAdmin with a ZooKeeper session of its own. Raises ConnectError."""
     with open_session(source) as session:
         yield PeerAdmin(session)
+
+
+def put_keys(config: pb.ReplicationPeer, values: Mapping[str, str]) -> None:
+    """Set these keys of a configuration and keep the rest."""
+    kept = [pair for pair in config.configuration if pair.name not in values]
+    del config.configuration[:]
+    config.configuration.extend([*kept, *(pb.NameStringPair(name=name, value=value) for name, value in values.items())])
 
 
 def check_id(peer_id: str) -> None:

@@ -1,62 +1,125 @@
-"""Peers and their queues in words, for `python -m walferry peers list` and `peers show`."""
+"""Peers and their queues, for `walferry peers list` and `peers show`: as data, and in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
-from walferry.admin.handing_back import HANDED_BACK_KEY
+from walferry.admin.changing import settings_of
 from walferry.admin.peers import PeerAdmin
 from walferry.files.systems import StoreError
-from walferry.hbase.errors import MasterSilent, PeerError, StalePeer
-from walferry.hbase.peers import Peer, check_shippable, read_peer, read_peers
+from walferry.hbase.errors import MasterSilent, PausedPeer, PeerError, StalePeer
+from walferry.hbase.peers import HANDED_BACK_KEY, Peer, check_shippable, read_peer, read_peers
 from walferry.queues.reading import Queue, read_queues
 from walferry.shipping.plan import PeerPlan, plan_peer
 from walferry.source.agreement import check_agreement
 
 
 @dataclass(frozen=True)
-class Told:
-    """What an operator asked to see. `problem` says what is missing from it or wrong with it, if anything is."""
+class PeerLine:
+    """A peer among others."""
 
-    text: str
-    problem: str | None = None
+    id: str
+    state: str
+    managed: bool
+    paused: bool
+    queues: int
+    wals: int
+    slave: str  # its cluster key
 
 
-def table(peers: PeerAdmin) -> Told:
-    """All peers, one a line, and then those that could not be read. Raises WalferryError."""
+@dataclass(frozen=True)
+class Overview:
+    """All peers that could be read, what is wrong with the others, and what is wrong with the source's folder of WALs."""
+
+    peers: Sequence[PeerLine]
+    unreadable: Sequence[str]
+    store_problem: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As `peers list --json` prints it."""
+        problems = [*self.unreadable, *([self.store_problem] if self.store_problem else [])]
+        return {"peers": [asdict(peer) for peer in self.peers], "problems": problems}
+
+
+@dataclass(frozen=True)
+class Described:
+    """One peer with its queues. Without a plan it is not known what is left to ship."""
+
+    peer: Peer
+    queues: Sequence[Queue]
+    plan: PeerPlan | None
+    stale: str | None  # why ZooKeeper's copy of it cannot be trusted
+    store_problem: str | None
+
+    @property
+    def stuck(self) -> str | None:
+        """What to tell of WAL groups that cannot be shipped as they are."""
+        count = sum(bool(group.problem) for group in self.plan.groups) if self.plan else 0
+        return f"peer {self.peer.id}: {count} of its WAL groups cannot be shipped as they are: see above" if count else None
+
+    def lines(self) -> list[str]:
+        """In words."""
+        lines = [*_configuration(self.peer)]
+        if self.stale:
+            lines.append(f"  cannot be shipped by Walferry: {self.stale}")
+        lines += _queues(self.queues)
+        return [*lines, *(_left(self.plan) if self.plan else ["  left to ship of closed WALs: not known"])]
+
+    def to_json(self) -> dict[str, Any]:
+        """As `peers show --json` prints it."""
+        peer, plan = self.peer, self.plan
+        return {
+            "id": peer.id,
+            "state": peer.state,
+            "managed": peer.managed,
+            "paused": peer.paused,
+            "handed_back_to": peer.config.get(HANDED_BACK_KEY) or None,
+            "slave": peer.cluster_key,
+            "edits_of": scope(peer),
+            "settings": settings_of(peer),
+            "configuration": dict(sorted(peer.config.items())),
+            "queues": [
+                {"id": str(queue.id), "server": queue.server, "live": queue.live, "wals": len(queue.wals),
+                 "problems": list(queue.problems)}
+                for queue in self.queues
+            ],
+            "left_bytes": None if plan is None else sum(group.bytes_left for group in plan.groups),
+            "wals_of_unknown_size": None if plan is None else sum(group.unsure for group in plan.groups),
+            "problems": [problem for problem in (_refusal(peer), self.stale, self.store_problem) if problem]
+            + [f"WAL group {group.group}: {group.problem}" for group in (plan.groups if plan else ()) if group.problem],
+        }  # fmt: skip
+
+
+def overview(peers: PeerAdmin) -> Overview:
+    """All peers. Raises WalferryError."""
     listing = read_peers(peers.session.zk, peers.session.nodes)
-    rows = [("ID", "STATE", "MANAGED", "QUEUES", "WALS", "SLAVE")]
+    rows = []
     for peer in listing.peers:
         queues = read_queues(peers.session, peer.id)
         wals = sum(len(queue.wals) for queue in queues)
-        rows.append((peer.id, peer.state, "yes" if peer.managed else "no", str(len(queues)), str(wals), peer.cluster_key))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        rows.append(PeerLine(peer.id, peer.state, peer.managed, peer.paused, len(queues), wals, peer.cluster_key))
     problem = None
     try:
         peers.session.store.check_root()
     except StoreError as error:
         problem = str(error)
-    return Told("\n".join([*lines, *map(str, listing.problems)]), problem)
+    return Overview(rows, [str(problem) for problem in listing.problems], problem)
 
 
-def describe(peers: PeerAdmin, peer_id: str) -> Told:
+def describe(peers: PeerAdmin, peer_id: str) -> Described:
     """One peer with its queues and what is left to ship of them. Raises WalferryError."""
     peer = read_peer(peers.session.zk, peers.session.nodes, peer_id)
     queues = read_queues(peers.session, peer_id)
     stale = _disagreement(peers, peer_id)
-    lines = [*_configuration(peer), *([f"  cannot be shipped by Walferry: {stale}"] if stale else []), *_queues(queues)]
     try:
         looking = replace(peers.session, look_only=True)
         looking.store.check_root()
         plan = plan_peer(looking, peer_id)
     except StoreError as error:
-        problem = "; ".join(filter(None, (stale, str(error))))
-        return Told("\n".join([*lines, "  left to ship of closed WALs: not known"]), problem)
-    stuck = [group for group in plan.groups if group.problem]
-    why = f"peer {peer_id}: {len(stuck)} of its WAL groups cannot be shipped as they are: see above" if stuck else None
-    return Told("\n".join([*lines, *_left(plan)]), "; ".join(filter(None, (stale, why))) or None)
+        return Described(peer, queues, None, stale, str(error))
+    return Described(peer, queues, plan, stale, None)
 
 
 def _disagreement(peers: PeerAdmin, peer_id: str) -> str | None:
@@ -72,18 +135,30 @@ def _configuration(peer: Peer) -> list[str]:
     lines = [f"peer {peer.id} is {peer.state}, {'' if peer.managed else 'not '}managed by Walferry, to {peer.cluster_key}"]
     if successor := peer.config.get(HANDED_BACK_KEY):
         lines.append(f"  is being handed back to {successor}")
-    lines.append(f"  edits of {_scope(peer)}")
+    lines.append(f"  edits of {scope(peer)}")
     if peer.bandwidth:
         lines.append(f"  at most {peer.bandwidth:,} bytes a second")
     lines += [f"  {key} = {value}" for key, value in sorted(peer.config.items())]
-    try:
-        check_shippable(peer)
-    except PeerError as error:
-        lines.append(f"  cannot be shipped by Walferry: {error}")
+    if peer.managed and peer.paused:
+        lines.append(f"  is paused: what is written stays queued until `walferry peers resume {peer.id}`")
+    if refusal := _refusal(peer):
+        lines.append(f"  cannot be shipped by Walferry: {refusal}")
     return lines
 
 
-def _scope(peer: Peer) -> str:
+def _refusal(peer: Peer) -> str | None:
+    """Why the peer cannot be shipped; None if it can, or is only paused."""
+    try:
+        check_shippable(peer)
+    except PausedPeer:
+        return None
+    except PeerError as error:
+        return str(error)
+    return None
+
+
+def scope(peer: Peer) -> str:
+    """Which edits the peer gets, in words."""
     if peer.replicate_all:
         but = [*sorted(peer.exclude_namespaces), *_tables(peer.exclude_table_cfs)]
         return "all user tables" + (f" but {', '.join(but)}" if but else "")
@@ -94,7 +169,7 @@ def _tables(table_cfs: Mapping[str, tuple[str, ...]] | None) -> list[str]:
     return [f"{name}={','.join(families)}" if families else name for name, families in sorted((table_cfs or {}).items())]
 
 
-def _queues(queues: list[Queue]) -> list[str]:
+def _queues(queues: Sequence[Queue]) -> list[str]:
     lines = [
         f"  queue {queue.id} at {queue.server} ({'live' if queue.live else 'dead or claimed'}): {len(queue.wals)} WALs"
         for queue in queues

@@ -13,7 +13,7 @@ tables decide.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from walferry.errors import WalferryError
@@ -97,6 +97,17 @@ def missing(
         scopes = at_source.get(table, {})
         lines += _missing_at_slave(table, families or [f for f, global_ in scopes.items() if global_], at_slave.get(table))
     return lines
+
+
+def missing_of_all(source: Connection, slave: Connection, wants: Callable[[str, str], bool]) -> list[str]:
+    """Why edits of those families of user tables would not arrive that `wants(table, family)`, a reason each. Raises RpcError."""
+    replicated = {
+        table: [family for family, global_ in sorted(families.items()) if global_ and wants(table, family)]
+        for table, families in sorted(master.all_replicated_families(source).items())
+    }
+    wanted = {table: families for table, families in replicated.items() if families}
+    at_slave = master.replicated_families(slave, wanted.keys())
+    return [line for table, families in wanted.items() for line in _missing_at_slave(table, families, at_slave.get(table))]
 
 
 def _missing_at_source(table: str, families: Sequence[str], there: Mapping[str, bool] | None) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin
-from walferry.hbase.peers import ENABLED, MANAGED_KEY, Peer, check_shippable, read_peer
+from walferry.hbase.peers import ENABLED, MANAGED_KEY, Peer, check_ours, read_peer
 from walferry.queues.lease import settling_seconds
 from walferry.source.agreement import check_agreement
 from walferry.zk.client import just_written, read
@@ -24,11 +24,11 @@ def take_over(admin: PeerAdmin, peer_id: str) -> Peer:
             f"Disable it (hbase shell: disable_peer '{peer_id}'), then take it over; what they have not shipped by then stays "
             "queued",
         )
-    check_shippable(replace(peer, config={**peer.config, MANAGED_KEY: "true"}))
+    check_ours(replace(peer, config={**peer.config, MANAGED_KEY: "true"}))
     check_agreement(admin.session, peer_id)
     if not peer.managed:
         _await_settled(admin, peer_id)
-        admin.put_configuration(peer_id, MANAGED_KEY, "true")
+        admin.put_configuration(peer_id, {MANAGED_KEY: "true"})
     return admin.shippable(peer_id)
 
 

@@ -80,7 +80,7 @@ class Planned(XComValue):
     held: int = 0  # dead servers' WAL groups that a recovery has in hand
     oldest: int | None = None  # when the oldest WAL to ship was begun, in ms since the epoch
     turn: int = 0  # of the right to ship the peer, as the plan has seen it
-    left_to: str = ""  # which other run ships the peer
+    left_to: str = ""  # which other run ships the peer, or why none does
     queue: str = ""  # the one queue that the job drains
 
     @classmethod
@@ -132,6 +132,7 @@ class Drain(XComValue):
     queue: QueueRef
     plan: Planned | None
     problem: str = ""
+    paused: bool = False  # whether the problem is only that the peer is paused
 
     @property
     def needs_job(self) -> bool:

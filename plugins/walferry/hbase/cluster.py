@@ -87,7 +87,7 @@ def check_storage(zk: KazooClient, nodes: ZNodes) -> None:
     raise StorageError(
         f"{nodes.queues} is not there on {hosts(zk)}: this cluster keeps its replication queues elsewhere (HBase 3 in table "
         "hbase:replication) or has never had a peer. Walferry serves HBase 2.x with queues in ZooKeeper; there "
-        "`python -m walferry peers create` adds the first peer"
+        "`walferry peers create` adds the first peer"
     )
 
 

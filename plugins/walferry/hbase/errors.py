@@ -69,6 +69,16 @@ class UnmanagedPeer(PeerError):
     """The peer's configuration does not mark it as managed."""
 
 
+class PausedPeer(PeerError):
+    """An operator has paused the peer: runs leave it alone, and end well."""
+
+    def __init__(self, peer_id: str) -> None:
+        super().__init__(
+            peer_id, "it is paused (walferry.paused=true in its configuration)",
+            f"What is written stays queued until `walferry peers resume {peer_id}`",
+        )  # fmt: skip
+
+
 class StalePeer(PeerError):
     """The Master and ZooKeeper disagree on the peer."""
 

@@ -13,6 +13,7 @@ from walferry.hbase.errors import (
     CustomFilterPeer,
     EnabledPeer,
     MissingPeer,
+    PausedPeer,
     PeerError,
     SerialPeer,
     UnmanagedPeer,
@@ -25,6 +26,9 @@ from walferry.zk.client import Whose, children, read
 from walferry.zk.hold import Guard
 
 MANAGED_KEY = "walferry.managed"
+PAUSED_KEY = "walferry.paused"
+HANDED_BACK_KEY = "walferry.handed-back-to"  # the id of the peer by which HBase ships again
+MARKS = (MANAGED_KEY, PAUSED_KEY, HANDED_BACK_KEY)  # Walferry's keys that are no settings of how a peer is shipped
 ENABLED = "ENABLED"
 DISABLED = "DISABLED"
 ENABLED_ADVICE = (
@@ -97,6 +101,11 @@ class Peer:
         return self.config.get(MANAGED_KEY, "").strip().lower() == "true"
 
     @property
+    def paused(self) -> bool:
+        """Whether its operator wants nothing of it to be shipped for now."""
+        return self.config.get(PAUSED_KEY, "").strip().lower() == "true"
+
+    @property
     def slave(self) -> ClusterKey:
         """Where the edits go. Raises PeerError if the cluster key is malformed."""
         try:
@@ -155,7 +164,14 @@ def read_peers(zk: KazooClient, nodes: ZNodes) -> PeerListing:
 
 
 def check_shippable(peer: Peer) -> None:
-    """Check that the peer may be shipped. Raises a PeerError that says why not and what to do."""
+    """Check that the peer may be shipped now. Raises a PeerError that says why not and what to do."""
+    check_ours(peer)
+    if peer.paused:
+        raise PausedPeer(peer.id)
+
+
+def check_ours(peer: Peer) -> None:
+    """Check that the peer is one that Walferry ships, paused or not. Raises a PeerError that says why not and what to do."""
     if not peer.managed:
         raise UnmanagedPeer(
             peer.id,

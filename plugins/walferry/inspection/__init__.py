@@ -1,6 +1,5 @@
-"""What operators ask WALs: who wrote this row, when, and where it lies.
+"""What operators ask WALs: who wrote this row, when, and where it lies. `walferry.cli.wal` asks.
 
-    commands, arguments      `python -m walferry wal show` and `wal find`
     listing                  which files to look into
     searching, many_files    one file, and many files side by side
     selection                which cells of a window are wanted

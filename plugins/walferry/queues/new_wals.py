@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError
 
 from walferry.hbase.errors import ZNodeValueError
-from walferry.hbase.peers import check_shippable, read_peer
+from walferry.hbase.peers import check_ours, read_peer
 from walferry.queues.reading import closed_groups, consistent, list_queues, queued_groups
 from walferry.source.session import Session
 from walferry.zk.client import OUTCOME_UNKNOWN, Watch, read, retried
@@ -36,7 +36,7 @@ class NewWals:
 def find_new(
     session: Session, peer_id: str, key: str, beside: Timestamps | None = None, watch: Watch | None = None
 ) -> NewWals | None:
-    """The peer's closed WALs that neither the mark `key` nor `beside` covers; None if there are none.
+    """The peer's closed WALs that neither the mark `key` nor `beside` covers; None if there are none, or the peer is paused.
 
     `watch` is called, in a thread of the client, when anything may have changed or the connection was lost; often without need.
     Raises PeerError if the peer must not be shipped, StorageError, ZNodeValueError, ConnectError.
@@ -45,7 +45,10 @@ def find_new(
     if watch is not None:
         retried(session.zk, session.zk.exists, nodes.peer(peer_id), watch=watch)
         retried(session.zk, session.zk.exists, nodes.peer_state(peer_id), watch=watch)
-    check_shippable(read_peer(session.zk, nodes, peer_id))
+    peer = read_peer(session.zk, nodes, peer_id)
+    check_ours(peer)
+    if peer.paused:
+        return None
     closed = _closed_wals(session, peer_id, watch)
     seen = _merged(_read_mark(session.zk, session.own.mark(peer_id, key))[0], beside or {})
     new = {group: [t for t in timestamps if t > seen.get(group, -1)] for group, timestamps in closed.items()}

@@ -147,6 +147,6 @@ def _wrong(path: str, problem: str) -> ZNodeValueError:
     return ZNodeValueError(
         path,
         one_line(problem, MAX_PROBLEM_CHARS),
-        "Nothing is done for this region. If its table is not being split or merged now, look with `python -m walferry regions "
+        "Nothing is done for this region. If its table is not being split or merged now, look with `walferry regions "
         "explain` at where it is served, and delete the znode while no master is running",
     )

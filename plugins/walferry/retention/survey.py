@@ -36,6 +36,7 @@ class ShippedBy(StrEnum):
     HBASE = "HBase"
     WALFERRY = "Walferry"
     NOBODY = "nobody: it is DISABLED and not managed"
+    PAUSED = "nobody: it is paused"
     GONE = "nobody: there is no such peer"
 
 
@@ -154,7 +155,9 @@ def _shipped_by(peer: Peer | None) -> ShippedBy:
         return ShippedBy.GONE
     if peer.state == ENABLED:
         return ShippedBy.HBASE
-    return ShippedBy.WALFERRY if peer.managed else ShippedBy.NOBODY
+    if not peer.managed:
+        return ShippedBy.NOBODY
+    return ShippedBy.PAUSED if peer.paused else ShippedBy.WALFERRY
 
 
 def _peers(session: Session) -> Mapping[str, Peer]:

@@ -20,7 +20,7 @@ from walferry.bulkload.before import NOTHING_LOADED, loaded_before
 from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter
 from walferry.hbase.cluster import cluster_id, visibility_labels
-from walferry.hbase.errors import PeerError
+from walferry.hbase.errors import PausedPeer, PeerError
 from walferry.hbase.peers import Peer, check_shippable, read_peer
 from walferry.queues.lease import Lease
 from walferry.shipping.acknowledged import Acknowledged
@@ -81,6 +81,8 @@ class Attempt:
         """Ship; the outcome is in the counters. Raises what stops the whole group."""
         try:
             self._run()
+        except PausedPeer as error:
+            self._counters.end(Status.PAUSED, str(error))
         except SlaveUnreachable as error:
             if not error.answered:  # else the trouble may be with what this group ships, and the other groups try for themselves
                 note_down(self._session, self._job.peer_id, self._job.run_id, str(error))
@@ -171,10 +173,17 @@ class Attempt:
             if now - published >= PUBLISH_SECONDS:
                 published = now
                 self._publish()
+                self._end_if_paused(lanes)
             if now - looked >= LOOK_SECONDS:
                 sink.look_after_calls(self._deadline)
                 looked = time.monotonic()
         registrar.register()
+
+    def _end_if_paused(self, lanes: Lanes) -> None:
+        """Stop sending if the peer was paused meanwhile. Requests under way end."""
+        if read_peer(self._session.zk, self._session.nodes, self._job.peer_id).paused:
+            self._outcome.note(PausedPeer(self._job.peer_id))
+            lanes.stop()
 
     def _await_archive(self, archiver: Archiver, registrar: Registrar) -> None:
         """Everything is shipped or given up: take WALs out of the queue as they are copied, until the deadline."""

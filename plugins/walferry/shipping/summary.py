@@ -21,6 +21,7 @@ class Status(StrEnum):
     DONE = "done"  # every closed WAL of the group is shipped
     DEADLINE = "deadline"  # the run's time was over; the rest stays queued
     HELD = "held"  # another run holds the group's lease
+    PAUSED = "paused"  # the peer was paused meanwhile; the rest stays queued until it is resumed
     SLAVE_DOWN = "slave-down"  # the slave has acknowledged nothing for too long; the next batch tries again
     FAILED = "failed"  # the error says why; what was acknowledged is registered, the rest stays queued
 

@@ -15,7 +15,7 @@ from dataclasses import fields
 
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, StorageError, ZNodeValueError
-from walferry.hbase.peers import Peer, as_peer, check_shippable, read_peer
+from walferry.hbase.peers import Peer, as_peer, check_ours, check_shippable, read_peer
 from walferry.hbase.values import decode_server_version
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
@@ -30,14 +30,17 @@ PAUSE_SECONDS = 0.5
 HBASE_1 = ("0.", "1.")
 
 
-def check_peer(session: Session, peer_id: str) -> Peer:
-    """Return the peer if it may be shipped now. Raises a PeerError that says why not, MasterSilent, WalferryError."""
+def check_peer(session: Session, peer_id: str, *, even_paused: bool = False) -> Peer:
+    """Return the peer if it may be shipped now. Raises a PeerError that says why not, MasterSilent, WalferryError.
+
+    With `even_paused` a peer that is paused is returned too.
+    """
     try:
         peer = read_peer(session.zk, session.nodes, peer_id)
     except MissingPeer:
         check_agreement(session, peer_id)  # the Master may know a peer that is not in ZooKeeper
         raise
-    check_shippable(peer)
+    (check_ours if even_paused else check_shippable)(peer)
     Knobs.of(session.source.replication, peer)  # raises for a setting that is wrong
     check_agreement(session, peer_id)
     return peer

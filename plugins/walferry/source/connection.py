@@ -1,6 +1,6 @@
 """Reads the Airflow connection `hbase_source`, which says where the source cluster is, and checks each field.
 
-A flat plugins folder cannot register a connection type, so the connection is a generic one:
+The connection is of type hbase_source, which pip's package registers (walferry.airflow.provider), or a generic one:
 
     host          ZooKeeper quorum: hosts separated by commas, each with or without its own port
     port          ZooKeeper client port of the hosts without their own (default 2181)
@@ -82,6 +82,7 @@ def from_connection(
 ) -> SourceCluster:
     """Check a connection's fields and return the cluster. Raises a SourceError that names the connection and the field."""
     where = f"connection {conn_id!r}"
+    extra = {name: value for name, value in extra.items() if value is not None}  # a form's field that was left empty
     known = (*KNOWN_EXTRAS, *knobs.KEYS)
     if unknown := sorted(set(extra) - set(known)):
         names = one_line(", ".join(unknown), MAX_NAMES_CHARS)

@@ -88,10 +88,13 @@ class Knobs:
     @classmethod
     def of(cls, settings: Mapping[str, str], peer: Peer) -> Knobs:
         """The knobs of a peer: its own, else the connection's `settings`, else the defaults. Raises PeerError."""
-        from walferry.hbase.peers import MANAGED_KEY
+        from walferry.hbase.peers import MANAGED_KEY, MARKS, PAUSED_KEY
 
-        own = {key.removeprefix(PREFIX): value for key, value in peer.config.items() if key.startswith(PREFIX)}
-        own.pop(MANAGED_KEY.removeprefix(PREFIX), None)
+        if (paused := peer.config.get(PAUSED_KEY, "").strip()).lower() not in ("", "true", "false"):
+            raise PeerError(peer.id, f"in its configuration, {PAUSED_KEY} is {paused!r}; it must be true or false", "Correct it")
+        # HBase's Master cannot remove a key of a peer, so an empty value stands for none.
+        ours = {key: value for key, value in peer.config.items() if key.startswith(PREFIX) and value.strip()}
+        own = {key.removeprefix(PREFIX): value for key, value in ours.items() if key not in MARKS}
         if unknown := sorted(own.keys() - KEYS):
             raise PeerError(
                 peer.id,

@@ -1,7 +1,7 @@
 """Packs the library into one zip file, in which it travels to Spark's driver and executors (`spark-submit --py-files`).
 
     walferry.py          what `import walferry` finds in the zip: archive_entry.py, which unpacks the rest and steps aside
-    lib/walferry/...     the library's modules, without the part that needs Airflow
+    lib/walferry/...     the library's modules, without what only Airflow and the command use
 
 The same sources give the same bytes, and so the same file name. A job that is submitted every few minutes finds its archive
 there, and its workers find it unpacked and compiled.
@@ -16,7 +16,7 @@ import zipfile
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-NOT_SHIPPED = ("airflow",)  # folders of the package that only Airflow uses
+NOT_SHIPPED = ("airflow", "cli", "diagnosis")  # folders of the package that Spark has no use for
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time a zip file can hold
 
 

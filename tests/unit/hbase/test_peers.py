@@ -5,8 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from walferry.hbase.errors import CustomEndpointPeer, CustomFilterPeer, EnabledPeer, PeerError, SerialPeer, UnmanagedPeer
-from walferry.hbase.peers import CUSTOM_FILTERS_KEY, Peer, check_shippable, parse_cluster_key
+from walferry.hbase.errors import (
+    CustomEndpointPeer,
+    CustomFilterPeer,
+    EnabledPeer,
+    PausedPeer,
+    PeerError,
+    SerialPeer,
+    UnmanagedPeer,
+)
+from walferry.hbase.peers import CUSTOM_FILTERS_KEY, Peer, check_ours, check_shippable, parse_cluster_key
 
 PEER = Peer(id="p", cluster_key="h1,h2:2181:/hbase", state="DISABLED", config={"walferry.managed": "true"})
 
@@ -77,3 +85,13 @@ def test_hbase_s_own_endpoint_named_outright_is_no_custom_one() -> None:
     check_shippable(
         replace(PEER, endpoint_impl="org.apache.hadoop.hbase.replication.regionserver.HBaseInterClusterReplicationEndpoint")
     )
+
+
+def test_a_paused_peer_is_ours_and_is_not_shipped_until_it_is_resumed() -> None:
+    paused = replace(PEER, config={**PEER.config, "walferry.paused": "True"})
+    check_ours(paused)
+    with pytest.raises(PausedPeer, match=r"^peer p: it is paused .*`walferry peers resume p`$"):
+        check_shippable(paused)
+    check_shippable(replace(PEER, config={**PEER.config, "walferry.paused": "false"}))
+    with pytest.raises(UnmanagedPeer):
+        check_shippable(replace(PEER, config={"walferry.paused": "true"}))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.inspection.test_commands import SERVER, WAL, put, written
+from tests.unit.cli.test_wal import SERVER, WAL, put, written
 from tests.unit.wal.encoder import encode_wal
 from walferry.inspection import many_files
 from walferry.inspection.layouts import json_layout

@@ -75,7 +75,7 @@ def test_each_setting_is_one_field(key):
 
 
 @pytest.mark.parametrize("key", NUMBERS)
-@pytest.mark.parametrize("text", ["", "many", "-1", "nan", "1e99", "inf", "True"])
+@pytest.mark.parametrize("text", ["many", "-1", "nan", "1e99", "inf", "True"])
 def test_a_wrong_value_is_refused_by_key_value_and_what_it_should_be(key, text):
     with pytest.raises(PeerError) as error:
         Knobs.of({}, peer({PREFIX + key: text}))
@@ -86,7 +86,7 @@ def test_a_wrong_value_is_refused_by_key_value_and_what_it_should_be(key, text):
     assert f"{key} is {text!r}; it must be " in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "quick", "1", "SinkKind.DIRECT"])
+@pytest.mark.parametrize("text", ["quick", "1", "SinkKind.DIRECT"])
 def test_a_sink_is_one_of_those_that_there_are(text):
     with pytest.raises(PeerError, match=r"walferry\.sink is .*; it must be how edits are sent to the slave: direct or replicate"):
         Knobs.of({}, peer({"walferry.sink": text}))
@@ -95,7 +95,7 @@ def test_a_sink_is_one_of_those_that_there_are(text):
 
 
 @pytest.mark.parametrize("key", HBASES_KEYS)
-@pytest.mark.parametrize("text", ["", "yes", "1", "truely"])
+@pytest.mark.parametrize("text", ["yes", "1", "truely"])
 def test_a_setting_that_is_on_or_off_takes_true_and_false_only(key, text):
     for form in (PREFIX + key, key):
         with pytest.raises(PeerError) as error:
@@ -113,6 +113,12 @@ def test_what_is_dropped_may_be_set_in_the_peer_as_for_hbase(key):
     assert getattr(Knobs.of(at.replication, peer({})), field) is False
     assert getattr(Knobs.of(at.replication, peer({key: "true"})), field) is True
     assert getattr(Knobs.of(source(**{key: True}).replication, peer({key: "true", PREFIX + key: "false"})), field) is False
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_an_empty_value_of_the_connection_is_wrong(key):
+    with pytest.raises(SourceError, match="is ''; it must be "):
+        source(**{key: ""})
 
 
 def test_true_is_not_a_number():
@@ -174,3 +180,20 @@ def test_only_auto_waits_for_a_large_backlog():
     assert Knobs(sink=SinkKind.AUTO, hfiles_from=5).least_bytes == 5
     assert Knobs(sink=SinkKind.AUTO).least_bytes == 256 << 20
     assert Knobs(sink=SinkKind.HFILES, hfiles_from=5).least_bytes == 0
+
+
+def test_what_marks_a_peer_is_not_a_setting():
+    marks = {"walferry.paused": "true", "walferry.handed-back-to": "3"}
+    assert Knobs.of({}, peer(marks)) == Knobs()
+
+
+@pytest.mark.parametrize("text", ["yes", "1", "paused"])
+def test_whether_a_peer_is_paused_is_never_guessed(text):
+    with pytest.raises(PeerError, match=rf"walferry\.paused is '{text}'; it must be true or false"):
+        Knobs.of({}, peer({"walferry.paused": text}))
+
+
+def test_an_empty_value_of_the_peer_is_none():
+    """HBase's Master can empty a key, but not remove it."""
+    at = source(**{"replication.source.ratio": 0.2})
+    assert Knobs.of(at.replication, peer({"walferry.replication.source.ratio": "", "walferry.sink": " "})).ratio == 0.2

@@ -16,6 +16,7 @@ from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
 from walferry.airflow.reports.progress import ProgressLog
 from walferry.airflow.values import Planned
+from walferry.hbase.errors import PausedPeer
 from walferry.source.cluster import SourceCluster
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ class ShipWalsOperator(SparkJobOperator):
     source's ZooKeeper was away, the task is tried again.
 
     While the job of a batch runs, the run has the peer in hand; a run that finds the peer in another run's hands skips the task.
-    If the slave is down, the task fails at once and starts no job: the next batch tries again.
+    So does one that finds the peer paused. If the slave is down, the task fails at once and starts no job: the next batch tries
+    again.
 
     With `groups` only these WAL groups are shipped, such as those of a dead server's queue. No next batch comes for such a queue:
     another run that has it in hand is waited for until the deadline, and the task is tried again while the slave is down. A job
@@ -129,6 +131,7 @@ class ShipWalsOperator(SparkJobOperator):
         if not planned.groups:
             raise AirflowSkipException(f"peer {self.peer}: nothing to ship")
         source = HBaseSourceHook(self.source_conn_id).get_conn()
+        self._leave_if_paused(context, source)
         if self.groups:
             self._ship(context, source, planned, self.groups)
             return
@@ -146,6 +149,12 @@ class ShipWalsOperator(SparkJobOperator):
         """Skip the task; the report says to which run the peer is left."""
         context["ti"].xcom_push(LEFT_TO, to)
         raise AirflowSkipException(to)
+
+    def _leave_if_paused(self, context: Context, source: SourceCluster) -> None:
+        from walferry.airflow.steps import batch
+
+        if paused := batch.why_paused(source, self.peer):
+            self._leave(context, paused)
 
     def _check_slave(self, context: Context, source: SourceCluster) -> None:
         """Raises AirflowFailException if the slave is down: a job would only find out the same, later and at some cost."""
@@ -179,7 +188,10 @@ class ShipWalsOperator(SparkJobOperator):
         try:
             with ProgressLog(source, planned, self.groups, self.log.info, self.log.warning):
                 self._run(context, run)
+        except PausedPeer as error:
+            self._leave(context, str(error))
         except AirflowException as error:
+            self._leave_if_paused(context, source)  # it was paused before the job had begun with all groups
             self._judge(error, before, self._summaries(source), free)
         if self.groups:
             self._check_in_time(before, self._summaries(source))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,9 +16,11 @@ from walferry.airflow.literal import LiteralFields
 from walferry.spark.archive import build_archive
 from walferry.spark.archive_entry import cache_folder
 
-# Where the repo's spark_jobs lie if not beside its plugins: section [walferry] of airflow.cfg, or AIRFLOW__WALFERRY__SPARK_JOBS.
+# Where spark_jobs lie if neither beside plugins nor where pip puts them: section [walferry] of airflow.cfg, or
+# AIRFLOW__WALFERRY__SPARK_JOBS.
 CONFIG = ("walferry", "spark_jobs")
-SPARK_JOBS = Path(__file__).resolve().parents[4] / "spark_jobs"
+BESIDE_PLUGINS = Path(__file__).resolve().parents[4] / "spark_jobs"
+SPARK_JOBS = BESIDE_PLUGINS if BESIDE_PLUGINS.is_dir() else Path(sys.prefix) / "share" / "walferry" / "spark_jobs"
 STARTUP_SECONDS = 120  # what a job may take beside its deadline: Spark's start, the last answers of the slave, the summaries
 
 

@@ -69,7 +69,7 @@ class Steps:
     roll: str | None = "success"
     refusal: str = ""  # why the plan failed
     unrolled: Sequence[str] = ()  # what the roll could not do
-    left_to: str = ""  # which other run ships the peer
+    left_to: str = ""  # which other run ships the peer, or why none does
     slave_down: str = ""  # why no job was started
     by_spark_submit: str = ""  # why the Spark Connect server did not run the job
 
@@ -86,7 +86,7 @@ class BatchReport:
 
     @property
     def left_to(self) -> str:
-        """Which other run ships the peer; empty if this one did."""
+        """Which other run ships the peer, or why none does; empty if this one did."""
         return self.steps.left_to or (self.plan.left_to if self.plan else "")
 
     @property

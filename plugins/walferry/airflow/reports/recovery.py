@@ -49,9 +49,14 @@ class Drained:
         return self.left <= 0
 
     @property
+    def paused(self) -> bool:
+        """Whether its peer is paused, so that the rest waits for its operator."""
+        return self.drain.paused or any(s.status == "paused" for s in self.summaries)
+
+    @property
     def reason(self) -> str | None:
-        """Why it is not complete, as far as can be told; None if it is."""
-        if self.complete:
+        """Why it is not complete, as far as can be told; None if it is, or only waits until its peer is resumed."""
+        if self.complete or self.paused:
             return None
         reasons = [f"{s.group}: {s.status}: {s.error}" for s in self.summaries if s.failed]
         reasons += [f"{s.group}: the deadline came first" for s in self.summaries if s.status == "deadline"]
@@ -84,8 +89,8 @@ class Recovery:
     @property
     def counts(self) -> dict[str, int]:
         """Under the names of HBase's metrics."""
-        complete = sum(d.complete for d in self.drained)
-        return {"completedRecoverQueues": complete, "failedRecoverQueues": len(self.drained) - complete}
+        complete, failed = sum(d.complete for d in self.drained), sum(d.reason is not None for d in self.drained)
+        return {"completedRecoverQueues": complete, "failedRecoverQueues": failed}
 
 
 def as_dict(recovery: Recovery) -> dict[str, Any]:
@@ -204,7 +209,9 @@ def _row_as_dict(d: Drained) -> dict[str, Any]:
 
 
 def _state(d: Drained) -> str:
-    return "complete" if d.complete else "failed"
+    if d.complete:
+        return "complete"
+    return "paused" if d.paused else "failed"
 
 
 def _failed_first(drained: Sequence[Drained]) -> list[Drained]:

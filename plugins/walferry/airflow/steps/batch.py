@@ -15,7 +15,7 @@ from typing import Any
 from walferry.airflow.values import MAX_PROBLEMS, Chosen, Planned, PlanProblem, RollReport, bounded
 from walferry.bootstrap.records import under_way
 from walferry.errors import WalferryError
-from walferry.hbase.errors import ZNodeValueError
+from walferry.hbase.errors import PausedPeer, ZNodeValueError
 from walferry.hbase.peers import check_shippable, read_peer, read_peers
 from walferry.names import parse_wal_name
 from walferry.queues import rolling
@@ -78,12 +78,15 @@ def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollRepo
 def plan(source: SourceCluster, peer_id: str, attempt: str, run: str = "", chosen: Chosen | None = None) -> Planned:
     """What there is to ship, in a few figures. Raises PeerError, WalferryError.
 
-    A peer that another run has in hand is left to it, and one whose first copy is not complete to that copy. Dead servers' groups
-    are left to recoveries that have them in hand. Groups that need no job are done with here: an idle server's WALs have no
-    entries.
+    A peer that another run has in hand is left to it, one whose first copy is not complete to that copy, and one that is paused
+    to its operator. Dead servers' groups are left to recoveries that have them in hand. Groups that need no job are done with
+    here: an idle server's WALs have no entries.
     """
     with open_session(source) as session:
-        _check(session, peer_id, chosen)
+        try:
+            _check(session, peer_id, chosen)
+        except PausedPeer as error:
+            return Planned(attempt, peer_id, left_to=str(error))
         turn = rights.turn_of(session, peer_id, run)
         if turn.other is not None:
             return Planned(attempt, peer_id, turn=turn.number, left_to=str(turn.other))
@@ -134,6 +137,12 @@ def why_down(source: SourceCluster, peer_id: str) -> str | None:
     with open_session(source) as session:
         peer = read_peer(session.zk, session.nodes, peer_id)
     return why_down(peer, source)
+
+
+def why_paused(source: SourceCluster, peer_id: str) -> str | None:
+    """What to tell of the peer if it is paused now; None if it is not. Raises WalferryError."""
+    with open_session(source) as session:
+        return str(PausedPeer(peer_id)) if read_peer(session.zk, session.nodes, peer_id).paused else None
 
 
 def summaries(source: SourceCluster, peer_id: str, run_id: str, groups: Collection[str] | None = None) -> list[GroupSummary]:

@@ -12,14 +12,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from walferry.airflow.forms import choices
 from walferry.airflow.forms.recovery_input import InputError, pick_queues, pick_server
 from walferry.airflow.reports import recovery as recovery_report
 from walferry.airflow.steps import batch
 from walferry.airflow.values import MAX_TEXT_CHARS, Claimed, Drain, QueueRef
 from walferry.errors import WalferryError
 from walferry.hbase.cluster import live_servers
-from walferry.hbase.errors import MissingPeer, PeerError, UnmanagedPeer
+from walferry.hbase.errors import MissingPeer, PausedPeer, PeerError, UnmanagedPeer
 from walferry.hbase.peers import check_shippable, read_peer, read_peers
 from walferry.names import ServerName
 from walferry.queues.claims import claim as claims
@@ -67,7 +66,7 @@ def find(source: SourceCluster, asked: str, announced: Collection[str]) -> Found
         notes = [f"Left out: {problem}" for problem in read_peers(session.zk, session.nodes).problems]
     servers = sorted(wanted & set(dead))
     for server, reasons in others.items():
-        ours = [str(reason) for reason in reasons if not isinstance(reason, (UnmanagedPeer, MissingPeer))]
+        ours = [str(reason) for reason in reasons if not isinstance(reason, (UnmanagedPeer, MissingPeer, PausedPeer))]
         if asked.strip() and ours:
             raise InputError(f"server {server} has queues, but they must not be shipped now: {'; '.join(ours)}")
         nothing = "no queue of it is left: they were all handled before, or it never had one (compare the start code)."
@@ -131,8 +130,9 @@ def select(source: SourceCluster, peer: str, ref: str, delete_orphan: bool) -> S
                 check_shippable(read_peer(session.zk, session.nodes, peer_id))
             except PeerError as error:
                 refused[peer_id] = error
-    if refused and (peer or ref):
-        raise next(iter(refused.values()))
+    hard = [error for error in refused.values() if not isinstance(error, PausedPeer)]
+    if hard and (peer or ref):
+        raise hard[0]
     notes = [f"Left alone: {queue.ref}: {refused[queue.peer_id]}" for queue in chosen if queue.peer_id in refused]
     mine = [queue for queue in chosen if queue.peer_id in peers and queue.peer_id not in refused]
     gone = [queue for queue in chosen if queue.peer_id not in peers and queue.peer_id not in refused]
@@ -251,6 +251,8 @@ def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> li
 
 def propose(source: SourceCluster, source_conn_id: str) -> None:
     """Let the forms propose the recovered queues that are there now."""
+    from walferry.airflow.forms import choices  # the one thing here that needs Airflow
+
     try:
         with open_session(source) as session:
             refs = [queue.ref for queue in recovered_queues(session)]
@@ -339,7 +341,8 @@ def _plan_of_peer(
     try:
         check_shippable(read_peer(session.zk, session.nodes, peer_id))
     except PeerError as error:
-        return [_stuck(session, queue, str(error)) for queue in queues]
+        paused = isinstance(error, PausedPeer)
+        return [replace(_stuck(session, queue, str(error)), paused=paused) for queue in queues]
     names = sorted({group for queue in queues for group in queue.groups})
     planned = {group.group: group for group in plan_peer(session, peer_id, names).groups} if names else {}
     drains = []

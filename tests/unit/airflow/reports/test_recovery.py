@@ -55,6 +55,15 @@ def test_what_is_left_of_a_queue_is_a_failure_with_its_reason():
         assert Recovery([CLAIM], [queue]).failures == [f"{ref}: 1 WAL left: {reason}"]
 
 
+def test_what_is_left_of_a_paused_peer_s_queue_waits_and_is_no_failure():
+    waits = Drained(replace(drain(plan=None, problem="peer p: it is paused"), paused=True), None, [], 1)
+    stopped = drained(1, status=Status.PAUSED, error="peer p: it is paused")
+    recovery = Recovery([CLAIM], [waits, stopped])
+    assert recovery.failures == []
+    assert recovery.counts == {"completedRecoverQueues": 0, "failedRecoverQueues": 0}
+    assert [row["state"] for row in report.as_dict(recovery)["queues"]] == ["paused", "paused"]
+
+
 def test_a_claim_that_failed_fails_the_run_though_all_else_went_well():
     recovery = Recovery([], [drained()], problems=["claim of rs-2: held"])
     assert recovery.failures == ["claim of rs-2: held"]

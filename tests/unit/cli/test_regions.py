@@ -8,9 +8,9 @@ import os
 import pytest
 
 from tests.unit.regions.looks import LATE, Site, code
-from walferry import __main__
-from walferry.regions import commands
-from walferry.regions.commands import MAX_SHOWN, as_table
+from walferry.cli import regions
+from walferry.cli.main import main
+from walferry.cli.region_table import MAX_SHOWN, as_table
 from walferry.regions.errors import LiveMaster
 from walferry.regions.states import State
 from walferry.regions.survey import survey
@@ -40,9 +40,8 @@ def test_what_another_program_reads_has_each_region_in_one_line() -> None:
 
 @pytest.mark.parametrize("port", ["-1", "65536", "x"])
 def test_a_port_that_cannot_be_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        __main__.main(["regions", "unstick", "--port", port])
-    assert "argument --port:" in capsys.readouterr().err
+    assert main(["regions", "unstick", "--port", port]) == 2
+    assert "'--port':" in capsys.readouterr().err
 
 
 def test_no_server_can_control_the_terminal_by_its_name(
@@ -54,10 +53,10 @@ def test_no_server_can_control_the_terminal_by_its_name(
         logging.getLogger("walferry.regions.calls").warning("%s answers", "rs\x1b]0;gone\x07,1,2")
         raise LiveMaster("m\x1b[2J\x9b1A,1,2", "/hbase/master")
 
-    monkeypatch.setattr(commands, "_session", refuse)
+    monkeypatch.setattr(regions, "_session", refuse)
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
-    assert __main__.main(["regions", "list"]) == 1
+    assert main(["regions", "list"]) == 1
     told = capfd.readouterr().err
     assert "rs ]0;gone ,1,2 answers\n" in told
     assert "HMaster m [2J 1A,1,2 is active" in told

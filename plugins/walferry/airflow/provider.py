@@ -1,0 +1,59 @@
+"""What Airflow is told of Walferry when it is installed by pip: a connection type with a form, hooks, operators and triggers.
+
+A connection of type generic works as well: its extra has the same fields.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from walferry.hbase.layout import QueueLayout
+from walferry.source.cluster import VisibilityLabels
+
+CONN_TYPE = "hbase_source"
+HOOK_NAME = "HBase replication source"
+_TEXT = {"type": ["string", "null"]}
+_FIELDS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "wal_root": ("WAL root", "Required. URL of hbase.wal.dir, else of hbase.rootdir: hdfs://nn:8020/hbase", _TEXT),
+    "znode_parent": ("Znode parent", "zookeeper.znode.parent; default /hbase", _TEXT),
+    "user": ("User", "User name that RPCs carry; default: the user that runs the task", _TEXT),
+    "walferry_root": ("Own root", "Walferry's own root in ZooKeeper; default /walferry", _TEXT),
+    "root_dir": ("Root folder", "URL of hbase.rootdir, if it is not the WAL root", _TEXT),
+    "archive": ("Archive", "URL of a folder outside of the WAL root for copies of shipped WALs; empty: no copies", _TEXT),
+    "archive_days": ("Days in the archive", "How many days copies stay there; default 30", {"type": ["number", "null"]}),
+    "quarantine": ("Quarantine", "URL of a folder for broken WALs", _TEXT),
+    "replication_cluster_id": ("Replication cluster id", "hbase.replication.cluster.id; needed for bulk loads", _TEXT),
+    "skip_bulk_loads": ("Skip bulk loads", "Leave out the bulk loads that the source replicates, and count them",
+                        {"type": ["boolean", "null"]}),
+    "visibility_labels": ("Visibility labels", "What happens to cells with visibility labels; default refuse",
+                          {**_TEXT, "enum": [*map(str, VisibilityLabels), None]}),
+    "key_provider": ("Key provider", "For encrypted WALs: URL of the key store, without a password", _TEXT),
+    "key_names": ("Key names", "For encrypted WALs: aliases to try, split by commas", _TEXT),
+    "queue_layout": ("Queue layout", "How the source keeps its queues; default 2.x",
+                     {**_TEXT, "enum": [*map(str, QueueLayout), None]}),
+}  # fmt: skip
+
+
+def get_provider_info() -> dict[str, Any]:
+    """What Airflow's provider manager reads."""
+    return {
+        "package-name": "walferry",
+        "name": "Walferry",
+        "description": "HBase replication moved off the RegionServers.",
+        "connection-types": [
+            {
+                "connection-type": CONN_TYPE,
+                "hook-class-name": "walferry.airflow.hooks.hbase.HBaseSourceHook",
+                "hook-name": HOOK_NAME,
+                "ui-field-behaviour": {
+                    "hidden-fields": ["schema", "login", "password"],
+                    "relabeling": {"host": "ZooKeeper quorum", "port": "ZooKeeper client port"},
+                    "placeholders": {"host": "zk1,zk2,zk3", "port": "2181"},
+                },
+                "conn-fields": {
+                    name: {"label": label, "description": text, "schema": schema}
+                    for name, (label, text, schema) in _FIELDS.items()
+                },
+            }
+        ],
+    }

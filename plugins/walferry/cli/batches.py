@@ -1,0 +1,165 @@
+"""`walferry plan` and `walferry ship`: what is queued for a peer, and a batch that ships it without Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from walferry.cli import options
+from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, View, plain, show, table, tell
+from walferry.cli.source import Chosen
+
+if TYPE_CHECKING:
+    from walferry.airflow.reports.batch import BatchReport
+    from walferry.airflow.values import Planned
+    from walferry.cli.local_ship import Terms
+    from walferry.shipping.plan import GroupPlan
+    from walferry.shipping.summary import GroupSummary
+    from walferry.source.cluster import SourceCluster
+
+DEADLINE_SECONDS = 1800
+_PLAN_HEAD = ("SERVER", "QUEUE", "WALS", "BYTES", "WAL GROUP", "PROBLEM")
+_SHIP_HEAD = ("WAL GROUP", "STATUS", "WALS", "OPS", "BYTES", "LEFT", "SECONDS")
+_FIGURES = ("WALS", "OPS", "BYTES", "LEFT", "SECONDS")
+_STATUS = """\
+Exit status: 0 if nothing is left that could be shipped now; 1 if the command is refused; 2 for wrong arguments; 3 if something is
+left: the deadline came, the slave is down, another run has a queue, or a queue is stuck.
+"""
+
+
+@click.command()
+@click.argument("peer_id", metavar="PEER")
+@options.as_json
+@options.watch
+@click.pass_obj
+def plan(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) -> int:
+    """Tell what a batch of a peer would ship.
+
+    It changes nothing. The status is 3 if something of it cannot be shipped as it is.
+    """
+    return show(lambda: _plan(chosen.reached(), peer_id), as_json=as_json, watch=watch)
+
+
+@click.command(epilog=_STATUS)
+@click.argument("peer_id", metavar="PEER")
+@click.option("--no-roll", is_flag=True, help="Ship closed WALs only, without having the RegionServers begin new ones.")
+@options.shipping(DEADLINE_SECONDS)
+@options.as_json
+@click.pass_obj
+def ship(chosen: Chosen, /, peer_id: str, no_roll: bool, as_json: bool, **how: Any) -> int:
+    """Ship what is queued for a managed peer.
+
+    It does what a batch of the DAG replicate_peer does, in processes of this machine instead of Spark. Ctrl-C ends it and gives
+    up what it holds. Batches of Airflow leave the peer to it meanwhile.
+    """
+    from walferry.cli.local_ship import Terms
+
+    report = _ship(chosen.reached(), peer_id, Terms.of(**how), roll=not no_roll)
+    view = View(report.to_xcom(), lambda: _told(report), _status(report), report.failures)
+    return show(lambda: view, as_json=as_json)
+
+
+def _plan(source: SourceCluster, peer_id: str) -> View:
+    from walferry.shipping.plan import plan_peer
+    from walferry.source.session import open_session
+
+    with open_session(source, look_only=True) as session:
+        waits = _waits(session, peer_id)
+        groups = [group for group in plan_peer(session, peer_id).groups if group.wals]
+    found = {
+        "peer": peer_id,
+        "left_to": waits,
+        "wals": sum(len(group.wals) for group in groups),
+        "bytes": sum(group.bytes_left for group in groups),
+        "groups": [
+            {"server": group.server, "queue": group.queue_id, "group": group.group, "wals": len(group.wals),
+             "bytes": group.bytes_left, "wals_of_unknown_size": group.unsure, "problem": group.problem}
+            for group in groups
+        ],
+    }  # fmt: skip
+
+    def text() -> str:
+        lines = table(_PLAN_HEAD, [_planned(group) for group in groups], _FIGURES)
+        first = lines if groups else f"peer {peer_id}: no closed WALs are queued"
+        return "\n".join([first, *plain([f"A batch would ship nothing now: {waits}"] if waits else [])])
+
+    return View(found, text, STUCK if any(group.problem for group in groups) else WELL)
+
+
+def _waits(session: Any, peer_id: str) -> str | None:
+    """Why a batch would leave the peer alone for now. Raises PeerError if the peer may not be shipped at all."""
+    from walferry.bootstrap.records import under_way
+    from walferry.hbase.errors import PausedPeer
+    from walferry.shipping.in_hand import turn_of
+    from walferry.source.agreement import check_peer
+
+    if check_peer(session, peer_id, even_paused=True).paused:
+        return str(PausedPeer(peer_id))
+    other = turn_of(session, peer_id, "").other or under_way(session, peer_id)
+    return None if other is None else str(other)
+
+
+def _planned(group: GroupPlan) -> list[str | Cell]:
+    known = f"{group.bytes_left:,}" + ("+" if group.unsure else "")
+    return [group.server, group.queue_id, f"{len(group.wals):,}", known, group.group, Cell(group.problem or "", BAD)]
+
+
+def _ship(source: SourceCluster, peer_id: str, how: Terms, *, roll: bool) -> BatchReport:
+    """Roll, plan and ship. Raises WalferryError if the peer may not be shipped."""
+    from walferry.airflow.reports.batch import BatchReport, Steps
+    from walferry.airflow.steps import batch
+    from walferry.cli.local_ship import run_name
+
+    run = run_name("ship")
+    rolled = batch.roll(source, [peer_id], run) if roll else None
+    unrolled = rolled.problems if rolled else ()
+    planned = batch.plan(source, peer_id, f"{run}.1", run)
+    steps: dict[str, Any] = {"roll": "failed" if unrolled else "success", "unrolled": unrolled}
+    summaries: list[GroupSummary] = []
+    if planned.groups and not planned.left_to:
+        tell(f"peer {peer_id}: {planned.wals:,} WALs of {planned.groups:,} WAL groups, at least {planned.bytes:,} bytes to ship")
+        told, summaries = _in_hand(source, planned, how, run)
+        steps |= told
+    return BatchReport(peer_id, planned, Steps(**steps), summaries)
+
+
+def _in_hand(
+    source: SourceCluster, planned: Planned, how: Terms, run: str
+) -> tuple[dict[str, str], list[GroupSummary]]:
+    """Ship the plan while this run has the peer in hand; what is to tell of that, and the groups' summaries."""
+    from walferry.airflow.steps import batch
+    from walferry.cli.local_ship import ship_groups
+    from walferry.hbase.errors import PausedPeer
+    from walferry.shipping.in_hand import InOtherHands
+
+    try:
+        with batch.in_hand(source, planned, run):
+            if why := batch.why_down(source, planned.peer):
+                return {"ship": "failed", "slave_down": f"peer {planned.peer}: its slave is down: {why}"}, []
+            only = batch.not_held(source, planned.peer) if planned.held else None
+            if only == []:
+                return {"left_to": f"peer {planned.peer}: all that is left to ship is in the hands of recoveries"}, []
+            return {}, ship_groups(source, planned, only, how)
+    except (InOtherHands, PausedPeer) as error:
+        return {"left_to": str(error)}, []
+
+
+def _told(report: BatchReport) -> str:
+    if report.left_to:
+        return plain([f"Nothing is shipped: {report.left_to}"])[0]
+    if not report.summaries:
+        return f"peer {report.peer}: nothing was shipped" if report.failures else f"peer {report.peer}: nothing to ship"
+    return table(_SHIP_HEAD, [shipped(s) for s in sorted(report.summaries, key=lambda s: s.group)], _FIGURES)
+
+
+def shipped(s: GroupSummary) -> list[str | Cell]:
+    """A WAL group's row."""
+    colour = {"done": GOOD, "deadline": WARNING, "paused": WARNING}.get(str(s.status), BAD)
+    figures = [f"{figure:,}" for figure in (s.completedLogs, s.shippedOps, s.shippedBytes, s.logsLeft)]
+    return [s.group, Cell(str(s.status), colour), *figures, f"{s.seconds:.1f}"]
+
+
+def _status(report: BatchReport) -> int:
+    late = any(str(s.status) == "deadline" for s in report.summaries)
+    return STUCK if report.failures or late else WELL

@@ -1,0 +1,111 @@
+"""Parameters that commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+
+from walferry.hbase.binary_text import from_binary_text
+from walferry.names import without_default_namespace
+
+MAX_SECONDS = 1e6
+MAX_PORT = 65535
+MAX_DEADLINE_SECONDS = 7 * 86400
+MAX_WORKERS = 64
+BROKEN_WALS = ("stop", "whole-entries", "quarantine")  # walferry.files.quarantine.BrokenWals
+SINKS = ("direct", "replicate")  # walferry.source.knobs.REQUEST_SINKS
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Parsed(click.ParamType[Any]):
+    """A parameter whose text a function reads. A ValueError of the function is a usage error."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """What the function makes of the text. A default may be a value already."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def time_of(text: str) -> int:
+    """Milliseconds since the epoch, given as such or as ISO 8601. A time without an offset is in UTC. Raises ValueError."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a time: give 2024-05-01, 2024-05-01T12:30:00, 2024-05-01T12:30:00+02:00 or milliseconds since 1970"
+        ) from None
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return round(time.timestamp() * 1000)
+
+
+def seconds_of(text: str) -> float:
+    """A number of seconds. Raises ValueError."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= MAX_SECONDS:  # which NaN never is
+        raise ValueError(f"{text} is not a number of seconds")
+    return found
+
+
+def table_of(text: str) -> bytes:
+    """A table's name as WALs have it: those of the default namespace are without it. Raises ValueError."""
+    return from_binary_text(without_default_namespace(text))
+
+
+BYTES = Parsed("text", from_binary_text)  # as HBase shows bytes, with \x escapes
+TABLE = Parsed("table", table_of)
+TIME = Parsed("time", time_of)
+SECONDS = Parsed("seconds", seconds_of)
+PORT = click.IntRange(0, MAX_PORT)
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for other programs.")
+watch = click.option(
+    "--watch", type=click.FloatRange(0.5, MAX_SECONDS), metavar="SECONDS", help="Show it again and again, until Ctrl-C."
+)
+allow_missing = click.option(
+    "--allow-missing", is_flag=True, help="Do it even if tables, families or namespaces are missing, or the slave is down."
+)
+yes = click.option("--yes", is_flag=True, help="Do it.")
+
+workers = click.option(
+    "--workers", type=click.IntRange(1, MAX_WORKERS), default=lambda: len(os.sched_getaffinity(0)), metavar="N",
+    help="Processes at a time (default: as many as there are cores).",
+)  # fmt: skip
+
+
+def shipping(deadline: int) -> Callable[[F], F]:
+    """Add the options of commands that ship: `deadline`, `broken_wals`, `sink` and `workers`."""
+
+    def added(command: F) -> F:
+        for option in (
+            workers,
+            click.option("--sink", type=click.Choice(SINKS), help="How edits are sent (default: as the peer says)."),
+            click.option(
+                "--broken-wals", type=click.Choice(BROKEN_WALS), default="stop", show_default=True,
+                help="What becomes of a broken WAL.",
+            ),
+            click.option(
+                "--deadline", type=click.IntRange(10, MAX_DEADLINE_SECONDS), default=deadline, show_default=True,
+                metavar="SECONDS", help="Stop reading and retrying after this time; the rest stays queued.",
+            ),
+        ):  # fmt: skip
+            command = option(command)
+        return command
+
+    return added

@@ -1,0 +1,260 @@
+"""`walferry peers`: looks at replication peers of the source, adds, changes and removes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from walferry.cli import options
+from walferry.cli.options import Parsed
+from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, View, plain, put, show, table
+from walferry.cli.source import Chosen
+
+if TYPE_CHECKING:
+    from walferry.admin.peers import PeerAdmin
+    from walferry.admin.showing import Described, Overview, PeerLine
+
+_HEAD = ("ID", "STATE", "MANAGED", "QUEUES", "WALS", "SLAVE")
+
+
+def _tables_of(text: str) -> list[Any]:
+    from walferry.admin.tables import parse_tables
+
+    return list(parse_tables(text))
+
+
+def _value_of(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ValueError(f"{text!r} is not KEY=VALUE")
+    return name.strip(), value
+
+
+_TABLES = Parsed("tables", _tables_of)
+_VALUE = Parsed("value", _value_of)
+_TABLES_METAVAR = "[NAMESPACE:]TABLE[=CF,CF]"
+
+
+@click.group()
+def peers() -> None:
+    """Replication peers of the source: look at them, create, change, pause and remove them."""
+
+
+@peers.command("list")
+@options.as_json
+@options.watch
+@click.pass_obj
+def list_peers(chosen: Chosen, as_json: bool, watch: float | None) -> int:
+    """List all peers and say which are managed."""
+    from walferry.admin.showing import overview
+
+    def look() -> View:
+        with _admin(chosen) as admin:
+            return _view_of_all(overview(admin))
+
+    return show(look, as_json=as_json, watch=watch)
+
+
+@peers.command("show")
+@click.argument("peer_id", metavar="ID")
+@options.as_json
+@options.watch
+@click.pass_obj
+def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) -> int:
+    """Show a peer, its queues and what is left to ship."""
+    from walferry.admin.showing import describe
+
+    def look() -> View:
+        with _admin(chosen) as admin:
+            return _view_of(describe(admin, peer_id))
+
+    return show(look, as_json=as_json, watch=watch)
+
+
+@peers.command()
+@click.argument("peer_id", metavar="ID")
+@click.option("--cluster-key", required=True, metavar="HOST,HOST:PORT:/ZNODE", help="The slave's ZooKeeper.")
+@click.option("--namespaces", multiple=True, metavar="NAMESPACE[,…]", help="Replicate only these; may be repeated.")
+@click.option(
+    "--table-cfs", multiple=True, type=_TABLES, metavar=_TABLES_METAVAR,
+    help="Replicate only these, several of them split by semicolons; may be repeated. Also as HBase writes them: TABLE:CF,CF or "
+    "{ 'NAMESPACE:TABLE' => ['CF'] }.",
+)  # fmt: skip
+@options.allow_missing
+@click.pass_obj
+def create(
+    chosen: Chosen, peer_id: str, cluster_key: str, namespaces: tuple[str, ...], table_cfs: tuple[list[Any], ...],
+    allow_missing: bool,
+) -> int:  # fmt: skip
+    """Add a peer that Walferry ships. Without namespaces and tables it gets all user tables."""
+    from walferry.admin.creating import create, meant
+
+    names = [name.strip() for each in namespaces for name in each.split(",")]
+    with _admin(chosen) as admin:
+        tables = meant(admin, [asked for each in table_cfs for asked in each])
+        peer = create(admin, peer_id, cluster_key, namespaces=names, table_cfs=tables, allow_missing=allow_missing)
+    put(f"peer {peer.id} to {peer.cluster_key} is managed by Walferry: what is written from now on is queued for it")
+    return WELL
+
+
+@peers.command("take-over")
+@click.argument("peer_id", metavar="ID")
+@click.pass_obj
+def take_over(chosen: Chosen, peer_id: str) -> int:
+    """Let Walferry ship an existing DISABLED peer.
+
+    What is queued for it is shipped too.
+    """
+    from walferry.admin.taking_over import take_over
+
+    with _admin(chosen) as admin:
+        peer = take_over(admin, peer_id)
+    put(f"peer {peer.id} to {peer.cluster_key} is managed by Walferry; never enable it again, hand it back instead")
+    return WELL
+
+
+@peers.command("hand-back")
+@click.argument("peer_id", metavar="ID")
+@click.option("--to", "new_id", required=True, metavar="NEW_ID", help="Id of the new peer, which HBase ships.")
+@click.option("--finish", is_flag=True, help="Second step: remove the managed peer once it is drained.")
+@click.pass_obj
+def hand_back(chosen: Chosen, peer_id: str, new_id: str, finish: bool) -> int:
+    """Let HBase ship again through a new peer, in two steps."""
+    from walferry.admin.handing_back import begin_hand_back, finish_hand_back
+
+    with _admin(chosen) as admin:
+        if finish:
+            finish_hand_back(admin, peer_id, new_id)
+            put(f"peer {peer_id} is removed; HBase ships by {new_id}")
+            return WELL
+        begin_hand_back(admin, peer_id, new_id)
+    put(
+        f"peer {new_id} is ENABLED: HBase ships what is written from now on. Next, let batches (with roll) of {peer_id} drain "
+        f"what was queued before, then: peers hand-back {peer_id} --to {new_id} --finish"
+    )
+    return WELL
+
+
+@peers.command()
+@click.argument("peer_id", metavar="ID")
+@click.pass_obj
+def pause(chosen: Chosen, peer_id: str) -> int:
+    """Ship nothing of a managed peer until it is resumed.
+
+    What is written stays queued. Batches and drains leave the peer alone and end well. A run that ships it now stops within
+    seconds.
+    """
+    from walferry.admin.pausing import pause
+
+    with _admin(chosen) as admin:
+        peer = pause(admin, peer_id)
+    put(f"peer {peer.id} is paused: what is written stays queued, and fills the disk, until `walferry peers resume {peer.id}`")
+    return WELL
+
+
+@peers.command()
+@click.argument("peer_id", metavar="ID")
+@click.pass_obj
+def resume(chosen: Chosen, peer_id: str) -> int:
+    """Have the next batch ship a paused peer again."""
+    from walferry.admin.pausing import resume
+
+    with _admin(chosen) as admin:
+        peer = resume(admin, peer_id)
+    put(f"peer {peer.id} is not paused: the next batch ships what is queued for it")
+    return WELL
+
+
+@peers.command("set")
+@click.argument("peer_id", metavar="ID")
+@click.argument("values", nargs=-1, required=True, type=_VALUE, metavar="KEY=VALUE...")
+@options.allow_missing
+@click.pass_obj
+def set_values(chosen: Chosen, peer_id: str, values: tuple[tuple[str, str], ...], allow_missing: bool) -> int:
+    """Change settings of a managed peer, from the next batch on.
+
+    KEY is a setting such as `sink` or `replication.source.ratio`, `bandwidth` (bytes a second), or `namespaces` (split by
+    commas). An empty VALUE stands for the default.
+    """
+    from walferry.admin import changing
+
+    with _admin(chosen) as admin:
+        peer = changing.set_values(admin, peer_id, dict(values), allow_missing=allow_missing)
+    settings = changing.settings_of(peer)
+    put(f"peer {peer.id}: " + (", ".join(f"{name} = {value}" for name, value in settings.items()) or "it has no settings"))
+    return WELL
+
+
+@peers.command("set-table-cfs")
+@click.argument("peer_id", metavar="ID")
+@click.argument("tables", nargs=-1, type=_TABLES, metavar=f"[{_TABLES_METAVAR}]...")
+@click.option("--all", "everything", is_flag=True, help="All user tables of all namespaces, without exception.")
+@options.allow_missing
+@click.pass_obj
+def set_table_cfs(chosen: Chosen, peer_id: str, tables: tuple[list[Any], ...], everything: bool, allow_missing: bool) -> int:
+    """Choose the tables that a managed peer gets.
+
+    It gets them instead of those that it gets now, from the next batch on. Several of them are split by semicolons, as in
+    'ns:table:cf1,cf2; table2'. What was written before and is not shipped yet is shipped as the peer is then. Namespaces that
+    the peer gets stay as they are, unless --all is given.
+    """
+    if everything == bool(tables):
+        raise click.UsageError("give the tables, or --all")
+    from walferry.admin.changing import set_tables
+    from walferry.admin.creating import meant
+    from walferry.admin.showing import scope
+
+    with _admin(chosen) as admin:
+        names = meant(admin, [asked for each in tables for asked in each])
+        peer = set_tables(admin, peer_id, names, [] if everything else None, allow_missing=allow_missing)
+    put(f"peer {peer.id} gets edits of {scope(peer)}")
+    return WELL
+
+
+@peers.command()
+@click.argument("peer_id", metavar="ID")
+@click.option("--drop-backlog", is_flag=True, help="Remove it even if edits in its queues were not shipped.")
+@click.pass_obj
+def remove(chosen: Chosen, peer_id: str, drop_backlog: bool) -> int:
+    """Remove a managed peer."""
+    from walferry.admin.removing import remove
+
+    with _admin(chosen) as admin:
+        remove(admin, peer_id, drop_backlog=drop_backlog)
+    put(f"peer {peer_id} and its queues are removed")
+    return WELL
+
+
+@contextmanager
+def _admin(chosen: Chosen) -> Iterator[PeerAdmin]:
+    from walferry.admin.peers import peer_admin
+
+    with peer_admin(chosen.reached()) as admin:
+        yield admin
+
+
+def _view_of_all(found: Overview) -> View:
+    def text() -> str:
+        lines = table(_HEAD, [_row(peer) for peer in found.peers], ("QUEUES", "WALS"))
+        return "\n".join([lines, *plain(found.unreadable)])
+
+    status = ERROR if found.store_problem else STUCK if found.unreadable else WELL
+    return View(found.to_json(), text, status, [found.store_problem] if found.store_problem else ())
+
+
+def _row(peer: PeerLine) -> list[str | Cell]:
+    managed = Cell("paused", WARNING) if peer.managed and peer.paused else Cell("yes", GOOD) if peer.managed else Cell("no")
+    wrong = peer.managed and peer.state != "DISABLED"
+    return [
+        peer.id, Cell(peer.state, BAD if wrong else ""), managed, f"{peer.queues:,}", f"{peer.wals:,}", peer.slave,
+    ]  # fmt: skip
+
+
+def _view_of(found: Described) -> View:
+    wrong = "; ".join(filter(None, (found.stale, found.store_problem)))
+    status = ERROR if wrong else STUCK if found.stuck else WELL
+    problems = [text for text in (wrong, found.stuck) if text]
+    return View(found.to_json(), lambda: "\n".join(plain(found.lines())), status, problems)

@@ -1,0 +1,147 @@
+"""`walferry drain` and `walferry failover`: dead servers' queues claimed and shipped, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from walferry.cli import options
+from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, View, plain, show, table, tell
+from walferry.cli.source import Chosen
+
+if TYPE_CHECKING:
+    from walferry.airflow.reports.recovery import Drained, Recovery
+    from walferry.airflow.values import Claimed, Drain, QueueRef
+    from walferry.cli.local_ship import Terms
+    from walferry.source.cluster import SourceCluster
+
+DEADLINE_SECONDS = 3600
+_HEAD = ("QUEUE", "STATE", "WALS", "LEFT", "OPS", "BYTES")
+_FIGURES = ("WALS", "LEFT", "OPS", "BYTES")
+_STATUS = """\
+Exit status: 0 if nothing is left of the queues, or their peers are paused; 1 if the command is refused; 2 for wrong arguments; 3
+if something is left.
+"""
+
+
+@click.command(epilog=_STATUS)
+@click.argument("queue", metavar="SERVER/QUEUE")
+@click.option("--dry-run", is_flag=True, help="Only tell, WAL by WAL, what would be claimed, shipped and deleted.")
+@click.option("--delete-orphan", is_flag=True, help="If the queue's peer is gone, delete the queue with its WALs, unshipped.")
+@options.shipping(DEADLINE_SECONDS)
+@options.as_json
+@click.pass_obj
+def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_json: bool, **how: Any) -> int:
+    """Ship one dead server's queue.
+
+    QUEUE is a recovered queue as under replication/rs: the server under which it lies, and its id. If nobody has claimed it, the
+    queues of its dead server are claimed first. It does what the DAG drain_recovered_queue does, in processes of this machine
+    instead of Spark. Ctrl-C ends it; called again, it goes on from there.
+    """
+    from walferry.airflow.steps import recovery
+    from walferry.cli.local_ship import Terms, run_name
+
+    source, run = chosen.reached(), run_name("drain")
+    selected = recovery.select(source, "", queue, delete_orphan)
+    if dry_run:
+        lines = recovery.preview(source, selected, delete_orphan)
+        return show(lambda: View({"lines": lines}, lambda: "\n".join(plain(lines))), as_json=as_json)
+    notes = [*selected.notes, *recovery.deal_with_orphans(source, selected.orphans, delete_orphan, run)]
+    servers = recovery.servers_to_claim(selected.queues)
+    recovered = _recover(source, servers, selected.queues, run, Terms.of(**how))
+    return _show(replace(recovered, notes=[*notes, *recovered.notes]), as_json=as_json)
+
+
+@click.command(epilog=_STATUS)
+@click.argument("server", required=False, default="", metavar="[HOST,PORT,STARTCODE]")
+@options.shipping(DEADLINE_SECONDS)
+@options.as_json
+@click.pass_obj
+def failover(chosen: Chosen, /, server: str, as_json: bool, **how: Any) -> int:
+    """Claim and ship all queues of a dead RegionServer.
+
+    Without a server, those of all servers that are dead now and have left queues of managed peers. It does what the DAG
+    regionserver_failover does, in processes of this machine instead of Spark. Ctrl-C ends it; called again, it goes on.
+    """
+    from walferry.airflow.steps import recovery
+    from walferry.cli.local_ship import Terms, run_name
+
+    source = chosen.reached()
+    found = recovery.find(source, server, ())
+    recovered = _recover(source, found.servers, None, run_name("failover"), Terms.of(**how))
+    return _show(replace(recovered, notes=[*found.notes, *recovered.notes]), as_json=as_json)
+
+
+def _recover(
+    source: SourceCluster, servers: Sequence[str], queues: Sequence[QueueRef] | None, run: str, how: Terms
+) -> Recovery:
+    """Claim what is left of `servers`, then drain `queues`, or else all that the claims have."""
+    from walferry.airflow.reports.recovery import Recovery
+    from walferry.airflow.steps import recovery
+    from walferry.errors import WalferryError
+
+    claims: list[Claimed] = []
+    problems: list[str] = []
+    for server in servers:
+        try:
+            claims.append(recovery.claim(source, server, run))
+        except WalferryError as error:  # the other servers' queues are drained all the same
+            problems.append(f"claim of {server}: {error}")
+    wanted = queues if queues is not None else [queue for claim in claims for queue in claim.queues]
+    drains = recovery.plan(source, wanted, set(servers) - {claim.server for claim in claims}, run)
+    drained = [_drained(source, drain, how) for drain in drains]
+    dead = {claim.server for claim in claims} | {drain.queue.dead_server for drain in drains if drain.plan}
+    removed = recovery.clean_up(source, sorted(dead), run) if dead else ()
+    left = recovery.left(source, (each.drain.queue for each in drained))
+    drained = [replace(each, left=count) for each, count in zip(drained, left, strict=True)]
+    return Recovery(claims, drained, problems=problems, removed=removed)
+
+
+def _drained(source: SourceCluster, drain: Drain, how: Terms) -> Drained:
+    """Ship a queue, if there is anything to ship of it. What is left of it is not known yet."""
+    from walferry.airflow.reports.recovery import Drained
+    from walferry.airflow.steps import batch
+    from walferry.cli.local_ship import ship_groups
+    from walferry.errors import WalferryError
+
+    if drain.plan is None or not drain.needs_job:
+        return Drained(drain, None, (), 0)
+    tell(f"queue {drain.queue.ref}: {drain.plan.wals:,} WALs, at least {drain.plan.bytes:,} bytes to ship")
+    try:
+        if not batch.await_free(source, drain.queue.peer, drain.queue.groups, how.deadline):
+            return Drained(replace(drain, problem="another run has it in hand"), "failed", (), 0)
+        summaries = ship_groups(source, drain.plan, drain.queue.groups, how)
+    except WalferryError as error:  # the other queues are drained all the same
+        return Drained(replace(drain, problem=str(error)), "failed", (), 0)
+    return Drained(drain, "success", summaries, 0)
+
+
+def _show(recovered: Recovery, *, as_json: bool) -> int:
+    from walferry.airflow.reports.recovery import as_dict
+
+    def text() -> str:
+        lines = [*recovered.notes]
+        lines += [f"{claim.server}: left to others: {why}" for claim in recovered.claims for why in claim.left]
+        lines += [f"{each.ref}: {each.drain.problem}" for each in recovered.drained if each.drain.paused]
+        lines = plain(lines)
+        if recovered.drained:
+            lines.append(table(_HEAD, [_row(each) for each in recovered.drained], _FIGURES))
+        elif not recovered.failures and not lines:
+            lines.append("There are no recovered queues to drain.")
+        lines += [f"Removed the empty znode of {server}." for server in recovered.removed]
+        return "\n".join(lines)
+
+    view = View(as_dict(recovered), text, STUCK if recovered.failures else WELL, recovered.failures)
+    return show(lambda: view, as_json=as_json)
+
+
+def _row(each: Drained) -> list[str | Cell]:
+    from walferry.airflow.reports.batch import totals_of
+
+    totals = totals_of(each.summaries)
+    state = Cell("complete", GOOD) if each.complete else Cell("paused", WARNING) if each.paused else Cell("left", BAD)
+    figures = [each.wals, max(0, each.left), totals["shippedOps"], totals["shippedBytes"]]
+    return [each.ref, state, *(f"{figure:,}" for figure in figures)]

@@ -1,0 +1,270 @@
+"""`walferry regions`: regions in transition of a cluster of HBase 1, and what operators do about them.
+
+What changes something only says what it would do, unless `--yes` is given. Then it acts as the cluster's master until it is done.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import click
+
+from walferry.cli import options
+from walferry.cli.options import PORT, SECONDS, F
+from walferry.cli.show import STUCK, WELL, View, plain, put, show, tell
+from walferry.cli.source import Chosen
+
+if TYPE_CHECKING:  # numba takes a command that is only asked for its help too long
+    from walferry.regions.looked import Looked
+    from walferry.regions.requests import Request
+    from walferry.source.session import Session
+
+LIMIT_SECONDS = 600.0
+WAIT_SECONDS = 600.0
+_DONE = "Done"
+_HOW = {  # by whether it is beside an HMaster
+    False: "this command acts as the cluster's master and does it",
+    True: "this command does it beside the HMaster",
+}
+_STATUS = """\
+Exit status: 0 if it is done, or would be; `list` and `explain`: if nothing is stuck. 1 if the command is refused or fails; 2 for
+wrong arguments; 3 if something is stuck, unknown or needs an operator.
+"""
+_SERVER = "HOST,PORT,STARTCODE"
+
+
+class Written(TypedDict):
+    """The options of commands that change something."""
+
+    as_json: bool
+    limit: float
+    yes: bool
+    host: str | None
+    listen: str | None
+    port: int
+    wait: float
+
+
+def _limited(command: F) -> F:
+    text = "How long a live server may take for its own part before it counts as stuck."
+    option = click.option("--limit", type=SECONDS, default=LIMIT_SECONDS, show_default=True, metavar="SECONDS", help=text)
+    return options.as_json(option(command))
+
+
+def _writes(command: F) -> F:
+    """Add the options of commands that change something."""
+    for option in reversed((
+        click.option("--yes", is_flag=True, help="Do it; meanwhile the command is the cluster's master."),
+        click.option("--host", help="The name under which RegionServers reach this machine (default: its full name)."),
+        click.option("--listen", metavar="ADDRESS", help="The address to listen on (default: that of --host)."),
+        click.option("--port", type=PORT, default=0, help="The port to listen on (default: any free one)."),
+        click.option(
+            "--wait", type=SECONDS, default=WAIT_SECONDS, show_default=True, metavar="SECONDS", help="Give up after this time."
+        ),
+    )):  # fmt: skip
+        command = option(command)
+    return _limited(command)
+
+
+@click.group()
+def regions() -> None:
+    """Regions of HBase 1 and their transitions.
+
+    Finds and cures regions of a cluster of HBase 1 that are stuck in transition. Begin with `list`, which changes nothing. These
+    commands are not for HBase 2, which has HBCK2, nor for a cluster whose HMaster works: use HBase's shell there.
+    """
+
+
+@regions.command("list", epilog=_STATUS)
+@_limited
+@options.watch
+@click.pass_obj
+def list_regions(chosen: Chosen, limit: float, as_json: bool, watch: float | None) -> int:
+    """List regions in transition or in trouble.
+
+    Those in trouble are served by no server, or by two. It changes nothing.
+    """
+    from walferry.cli.region_table import as_table
+    from walferry.regions.survey import survey
+
+    def look() -> View:
+        found = survey(_look(chosen, limit))
+        terminal = shutil.get_terminal_size() if sys.stdout.isatty() else None
+        return View(found.to_json(), lambda: "\n".join(plain(as_table(found, terminal))), WELL if found.well else STUCK)
+
+    return show(look, as_json=as_json, watch=watch)
+
+
+@regions.command(epilog=_STATUS)
+@click.argument("region")
+@_limited
+@options.watch
+@click.pass_obj
+def explain(chosen: Chosen, region: str, limit: float, as_json: bool, watch: float | None) -> int:
+    """Tell all that is known of a region.
+
+    It also tells what comes next, and changes nothing. REGION is its encoded name, or its full name as HBase's shell shows it.
+    """
+    from walferry.regions.explain import as_lines
+    from walferry.regions.explain import explain as told_of
+
+    def look() -> View:
+        told: dict[str, Any] = told_of(_look(chosen, limit), region)
+        return View(told, lambda: "\n".join(plain(as_lines(told))), STUCK if told["problems"] or told.get("stuck") else WELL)
+
+    return show(look, as_json=as_json, watch=watch)
+
+
+@regions.command(epilog=_STATUS)
+@click.argument("region")
+@click.option("--server", metavar=_SERVER, help="Where (default: the balancer chooses).")
+@_writes
+@click.pass_obj
+def assign(chosen: Chosen, region: str, server: str | None, **how: Unpack[Written]) -> int:
+    """Open a region that no server serves. It only says what it would do, unless --yes is given."""
+    from walferry.regions import requests
+
+    return _write(chosen, "assign", lambda looked: requests.assign(looked, region, server), how)
+
+
+@regions.command(epilog=_STATUS)
+@click.argument("region")
+@click.argument("server", metavar=_SERVER)
+@_writes
+@click.pass_obj
+def move(chosen: Chosen, region: str, server: str, **how: Unpack[Written]) -> int:
+    """Close a region and open it at another server. It only says what it would do, unless --yes is given."""
+    from walferry.regions import requests
+
+    return _write(chosen, "move", lambda looked: requests.move(looked, region, server), how)
+
+
+@regions.command(epilog=_STATUS)
+@click.argument("regions", nargs=-1, metavar="[REGION]...")
+@_writes
+@click.pass_obj
+def unstick(chosen: Chosen, regions: tuple[str, ...], **how: Unpack[Written]) -> int:
+    """Bring regions to the end of their transitions.
+
+    Without regions, all of them. Beside an active HMaster it gives up opens that the HMaster waits for in vain. It only says what
+    it would do, unless --yes is given.
+    """
+    from walferry.regions import requests
+
+    return _write(chosen, "unstick", lambda looked: requests.unstick(looked, regions), how, beside_hmaster=True)
+
+
+@regions.command("close-stray", epilog=_STATUS)
+@click.argument("region")
+@click.argument("server", metavar=_SERVER)
+@click.option("--named-by-meta", is_flag=True, help="Close it even if it is the copy that hbase:meta names.")
+@_writes
+@click.pass_obj
+def close_stray(chosen: Chosen, region: str, server: str, named_by_meta: bool, **how: Unpack[Written]) -> int:
+    """Close a copy of a region that two servers serve.
+
+    It is the copy that SERVER has. The command only says what it would do, unless --yes is given.
+    """
+    from walferry.regions import requests
+
+    def ask(looked: Looked) -> Request:
+        return requests.close_stray(looked, region, server, named_by_meta=named_by_meta)
+
+    return _write(chosen, "close-stray", ask, how)
+
+
+@regions.command(epilog=_STATUS)
+@click.argument("table", metavar="[NAMESPACE:]TABLE")
+@_writes
+@click.pass_obj
+def enable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
+    """Open all regions of a table. It only says what it would do, unless --yes is given."""
+    from walferry.regions import requests
+
+    return _write(chosen, "enable", lambda looked: requests.enable(looked, table), how)
+
+
+@regions.command(epilog=_STATUS)
+@click.argument("table", metavar="[NAMESPACE:]TABLE")
+@_writes
+@click.pass_obj
+def disable(chosen: Chosen, table: str, **how: Unpack[Written]) -> int:
+    """Close all regions of a table. It only says what it would do, unless --yes is given."""
+    from walferry.regions import requests
+
+    return _write(chosen, "disable", lambda looked: requests.disable(looked, table), how)
+
+
+@regions.command(epilog=_STATUS)
+@_writes
+@click.pass_obj
+def balance(chosen: Chosen, **how: Unpack[Written]) -> int:
+    """Move regions until servers have about as many each. It only says what it would do, unless --yes is given."""
+    from walferry.regions import requests
+
+    return _write(chosen, "balance", requests.balance, how)
+
+
+@contextmanager
+def _session(chosen: Chosen) -> Iterator[Session]:
+    from walferry.source.session import open_session
+
+    with open_session(chosen.reached()) as session:
+        yield session
+
+
+def _look(chosen: Chosen, limit: float) -> Looked:
+    from walferry.regions import looked, work
+
+    with _session(chosen) as session:
+        return looked.look_and_decide(work.cluster_of(session), limit)
+
+
+def _write(
+    chosen: Chosen, command: str, ask: Callable[[Looked], Request], how: Written, *, beside_hmaster: bool = False
+) -> int:
+    """Say what would be done, or do it. Returns the exit status."""
+    from walferry.regions import looked, role, work
+
+    told: list[str] = []
+
+    def say(line: str) -> None:
+        told.append(line)
+        if not how["as_json"]:
+            put(line)
+
+    with _session(chosen) as session:
+        seen = looked.look_and_decide(work.cluster_of(session), how["limit"])
+        beside = beside_hmaster and seen.hmaster is not None
+        if not beside:
+            role.check_no_master(session.zk, session.nodes)
+        request = ask(seen)  # what is refused is refused before the role is taken
+        if request.idle or not how["yes"]:
+            for line in filter(None, (*request.lines, request.idle)):
+                say(line)
+            _end(told, "Nothing was done" if request.idle else f"Nothing was done. With --yes {_HOW[beside]}", how["as_json"])
+            return _for_operator(request) if how["yes"] else WELL
+        holder = f"{getpass.getuser()}: regions {command}"
+        terms = work.Terms(holder, None, how["host"], how["listen"], how["port"], how["limit"], how["wait"])
+        (work.unstick_beside if beside else work.carry_out)(session, ask, terms, say)
+    _end(told, _DONE, how["as_json"])
+    return _for_operator(request)
+
+
+def _for_operator(request: Request) -> int:
+    for line in request.for_operator:
+        tell(f"this needs an operator: {line}")
+    return STUCK if request.for_operator else WELL
+
+
+def _end(told: list[str], last: str, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"done": last == _DONE, "lines": told}))
+    else:
+        click.echo(last, err=last == _DONE)

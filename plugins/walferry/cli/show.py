@@ -1,0 +1,147 @@
+"""How commands show things: tables that fit the terminal, JSON, and both again and again with --watch."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from walferry.errors import WalferryError
+from walferry.texts import lines_only, one_line
+
+WELL: Final = 0
+ERROR: Final = 1  # refused or failed
+USAGE: Final = 2
+STUCK: Final = 3  # stuck or behind: nothing is wrong with the command
+INTERRUPTED: Final = 130  # what a shell reports of a command that SIGINT ends
+READER_GONE: Final = 141  # and of one that SIGPIPE ends
+
+MAX_CELL_CHARS: Final = 4000
+LEAST_WRAPPED: Final = 24  # columns for the last cell of a table, which may take several lines
+_GAP: Final = 2
+_INDENT: Final = "  "
+GOOD, WARNING, BAD = "green", "yellow", "red"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table in a colour."""
+
+    text: str
+    colour: str = ""
+
+
+@dataclass(frozen=True)
+class View:
+    """What a command shows. `text` is made when it is shown, for the terminal's width at that time."""
+
+    json: Any
+    text: Callable[[], str]
+    status: int = WELL
+    problems: Sequence[str] = ()  # for stderr
+
+
+def tell(text: str) -> None:
+    """Write a line for people to stderr."""
+    click.echo(f"walferry: {lines_only(text)}", err=True)
+
+
+def plain(lines: Iterable[str]) -> list[str]:
+    """Lines of text for a View. What a cluster says in them cannot control the terminal."""
+    return [lines_only(line) for line in lines]
+
+
+def put(text: str) -> None:
+    """Write lines to stdout. What a cluster says in them cannot control the terminal."""
+    click.echo(lines_only(text))
+
+
+def show(look: Callable[[], View], *, as_json: bool, watch: float | None = None) -> int:
+    """Show what `look` finds, with `watch` again and again after so many seconds until Ctrl-C. Returns the exit status."""
+    if watch is None:
+        return _show(look(), as_json=as_json)
+    status = WELL
+    try:
+        while True:
+            try:
+                view = look()
+            except WalferryError as error:  # it may be over the next time
+                status = ERROR
+                tell(str(error))
+            else:
+                status = view.status
+                if sys.stdout.isatty():
+                    click.clear()
+                _show(view, as_json=as_json)
+            time.sleep(watch)
+            if not as_json and not sys.stdout.isatty():
+                click.echo()
+    except KeyboardInterrupt:
+        return status
+
+
+def _show(view: View, *, as_json: bool) -> int:
+    click.echo(json.dumps(view.json) if as_json else view.text())
+    for problem in view.problems:
+        tell(problem)
+    return view.status
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str | Cell]], right: Sequence[str] = ()) -> str:
+    """A table as wide as it has to be. Columns named in `right` hold figures.
+
+    On a terminal that is too narrow the last column is wrapped. If that is not enough, each row becomes a block of lines.
+    Another program gets each row in one line.
+    """
+    cells = [[_clean(cell) for cell in row] for row in rows]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    widths = [max([len(name), *(len(row[i].text) for row in cells)]) for i, name in enumerate(head)]
+    before_last = sum(widths[:-1]) + _GAP * (len(head) - 1)
+    if width is not None and before_last + min(widths[-1], LEAST_WRAPPED) > width:
+        return _blocks(head, cells)
+    return _rendered(head, cells, right, width or before_last + widths[-1] + 1)
+
+
+def _rendered(head: Sequence[str], cells: Sequence[Sequence[Cell]], right: Sequence[str], width: int) -> str:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
+    for name in head:
+        shown.add_column(
+            Text(name), justify="right" if name in right else "left", no_wrap=name != head[-1], overflow="fold"
+        )
+    for row in cells:
+        shown.add_row(*(Text(cell.text, style=cell.colour) for cell in row))
+    console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
+    with console.capture() as captured:
+        console.print(shown)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def _blocks(head: Sequence[str], cells: Sequence[Sequence[Cell]]) -> str:
+    blocks = []
+    for row in cells:
+        named = [f"{name}: {cell.text}" for name, cell in zip(head, row, strict=True) if cell.text]
+        blocks.append("\n".join([named[0], *(_INDENT + line for line in named[1:])] if named else []))
+    return "\n".join(blocks)
+
+
+def coloured(text: str, colour: str) -> str:
+    """The text in a colour, if stdout is a terminal that shows colours."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return click.style(text, fg=colour)
+
+
+def _clean(cell: str | Cell) -> Cell:
+    cell = cell if isinstance(cell, Cell) else Cell(cell)
+    return Cell(one_line(cell.text, MAX_CELL_CHARS), cell.colour)

@@ -1,0 +1,113 @@
+"""`walferry verify`: compares tables of a peer's source and slave, without Spark."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from walferry.cli import options
+from walferry.cli.options import BYTES, SECONDS, TIME
+from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WELL, Cell, View, plain, show, table, tell
+from walferry.cli.source import Chosen
+
+if TYPE_CHECKING:
+    from walferry.airflow.reports.verification import VerificationReport
+    from walferry.hbase.peers import Peer
+    from walferry.source.cluster import SourceCluster
+    from walferry.verification.job import Options, TableRange
+    from walferry.verification.outcome import Outcome
+
+MAX_SAMPLES = 100
+_HEAD = ("TABLE", "GOOD", "BAD", "ONLY AT SOURCE", "ONLY AT SLAVE", "DIFFERENT", "REPAIRED")
+_STATUS = """\
+Exit status: 0 if all rows are equal; 1 if the command is refused or a table cannot be compared; 2 for wrong arguments; 3 if rows
+differ.
+"""
+
+
+@click.command(epilog=_STATUS)
+@click.argument("peer_id", metavar="PEER")
+@click.argument("tables", nargs=-1, metavar="[[NAMESPACE:]TABLE]...")
+@click.option("--start-row", type=BYTES, default=b"", metavar="ROW", help=r"Only rows from this one on, e.g. abc\x00.")
+@click.option("--stop-row", type=BYTES, default=b"", metavar="ROW", help="Only rows before this one.")
+@click.option("--from", "start_time", type=TIME, metavar="TIME", help="Only cells with this timestamp or a later one.")
+@click.option("--to", "end_time", type=TIME, metavar="TIME", help="Only cells with earlier timestamps.")
+@click.option("--versions", type=click.IntRange(1), default=1, show_default=True, help="The newest versions of each column.")
+@click.option("--deleted", is_flag=True, help="Compare delete markers and the cells that they hide too.")
+@click.option(
+    "--recompares", type=click.IntRange(0, 10), default=2, show_default=True, help="How often to compare rows again that differ."
+)
+@click.option(
+    "--recompare-seconds", type=SECONDS, default=10.0, show_default=True, metavar="SECONDS",
+    help="Pause before the first of these; each further pause is twice as long.",
+)  # fmt: skip
+@click.option("--repair", is_flag=True, help="Ship rows again that the slave lacks or has differently; for managed peers only.")
+@options.workers
+@options.as_json
+@click.pass_obj
+def verify(
+    chosen: Chosen, /, peer_id: str, tables: tuple[str, ...], workers: int, as_json: bool, **how: Any
+) -> int:
+    """Compare the tables of a peer's source and slave.
+
+    Without tables, all that the peer gets. It does what the DAG verify_peer does, in processes of this machine instead of Spark:
+    all rows pass through it, so give large tables to the DAG, or narrow them.
+    """
+    from walferry.verification.job import Options
+
+    asked = Options(**how, samples=MAX_SAMPLES)
+    if asked.stop_row and asked.start_row >= asked.stop_row:
+        raise click.UsageError("--start-row does not come before --stop-row, so there is nothing to compare")
+    if asked.end_time is not None and (asked.start_time or 0) >= asked.end_time:
+        raise click.UsageError("--from does not come before --to, so there is nothing to compare")
+    report = _compare(chosen.reached(), peer_id, tables, asked, workers)
+    problem = any(outcome.problem for outcome in report.outcomes or ())
+    status = ERROR if problem else STUCK if report.failures else WELL
+    return show(lambda: View(report.to_xcom(), lambda: _told(report), status, report.failures), as_json=as_json)
+
+
+def _compare(
+    source: SourceCluster, peer_id: str, tables: tuple[str, ...], asked: Options, workers: int
+) -> VerificationReport:
+    from walferry.airflow.reports.verification import VerificationReport
+    from walferry.cli.workers import Gone, run_all
+    from walferry.source.agreement import check_peer
+    from walferry.source.session import open_session
+    from walferry.verification.outcome import Outcome, total_of
+    from walferry.verification.plan import plan_verification
+
+    with open_session(source, look_only=True) as session:
+        if asked.repair:
+            check_peer(session, peer_id)  # only Walferry's own peers are shipped to
+        planned = plan_verification(session, peer_id, tables, asked)
+    tell(f"peer {peer_id}: {len(planned.parts):,} regions of {len({part.table for part in planned.parts}):,} tables to compare")
+    parts: list[Outcome] = []
+    for part, result in run_all(partial(_range, source, planned.peer, asked), planned.parts, workers):
+        parts.append(Outcome(part.table, problem=result.why) if isinstance(result, Gone) else result)
+    named = sorted({part.table for part in planned.parts})
+    outcomes = [total_of(name, [part for part in parts if part.table == name], MAX_SAMPLES) for name in named]
+    outcomes += [Outcome(name, problem=problem) for name, problem in planned.problems.items()]
+    return VerificationReport(peer_id, outcomes)
+
+
+def _range(source: SourceCluster, peer: Peer, asked: Options, part: TableRange) -> Outcome:
+    """What a process does."""
+    from walferry.verification.task import compare_range
+
+    return compare_range(source, peer, part, asked)
+
+
+def _told(report: VerificationReport) -> str:
+    outcomes = report.outcomes or ()
+    if not outcomes:
+        return "The peer gets no table, so there is nothing to compare."
+    samples = [f"{s.kind} {o.table} {s.row}: {s.detail}" for o in outcomes for s in o.samples]
+    return "\n".join([table(_HEAD, [_row(o) for o in outcomes], _HEAD[1:]), *plain(samples[:MAX_SAMPLES])])
+
+
+def _row(outcome: Outcome) -> list[str | Cell]:
+    kinds = [f"{count:,}" for count in outcome.bad.values()]
+    bad = Cell(f"{outcome.bad_rows:,}", BAD if outcome.bad_rows else GOOD)
+    return [outcome.table, f"{outcome.good:,}", bad, *kinds, f"{outcome.repaired:,}"]

@@ -1,0 +1,189 @@
+"""`walferry wal`: shows what WALs hold, and finds who wrote a row, when, and in which WAL at which byte."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import closing
+from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
+
+import click
+
+from walferry.cli.options import BYTES, TABLE, TIME, F
+from walferry.cli.show import ERROR, READER_GONE, WELL
+from walferry.cli.source import Chosen
+from walferry.texts import one_line
+
+if TYPE_CHECKING:  # numba takes a command that is only asked for its help too long
+    from walferry.inspection.searching import Answer, Question
+    from walferry.wal.windows import UnwrapKey
+
+MAX_LINE_CHARS = 4000
+
+_STATUS = """\
+Exit status: 0 if all files were read, whether anything was found or not; 1 if the command is refused or a file cannot be
+read to its end (stderr names it and the byte); 2 for wrong arguments; 141 if the reader of the output has gone away, as with
+`| head`. A file that was not closed, or that ends within its last entry, is named too, but is not an error: it is still
+being written, or its server died.
+"""
+
+
+class Asked(TypedDict):
+    """The options that both commands have."""
+
+    as_json: bool
+    values: bool
+    key_provider: str | None
+    key_names: tuple[str, ...]
+    row: bytes | None
+    row_prefix: bytes | None
+    tables: tuple[bytes, ...]
+    region: bytes | None
+    sequence: int | None
+    written_from: int | None
+    written_before: int | None
+
+
+def _asked(command: F) -> F:
+    """Add the options that say which cells are wanted, and how they are printed."""
+    for option in reversed((
+        click.option(
+            "--row", type=BYTES,
+            help=r"Only this row, as HBase's shell shows it: \x00 stands for a byte that is not printable ASCII.",
+        ),
+        click.option("--row-prefix", type=BYTES, metavar="PREFIX", help="Only rows that begin like this."),
+        click.option(
+            "--table", "tables", type=TABLE, multiple=True, metavar="[NAMESPACE:]TABLE", help="Only this table; may be repeated."
+        ),
+        click.option("--region", type=BYTES, help="Only this region: its encoded name."),
+        click.option("--sequence", type=int, metavar="ID", help="Only entries with this sequence id."),
+        click.option(
+            "--from", "written_from", type=TIME, metavar="TIME",
+            help="Only what was written at this time (ISO 8601, in UTC without an offset; or milliseconds since 1970) or later.",
+        ),
+        click.option("--to", "written_before", type=TIME, metavar="TIME", help="Only what was written before this time."),
+        click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each cell, each on a line of its own."),
+        click.option("--values", is_flag=True, help="Print the cells' values too."),
+        click.option(
+            "--key-provider", metavar="URL",
+            help="For encrypted WALs, the URL of the key store (default: the key_provider of the source's connection, if there "
+            "is one).",
+        ),
+        click.option("--key-name", "key_names", multiple=True, metavar="ALIAS", help="An alias to try; may be repeated."),
+    )):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.group()
+def wal() -> None:
+    """What WALs hold. Needs no running cluster, only the files."""
+
+
+@wal.command(epilog=_STATUS)
+@click.argument("files", nargs=-1, required=True, metavar="FILE|URL...")
+@click.option("--position", type=int, default=0, metavar="BYTE", help="Begin with the entry at this byte of the file.")
+@_asked
+@click.pass_obj
+def show(chosen: Chosen, files: tuple[str, ...], position: int, **asked: Unpack[Asked]) -> int:
+    """Show the cells of WALs, as HBase's WALPrettyPrinter does. A WAL is a path, file:///… or hdfs://…"""
+    from walferry.inspection.listing import as_url
+
+    return _print_all([as_url(file) for file in files], _question(chosen, asked, position), [])
+
+
+@wal.command(epilog=_STATUS)
+@click.argument("places", nargs=-1, metavar="[FOLDER|URL]...")
+@_asked
+@click.pass_obj
+def find(chosen: Chosen, places: tuple[str, ...], **asked: Unpack[Asked]) -> int:
+    """Find out who wrote a row, when, and in which WAL at which byte.
+
+    It looks into WALs and folders: a cluster's WAL root, its WALs or oldWALs, an archive (default: the source's wal_root).
+    """
+    if asked["row"] is None and asked["row_prefix"] is None:
+        raise click.UsageError("one of --row and --row-prefix is required")
+    question = _question(chosen, asked, 0)
+    from walferry.inspection.listing import as_url, list_wals, within
+
+    listing = list_wals([as_url(place) for place in places] or [chosen.read().wal_root])
+    files = within(listing.files, asked["written_from"], asked["written_before"])
+    answers: list[Answer] = []
+    status = _print_all([file.url for file in files], question, answers)
+    if status == READER_GONE or not all(map(_tell, listing.problems)):
+        return READER_GONE
+    hits = sum(answer.cells > 0 for answer in answers)
+    cells, read = sum(answer.cells for answer in answers), sum(answer.bytes for answer in answers)
+    skipped = f"; {len(listing.files) - len(files)} WALs are of other times" if len(files) < len(listing.files) else ""
+    if not _tell(f"{cells:,} cells in {hits:,} of {len(files):,} WALs ({read:,} bytes){skipped}"):
+        return READER_GONE
+    return ERROR if listing.problems else status
+
+
+def _question(chosen: Chosen, asked: Asked, position: int) -> Question:
+    begins, ends = asked["written_from"], asked["written_before"]
+    if begins is not None and ends is not None and begins >= ends:
+        raise click.UsageError("--from does not come before --to, so there is nothing to find")
+    if asked["row"] is not None and asked["row_prefix"] is not None:
+        raise click.UsageError("--row-prefix is not allowed with --row")
+    from walferry.inspection.layouts import json_layout, text_layout
+    from walferry.inspection.searching import Question
+    from walferry.inspection.selection import Selection
+
+    selection = Selection(
+        row=asked["row"], row_prefix=asked["row_prefix"] or b"", tables=asked["tables"], region=asked["region"],
+        sequence_id=asked["sequence"], written_from=begins, written_before=ends,
+    )  # fmt: skip
+    return Question(selection, json_layout if asked["as_json"] else text_layout, asked["values"], _keys(chosen, asked), position)
+
+
+def _keys(chosen: Chosen, asked: Asked) -> UnwrapKey | None:
+    """What unwraps the keys of encrypted WALs, if it is known. Raises SourceError."""
+    from walferry.crypto.errors import KeyProviderError
+    from walferry.crypto.provider import KeyProvider
+    from walferry.source.cluster import SourceError
+
+    if asked["key_provider"]:
+        try:
+            return KeyProvider(asked["key_provider"], asked["key_names"])
+        except KeyProviderError as error:
+            raise SourceError(f"--key-provider: {error}") from None
+    return chosen.read().keys() if chosen.given else None
+
+
+def _print_all(urls: Iterable[str], question: Question, answers: list[Answer]) -> int:
+    """Print what is found, and tell what is wrong with files. Adds their answers to `answers`. Returns the exit status."""
+    from walferry.inspection.many_files import search_all
+    from walferry.inspection.searching import Answer
+
+    status = WELL
+    with closing(search_all(urls, question)) as parts:
+        for part in parts:
+            if isinstance(part, Answer):
+                answers.append(part)
+                status = ERROR if part.problem else status
+                told = _tell(part.problem or part.note)
+            else:
+                told = _write(sys.stdout.buffer, part)
+            if not told:
+                return READER_GONE
+    return status
+
+
+def _write(out: BinaryIO, part: bytes) -> bool:
+    """Write to the output at once. Returns False if its reader has gone away."""
+    try:
+        out.write(part)
+        out.flush()
+    except BrokenPipeError:
+        # Python would try to write the rest at its end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        return False
+    return True
+
+
+def _tell(text: str) -> bool:
+    """Write a line to stderr, if there is anything to tell. Returns False if its reader has gone away."""
+    line = f"walferry: {one_line(text, MAX_LINE_CHARS)}\n"
+    return not text or _write(sys.stderr.buffer, line.encode(errors="backslashreplace"))

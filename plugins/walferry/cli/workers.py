@@ -1,0 +1,143 @@
+"""Runs tasks in processes of this machine, a few at a time.
+
+Each process unwinds when the command is interrupted or gone: what it holds in ZooKeeper, such as the lease on a queue, is given
+up at once. Threads would not do, because a task can only be ended from outside by a signal to its process.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import connection as pipes
+from types import FrameType
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+LEAVE_SECONDS = 30.0  # for processes that were told to end; a request that is under way is waited for
+JOIN_SECONDS = 5.0
+ENDED_BY_SIGNAL = 128
+
+
+@dataclass(frozen=True)
+class Gone:
+    """What became of a task whose process has ended in the middle of it."""
+
+    why: str
+
+
+def run_all(function: Callable[[T], R], things: Sequence[T], workers: int) -> Iterator[tuple[T, R | Gone]]:
+    """Call `function` for each thing, `workers` at a time, and yield the results as they come.
+
+    When the iterator is closed, or the command interrupted, all processes are ended and waited for.
+    """
+    waiting = list(reversed(things))
+    started: list[_Worker[T, R]] = []
+    before = signal.signal(signal.SIGTERM, _interrupted)  # so that `kill` waits for the processes as Ctrl-C does
+    try:
+        for _ in range(min(workers, len(things))):
+            started.append(_Worker(function))
+        for worker in started:
+            worker.give(waiting.pop())
+        while busy := [worker for worker in started if worker.busy]:
+            ready = pipes.wait([worker.pipe for worker in busy])
+            for worker in busy:
+                if worker.pipe not in ready:
+                    continue
+                yield worker.take()
+                if waiting:
+                    worker.give(waiting.pop()) if worker.alive else started.append(_successor(worker, waiting.pop()))
+    finally:
+        try:
+            _end(started)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
+class _Worker(Generic[T, R]):
+    """A process, and the pipe through which it gets tasks and gives results."""
+
+    def __init__(self, function: Callable[[T], R]) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would share the connections of this process
+        self.function = function
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, function), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.busy = self.alive = True
+        self._thing: T | None = None
+
+    def give(self, thing: T) -> None:
+        self._thing, self.busy = thing, True
+        self.pipe.send(thing)
+
+    def take(self) -> tuple[T, R | Gone]:
+        """The task with its result."""
+        thing: Any = self._thing
+        self.busy = False
+        try:
+            result: R = self.pipe.recv()
+        except EOFError:
+            self.alive = False
+            self.process.join(JOIN_SECONDS)
+            return thing, Gone(f"its process has ended with code {self.process.exitcode}")
+        return thing, result
+
+
+def _successor(gone: _Worker[T, R], thing: T) -> _Worker[T, R]:
+    worker = _Worker(gone.function)
+    worker.give(thing)
+    return worker
+
+
+def _end(workers: Sequence[_Worker[Any, Any]]) -> None:
+    """Have the processes end, and wait for it. A second Ctrl-C kills them: their leases end with their sessions."""
+    for worker in workers:
+        worker.pipe.close()
+        if worker.busy:
+            worker.process.terminate()
+    try:
+        for worker in workers:
+            worker.process.join(LEAVE_SECONDS)
+    finally:
+        for worker in workers:
+            if worker.process.is_alive():
+                worker.process.kill()
+
+
+def _serve(pipe: pipes.Connection, function: Callable[[Any], Any]) -> None:
+    """What a process does: task after task, until there is none or it is told to end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all processes; the command's own decides
+    signal.signal(signal.SIGTERM, _unwind)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("kazoo").setLevel(logging.ERROR)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            thing = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(function(thing))
+
+
+def _interrupted(_: int, __: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _unwind(number: int, _: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough, and what unwinds must not be interrupted
+    raise SystemExit(ENDED_BY_SIGNAL + number)
+
+
+def _end_with_parent() -> None:
+    """The command was killed: nobody waits for what this process does."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        pipes.wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)

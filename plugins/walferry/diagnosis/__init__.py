@@ -1,0 +1,9 @@
+"""What is wrong with a source, its peers and their slaves, and what to do about it, a finding each.
+
+    findings    a finding
+    peers       one peer: its configuration, its slave, its tables there, its queues
+    source      everything else: ZooKeeper, the Master, RegionServers, folders, dead servers' and orphaned queues
+
+It changes nothing but the time of a znode of Walferry's own. Only `walferry.cli` imports this package. It imports `admin` and
+what stands below that.
+"""

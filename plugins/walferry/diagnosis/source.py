@@ -1,0 +1,164 @@
+"""Looks through everything that Walferry needs of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from kazoo.exceptions import KazooException
+
+from walferry.admin.peers import PeerAdmin
+from walferry.diagnosis.findings import Finding, looked, note, well, wrong
+from walferry.diagnosis.peers import check_one, shipped_by_others
+from walferry.errors import WalferryError
+from walferry.hbase.cluster import check_layout, check_storage, cluster_id, live_servers
+from walferry.hbase.cluster import master as active_master
+from walferry.hbase.peers import Peer, read_peers
+from walferry.hbase.values import decode_server_version
+from walferry.names import ServerName
+from walferry.queues.dead_servers import find_dead, recovered_queues
+from walferry.rpc.admin import answers
+from walferry.source.agreement import master_peers
+from walferry.source.session import Session
+from walferry.zk.client import children, just_written, read
+
+CALL_SECONDS = 10.0
+ASKED_AT_ONCE = 16
+MAX_TOLD = 10  # of each kind
+SERVED = ("1.", "2.")
+
+
+def diagnose(session: Session) -> Iterator[Finding]:
+    """Look at everything of a source whose ZooKeeper answers; findings come one after the other. Raises ConnectError."""
+    yield well("ZooKeeper", f"{session.source.quorum} answers")
+    cluster = looked("cluster", lambda: f"id {cluster_id(session.zk, session.nodes)} under {session.nodes.base}")
+    yield cluster
+    if not _is_well(cluster):  # there is nothing else to look at
+        return
+    yield _own_root(session)
+    yield from _servers(session)
+    yield looked("Master", lambda: _master(session))
+    yield looked("WAL folders", lambda: _folders(session))
+    storage = looked("replication", lambda: _storage(session))
+    yield storage
+    if _is_well(storage):
+        yield from _dead_servers(session)
+        yield from _peers(session)
+
+
+def _is_well(finding: Finding) -> bool:
+    return finding.state == "well"
+
+
+def _own_root(session: Session) -> Finding:
+    root = session.source.root
+    try:
+        just_written(session.zk, f"{root}/clock")
+    except (WalferryError, KazooException) as error:
+        return wrong("own root", f"{root} cannot be written: {error!r}", "Leases and claims lie there: see to its ACL, or set "
+                     "walferry_root in the connection's extra")  # fmt: skip
+    return well("own root", f"{root} can be written")
+
+
+def _servers(session: Session) -> list[Finding]:
+    """The RegionServers that are live: their release, and whether they answer."""
+    servers = sorted(live_servers(session.zk, session.nodes))
+    if not servers:
+        return [wrong("RegionServers", "none is live", "Closed WALs can still be shipped, but nothing can be rolled")]
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+        answered = dict(zip(servers, pool.map(partial(_answers, session.source.user), servers), strict=True))
+    silent = [server for server in servers if not answered[server]]
+    findings = [
+        wrong("RegionServers", f"{server} does not answer", "See to it, and to the network from here: its WALs cannot be rolled")
+        for server in silent[:MAX_TOLD]
+    ]
+    if len(silent) > MAX_TOLD:
+        findings.append(wrong("RegionServers", f"{len(silent) - MAX_TOLD:,} more do not answer"))
+    return [*findings, *_release(session, servers, len(servers) - len(silent))]
+
+
+def _answers(user: str | None, server: ServerName) -> bool:
+    return answers(server, user=user, timeout=CALL_SECONDS)
+
+
+def _release(session: Session, servers: Sequence[ServerName], answering: int) -> list[Finding]:
+    versions = set()
+    for server in servers:
+        path = f"{session.nodes.rs}/{server}"
+        znode = read(session.zk, path)
+        try:
+            versions.add((decode_server_version(znode.value, path) if znode else None) or "unknown")
+        except WalferryError:
+            versions.add("unknown")
+    told = f"{answering:,} of {len(servers):,} answer; HBase {', '.join(sorted(versions))}"
+    odd = [version for version in versions if version != "unknown" and not version.startswith(SERVED)]
+    if odd:
+        return [wrong("RegionServers", told, "Walferry serves HBase 1 and 2")]
+    return [well("RegionServers", told)]
+
+
+def _master(session: Session) -> str:
+    peers = master_peers(session)
+    at = active_master(session.zk, session.nodes)
+    return f"{at} is active" + ("" if peers is None else f" and knows {len(peers):,} peers")
+
+
+def _folders(session: Session) -> str:
+    session.store.check_root()
+    return f"{session.source.wal_root} can be read"
+
+
+def _storage(session: Session) -> str:
+    check_storage(session.zk, session.nodes)
+    for server in children(session.zk, session.nodes.queues) or ():
+        check_layout(session.zk, session.nodes, server, children(session.zk, session.nodes.server_queues(server)) or ())
+    return f"queues are in ZooKeeper, with the layout {session.nodes.layout}"
+
+
+def _dead_servers(session: Session) -> list[Finding]:
+    """Queues that get no new WALs: of managed peers, and of peers that are gone."""
+    try:
+        dead = find_dead(session)
+        peers = set(children(session.zk, session.nodes.peers) or ())
+        orphans = [queue for queue in recovered_queues(session) if queue.peer_id not in peers]
+    except WalferryError as error:
+        return [wrong("dead servers", error)]
+    findings = [
+        note("dead servers", f"{server.name} has left {sum(len(queue.wals) for queue in server.queues):,} WALs of managed peers",
+             f"Batches and `walferry failover {server.name}` ship them")
+        for server in dead[:MAX_TOLD]
+    ]  # fmt: skip
+    findings += [
+        wrong("orphaned queues", f"{queue.ref} has {len(queue.wals):,} WALs, and its peer {queue.peer_id} is gone",
+              f"HBase never cleans them: `walferry drain {queue.ref} --delete-orphan` deletes the queue, unshipped")
+        for queue in orphans[:MAX_TOLD]
+    ]  # fmt: skip
+    if len(orphans) > MAX_TOLD:
+        findings.append(wrong("orphaned queues", f"{len(orphans) - MAX_TOLD:,} more"))
+    return findings or [well("dead servers", "none has left a queue of a managed peer, and no queue is without its peer")]
+
+
+def _peers(session: Session) -> Iterator[Finding]:
+    listing = read_peers(session.zk, session.nodes)
+    for problem in listing.problems:
+        yield wrong("peers", problem)
+    if not listing.peers:
+        yield note("peers", "there is none", "`walferry peers create` adds one")
+    looks: list[Callable[[], list[Finding]]] = [
+        partial(_look_at, session, peer.id) if peer.managed else partial(_others, peer) for peer in listing.peers
+    ]
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:  # a slave that is down takes some seconds
+        for findings in pool.map(lambda look: look(), looks):
+            yield from findings
+
+
+def _others(peer: Peer) -> list[Finding]:
+    return [shipped_by_others(peer)]
+
+
+def _look_at(session: Session, peer_id: str) -> list[Finding]:
+    try:
+        return check_one(PeerAdmin(session), peer_id)
+    except WalferryError as error:
+        return [wrong(f"peer {peer_id}", error)]

@@ -1,0 +1,118 @@
+"""What `pip install .` brings: the command, the plugin, the provider with its connection form, DAGs and Spark jobs."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from walferry import __version__
+from walferry.airflow.provider import get_provider_info
+from walferry.source.connection import KNOWN_EXTRAS, from_connection
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("pyproject.toml", "MANIFEST.in", "README.md", "plugins", "dags", "spark_jobs")
+DIST = f"walferry-{__version__}"
+LOOK = """\
+import json
+from airflow.providers_manager import ProvidersManager
+
+manager = ProvidersManager()
+provider, widgets = manager.providers["walferry"], manager.connection_form_widgets
+print(json.dumps({
+    "version": provider.version, "hook": manager._hook_provider_dict["hbase_source"].hook_class_name,
+    "fields": [name for name in widgets if name.startswith("extra__hbase_source__")],
+    "behaviour": manager.field_behaviours["hbase_source"],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built of a copy of the repo, for which nothing is fetched."""
+    copy, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy(ROOT / name, copy)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(out), str(copy)]
+    subprocess.run(command, check=True, capture_output=True)
+    (found,) = out.iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of processes that find the package as pip installs it, and not the repo's."""
+    folder, home = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("home")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    no_plugins = {"AIRFLOW__CORE__PLUGINS_FOLDER": str(home / "none"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    return {**environment, **no_plugins, "PYTHONPATH": str(folder), "AIRFLOW_HOME": str(home)}
+
+
+def test_the_wheel_has_the_library_the_dags_and_the_spark_jobs(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for folder in ("dags", "spark_jobs"):
+        files = {f"{DIST}.data/data/share/walferry/{folder}/{path.name}" for path in (ROOT / folder).glob("*.py")}
+        assert files
+        assert files <= names
+    library = {path.relative_to(ROOT / "plugins").as_posix() for path in (ROOT / "plugins").rglob("*.py")}
+    assert library <= names
+    assert not [name for name in names if name.startswith(("tests", "bench", "embedded", "demo"))]
+
+
+def test_the_wheel_needs_what_the_library_imports_and_nothing_of_development(wheel: Path) -> None:
+    text = zipfile.ZipFile(wheel).read(f"{DIST}.dist-info/METADATA").decode()
+    needed = [line.removeprefix("Requires-Dist: ") for line in text.splitlines() if line.startswith("Requires-Dist: ")]
+    always = {line.split(">")[0].split("=")[0] for line in needed if "extra ==" not in line}
+    assert {"click", "kazoo", "numba", "protobuf", "rich"} <= always
+    assert not always & {"pytest", "mypy", "ruff", "apache-airflow", "pyspark"}
+    locked = {line.split("==")[0].lower().replace("_", "-") for line in (ROOT / "requirements.lock").read_text().splitlines()}
+    assert always <= locked
+
+
+def test_the_entry_points_are_the_command_the_plugin_and_the_provider(wheel: Path) -> None:
+    points = configparser.ConfigParser(delimiters=("=",))
+    points.read_string(zipfile.ZipFile(wheel).read(f"{DIST}.dist-info/entry_points.txt").decode())
+    assert {name: dict(points[name]) for name in points.sections()} == {
+        "console_scripts": {"walferry": "walferry.cli.main:main"},
+        "airflow.plugins": {"walferry": "walferry_plugin:WalferryPlugin"},
+        "apache_airflow_provider": {"provider_info": "walferry.airflow.provider:get_provider_info"},
+    }
+
+
+def test_airflow_finds_the_provider_with_its_connection_s_form(installed: dict[str, str]) -> None:
+    done = subprocess.run([sys.executable, "-c", LOOK], env=installed, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["version"] == __version__
+    assert found["hook"] == "walferry.airflow.hooks.hbase.HBaseSourceHook"
+    assert {name.removeprefix("extra__hbase_source__") for name in found["fields"]} == set(KNOWN_EXTRAS)
+    assert found["behaviour"]["relabeling"]["host"] == "ZooKeeper quorum"
+
+
+def test_airflow_loads_the_plugin(installed: dict[str, str]) -> None:
+    code = "from airflow import plugins_manager as m; print(*m.get_timetables_plugins())"
+    done = subprocess.run([sys.executable, "-c", code], env=installed, capture_output=True, text=True, check=False)
+    assert "walferry.airflow.timetables.BackfillIntervals" in done.stdout, done.stderr
+
+
+def test_the_command_knows_its_version(installed: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "walferry", "--version"]
+    done = subprocess.run(command, env=installed, capture_output=True, text=True, check=True)
+    assert done.stdout == f"walferry {__version__}\n"
+
+
+def test_a_form_whose_fields_were_left_empty_is_a_connection() -> None:
+    (connection,) = get_provider_info()["connection-types"]
+    filled = dict.fromkeys(connection["conn-fields"]) | {"wal_root": "hdfs://nn:8020/hbase"}
+    assert from_connection("zk1", 2181, filled) == from_connection("zk1", 2181, {"wal_root": "hdfs://nn:8020/hbase"})

@@ -1,0 +1,146 @@
+"""The command as a whole: how quickly it begins, how it ends, and which cluster it is for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from walferry.cli import main as cli
+from walferry.cli import regions as region_commands
+from walferry.cli.main import COMMANDS, main
+from walferry.cli.source import Chosen
+from walferry.errors import WalferryError
+from walferry.regions import reconcile, work
+from walferry.source.cluster import SourceError
+
+ROOT = Path(__file__).resolve().parents[3]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
+HEAVY = ("airflow", "numba", "numpy", "pyspark", "pyarrow", "kazoo", "rich")
+SOURCE = {"host": "zk1", "extra": {"wal_root": "file:///hbase"}}
+
+
+def every_command() -> list[list[str]]:
+    """The words of each command, and of each group."""
+
+    def below(words: list[str], command: click.Command) -> list[list[str]]:
+        under = command.commands if isinstance(command, click.Group) else {}
+        return [words, *(found for name, each in under.items() for found in below([*words, name], each))]
+
+    context = click.Context(cli.walferry)
+    return [[], *(found for name in COMMANDS for found in below([name], cli.walferry.get_command(context, name)))]
+
+
+@pytest.mark.parametrize("words", every_command(), ids=" ".join)
+def test_each_command_has_a_help_that_fits_a_terminal(words: list[str]) -> None:
+    result = CliRunner().invoke(cli.walferry, [*words, "--help"], terminal_width=80)
+    assert result.exit_code == 0
+    assert max(map(len, result.output.splitlines())) <= 80
+    assert "..." not in result.output.partition("Commands:")[2], "a short help that is cut off"
+
+
+def test_each_command_of_the_first_help_says_what_its_own_does() -> None:
+    context = click.Context(cli.walferry)
+    for name, lazy in COMMANDS.items():
+        command = cli.walferry.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        assert lazy.help.split()[0] == (command.help or "").split()[0], name
+
+
+def imported_by(*arguments: str) -> set[str]:
+    code = f"import sys; from walferry.cli.main import main; main({list(arguments)!r}); print(*sys.modules, file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    return set(run.stderr.split())
+
+
+def test_a_help_imports_nothing_that_takes_long() -> None:
+    for words in ([], ["peers"], ["peers", "create"], ["wal", "find"], ["regions", "unstick"]):
+        assert imported_by(*words, "--help").isdisjoint(HEAVY)
+
+
+def test_the_first_help_takes_less_than_a_third_of_a_second_of_cpu() -> None:
+    code = "import time; from walferry.cli.main import main; main(['--help']); print(time.process_time())"
+    run = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert float(run.stdout.split()[-1]) < 0.3
+
+
+def test_without_a_command_the_help_is_shown_as_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "Commands:" in capsys.readouterr().err
+    assert main(["peers"]) == 2
+    assert "set-table-cfs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nope"], ["peers", "nope"], ["--nope"], ["--source"], ["--source", "{}", "--conn-id", "x", "peers", "list"]]
+)
+def test_what_is_not_a_command_is_a_usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "walferry: " in err
+
+
+def test_what_is_refused_is_one_line_and_cannot_control_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Chosen) -> None:
+        raise WalferryError("peer \x1b[2J\x9b1Ax: no", "Say [red]please[/red]")
+
+    monkeypatch.setattr(Chosen, "reached", refuse)
+    assert main(["peers", "list"]) == 1
+    assert capsys.readouterr().err == "walferry: peer  [2J 1Ax: no. Say [red]please[/red]\n"
+
+
+def test_a_command_that_is_interrupted_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: Chosen) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Chosen, "reached", interrupt)
+    assert main(["peers", "list"]) == 130
+    assert capsys.readouterr().err.split() == ["walferry:", "interrupted"]
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in [name for name in os.environ if name.startswith("AIRFLOW_CONN_")]:
+        monkeypatch.delenv(name)
+    return monkeypatch
+
+
+def test_the_source_is_what_the_command_says_and_then_what_the_environment_says(environment: pytest.MonkeyPatch) -> None:
+    assert not Chosen().given
+    with pytest.raises(SourceError, match="AIRFLOW_CONN_HBASE_SOURCE is not set"):
+        Chosen().read()
+    environment.setenv("AIRFLOW_CONN_HBASE_SOURCE", json.dumps(SOURCE))
+    environment.setenv("AIRFLOW_CONN_OTHER", json.dumps({**SOURCE, "host": "zk2"}))
+    assert Chosen().given
+    assert Chosen().read().quorum == "zk1:2181"
+    assert Chosen(conn_id="other").read().quorum == "zk2:2181"
+    assert Chosen(json.dumps({**SOURCE, "host": "zk3"})).read().quorum == "zk3:2181"
+
+
+def test_the_limits_of_the_region_commands_are_those_of_what_they_call() -> None:
+    assert (region_commands.LIMIT_SECONDS, region_commands.WAIT_SECONDS) == (reconcile.LIMIT_SECONDS, work.WAIT_SECONDS)
+
+
+def test_the_shell_s_completion_knows_commands_and_options() -> None:
+    def complete(words: str) -> list[str]:
+        at = {"COMP_WORDS": f"walferry {words}", "COMP_CWORD": str(len(words.split()))}
+        wanted = {"_WALFERRY_COMPLETE": "bash_complete", **at}
+        run = subprocess.run(
+            [sys.executable, "-c", "from walferry.cli.main import main; main([])"], env={**ENVIRONMENT, **wanted},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return [line.partition(",")[2] for line in run.stdout.split()]
+
+    assert complete("pe") == ["peers"]
+    assert complete("peers set") == ["set", "set-table-cfs"]
+    assert "--cluster-key" in complete("peers create --cl")

@@ -1,0 +1,124 @@
+"""Commands on a ZooKeeper without an HBase: hostile znodes, wrong roots, and quorums that are not there."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kazoo.security import make_acl
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
+from walferry.cli.main import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(zookeeper: ZooKeeperServer, hbase: HBaseZNodes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`run("peers", "list")` → exit status, standard output, standard error. `base` and `quorum` may be others."""
+    (tmp_path / "oldWALs").mkdir()
+
+    def run(*arguments: str, base: str = hbase.nodes.base, quorum: str = zookeeper.quorum) -> tuple[int, str, str]:
+        extra = {"wal_root": f"file://{tmp_path}", "znode_parent": base, "walferry_root": hbase.root}
+        status = main(["--source", json.dumps({"host": quorum, "extra": extra}), *arguments])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def test_peers_are_listed_as_a_table_and_as_json(run: Run, hbase: HBaseZNodes) -> None:
+    hbase.add_peer("theirs", "ENABLED", config={})
+    hbase.set_config("p", {"walferry.managed": "true", "walferry.paused": "true"})
+    hbase.add_wal(SERVER, "p", wal(1))
+    status, out, err = run("peers", "list")
+    assert (status, err) == (0, "")
+    assert [line.split() for line in out.splitlines()] == [
+        ["ID", "STATE", "MANAGED", "QUEUES", "WALS", "SLAVE"],
+        ["p", "DISABLED", "paused", "1", "1", "127.0.0.1:2181:/slave"],
+        ["theirs", "ENABLED", "no", "0", "0", "127.0.0.1:2181:/slave"],
+    ]
+    found = json.loads(run("peers", "list", "--json")[1])
+    assert found["problems"] == []
+    assert found["peers"][0] == {
+        "id": "p", "state": "DISABLED", "managed": True, "paused": True, "queues": 1, "wals": 1, "slave": "127.0.0.1:2181:/slave"
+    }  # fmt: skip
+
+
+def test_a_peer_that_cannot_be_read_is_told_beside_the_others(run: Run, hbase: HBaseZNodes) -> None:
+    hbase.add_peer("broken")
+    hbase.zk.set(hbase.nodes.peer("broken"), b"PBUF\xff")
+    status, out, _ = run("peers", "list")
+    assert (status, out.splitlines()[1].split()[0]) == (3, "p")
+    assert hbase.nodes.peer("broken") in out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["peers", "list"], ["peers", "show", "p"], ["plan", "p"], ["check"], ["doctor"], ["failover"], ["drain", f"{DEAD}/gone"]],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_nothing_in_zookeeper_controls_the_terminal(run: Run, hbase: HBaseZNodes, command: list[str], as_json: bool) -> None:
+    hostile = "\x1b[2J\x9b1A\rFAKE \u202e[bold]{{ conn.x.password }}"
+    hbase.add_peer("q", config={"walferry.managed": "true", f"walferry.{hostile}": hostile}, clusterkey=f"{hostile}:2181:/hbase")
+    hbase.set_config("p", {"walferry.managed": "true", f"walferry.{hostile}": hostile})
+    hbase.zk.create(hbase.nodes.queue(SERVER, "p") + "/not\u202ea wal", b"", makepath=True)
+    hbase.add_wal(DEAD, "gone", wal(1, DEAD))
+    status, out, err = run(*command, *(["--json"] if as_json else []))
+    assert status in (0, 1, 3)
+    assert all(char.isprintable() or char == "\n" for char in out + err), (out, err)
+    assert "[bold]" in out + err or command[0] in ("plan", "failover", "drain")
+
+
+def test_the_doctor_says_what_is_wrong_without_a_master_and_goes_on(run: Run, hbase: HBaseZNodes) -> None:
+    hbase.add_peer("idle", config={})
+    hbase.add_wal(DEAD, "p", wal(1, DEAD))
+    hbase.add_wal(DEAD, "gone", wal(1, DEAD))
+    status, out, _ = run("doctor", "--json")
+    found = {each["what"]: each for each in json.loads(out)["findings"]}
+    assert status == 3
+    assert found["ZooKeeper"]["state"] == found["own root"]["state"] == found["WAL folders"]["state"] == "well"
+    assert "no master is active" in found["Master"]["text"]
+    assert f"{SERVER} does not answer" in found["RegionServers"]["text"] or found["RegionServers"]["state"] == "well"
+    assert f"{DEAD}/gone has 1 WALs, and its peer gone is gone" in found["orphaned queues"]["text"]
+    assert f"`walferry failover {DEAD}` ship them" in found["dead servers"]["advice"]
+    assert "nobody ships it" in found["peer idle"]["text"]
+    assert found["peer p: slave"]["state"] == "wrong"
+
+
+def test_a_root_that_is_not_writable_is_found(run: Run, hbase: HBaseZNodes) -> None:
+    hbase.zk.ensure_path(hbase.root)
+    hbase.zk.set_acls(hbase.root, [make_acl("ip", "10.255.255.255", all=True)])
+    findings = json.loads(run("doctor", "--json")[1])["findings"]
+    (root,) = [each for each in findings if each["what"] == "own root"]
+    assert (root["state"], "NoAuth" in root["text"], "ACL" in root["advice"]) == ("wrong", True, True)
+
+
+def test_a_root_that_is_not_a_cluster_s_is_named(run: Run) -> None:
+    for command in (["peers", "list"], ["plan", "p"], ["doctor"]):
+        status, out, err = run(*command, base="/nowhere")
+        assert status in (1, 3)
+        assert "/nowhere" in out + err
+        assert "check quorum and znode_parent" in (out + err).lower()
+
+
+def test_servers_that_are_not_there_are_named_in_seconds(run: Run) -> None:
+    with socket.socket() as silent, socket.socket() as closed:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(50)
+        closed.bind(("127.0.0.1", 0))
+        for host, why, seconds in (
+            ("no-such-host.invalid:2181", "the name no-such-host.invalid does not resolve", 10),
+            (f"127.0.0.1:{closed.getsockname()[1]}", "connection refused", 10),
+            (f"127.0.0.1:{silent.getsockname()[1]}", "answered within 10 s", 15),
+        ):
+            began = time.monotonic()
+            status, out, err = run("doctor", quorum=host)
+            assert time.monotonic() - began < seconds
+            assert (status, out) == (1, "")
+            assert f"no ZooKeeper server of {host}" in err
+            assert why in err

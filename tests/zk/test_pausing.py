@@ -1,0 +1,75 @@
+"""What runs make of a peer that its operator has paused: they leave it alone, say so, and end well."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.sessions import session_of
+from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
+from walferry.airflow.steps import batch, recovery
+from walferry.airflow.values import Chosen, QueueRef
+from walferry.hbase.errors import PausedPeer
+from walferry.hbase.peers import read_peer
+from walferry.queues.dead_servers import find_dead
+from walferry.retention.survey import ShippedBy, _shipped_by
+from walferry.source.cluster import SourceCluster
+
+PAUSED = {"walferry.managed": "true", "walferry.paused": "true"}
+
+
+@pytest.fixture
+def source(zookeeper, hbase: HBaseZNodes, tmp_path) -> SourceCluster:
+    (tmp_path / "oldWALs").mkdir()
+    hbase.set_config("p", PAUSED)
+    return SourceCluster(
+        quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root
+    )
+
+
+def test_a_batch_leaves_it_alone_and_says_who_resumes_it(source: SourceCluster, hbase: HBaseZNodes) -> None:
+    hbase.add_wal(SERVER, "p", wal(1))
+    before = hbase.everything()
+    assert batch.roll(source, ["p"], "r") is None
+    planned = batch.plan(source, "p", "r.1", "r", Chosen(["p"], [], time.time()))
+    assert planned.groups == 0
+    assert planned.left_to == str(PausedPeer("p"))
+    assert batch.why_paused(source, "p") == planned.left_to
+    assert hbase.everything() == before
+
+
+def test_a_dead_server_s_queues_stay_where_they_are(source: SourceCluster, hbase: HBaseZNodes, zk: KazooClient) -> None:
+    hbase.add_wal(DEAD, "p", wal(1, DEAD))
+    before = hbase.everything()
+    assert find_dead(session_of(zk, source)) == ()
+    found = recovery.find(source, DEAD, ())
+    assert found.servers == []
+    assert "it is paused" in found.notes[0]
+    assert hbase.everything() == before
+
+
+def test_a_queue_that_is_to_be_drained_by_hand_is_left_alone(source: SourceCluster, hbase: HBaseZNodes, monkeypatch) -> None:
+    monkeypatch.setattr(recovery, "disagreements", lambda *_: {})  # no Master runs here
+    hbase.add_wal(DEAD, "p", wal(1, DEAD))
+    for peer, ref in (("p", ""), ("", f"{DEAD}/p"), ("", "")):
+        selected = recovery.select(source, peer, ref, delete_orphan=False)
+        assert selected.queues == []
+        assert "it is paused" in selected.notes[0]
+
+
+def test_a_queue_whose_peer_was_paused_in_the_middle_of_a_run_waits(
+    source: SourceCluster, hbase: HBaseZNodes, monkeypatch
+) -> None:
+    monkeypatch.setattr(recovery, "disagreements", lambda *_: {})
+    hbase.add_wal(DEAD, "p", wal(1, DEAD))
+    group = wal(1, DEAD).rpartition(".")[0]
+    queue = QueueRef("p", DEAD, "p", DEAD, claimed=False, claimed_by="nobody", groups=[group], wals=1)
+    (drain,) = recovery.plan(source, [queue], (), "r")
+    assert (drain.paused, drain.needs_job) == (True, False)
+    assert "it is paused" in drain.problem
+
+
+def test_retention_says_that_nobody_ships_it(source: SourceCluster, hbase: HBaseZNodes, zk: KazooClient) -> None:
+    assert _shipped_by(read_peer(zk, hbase.nodes, "p")) is ShippedBy.PAUSED
