@@ -106,6 +106,8 @@ def proxied_peer(sides: Sides, proxied: ProxiedSlave, unique: Callable[[str], st
     sides.source.roll_wals()
     sides.source.add_managed_peer(peer_id, proxied.cluster_key)
     yield peer_id
+    for proxy in (proxied.zookeeper, proxied.sink):
+        proxy.let_go()  # else HBase waits long for the slave before it ends the peer
     sides.source.remove_peer(peer_id)
 
 

@@ -98,13 +98,17 @@ class TcpProxy:
             self._listener = listener
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
+    def let_go(self) -> None:
+        """Hold nothing back any more."""
+        self.requests.let_go()
+        self.answers.let_go()
+
     def __enter__(self) -> TcpProxy:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.cut()
-        self.requests.let_go()
-        self.answers.let_go()
+        self.let_go()
 
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):  # it was closed
