@@ -72,6 +72,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     monkeypatch.setattr(batch, "plan", lambda source, peer, attempt, *_: Planned(attempt, peer, groups=1, wals=1, bytes=100))
     monkeypatch.setattr(batch, "in_hand", nothing)
     monkeypatch.setattr(batch, "why_down", lambda *_: None)
+    monkeypatch.setattr(batch, "why_paused", lambda *_: None)
     monkeypatch.setattr(batch, "summaries", cluster.summaries)
     monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: cluster.ship(ship))
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))

@@ -15,7 +15,7 @@ from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS
 from walferry.airflow.steps import batch
 from walferry.airflow.values import Chosen, Planned, RollReport
-from walferry.hbase.errors import EnabledPeer
+from walferry.hbase.errors import EnabledPeer, PausedPeer
 from walferry.queues.errors import LeaseHeld
 from walferry.shipping.in_hand import InOtherHands
 from walferry.shipping.summary import GroupSummary, Status
@@ -35,6 +35,7 @@ class Cluster:
     idle: list[str] = field(default_factory=list)
     down: dict[str, str] = field(default_factory=dict)  # slaves
     elsewhere: list[str] = field(default_factory=list)  # peers that another run has in hand when they are to be shipped
+    paused: list[str] = field(default_factory=list)  # since they were planned
     unrolled: dict[str, str] = field(default_factory=dict)
     recovering: dict[str, list[str]] = field(default_factory=dict)  # peers with groups held by recoveries: their other groups
     left: list[GroupSummary] = field(default_factory=lambda: [DONE])  # by a job
@@ -74,6 +75,9 @@ class Cluster:
     def why_down(self, source: object, peer: str) -> str | None:
         return self.down.get(peer)
 
+    def why_paused(self, source: object, peer: str) -> str | None:
+        return str(PausedPeer(peer)) if peer in self.paused else None
+
     def summaries(self, source: object, peer: str, *_: object) -> list[GroupSummary]:
         return self.left if self.commands and peer not in (*self.idle, *self.down) else []
 
@@ -87,7 +91,7 @@ class Cluster:
 def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     cluster = Cluster()
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
-    for name in ("choose", "roll", "plan", "in_hand", "why_down", "summaries", "not_held"):
+    for name in ("choose", "roll", "plan", "in_hand", "why_down", "why_paused", "summaries", "not_held"):
         monkeypatch.setattr(batch, name, getattr(cluster, name))
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
     execute = ShipWalsOperator.execute
@@ -158,6 +162,15 @@ def test_a_peer_that_another_run_has_in_hand_is_left_to_it_and_the_run_is_a_succ
     assert ended.reports["slow"]["left_to"] == left
     assert ended.reports["slow"]["ok"]
     assert len(cluster.commands) == 1
+
+
+def test_a_peer_that_was_paused_after_its_plan_is_left_and_the_run_is_a_success(run, cluster):
+    cluster.managed, cluster.paused, cluster.job_fails = ["p"], ["p"], 1
+    ended = run()
+    assert ended.state == "success"
+    assert (ended.tasks["peer.ship", "p"], len(cluster.commands)) == ("skipped", 1)
+    assert "peer p: it is paused" in ended.reports["p"]["left_to"]
+    assert ended.reports["p"]["ok"]
 
 
 def test_without_managed_peers_a_run_does_nothing_and_is_a_success(run, cluster):

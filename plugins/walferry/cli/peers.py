@@ -91,12 +91,14 @@ def create(
 ) -> int:  # fmt: skip
     """Add a peer that Walferry ships. Without namespaces and tables it gets all user tables."""
     from walferry.admin.creating import create, meant
+    from walferry.admin.showing import scope
 
     names = [name.strip() for each in namespaces for name in each.split(",")]
     with _admin(chosen) as admin:
         tables = meant(admin, [asked for each in table_cfs for asked in each])
         peer = create(admin, peer_id, cluster_key, namespaces=names, table_cfs=tables, allow_missing=allow_missing)
     put(f"peer {peer.id} to {peer.cluster_key} is managed by Walferry: what is written from now on is queued for it")
+    put(f"it gets edits of {scope(peer)}")
     return WELL
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -16,6 +17,7 @@ from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
 from walferry.airflow.reports.progress import ProgressLog
 from walferry.airflow.values import Planned
+from walferry.errors import WalferryError
 from walferry.hbase.errors import PausedPeer
 from walferry.source.cluster import SourceCluster
 
@@ -131,7 +133,6 @@ class ShipWalsOperator(SparkJobOperator):
         if not planned.groups:
             raise AirflowSkipException(f"peer {self.peer}: nothing to ship")
         source = HBaseSourceHook(self.source_conn_id).get_conn()
-        self._leave_if_paused(context, source)
         if self.groups:
             self._ship(context, source, planned, self.groups)
             return
@@ -151,9 +152,13 @@ class ShipWalsOperator(SparkJobOperator):
         raise AirflowSkipException(to)
 
     def _leave_if_paused(self, context: Context, source: SourceCluster) -> None:
+        """Skip the task if its job has failed because the peer was paused since its plan was made."""
         from walferry.airflow.steps import batch
 
-        if paused := batch.why_paused(source, self.peer):
+        paused = None
+        with suppress(WalferryError):  # the job's own error tells more
+            paused = batch.why_paused(source, self.peer)
+        if paused:
             self._leave(context, paused)
 
     def _check_slave(self, context: Context, source: SourceCluster) -> None:
@@ -191,7 +196,7 @@ class ShipWalsOperator(SparkJobOperator):
         except PausedPeer as error:
             self._leave(context, str(error))
         except AirflowException as error:
-            self._leave_if_paused(context, source)  # it was paused before the job had begun with all groups
+            self._leave_if_paused(context, source)
             self._judge(error, before, self._summaries(source), free)
         if self.groups:
             self._check_in_time(before, self._summaries(source))
