@@ -59,8 +59,11 @@ def test_a_peer_that_cannot_be_read_is_told_beside_the_others(run: Run, hbase: H
 
 @pytest.mark.parametrize(
     "command",
-    [["peers", "list"], ["peers", "show", "p"], ["plan", "p"], ["check"], ["doctor"], ["failover"], ["drain", f"{DEAD}/gone"]],
-)
+    [
+        ["status"], ["queues"], ["peers", "list"], ["peers", "show", "p"], ["plan", "p"], ["check"], ["doctor"], ["failover"],
+        ["drain", f"{DEAD}/gone"],
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("as_json", [False, True])
 def test_nothing_in_zookeeper_controls_the_terminal(run: Run, hbase: HBaseZNodes, command: list[str], as_json: bool) -> None:
     hostile = "\x1b[2J\x9b1A\rFAKE \u202e[bold]{{ conn.x.password }}"
@@ -71,7 +74,7 @@ def test_nothing_in_zookeeper_controls_the_terminal(run: Run, hbase: HBaseZNodes
     status, out, err = run(*command, *(["--json"] if as_json else []))
     assert status in (0, 1, 3)
     assert all(char.isprintable() or char == "\n" for char in out + err), (out, err)
-    assert "[bold]" in out + err or command[0] in ("plan", "failover", "drain")
+    assert "[bold]" in out + err or command[0] in ("plan", "failover", "drain", "queues")
 
 
 def test_the_doctor_says_what_is_wrong_without_a_master_and_goes_on(run: Run, hbase: HBaseZNodes) -> None:
@@ -90,6 +93,53 @@ def test_the_doctor_says_what_is_wrong_without_a_master_and_goes_on(run: Run, hb
     assert found["peer p: slave"]["state"] == "wrong"
 
 
+def test_the_status_of_each_peer_is_a_line_with_what_is_wrong(run: Run, hbase: HBaseZNodes) -> None:
+    hbase.add_peer("paused", config={"walferry.managed": "true", "walferry.paused": "true"})
+    hbase.add_peer("theirs", "ENABLED", config={})
+    for peer_id in ("p", "paused", "theirs"):
+        hbase.add_wal(SERVER, peer_id, wal(1))
+        hbase.add_wal(SERVER, peer_id, wal(2))
+    code, out, _ = run("status")
+    lines = out.splitlines()
+    assert (code, lines[0]) == (3, "1 live RegionServer")
+    head, *rows = lines[1:]
+    assert [row.split()[0] for row in rows] == ["p", "paused", "theirs"]
+    assert [row[head.index("SHIPPED BY") :].partition("  ")[0] for row in rows] == ["Walferry", "nobody (paused)", "HBase"]
+    assert all("unknown" in row or "at most" in row for row in rows), "nobody knows when the edits of these files were written"
+    assert "its slave cannot be reached: " in rows[0]
+    found = json.loads(run("status", "p", "--max-lag", "60", "--json")[1])
+    (p,) = found["peers"]
+    assert (p["id"], p["wals_left"], p["slave"]["reachable"], "queues" in p) == ("p", 1, False, False)
+    assert "and 1 min are allowed" in p["trouble"]
+    assert run("status", "paused", "theirs")[0] == 0, "nobody ships a paused peer, and HBase looks after its own"
+
+
+def test_a_peer_that_does_not_exist_and_queues_of_such_peers_are_named(run: Run, hbase: HBaseZNodes) -> None:
+    code, out, err = run("status", "p", "nobody")
+    assert (code, out) == (1, "")
+    assert "peer nobody does not exist at the source. Its peers: p" in err
+    hbase.add_wal(DEAD, f"gone-{DEAD}", wal(1, DEAD))
+    out = run("status")[1]
+    assert f"Of peers that do not exist: 1 queue with 1 WAL ({DEAD}/gone-{DEAD})." in out
+
+
+def test_queues_are_shown_group_by_group_with_where_they_came_from(run: Run, hbase: HBaseZNodes) -> None:
+    assert run("queues") == (0, "No WALs are queued.\n", "")
+    hbase.add_wal(SERVER, "p", wal(1))
+    hbase.add_wal(SERVER, f"p-{DEAD}", wal(7, DEAD))
+    code, out, _ = run("queues")
+    head, *rows = out.splitlines()
+    assert (code, head.split()[:3]) == (0, ["PEER", "KIND", "SERVER"])
+    assert [row.split()[1] for row in rows] == ["Normal", "Recovered"]
+    assert f"{SERVER} from {DEAD}" in rows[1]
+    assert wal(7, DEAD) in rows[1]
+    hbase.zk.set(f"{hbase.nodes.queue(SERVER, 'p')}/{wal(1)}", b"not a position")
+    code, _, err = run("queues", "p")
+    found = json.loads(run("queues", "p", "--json")[1])
+    assert (code, found["well"], len(found["queues"])) == (3, False, 2)
+    assert wal(1) in err or wal(1) in str(found)
+
+
 def test_a_root_that_is_not_writable_is_found(run: Run, hbase: HBaseZNodes) -> None:
     hbase.zk.ensure_path(hbase.root)
     hbase.zk.set_acls(hbase.root, [make_acl("ip", "10.255.255.255", all=True)])
@@ -99,7 +149,7 @@ def test_a_root_that_is_not_writable_is_found(run: Run, hbase: HBaseZNodes) -> N
 
 
 def test_a_root_that_is_not_a_cluster_s_is_named(run: Run) -> None:
-    for command in (["peers", "list"], ["plan", "p"], ["doctor"]):
+    for command in (["status"], ["peers", "list"], ["plan", "p"], ["doctor"]):
         status, out, err = run(*command, base="/nowhere")
         assert status in (1, 3)
         assert "/nowhere" in out + err

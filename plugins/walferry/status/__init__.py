@@ -7,6 +7,7 @@
     slaves      whether slaves can be reached
     history     samples of the last day;  recording  adds to them
     describing, grouping, pace      make a status of all that; they read nothing
+    words       a status for people
     cached      one making for many viewers
 
 Nothing here raises for what is wrong outside: a status says what is not known, and why. Only `recording` writes, and only its own

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from walferry.errors import WalferryError
-from walferry.hbase.peers import ENABLED, MAX_CLUSTER_KEY_CHARS, Peer, check_shippable
+from walferry.hbase.peers import ENABLED, MAX_CLUSTER_KEY_CHARS, Peer, check_ours
 from walferry.queues.dead_servers import WALFERRY_SERVER, as_recovered
 from walferry.queues.reading import Queue, closed_groups, groups
 from walferry.status import ages
@@ -120,6 +120,7 @@ def _peer(
         state=peer.state if peer else None,
         managed=peer.managed if peer else None,
         cluster_key=one_line(peer.cluster_key, MAX_CLUSTER_KEY_CHARS) if peer else None,
+        paused=peer.paused if peer else None,
         refusal=_refusal(peer) if peer else None,
         slave=slave,
         in_hand=in_hand,
@@ -145,7 +146,7 @@ def _refusal(peer: Peer) -> str | None:
     if not peer.managed:
         return None
     try:
-        check_shippable(peer)
+        check_ours(peer)
     except WalferryError as error:
         return str(error)
     return None
@@ -202,4 +203,6 @@ def _who_ships(peer: Peer | None) -> str:
         return "the peer is ENABLED, so RegionServers ship it"
     if peer is not None and not peer.managed:
         return "nobody ships it: the peer is DISABLED and not managed"
+    if peer is not None and peer.paused:
+        return "nobody ships it: the peer is paused"
     return "no run has it now"

@@ -118,7 +118,8 @@ class PeerStatus:
     state: str | None  # ENABLED or DISABLED; None: its znodes cannot be read
     managed: bool | None
     cluster_key: str | None
-    refusal: str | None  # why Walferry may not ship it, if it is managed
+    paused: bool | None  # by an operator
+    refusal: str | None  # why Walferry may not ship it, if it is managed, apart from that
     slave: SlaveStatus
     in_hand: Holder | None  # the run that ships it now
     queues: tuple[QueueStatus, ...] | None  # None: the queues cannot be read

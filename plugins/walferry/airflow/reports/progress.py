@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from walferry.airflow.values import Planned
+from walferry.amounts import count, size
 from walferry.sinks.answers import Repeats
 from walferry.source.cluster import SourceCluster
 
@@ -158,18 +159,3 @@ class ProgressLog:
             self._warn(trouble)
         elif not trouble and self._repeats.reset() and any(s.status == "running" for s in mine):
             self._tell(f"peer {self._peer}: its slave acknowledges again")
-
-
-def count(number: int, noun: str) -> str:
-    """A number of things, in English."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def size(number: int) -> str:
-    """A number of bytes for people."""
-    if number < 1000:
-        return f"{number} B"
-    value, units = number / 1000, ["kB", "MB", "GB", "TB"]
-    while value >= 1000 and len(units) > 1:
-        value, units = value / 1000, units[1:]
-    return f"{value:,.1f} {units[0]}"

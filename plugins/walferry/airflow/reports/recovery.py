@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from walferry.airflow.reports.batch import MAX_REASON_CHARS, as_cell, refusals, table, totals_of
-from walferry.airflow.reports.progress import count, size
 from walferry.airflow.values import Claimed, Drain, QueueRef
+from walferry.amounts import count, size
 
 if TYPE_CHECKING:
     from walferry.shipping.plan import GroupPlan

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from walferry.airflow.reports import progress as module
-from walferry.airflow.reports.progress import Progress, ProgressLog, outage, progress, size
+from walferry.airflow.reports.progress import Progress, ProgressLog, outage, progress
 from walferry.airflow.values import Planned
 from walferry.shipping import runs
 from walferry.shipping.counters import Counters
@@ -139,11 +139,6 @@ def test_a_file_that_has_grown_since_is_no_reason_for_more_than_all():
 def test_it_reads_as_a_sentence():
     assert str(Progress(3, 12, 1_200_000_000, 4_500_000_000)) == "3 of 12 WALs, 1.2 GB of 4.5 GB (26 %); left: 9 WALs, 3.3 GB"
     assert str(Progress(0, 1, 0, 0)) == "0 of 1 WAL, 0 B of 0 B; left: 1 WAL, 0 B"
-
-
-@pytest.mark.parametrize(("number", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (10**15, "1,000.0 TB")])
-def test_sizes_are_for_people(number, text):
-    assert size(number) == text
 
 
 class Job:

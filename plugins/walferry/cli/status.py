@@ -1,0 +1,223 @@
+"""`walferry status` and `walferry queues`: lag, what is left to ship, what holds it, and what is wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from walferry.amounts import count, duration
+from walferry.cli import options
+from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, View, plain, show, table
+from walferry.cli.source import Chosen
+
+if TYPE_CHECKING:
+    from walferry.status.ages import Age
+    from walferry.status.model import GroupStatus, PeerStatus, QueueStatus, SourceStatus
+    from walferry.status.statuses import Statuses
+
+SHOWN_ORPHANS = 5
+LOOK_SECONDS = 8.0  # for files and slaves; what takes longer is told as unknown
+_PEERS_HEAD = ("PEER", "SHIPPED BY", "SLAVE", "LAG", "WALS", "LEFT", "RATE", "DONE IN", "LAST SUCCESS", "TROUBLE")
+_QUEUES_HEAD = ("PEER", "KIND", "SERVER", "WAL GROUP", "LAG", "WALS", "LEFT", "OLDEST WAL", "POSITION", "HELD BY", "TROUBLE")
+_FIGURES = ("LAG", "WALS", "LEFT", "RATE", "DONE IN", "POSITION")
+_STATUS = """\
+Exit status: 0 if all is well; 1 if the source cannot be looked at; 2 for wrong arguments; 3 if something is stuck or behind.
+"""
+
+
+@click.command(epilog=_STATUS)
+@click.argument("peer_ids", nargs=-1, metavar="[PEER]...")
+@click.option(
+    "--max-lag", type=options.SECONDS, metavar="SECONDS",
+    help="A managed peer is behind if its oldest edit may have waited for longer than this.",
+)  # fmt: skip
+@options.as_json
+@options.watch
+@click.pass_obj
+def status(chosen: Chosen, peer_ids: tuple[str, ...], max_lag: float | None, as_json: bool, watch: float | None) -> int:
+    """Tell how replication stands.
+
+    Of these peers, or of all: the age of the oldest edit that is not shipped, what is left and when it will be done, whether
+    the slave can be reached, and what is wrong. It changes nothing. The status is 3 if a managed peer is stuck, failing, behind,
+    or has a slave that is down, and if queues are left of peers that do not exist. A paused peer is left out of that.
+    """
+    look = _looker(chosen)
+    return show(lambda: _status_view(look(), peer_ids, max_lag), as_json=as_json, watch=watch)
+
+
+@click.command(epilog=_STATUS)
+@click.argument("peer_ids", nargs=-1, metavar="[PEER]...")
+@options.as_json
+@options.watch
+@click.pass_obj
+def queues(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float | None) -> int:
+    """Show the queues, a line for each WAL group.
+
+    Of these peers, or of all, also those that do not exist any more: Normal or Recovered, under which server it lies and from
+    which dead ones it came, the oldest WAL and its position, what is left, and which run holds it. It changes nothing. The status
+    is 3 if an entry of a queue makes no sense, or the last run that had to do with a group has failed.
+    """
+    look = _looker(chosen)
+    return show(lambda: _queues_view(look(), peer_ids), as_json=as_json, watch=watch)
+
+
+def _looker(chosen: Chosen) -> Callable[[], SourceStatus]:
+    """What looks at the source; each look uses what earlier ones have found in files."""
+    made: list[Statuses] = []
+
+    def look() -> SourceStatus:
+        from walferry.status.statuses import Statuses
+
+        if not made:
+            made.append(Statuses(LOOK_SECONDS, LOOK_SECONDS))
+        return made[0].of(chosen.read())
+
+    return look
+
+
+def _status_view(found: SourceStatus, peer_ids: Sequence[str], max_lag: float | None) -> View:
+    if found.unreachable is not None:
+        return _unreachable(found)
+    from walferry.status.model import plain as as_plain
+
+    peers = _chosen(found, peer_ids)
+    troubles = {peer.id: _peer_trouble(peer, max_lag) for peer in peers}
+    orphaned = [] if peer_ids else list(found.orphaned or ())
+    bad = any(troubles[peer.id] and peer.managed and not peer.paused for peer in peers) or bool(orphaned)
+    values = [{**as_plain(peer), "queues": None, "trouble": troubles[peer.id]} for peer in peers]
+    for value in values:
+        del value["queues"]  # `walferry queues --json` has them
+    source = {name: as_plain(getattr(found, name)) for name in ("at_ms", "live_servers", "dead_servers", "regions_in_transition")}
+    shown = {**source, "well": not bad, "peers": values, "orphaned": as_plain(orphaned), "problems": as_plain(found.problems)}
+    return View(shown, lambda: _status_text(found, peers, troubles, orphaned), STUCK if bad else WELL, found.problems)
+
+
+def _unreachable(found: SourceStatus) -> View:
+    why = found.unreachable or ""
+    return View({"at_ms": found.at_ms, "unreachable": why}, lambda: "Nothing is known of the source.", ERROR, [why])
+
+
+def _chosen(found: SourceStatus, peer_ids: Sequence[str]) -> list[PeerStatus]:
+    """The peers that are asked for. Raises Refused."""
+    from walferry.admin.errors import Refused
+
+    if found.peers is None:
+        why = next(iter(found.problems), "they are not there")
+        raise Refused(f"the source's peers cannot be read: {why}", "`walferry doctor` tells more")
+    known = {peer.id: peer for peer in found.peers}
+    if missing := [peer_id for peer_id in peer_ids if peer_id not in known]:
+        there = ", ".join(known) or "there are none"
+        raise Refused(f"peer {', '.join(missing)} does not exist at the source", f"Its peers: {there}")
+    return [known[peer_id] for peer_id in peer_ids] if peer_ids else list(found.peers)
+
+
+def _peer_trouble(peer: PeerStatus, max_lag: float | None) -> str | None:
+    """What is wrong with a peer, the worst first; None if nothing is."""
+    return "; ".join(_troubles(peer, max_lag)) or None
+
+
+def _troubles(peer: PeerStatus, max_lag: float | None) -> Iterator[str]:
+    from walferry.status.words import UNKNOWN, lag
+
+    if peer.refusal:
+        yield f"it cannot be shipped: {peer.refusal}"
+    if peer.slave.reachable is False:
+        yield f"its slave cannot be reached: {peer.slave.why}"
+    if peer.error:
+        since = "" if peer.failing_since_ms is None else f" for {duration(_seconds_since(peer.failing_since_ms))}"
+        yield f"it has failed{since}: {peer.error}"
+    if peer.stuck:
+        yield peer.stuck
+    if peer.managed and max_lag is not None and not _keeps(peer.replicationLag, max_lag):
+        told = lag(peer.replicationLag)
+        why = f" ({peer.replicationLag.why})" if told == UNKNOWN else ""
+        yield f"its lag is {told}{why}, and {duration(max_lag)} are allowed"
+
+
+def _keeps(age: Age, max_lag: float) -> bool:
+    """Whether the age is known to be no larger than that many seconds."""
+    from walferry.status.ages import Certainty
+
+    return age.ms is not None and age.certainty in (Certainty.EXACT, Certainty.AT_MOST) and age.ms <= max_lag * 1000
+
+
+def _status_text(
+    found: SourceStatus, peers: Sequence[PeerStatus], troubles: dict[str, str | None], orphaned: Sequence[QueueStatus]
+) -> str:
+    rows = [_peer_row(peer, troubles[peer.id]) for peer in peers]
+    lines = [_servers(found), table(_PEERS_HEAD, rows, _FIGURES) if rows else "There is no peer."]
+    if orphaned:
+        shown = ", ".join(f"{queue.server}/{queue.queue_id}" for queue in orphaned[:SHOWN_ORPHANS])
+        more = ", …" if len(orphaned) > SHOWN_ORPHANS else ""
+        wals = sum(queue.sizeOfLogQueue for queue in orphaned)
+        lines.append(
+            f"Of peers that do not exist: {count(len(orphaned), 'queue')} with {count(wals, 'WAL')} ({shown}{more}). Nothing "
+            "ships them, and their WALs are kept until `walferry drain SERVER/QUEUE --delete-orphan`"
+        )
+    return "\n".join([*plain(lines[:1]), lines[1], *plain(lines[2:])])
+
+
+def _servers(found: SourceStatus) -> str:
+    live = "live RegionServers: unknown" if found.live_servers is None else count(len(found.live_servers), "live RegionServer")
+    parts = [live]
+    if found.dead_servers:
+        parts.append(f"queues of {count(len(found.dead_servers), 'dead RegionServer')} to ship")
+    if found.regions_in_transition:
+        parts.append(f"{count(found.regions_in_transition, 'region')} in transition")
+    return ", ".join(parts)
+
+
+def _peer_row(peer: PeerStatus, trouble: str | None) -> list[str | Cell]:
+    from walferry.status import words
+
+    slave = {True: Cell("reachable", GOOD), False: Cell("down", BAD), None: Cell(words.UNKNOWN, WARNING)}[peer.slave.reachable]
+    success = "never" if peer.last_success_ms is None else f"{duration(_seconds_since(peer.last_success_ms))} ago"
+    colour = WARNING if peer.paused or not peer.managed else BAD
+    return [
+        peer.id, _who(peer), slave, words.lag(peer.replicationLag),
+        words.UNKNOWN if peer.wals_left is None else f"{peer.wals_left:,}", words.left(peer.bytes_left), words.rate(peer.pace),
+        words.time_left(peer.pace), success if peer.managed else "", Cell(trouble or "", colour),
+    ]  # fmt: skip
+
+
+def _who(peer: PeerStatus) -> str:
+    if peer.state is None:
+        return "unknown"
+    if not peer.managed:
+        return "HBase" if peer.state == "ENABLED" else f"nobody ({peer.state})"
+    return "nobody (paused)" if peer.paused else "Walferry, now" if peer.in_hand else "Walferry"
+
+
+def _queues_view(found: SourceStatus, peer_ids: Sequence[str]) -> View:
+    if found.unreachable is not None:
+        return _unreachable(found)
+    from walferry.status.model import plain as as_plain
+
+    chosen = [queue for peer in _chosen(found, peer_ids) for queue in peer.queues or ()]
+    if not peer_ids:
+        chosen += found.orphaned or ()
+    bad = any(queue.problems or any(group.error or group.oldest.problem for group in queue.groups) for queue in chosen)
+    rows = [_queue_row(queue, group) for queue in chosen for group in queue.groups]
+    problems = [problem for queue in chosen for problem in queue.problems]
+    shown = {"well": not bad, "queues": as_plain(chosen), "problems": as_plain(found.problems)}
+    empty = "No WALs are queued."
+    return View(shown, lambda: table(_QUEUES_HEAD, rows, _FIGURES) if rows else empty, STUCK if bad else WELL, problems)
+
+
+def _queue_row(queue: QueueStatus, group: GroupStatus) -> list[str | Cell]:
+    from walferry.status import words
+
+    came_from = f" from {', '.join(queue.dead_servers)}" if queue.dead_servers else ""
+    position = words.UNKNOWN if group.oldest.position is None else f"{group.oldest.position:,}"
+    return [
+        queue.peer_id, str(queue.kind), f"{queue.server}{came_from}", group.group, words.lag(group.replicationLag),
+        f"{group.wals_left:,}", words.left(group.bytes_left), group.oldest.name, position,
+        group.holder.name if group.holder else "", Cell(group.oldest.problem or group.error or "", BAD),
+    ]  # fmt: skip
+
+
+def _seconds_since(ms: int) -> float:
+    return max(0.0, time.time() - ms / 1000)
