@@ -44,7 +44,7 @@ def status(chosen: Chosen, peer_ids: tuple[str, ...], max_lag: float | None, as_
     the slave can be reached, and what is wrong. It changes nothing. The status is 3 if a managed peer is stuck, failing, behind,
     or has a slave that is down, and if queues are left of peers that do not exist. A paused peer is left out of that.
     """
-    look = _looker(chosen)
+    look = _looker(chosen, LOOK_SECONDS)
     return show(lambda: _status_view(look(), peer_ids, max_lag), as_json=as_json, watch=watch)
 
 
@@ -60,19 +60,19 @@ def queues(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: floa
     which dead ones it came, the oldest WAL and its position, what is left, and which run holds it. It changes nothing. The status
     is 3 if an entry of a queue makes no sense, or the last run that had to do with a group has failed.
     """
-    look = _looker(chosen)
+    look = _looker(chosen, slaves_seconds=0.0)
     return show(lambda: _queues_view(look(), peer_ids), as_json=as_json, watch=watch)
 
 
-def _looker(chosen: Chosen) -> Callable[[], SourceStatus]:
-    """What looks at the source; each look uses what earlier ones have found in files."""
+def _looker(chosen: Chosen, slaves_seconds: float) -> Callable[[], SourceStatus]:
+    """What looks at the source; each look uses what earlier ones have found in files. It waits so long for the slaves."""
     made: list[Statuses] = []
 
     def look() -> SourceStatus:
         from walferry.status.statuses import Statuses
 
         if not made:
-            made.append(Statuses(LOOK_SECONDS, LOOK_SECONDS))
+            made.append(Statuses(LOOK_SECONDS, slaves_seconds))
         return made[0].of(chosen.read())
 
     return look
