@@ -24,6 +24,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 MAX_NAME_CHARS = 200
 MAX_PEERS = 30  # that are shown in full; the filter shows others
 MAX_LISTED = 100  # servers, regions, problems
+MAX_CHOICES = 500  # peers to choose from
 REFUSALS = {
     401: "You are not logged in, or your login has expired.",
     403: "You may not see this page: it needs the right to read the DAG replicate_peer.",
@@ -67,7 +68,8 @@ class Rendering:
             iso=formats.iso,
         )  # fmt: skip
         self._environment.globals.update(
-            links=links, version=version, asked_for=asked, forms=forms, MAX_LISTED=MAX_LISTED, PLOT=(WIDTH, HEIGHT)
+            links=links, version=version, asked_for=asked, forms=forms, PLOT=(WIDTH, HEIGHT), MAX_LISTED=MAX_LISTED,
+            MAX_CHOICES=MAX_CHOICES,
         )
 
     def page(self, seen: Sequence[Looked], wanted: Asked) -> str:
