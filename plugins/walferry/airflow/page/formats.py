@@ -20,7 +20,7 @@ def duration(seconds: float) -> str:
         return f"{max(1, round(seconds * 1000))} ms"
     rest = round(seconds)
     at = next((i for i, (_, size) in enumerate(_UNITS) if rest >= size), len(_UNITS) - 1)
-    parts = []
+    parts: list[str] = []
     for name, size in _UNITS[at : at + 2]:
         if rest // size or not parts:
             parts.append(f"{rest // size:,} {name}")
