@@ -22,6 +22,7 @@ from walferry.texts import visible
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_NAME_CHARS = 200
+OLD_SECONDS = 60.0  # a status is a few seconds old, unless ZooKeeper has fallen silent
 MAX_PEERS = 30  # that are shown in full; the filter shows others
 MAX_LISTED = 100  # servers, regions, problems
 MAX_CHOICES = 500  # peers to choose from
@@ -50,6 +51,7 @@ class Section:
 
     looked: Looked
     chosen: bool  # its queues are shown
+    old: float | None = None  # how old its status is in seconds, if it is older than it should be
     peers: tuple[ShownPeer, ...] = ()
     peers_left_out: int = 0
     page: Page | None = None
@@ -63,7 +65,7 @@ class Rendering:
             loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )  # fmt: skip
         self._environment.filters.update(
-            visible=lambda text, chars=MAX_NAME_CHARS: visible(str(text), chars), key=_key,
+            visible=lambda text, chars=MAX_NAME_CHARS: visible(str(text), chars), key=_key, number="{:,}".format,
             duration=formats.duration, size=formats.size, lag=formats.lag, left=formats.left, moment=formats.moment,
             iso=formats.iso,
         )  # fmt: skip
@@ -102,10 +104,12 @@ def _section(looked: Looked, wanted: Asked, *, chosen: bool) -> Section:
     status = looked.status
     if status is None or status.unreachable is not None:
         return Section(looked, chosen)
+    old = (looked.asked_ms - status.at_ms) / 1000
     peers = sorted((peer for peer in status.peers or () if not chosen or wanted.peer in ("", peer.id)), key=worst_first)
     return Section(
         looked,
         chosen,
+        old if old > OLD_SECONDS else None,
         tuple(_shown(looked, peer, status.at_ms) for peer in peers[:MAX_PEERS]),
         len(peers[MAX_PEERS:]),
         page_of(rows_of(status), wanted) if chosen else None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -37,6 +38,7 @@ class Looked:
     status: SourceStatus | None = None
     histories: Mapping[str, Sequence[Sample]] = field(default_factory=dict)  # by peer
     old_wals: OldWalsStatus | None = None  # None: it is listed for the first time
+    asked_ms: int = 0  # when a viewer asked
 
 
 class Sources:
@@ -61,7 +63,7 @@ class Sources:
                 return Looked(conn_id, f"Airflow has not given connection {conn_id!r} within {WAIT_SECONDS:g} s")
             status = self._statuses.of(source)
             old_wals = None if status.unreachable else self._statuses.old_wals(source)
-            return Looked(conn_id, None, status, self._statuses.histories(source), old_wals)
+            return Looked(conn_id, None, status, self._statuses.histories(source), old_wals, int(time.time() * 1000))
         except SourceError as error:
             return Looked(conn_id, without_secrets(str(error)))
         except Exception:

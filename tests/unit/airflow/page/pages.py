@@ -22,6 +22,7 @@ from walferry.status.slaves import SlaveStatus
 
 REACHED = {"p": SlaveStatus(True, None, NOW)}
 BEHIND = queue(wal(NOW - 3 * HOUR, 100), wal(NOW - 2 * HOUR), wal(NOW - HOUR))
+VOID = ("br", "input", "link", "meta", "line")
 LAST = NOW // 1000 // INTERVAL_SECONDS
 
 
@@ -63,9 +64,18 @@ class Parsed(HTMLParser):
 
     def __post_init__(self) -> None:
         super().__init__()
+        self._open: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag, f"</{tag}> closes another element, or none"
 
     def handle_data(self, data: str) -> None:
         self.texts.append(data)
@@ -83,6 +93,8 @@ class Parsed(HTMLParser):
 def parsed(html: str) -> Parsed:
     page = Parsed()
     page.feed(html)
+    page.close()
+    assert not page._open
     return page
 
 

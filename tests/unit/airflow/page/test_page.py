@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import Any
 
 import pytest
 
-from tests.unit.airflow.page.pages import BEHIND, LAST, REACHED, behind, browser, looked, parsed, sample, shown
+from tests.unit.airflow.page.pages import BEHIND, LAST, REACHED, Parsed, behind, browser, looked, parsed, sample, shown
 from tests.unit.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, group_of, note, notes, peer, queue, view, wal
 from walferry.airflow.page.sources import Looked
 from walferry.hbase.errors import PositionError
@@ -122,20 +124,65 @@ def test_what_cannot_be_a_run_is_not_linked(run: str) -> None:
     assert not [link for link in page.all("a") if "/runs/" in (link["href"] or "")]
 
 
-def test_names_from_zookeeper_are_neither_html_nor_templates_and_hide_nothing() -> None:
-    hostile = Holder(HOSTILE, HOSTILE, HOSTILE)
-    seen = view(
-        queue(wal(NOW - HOUR), queue_id="gone", problems=(HOSTILE,)), peers=(peer(HOSTILE), peer("p")),
-        leases={("gone", group_of()): hostile}, in_hand={HOSTILE: hostile, "p": hostile}, problems=(HOSTILE,),
-    )  # fmt: skip
-    with browser(looked(describe(seen))) as client:
-        html = client.get("/replication", params={"text": "", "peer": ""}).text
-        filtered = client.get("/replication", params={"peer": HOSTILE, "text": '"><script>alert(2)</script>'}).text
-    for page in (parsed(html), parsed(filtered)):
-        assert [(each.get("src") or "").split("?")[0] for each in page.all("script")] == ["static/page.js"]
-        assert not set("\u202e\x1b\u200b") & set("".join(page.texts))
-        assert str(7 * 191) not in page.text
-    assert r"<script>alert(1)</script>\u202e\u001b[2J{{7*191}}\u200b" in parsed(html).text
+def full() -> Looked:
+    """A source that has something of everything."""
+    held = {("p", group_of()): Holder("batch", "2027-01-15T07:59:00+00:00")}
+    noted = notes(note(Status.FAILED, error="no", run="replicate_peer/manual__1.1"))
+    gone = queue(wal(NOW - HOUR), queue_id="gone", problems=("it is odd",))
+    dead = queue(wal(NOW - HOUR, PositionError("/rs/q/w", "it is odd"), server=DEAD), server=DEAD, live=False)
+    in_hand = {"p": Holder("batch", "since then", "replicate_peer/manual__1")}
+    seen = view(BEHIND, RECOVERED, gone, dead, leases=held, in_hand=in_hand, notes=noted, problems=("x is odd",))
+    status = describe(seen, slaves={"p": SlaveStatus(False, "it is down", NOW)})
+    region = RegionStatus("abc", "t,,1.abc.", "OPENING", SERVER, NOW - HOUR)
+    keeper = Keeper("p", "nobody", Kept(7, 3 << 30), Kept(1, 1 << 20), NOW - HOUR, (KeptByQueue("s/q", Kept(7, 3 << 30)),), 0)
+    old = OldWalsStatus(NOW, None, Kept(9, 4 << 30), Kept(7, 3 << 30), (keeper,), forecast_problem="it is not known")
+    return looked(replace(status, regions_in_transition=1, regions=(region,)), old_wals=old, histories={"p": [sample(0)]})
+
+
+def with_all_texts(value: Any, text: str) -> Any:
+    """A status with this text in place of all its texts."""
+    if isinstance(value, Enum):
+        return value
+    if isinstance(value, str):
+        return text
+    if isinstance(value, tuple):
+        return tuple(with_all_texts(each, text) for each in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{each.name: with_all_texts(getattr(value, each.name), text) for each in fields(value)})
+    return value
+
+
+def check_harmless(page: Parsed) -> None:
+    assert [(each.get("src") or "").split("?")[0] for each in page.all("script")] == ["static/page.js"]
+    assert not set("\u202e\x1b\u200b") & set("".join(page.texts))
+    assert str(7 * 191) not in page.text
+    assert not [attrs for _, attrs in page.elements if any(name.startswith("on") for name in attrs)]
+    links = [each["href"] or "" for each in page.all("a")]
+    assert links
+    assert all(link.startswith(("?", "#", "/airflow/")) for link in links)
+
+
+def test_no_text_of_a_status_becomes_html_or_a_template_or_hides_anything() -> None:
+    of = full()
+    status = replace(with_all_texts(of.status, HOSTILE), unreachable=None)
+    old_wals = replace(with_all_texts(of.old_wals, HOSTILE), problem=None)
+    page = shown(replace(of, status=status, old_wals=old_wals, histories={HOSTILE: [sample(0)]}))
+    check_harmless(page)
+    assert page.text.count(r"<script>alert(1)</script>\u202e\u001b[2J{{7*191}}\u200b") > 40
+    for problem in (replace(of, status=unreachable(HOSTILE, 1)), Looked("a", HOSTILE), Looked(HOSTILE, "odd")):
+        check_harmless(shown(problem, of))
+
+
+def test_what_is_asked_for_becomes_no_html_either() -> None:
+    with browser(full()) as client:
+        page = parsed(client.get("/replication", params={"peer": HOSTILE, "text": f'">{HOSTILE}', "source": HOSTILE}).text)
+    check_harmless(page)
+    assert [each["value"] for each in page.all("input") if each["name"] == "text"] == [f'">{HOSTILE}']
+
+
+def test_a_status_that_is_old_says_so() -> None:
+    assert "This is 2 min old:" in shown(replace(behind(), asked_ms=NOW + 2 * MINUTE)).text
+    assert "old:" not in shown(replace(behind(), asked_ms=NOW + 6000)).text
 
 
 def test_long_names_are_cut() -> None:
