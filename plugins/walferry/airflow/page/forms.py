@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from walferry.airflow.page import formats
+from walferry.airflow.page.links import REPLICATE
 from walferry.names import is_server_name
 from walferry.status.model import DeadServerStatus, PeerStatus, QueueStatus
 
-DRAIN, BACKFILL, FAILOVER, REPLICATE = "drain_recovered_queue", "reship_interval", "regionserver_failover", "replicate_peer"
+DRAIN, BACKFILL, FAILOVER = "drain_recovered_queue", "reship_interval", "regionserver_failover"
 
 
 @dataclass(frozen=True)

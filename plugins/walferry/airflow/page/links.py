@@ -16,12 +16,12 @@ _TRY = re.compile(r"\.\d+$")
 
 @dataclass(frozen=True)
 class Run:
-    """A run of a DAG, and where Airflow shows it and its logs."""
+    """A run of a DAG, and where Airflow shows it and the logs of the task that ships; None if that task's name is not known."""
 
     dag_id: str
     run_id: str
     href: str
-    logs: str
+    logs: str | None
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Links:
         if not _DAG.fullmatch(dag_id) or len(name) > 2 * MAX_RUN_CHARS or run_id in ("", ".", "..") or not run_id.isprintable():
             return None
         href = f"{self.dag(dag_id)}/runs/{quote(run_id, safe='')}"
-        return Run(dag_id, run_id, href, f"{href}/tasks/{SHIPS}/mapped" if dag_id == REPLICATE else href)
+        return Run(dag_id, run_id, href, f"{href}/tasks/{SHIPS}/mapped" if dag_id == REPLICATE else None)
 
     @property
     def login(self) -> str:

@@ -70,10 +70,12 @@ function showButtons() {
   }
 }
 
-/** Whether a refresh would take something out of the viewer's hands. */
+/** Why a refresh would take something out of the viewer's hands; empty if it would not. */
 function inUse() {
-  const focused = document.activeElement;
-  return document.hidden || !getSelection().isCollapsed || (focused && focused.matches("select, input"));
+  if (!getSelection().isCollapsed) {
+    return "Not refreshed while text is selected";
+  }
+  return document.activeElement?.matches("select, input") ? "Not refreshed while you fill in the filter" : "";
 }
 
 function replaceContent(html) {
@@ -121,8 +123,10 @@ let paused = false;
 let failures = 0;
 
 async function refresh() {
-  if (!paused && !inUse()) {
-    const told = document.getElementById("refreshing");
+  const told = document.getElementById("refreshing");
+  if (inUse()) {
+    told.textContent = inUse();
+  } else if (!paused && !document.hidden) {
     try {
       const answer = await fetch(`content${location.search}`, { credentials: "same-origin", cache: "no-store" });
       if (answer.ok) {
