@@ -10,7 +10,7 @@ import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
 from walferry.status.cached import Cached
@@ -22,6 +22,9 @@ from walferry.texts import one_line
 
 CONNECTION_SECONDS = 30.0  # for which a connection is kept: a secrets backend may be slow
 WAIT_SECONDS = 10.0
+LOOK_SECONDS = 2.0  # for which a look is kept
+PATIENCE_SECONDS = 0.5  # that a viewer waits for a new look, while there is an older one
+FIRST_SECONDS = 15.0  # that a viewer waits for the first one
 MAX_PROBLEM_CHARS = 1000
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]*@")
 _SECRETS = re.compile(r"""(?i)((?:password|passwd|secret|token)[\w.-]*["']?\s*[=:]\s*["']?)[^&\s,;'"]+""")
@@ -47,6 +50,7 @@ class Sources:
     def __init__(self) -> None:
         self._statuses = Statuses()
         self._connections = Cached(_read_connection, CONNECTION_SECONDS, WAIT_SECONDS)
+        self._looks = Cached(self._look, LOOK_SECONDS, PATIENCE_SECONDS)
 
     def names(self) -> list[str]:
         """The ids of the connections that are shown."""
@@ -56,14 +60,25 @@ class Sources:
         return list(dict.fromkeys(name.strip() for name in listed if name.strip()))
 
     def look(self, conn_id: str) -> Looked:
-        """What is known of a source. It never raises: what is wrong is told, without secrets and without a traceback."""
+        """What is known of a source, or was known last if a new look takes long.
+
+        It never raises: what is wrong is told, without secrets and without a traceback.
+        """
+        found, began = None, time.monotonic()
+        while found is None and time.monotonic() - began < FIRST_SECONDS:
+            found = self._looks.get(conn_id)
+        if found is None:
+            return Looked(conn_id, f"the first look at it is not at its end after {FIRST_SECONDS:g} s; come again in a moment")
+        return replace(found, asked_ms=int(time.time() * 1000))
+
+    def _look(self, conn_id: str) -> Looked:
         try:
             source = self._connections.get(conn_id)
             if source is None:
                 return Looked(conn_id, f"Airflow has not given connection {conn_id!r} within {WAIT_SECONDS:g} s")
             status = self._statuses.of(source)
             old_wals = None if status.unreachable else self._statuses.old_wals(source)
-            return Looked(conn_id, None, status, self._statuses.histories(source), old_wals, int(time.time() * 1000))
+            return Looked(conn_id, None, status, self._statuses.histories(source), old_wals)
         except SourceError as error:
             return Looked(conn_id, without_secrets(str(error)))
         except Exception:
