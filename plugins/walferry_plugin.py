@@ -1,9 +1,10 @@
-"""Registers with Airflow what it finds only through a plugin: the timetable of reship_interval."""
+"""Registers with Airflow what it finds only through a plugin: the replication page, and the timetable of reship_interval."""
 
 from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
+from walferry.airflow.page.mounted import APPS, NAVIGATION
 from walferry.airflow.timetables import BackfillIntervals
 
 
@@ -12,3 +13,5 @@ class WalferryPlugin(AirflowPlugin):
 
     name = "walferry"
     timetables = [BackfillIntervals]  # noqa: RUF012 - as Airflow's class has it
+    fastapi_apps = APPS
+    external_views = [NAVIGATION]  # noqa: RUF012

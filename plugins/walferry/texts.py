@@ -11,3 +11,17 @@ def one_line(text: str, max_chars: int) -> str:
 def lines_only(text: str) -> str:
     """The text with its line breaks, and blanks in place of all other characters that would control a terminal."""
     return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
+
+
+def visible(text: str, max_chars: int) -> str:
+    r"""The text as one line that hides nothing, cut at `max_chars`.
+
+    Characters that cannot be seen, or that change the order or the place of others, are written as in "\u202e".
+    """
+    shown = "".join(char if char.isprintable() else _escaped(char) for char in text[:max_chars])
+    return f"{shown}…" if len(text) > max_chars else shown
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"

@@ -4,6 +4,7 @@
     steps                                  what tasks do, without Airflow
     tasks                                  the DAGs' tasks and their wiring
     forms                                  parameters: what is proposed, and what is checked
+    page                                   the replication page in Airflow's navigation
     reports                                progress and reports, as text and as XCom
     values                                 what tasks hand to each other, and its form as XComs
     retries                                which failures are tried again

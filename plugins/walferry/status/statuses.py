@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping, Sequence
 
 from kazoo.exceptions import KazooException
 
@@ -13,7 +14,7 @@ from walferry.source.session import Session
 from walferry.status.cached import Cached
 from walferry.status.describing import describe, unreachable
 from walferry.status.files import Files, FilesSeen
-from walferry.status.history import read_histories
+from walferry.status.history import Sample, read_histories
 from walferry.status.model import SourceStatus
 from walferry.status.old_wals import OldWalsStatus, look_at_old_wals
 from walferry.status.slaves import Slaves
@@ -35,6 +36,7 @@ class Statuses:
         self._slaves_seconds = slaves_seconds
         self._lock = threading.Lock()
         self._views: dict[SourceCluster, View] = {}
+        self._histories: dict[SourceCluster, Mapping[str, Sequence[Sample]]] = {}
         self._files: dict[SourceCluster, Files] = {}
         self._statuses = Cached(self._make, STATUS_SECONDS, FIRST_SECONDS)
         self._looks = Cached(self._look, FILES_SECONDS, files_seconds)
@@ -44,6 +46,11 @@ class Statuses:
         """The status of a source, a few seconds old at most, unless its ZooKeeper is silent."""
         found = self._statuses.get(source)
         return found or unreachable(f"ZooKeeper at {source.quorum} has not answered for {FIRST_SECONDS:g} s", time.time())
+
+    def histories(self, source: SourceCluster) -> Mapping[str, Sequence[Sample]]:
+        """The histories of the source's peers, as its last status was made with; none before there was one."""
+        with self._lock:
+            return self._histories.get(source, {})
 
     def old_wals(self, source: SourceCluster) -> OldWalsStatus | None:
         """What lies in the source's oldWALs, minutes old at most; None while it is listed for the first time."""
@@ -61,6 +68,7 @@ class Statuses:
             return unreachable(f"ZooKeeper at {source.quorum} refuses to be read: {error!r}", time.time())
         with self._lock:
             self._views[source] = seen
+            self._histories[source] = histories
         files = self._looks.get(source)
         peers = [peer for peer in (seen.peers or {}).values() if peer is not None]
         slaves = self._slaves.statuses(peers, source, self._slaves_seconds)

@@ -1,0 +1,99 @@
+"""The page's routes. All of them read only, and each needs the permission that `make_app` is given."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.responses import FileResponse, HTMLResponse
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from walferry.airflow.page.asked import asked
+from walferry.airflow.page.links import Links
+from walferry.airflow.page.rendering import Rendering
+from walferry.airflow.page.sources import Looked
+
+STATIC = Path(__file__).parent / "static"
+STATIC_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+# Looks may wait for ZooKeeper, so they have places of their own: Airflow's API goes on whatever they wait for.
+MOST_AT_ONCE = 8
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'self'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+log = logging.getLogger(__name__)
+
+
+def make_app(
+    names: Callable[[], Sequence[str]], look: Callable[[str], Looked], access: Callable[..., Any], links: Links
+) -> FastAPI:
+    """The page's app.
+
+    `names` lists the connections that are shown, `look` looks at one, and `access` is a dependency that refuses.
+    """
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(access)])
+    rendering = Rendering(links, _version())
+    places, looks = CapacityLimiter(MOST_AT_ONCE), ThreadPoolExecutor(MOST_AT_ONCE, "a look for the page")
+
+    async def rendered(request: Request, *, whole: bool) -> HTMLResponse:
+        wanted = asked(request.query_params)
+
+        def make() -> str:
+            seen = list(looks.map(look, names()))
+            return rendering.page(seen, wanted) if whole else rendering.content(seen, wanted)
+
+        return HTMLResponse(await to_thread.run_sync(make, limiter=places))
+
+    @app.get("/replication")
+    async def page(request: Request) -> HTMLResponse:
+        return await rendered(request, whole=True)
+
+    @app.get("/content")
+    async def content(request: Request) -> HTMLResponse:
+        return await rendered(request, whole=False)
+
+    @app.get("/static/{name}")
+    async def static(name: str) -> FileResponse:
+        found = next((path for path in STATIC.iterdir() if path.name == name and path.suffix in STATIC_TYPES), None)
+        if found is None:
+            raise HTTPException(404)
+        return FileResponse(found, media_type=STATIC_TYPES[found.suffix])
+
+    _answer_errors(app, rendering)
+    return app
+
+
+def _answer_errors(app: FastAPI, rendering: Rendering) -> None:
+    """Adds the headers to all answers, and pages of their own to those that refuse or fail."""
+
+    @app.exception_handler(StarletteHTTPException)
+    async def refused(request: Request, error: StarletteHTTPException) -> HTMLResponse:
+        return HTMLResponse(rendering.refusal(error.status_code), error.status_code)
+
+    @app.middleware("http")
+    async def with_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        try:
+            response = await call_next(request)
+        except Exception:
+            log.exception("the replication page failed")
+            response = HTMLResponse(rendering.refusal(500), 500)
+        response.headers.update(HEADERS)
+        return response
+
+
+@functools.cache
+def _version() -> str:
+    """Changes with the static files, so that a browser takes no old ones."""
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()) if path.suffix in STATIC_TYPES))
+    return digest.hexdigest()[:12]

@@ -1,0 +1,98 @@
+"""What a viewer asks for, from the page's address. Whatever makes no sense there is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+MAX_CHARS = 300  # of a text
+SIZES = (25, 50, 100, 200)
+MAX_PAGE = 1_000_000
+
+
+class Kind(StrEnum):
+    """The kinds of queues to choose from."""
+
+    ANY = ""
+    NORMAL = "normal"
+    RECOVERED = "recovered"
+    ORPHANED = "orphaned"
+
+
+class Order(StrEnum):
+    """What a table is sorted by."""
+
+    LAG = "lag"
+    LEFT = "left"
+    SERVER = "server"
+
+
+class State(StrEnum):
+    """The states of WAL groups to choose from."""
+
+    ANY = ""
+    FAILING = "failing"
+    UNKNOWN = "unknown"
+    WAITING = "waiting"
+    SHIPPING = "shipping"
+    UP_TO_DATE = "up-to-date"
+
+
+E = TypeVar("E", bound=StrEnum)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for. Empty texts ask for everything."""
+
+    source: str = ""
+    peer: str = ""
+    kind: Kind = Kind.ANY
+    state: State = State.ANY
+    text: str = ""
+    order: Order = Order.LAG
+    size: int = 50
+    page: int = 1
+
+    def query(self, **changes: Any) -> str:
+        """The query of an address that asks for the same, but with these changes. A change begins at the first page again."""
+        changed = replace(self, **({"page": 1} | changes))
+        told = {each.name: getattr(changed, each.name) for each in fields(changed)}
+        return "?" + urlencode({name: str(value) for name, value in told.items() if value != getattr(_DEFAULT, name)})
+
+    @property
+    def filters(self) -> bool:
+        """Whether it asks for some queues only."""
+        return bool(self.peer or self.kind or self.state or self.text)
+
+
+_DEFAULT = Asked()
+
+
+def asked(params: Mapping[str, str]) -> Asked:
+    """Read the parameters of an address."""
+    return Asked(
+        source=_text(params, "source"),
+        peer=_text(params, "peer"),
+        kind=_one_of(Kind, params.get("kind", ""), Kind.ANY),
+        state=_one_of(State, params.get("state", ""), State.ANY),
+        text=_text(params, "text").strip(),
+        order=_one_of(Order, params.get("order", ""), Order.LAG),
+        size=next((size for size in SIZES if str(size) == params.get("size")), _DEFAULT.size),
+        page=_page(params.get("page", "")),
+    )
+
+
+def _text(params: Mapping[str, str], name: str) -> str:
+    return params.get(name, "")[:MAX_CHARS]
+
+
+def _one_of(kind: type[E], text: str, otherwise: E) -> E:
+    return kind(text) if text in set(kind) else otherwise
+
+
+def _page(text: str) -> int:
+    return min(int(text), MAX_PAGE) if text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text) else 1

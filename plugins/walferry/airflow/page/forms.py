@@ -1,0 +1,65 @@
+"""What to enter into Airflow's forms to act on what the page shows.
+
+The page itself changes nothing. Airflow's form for a run takes no values through its address, so the page shows them as the JSON
+that the form's field "Configuration JSON" takes, beside a link to the DAG.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from walferry.airflow.page import formats
+from walferry.airflow.page.links import REPLICATE
+from walferry.names import is_server_name
+from walferry.status.model import DeadServerStatus, PeerStatus, QueueStatus
+
+DRAIN, BACKFILL, FAILOVER = "drain_recovered_queue", "reship_interval", "regionserver_failover"
+
+
+@dataclass(frozen=True)
+class Form:
+    """A run to be triggered: of which DAG, what for, and with which parameters."""
+
+    dag_id: str
+    title: str
+    conf: str  # JSON in ASCII, so that whatever a name hides can be seen
+
+
+def ship(conn_id: str, peer: PeerStatus) -> Form:
+    """Ship what is queued for a managed peer."""
+    return _form(REPLICATE, "Ship this peer now", source_conn_id=conn_id, peer=peer.id)
+
+
+def drain(conn_id: str, queue: QueueStatus) -> Form:
+    """Drain a recovered queue."""
+    return _form(DRAIN, "Drain this queue", source_conn_id=conn_id, queue=f"{queue.server}/{queue.queue_id}")
+
+
+def drop(conn_id: str, queue: QueueStatus) -> Form:
+    """Say what is in a queue whose peer is gone; to delete it is a choice that the form leaves open."""
+    name = f"{queue.server}/{queue.queue_id}"
+    return _form(DRAIN, "Look into this queue", source_conn_id=conn_id, queue=name, dry_run=True, delete_orphan=False)
+
+
+def backfill(conn_id: str, peer: PeerStatus, at_ms: int) -> Form | None:
+    """Ship again to a peer what was written since the oldest of its WALs was begun; None if it has none."""
+    begun = min((group.oldest.begun_ms for queue in peer.queues or () for group in queue.groups), default=None)
+    if begun is None or not formats.iso(begun) or begun >= at_ms:
+        return None
+    return _form(
+        BACKFILL, "Ship an interval again", source_conn_id=conn_id, peer=peer.id, from_date=formats.iso(begun),
+        to_date=formats.iso(at_ms), dry_run=True,
+    )  # fmt: skip
+
+
+def failover(conn_id: str, server: DeadServerStatus) -> Form | None:
+    """Claim and drain the queues of a dead server."""
+    if not is_server_name(server.name):
+        return None
+    return _form(FAILOVER, "Recover this server", source_conn_id=conn_id, server=server.name)
+
+
+def _form(dag_id: str, title: str, **params: Any) -> Form:
+    return Form(dag_id, title, json.dumps(params))

@@ -1,0 +1,49 @@
+"""Addresses of Airflow's own pages. Names of runs come from ZooKeeper, so only what can be a DAG's and a run's name is linked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+SHIPS = "peer.ship"  # the task that ships, in a run of REPLICATE
+REPLICATE = "replicate_peer"
+URL_ROUTE = "walferry"  # of the page in Airflow's UI
+MAX_RUN_CHARS = 250  # Airflow's own bound of names of DAGs and of runs
+_DAG = re.compile(r"[\w-][\w.-]*", re.ASCII)
+_TRY = re.compile(r"\.\d+$")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a DAG, and where Airflow shows it and the logs of the task that ships; None if that task's name is not known."""
+
+    dag_id: str
+    run_id: str
+    href: str
+    logs: str | None
+
+
+@dataclass(frozen=True)
+class Links:
+    """Makes addresses below `root`, the path of Airflow's base URL, which ends with a slash."""
+
+    root: str
+
+    def dag(self, dag_id: str) -> str:
+        """A DAG's page, with the button that opens its form."""
+        return f"{self.root}dags/{quote(dag_id, safe='')}"
+
+    def run(self, name: str, *, with_try: bool) -> Run | None:
+        """The run that a note of Walferry names "DAG/run", or "DAG/run.try" if `with_try`; None if it cannot be one."""
+        dag_id, _, run_id = name.partition("/")
+        run_id = _TRY.sub("", run_id) if with_try else run_id
+        if not _DAG.fullmatch(dag_id) or len(name) > 2 * MAX_RUN_CHARS or run_id in ("", ".", "..") or not run_id.isprintable():
+            return None
+        href = f"{self.dag(dag_id)}/runs/{quote(run_id, safe='')}"
+        return Run(dag_id, run_id, href, f"{href}/tasks/{SHIPS}/mapped" if dag_id == REPLICATE else None)
+
+    @property
+    def login(self) -> str:
+        """Airflow's login, which leads back to the page."""
+        return f"{self.root}api/v2/auth/login?" + urlencode({"next": f"{self.root}plugin/{URL_ROUTE}"})

@@ -1,0 +1,59 @@
+"""The page as the plugin gives it to Airflow.
+
+Each of Airflow's processes imports this, so the app is made at the first request only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from walferry.airflow.page.links import REPLICATE, URL_ROUTE
+
+PREFIX = f"/{URL_ROUTE}"
+# The address is relative, because Airflow's UI may lie below a path of its own.
+NAVIGATION = {
+    "name": "Replication",
+    "href": f"{URL_ROUTE}/replication",
+    "destination": "nav",
+    "url_route": URL_ROUTE,
+    "nav_top_level": True,
+    "icon": f"{URL_ROUTE}/static/icon.svg",
+    "icon_dark_mode": f"{URL_ROUTE}/static/icon-dark.svg",
+}
+
+
+class MountedPage:
+    """An ASGI app that makes the real one when it is called first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._app: Any = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request."""
+        app = self._app or await asyncio.to_thread(self._made)
+        await app(scope, receive, send)
+
+    def _made(self) -> Any:
+        with self._lock:
+            if self._app is None:
+                self._app = _make()
+            return self._app
+
+
+def _make() -> Any:
+    from airflow.api_fastapi.app import API_ROOT_PATH
+    from airflow.api_fastapi.core_api.security import requires_access_dag
+
+    from walferry.airflow.page.app import make_app
+    from walferry.airflow.page.links import Links
+    from walferry.airflow.page.sources import Sources
+
+    sources = Sources()
+    # Who may see the runs that ship may see how they stand.
+    return make_app(sources.names, sources.look, requires_access_dag("GET", param_dag_id=REPLICATE), Links(API_ROOT_PATH))
+
+
+APPS = [{"app": MountedPage(), "url_prefix": PREFIX, "name": "Walferry's replication page"}]

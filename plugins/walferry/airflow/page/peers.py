@@ -1,0 +1,58 @@
+"""What is said of a peer first: one word for its condition, as a badge, and the order of peers, the worst one first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from walferry.status.ages import Age
+from walferry.status.model import GroupStatus, PeerStatus
+
+ERROR, WARNING, INFO, SUCCESS, NEUTRAL = "error", "warning", "info", "success", "neutral"
+_LEVELS = (ERROR, WARNING, INFO, NEUTRAL, SUCCESS)  # the worst one first
+
+
+@dataclass(frozen=True)
+class Badge:
+    """A word on a coloured ground; the word says it all."""
+
+    word: str
+    level: str
+
+
+def condition(peer: PeerStatus) -> Badge:
+    """How a peer is, in a word."""
+    checks = (
+        (peer.stuck is not None, Badge("Stuck", ERROR)),
+        (peer.refusal is not None, Badge("Refused", ERROR)),
+        (peer.failing_since_ms is not None, Badge("Failing", ERROR)),
+        (peer.state is None, Badge("Unreadable", ERROR)),
+        (peer.slave.reachable is False, Badge("Slave down", ERROR)),
+        (peer.in_hand is not None, Badge("Shipping", INFO)),
+        (peer.replicationLag.ms is None, Badge("Lag unknown", WARNING)),
+        (peer.replicationLag.nothing_waits, Badge("Up to date", SUCCESS)),
+    )
+    return next((badge for applies, badge in checks if applies), Badge("Waiting", NEUTRAL))
+
+
+def badge_of_group(group: GroupStatus) -> Badge:
+    """How a WAL group is, in a word."""
+    if group.failing_since_ms is not None:
+        return Badge("Failing", ERROR)
+    if group.oldest.problem is not None:
+        return Badge("Position unreadable", ERROR)
+    if group.holder is not None:
+        return Badge("Shipping", INFO)
+    if group.replicationLag.ms is None:
+        return Badge("Lag unknown", WARNING)
+    return Badge("Up to date", SUCCESS) if group.replicationLag.nothing_waits else Badge("Waiting", NEUTRAL)
+
+
+def worst_first(peer: PeerStatus) -> tuple[Any, ...]:
+    """The key by which peers are sorted."""
+    return _LEVELS.index(condition(peer).level), *longest_first(peer.replicationLag), peer.id
+
+
+def longest_first(age: Age) -> tuple[int, int]:
+    """The key by which ages are sorted: those that are not known, then the longest."""
+    return (0, 0) if age.ms is None else (1, -age.ms)

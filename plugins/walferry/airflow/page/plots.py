@@ -1,0 +1,134 @@
+"""The last day of a peer as two curves: lag, and bytes shipped a second. They are drawn as SVG by the templates.
+
+Each sample has a place of its own on the x axis. Where there is no sample the curve is broken; where a sample says that the value
+is not known, the place is marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from walferry.airflow.page import formats
+from walferry.status.ages import Certainty
+from walferry.status.history import INTERVAL_SECONDS, SAMPLES, Sample
+
+WIDTH, HEIGHT = SAMPLES, 48
+HOUR_TICKS = (0, 6, 12, 18)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A sample's value on the curve. `bound` tells that it is not exact."""
+
+    x: int
+    value: float | None
+    bound: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A part of a curve without a gap, as the points of an SVG polyline."""
+
+    points: str
+    bound: bool
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What is drawn, and the same in words."""
+
+    name: str
+    lines: tuple[Line, ...]
+    unknown: tuple[int, ...]  # places where the value is not known
+    top: str  # the value at the upper edge
+    words: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """An hour on the x axis."""
+
+    x: int
+    label: str
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Both curves over the same day."""
+
+    curves: tuple[Curve, Curve]
+    ticks: tuple[Tick, ...]
+
+
+def plot_of(samples: Iterable[Sample], at: float) -> Plot | None:
+    """The plot of the day that ends at `at`, in seconds since the epoch; None if no sample is of that day."""
+    last = int(at) // INTERVAL_SECONDS
+    shown = [sample for sample in samples if last - SAMPLES < sample.interval <= last]
+    if not shown:
+        return None
+    first = last - SAMPLES + 1
+    ages = [
+        Point(each.interval - first, None if each.lag_ms is None else each.lag_ms / 1000, each.certainty is not Certainty.EXACT)
+        for each in shown
+    ]
+    rates = [
+        Point(each.interval - first, None if each.shipped_bytes is None else each.shipped_bytes / INTERVAL_SECONDS)
+        for each in shown
+    ]
+    return Plot(
+        (_curve("Lag", ages, first, formats.duration), _curve("Shipped", rates, first, lambda rate: f"{formats.size(rate)}/s")),
+        tuple(_ticks(first)),
+    )
+
+
+def _curve(name: str, points: Sequence[Point], first: int, told: Callable[[float], str]) -> Curve:
+    known = [point for point in points if point.value is not None]
+    unknown = tuple(point.x for point in points if point.value is None)
+    if not known:
+        return Curve(name, (), unknown, "", f"{name}: not known in any of {len(points):,} samples of the last day.")
+    highest = max(known, key=lambda point: point.value or 0)
+    top = highest.value or 0
+    missing = f" It is not known in {len(unknown):,} of {len(points):,} samples." if unknown else ""
+    words = (
+        f"{name} over the last day: highest {_told(highest, told)} at {_clock(first + highest.x)}, "
+        f"last known {_told(known[-1], told)} at {_clock(first + known[-1].x)}.{missing}"
+    )
+    return Curve(name, tuple(_lines(points, top)), unknown, told(top) if top else "", words)
+
+
+def _told(point: Point, told: Callable[[float], str]) -> str:
+    return f"{told(point.value or 0)}{' (not exact)' if point.bound else ''}"
+
+
+def _lines(points: Sequence[Point], top: float) -> Iterable[Line]:
+    """Parts of the curve: each ends at a gap, or where the certainty changes."""
+    part: list[Point] = []
+    for point, after in pairwise([*points, None]):
+        if point is None or point.value is None:
+            continue
+        part.append(point)
+        if after is None or after.value is None or after.x != point.x + 1 or after.bound != point.bound:
+            yield Line(" ".join(_places(part, top)), point.bound)
+            part = []
+
+
+def _places(part: Sequence[Point], top: float) -> Iterable[str]:
+    """Where the points lie. Each is as wide as its interval, so that one alone can be seen."""
+    for point in part:
+        y = HEIGHT - (HEIGHT - 2) * (point.value or 0) / top if top else HEIGHT
+        yield f"{point.x},{y:.1f}"
+    yield f"{part[-1].x + 1},{y:.1f}"
+
+
+def _ticks(first: int) -> Iterable[Tick]:
+    for x in range(SAMPLES):
+        at = datetime.fromtimestamp((first + x) * INTERVAL_SECONDS, UTC)
+        if at.minute == 0 and at.hour in HOUR_TICKS:
+            yield Tick(x, f"{at:%H:%M}")
+
+
+def _clock(interval: int) -> str:
+    return f"{datetime.fromtimestamp(interval * INTERVAL_SECONDS, UTC):%H:%M} UTC"

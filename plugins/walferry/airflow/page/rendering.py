@@ -1,0 +1,123 @@
+"""Turns what is known of the sources into HTML."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from walferry.airflow.page import asked, formats, forms
+from walferry.airflow.page.asked import Asked
+from walferry.airflow.page.links import Links
+from walferry.airflow.page.peers import Badge, condition, worst_first
+from walferry.airflow.page.plots import HEIGHT, WIDTH, Plot, plot_of
+from walferry.airflow.page.rows import Page, page_of, rows_of
+from walferry.airflow.page.sources import Looked
+from walferry.status.model import PeerStatus
+from walferry.texts import visible
+
+TEMPLATES = Path(__file__).parent / "templates"
+MAX_NAME_CHARS = 200
+OLD_SECONDS = 60.0  # a status is a few seconds old, unless ZooKeeper has fallen silent
+MAX_PEERS = 30  # that are shown in full; the filter shows others
+MAX_LISTED = 100  # servers, regions, problems
+MAX_CHOICES = 500  # peers to choose from
+REFUSALS = {
+    401: "You are not logged in, or your login has expired.",
+    403: "You may not see this page: it needs the right to read the DAG replicate_peer.",
+    404: "There is no such page.",
+    405: "This page can only be read.",
+}
+FAILED = "The page failed; the api server's log says why."
+
+
+@dataclass(frozen=True)
+class ShownPeer:
+    """A peer with what is made of it."""
+
+    peer: PeerStatus
+    badge: Badge
+    plot: Plot | None
+    forms: tuple[forms.Form, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A source as it is shown."""
+
+    looked: Looked
+    chosen: bool  # its queues are shown
+    old: float | None = None  # how old its status is in seconds, if it is older than it should be
+    peers: tuple[ShownPeer, ...] = ()
+    peers_left_out: int = 0
+    page: Page | None = None
+
+
+class Rendering:
+    """Makes pages. `version` becomes a part of the addresses of style and script."""
+
+    def __init__(self, links: Links, version: str) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        )  # fmt: skip
+        self._environment.filters.update(
+            visible=lambda text, chars=MAX_NAME_CHARS: visible(str(text), chars), key=_key, number="{:,}".format,
+            duration=formats.duration, size=formats.size, lag=formats.lag, left=formats.left, moment=formats.moment,
+            iso=formats.iso,
+        )  # fmt: skip
+        self._environment.globals.update(
+            links=links, version=version, asked_for=asked, forms=forms, PLOT=(WIDTH, HEIGHT), MAX_LISTED=MAX_LISTED,
+            MAX_CHOICES=MAX_CHOICES,
+        )
+
+    def page(self, seen: Sequence[Looked], wanted: Asked) -> str:
+        """The whole page."""
+        return self._render("page.html", sections=_sections(seen, wanted), asked=wanted)
+
+    def content(self, seen: Sequence[Looked], wanted: Asked) -> str:
+        """The part that changes."""
+        return self._render("content.html", sections=_sections(seen, wanted), asked=wanted)
+
+    def refusal(self, status: int) -> str:
+        """The page of an answer that refuses or fails."""
+        return self._render("refusal.html", status=status, why=REFUSALS.get(status, FAILED))
+
+    def _render(self, name: str, **values: Any) -> str:
+        return self._environment.get_template(name).render(values)
+
+
+def _key(text: str) -> str:
+    """A part of an id: names have characters that ids may not have."""
+    return hashlib.sha256(str(text).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _sections(seen: Sequence[Looked], wanted: Asked) -> list[Section]:
+    chosen = next((each.conn_id for each in seen if each.conn_id == wanted.source), seen[0].conn_id if seen else None)
+    return [_section(each, wanted, chosen=each.conn_id == chosen) for each in seen]
+
+
+def _section(looked: Looked, wanted: Asked, *, chosen: bool) -> Section:
+    status = looked.status
+    if status is None or status.unreachable is not None:
+        return Section(looked, chosen)
+    old = (looked.asked_ms - status.at_ms) / 1000
+    peers = sorted((peer for peer in status.peers or () if not chosen or wanted.peer in ("", peer.id)), key=worst_first)
+    return Section(
+        looked,
+        chosen,
+        old if old > OLD_SECONDS else None,
+        tuple(_shown(looked, peer, status.at_ms) for peer in peers[:MAX_PEERS]),
+        len(peers[MAX_PEERS:]),
+        page_of(rows_of(status), wanted) if chosen else None,
+    )
+
+
+def _shown(looked: Looked, peer: PeerStatus, at_ms: int) -> ShownPeer:
+    offered = [forms.ship(looked.conn_id, peer)] if peer.managed else []
+    again = forms.backfill(looked.conn_id, peer, at_ms)
+    plot = plot_of(looked.histories.get(peer.id, ()), at_ms / 1000)
+    return ShownPeer(peer, condition(peer), plot, tuple([*offered, again] if again else offered))

@@ -1,0 +1,97 @@
+"""Which sources the page shows, and what is known of each.
+
+A viewer may not choose a connection: only those that Airflow's configuration names are looked at, in section [walferry] as
+`page_sources`, separated by commas, or as AIRFLOW__WALFERRY__PAGE_SOURCES.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
+from walferry.status.cached import Cached
+from walferry.status.history import Sample
+from walferry.status.model import SourceStatus
+from walferry.status.old_wals import OldWalsStatus
+from walferry.status.statuses import Statuses
+from walferry.texts import one_line
+
+CONNECTION_SECONDS = 30.0  # for which a connection is kept: a secrets backend may be slow
+WAIT_SECONDS = 10.0
+LOOK_SECONDS = 2.0  # for which a look is kept
+PATIENCE_SECONDS = 0.5  # that a viewer waits for a new look, while there is an older one
+FIRST_SECONDS = 15.0  # that a viewer waits for the first one
+MAX_PROBLEM_CHARS = 1000
+_CREDENTIALS = re.compile(r"(?<=//)[^/@\s]*@")
+_SECRETS = re.compile(r"""(?i)((?:password|passwd|secret|token)[\w.-]*["']?\s*[=:]\s*["']?)[^&\s,;'"]+""")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What is known of a source. If nothing can be known of it, `problem` says why."""
+
+    conn_id: str
+    problem: str | None = None
+    status: SourceStatus | None = None
+    histories: Mapping[str, Sequence[Sample]] = field(default_factory=dict)  # by peer
+    old_wals: OldWalsStatus | None = None  # None: it is listed for the first time
+    asked_ms: int = 0  # when a viewer asked
+
+
+class Sources:
+    """The sources of Airflow's configuration. Its methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._statuses = Statuses()
+        self._connections = Cached(_read_connection, CONNECTION_SECONDS, WAIT_SECONDS)
+        self._looks = Cached(self._look, LOOK_SECONDS, PATIENCE_SECONDS)
+
+    def names(self) -> list[str]:
+        """The ids of the connections that are shown."""
+        from airflow.configuration import conf
+
+        listed = conf.get("walferry", "page_sources", fallback=DEFAULT_CONN_ID).split(",")
+        return list(dict.fromkeys(name.strip() for name in listed if name.strip()))
+
+    def look(self, conn_id: str) -> Looked:
+        """What is known of a source, or was known last if a new look takes long.
+
+        It never raises: what is wrong is told, without secrets and without a traceback.
+        """
+        found, began = None, time.monotonic()
+        while found is None and time.monotonic() - began < FIRST_SECONDS:
+            found = self._looks.get(conn_id)
+        if found is None:
+            return Looked(conn_id, f"the first look at it is not at its end after {FIRST_SECONDS:g} s; come again in a moment")
+        return replace(found, asked_ms=int(time.time() * 1000))
+
+    def _look(self, conn_id: str) -> Looked:
+        try:
+            source = self._connections.get(conn_id)
+            if source is None:
+                return Looked(conn_id, f"Airflow has not given connection {conn_id!r} within {WAIT_SECONDS:g} s")
+            status = self._statuses.of(source)
+            old_wals = None if status.unreachable else self._statuses.old_wals(source)
+            return Looked(conn_id, None, status, self._statuses.histories(source), old_wals)
+        except SourceError as error:
+            return Looked(conn_id, without_secrets(str(error)))
+        except Exception:
+            log.exception("the page cannot look at the source %r", conn_id)
+            return Looked(conn_id, "an unexpected error, which the api server's log has")
+
+
+def without_secrets(text: str) -> str:
+    """The text as one bounded line, without what may be a password in a URL or a setting."""
+    return one_line(_SECRETS.sub(r"\1…", _CREDENTIALS.sub("…@", text)), MAX_PROBLEM_CHARS)
+
+
+def _read_connection(conn_id: str) -> SourceCluster:
+    from walferry.airflow.hooks.hbase import HBaseSourceHook
+
+    return HBaseSourceHook(conn_id).get_conn()

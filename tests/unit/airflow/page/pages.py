@@ -1,0 +1,109 @@
+"""A page on made-up sources, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+from fastapi import HTTPException, Request
+from fastapi.testclient import TestClient
+
+from tests.unit.status.views import HOUR, NOW, SERVER, peer, queue, view, wal
+from walferry.airflow.page.app import make_app
+from walferry.airflow.page.links import Links
+from walferry.airflow.page.sources import Looked
+from walferry.status.ages import Certainty
+from walferry.status.describing import describe
+from walferry.status.history import INTERVAL_SECONDS, Sample
+from walferry.status.model import SourceStatus
+from walferry.status.slaves import SlaveStatus
+
+REACHED = {"p": SlaveStatus(True, None, NOW)}
+BEHIND = queue(wal(NOW - 3 * HOUR, 100), wal(NOW - 2 * HOUR), wal(NOW - HOUR))
+VOID = ("br", "input", "link", "meta", "line")
+LAST = NOW // 1000 // INTERVAL_SECONDS
+
+
+def sample(ago: int, lag_ms: int | None = 60_000, shipped: int | None = 0, certainty: Certainty = Certainty.EXACT) -> Sample:
+    """A sample of so many intervals ago."""
+    return Sample(LAST - ago, lag_ms, certainty if lag_ms is not None else Certainty.UNKNOWN, 0, 0, shipped, 1)
+
+
+def looked(status: SourceStatus, conn_id: str = "hbase_source", **fields: object) -> Looked:
+    return Looked(conn_id, None, status, **fields)  # type: ignore[arg-type]
+
+
+def behind() -> Looked:
+    return looked(describe(view(BEHIND, peers=(peer(),)), slaves=REACHED))
+
+
+def access(request: Request) -> None:
+    """In place of Airflow's login and permissions."""
+    who = request.headers.get("who")
+    if who != "viewer":
+        raise HTTPException(403 if who else 401)
+
+
+@contextmanager
+def browser(*seen: Looked, who: str = "viewer") -> Iterator[TestClient]:
+    """A client of the page that shows these sources."""
+    by_name = {each.conn_id: each for each in seen}
+    app = make_app(lambda: list(by_name), by_name.__getitem__, access, Links("/airflow/"))
+    with TestClient(app, headers={"who": who}, raise_server_exceptions=False) as client:
+        yield client
+
+
+@dataclass
+class Parsed(HTMLParser):
+    """What a page has: its texts, its elements, and the rows of tables."""
+
+    texts: list[str] = field(default_factory=list)
+    elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag, f"</{tag}> closes another element, or none"
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        """All that can be read, with single blanks."""
+        return " ".join(" ".join(self.texts).split())
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        """The attributes of the elements of a kind."""
+        return [attrs for name, attrs in self.elements if name == tag]
+
+
+def parsed(html: str) -> Parsed:
+    page = Parsed()
+    page.feed(html)
+    page.close()
+    assert not page._open
+    return page
+
+
+def shown(*seen: Looked, query: str = "") -> Parsed:
+    """The page that these sources make."""
+    with browser(*seen) as client:
+        answer = client.get(f"/replication{query}")
+    assert answer.status_code == 200, answer.text
+    return parsed(answer.text)
+
+
+__all__ = ["BEHIND", "LAST", "REACHED", "SERVER", "Parsed", "behind", "browser", "looked", "parsed", "sample", "shown"]

@@ -1,0 +1,236 @@
+"""What the page tells of a source."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import Any
+
+import pytest
+
+from tests.unit.airflow.page.pages import BEHIND, LAST, REACHED, Parsed, behind, browser, looked, parsed, sample, shown
+from tests.unit.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, group_of, note, notes, peer, queue, view, wal
+from walferry.airflow.page.sources import Looked
+from walferry.hbase.errors import PositionError
+from walferry.shipping.summary import Status
+from walferry.status.ages import Certainty
+from walferry.status.describing import describe, unreachable
+from walferry.status.files import FilesSeen, Read
+from walferry.status.model import RegionStatus
+from walferry.status.notes import Notes, SlaveDown
+from walferry.status.old_wals import Keeper, Kept, KeptByQueue, OldWalsStatus
+from walferry.status.slaves import SlaveStatus
+from walferry.status.view import Holder
+
+RECOVERED = queue(wal(NOW - 5 * HOUR, server=DEAD), queue_id=f"p-{DEAD}")
+HOSTILE = "<script>alert(1)</script>\u202e\x1b[2J{{7*191}}\u200b"
+
+
+def test_a_source_without_peers_says_so() -> None:
+    page = shown(looked(describe(view(peers=()))))
+    assert "The cluster has no replication peers." in page.text
+    assert "There are no queues." in page.text
+    assert "None has left queues." in page.text
+
+
+def test_a_healthy_peer_has_no_lag_and_says_that_nothing_waits() -> None:
+    (name,) = (wal(NOW - MINUTE).name.text,)
+    seen = describe(view(queue(wal(NOW - MINUTE, 50))), FilesSeen(0, reads={(name, 50): Read(None, NOW)}), REACHED)
+    text = shown(looked(seen)).text
+    assert "Peer p Up to date Lag none: nothing waits" in text
+    assert "Slave reachable" in text
+
+
+def test_lag_is_the_first_thing_said_of_a_peer_with_its_certainty() -> None:
+    text = shown(behind()).text
+    assert "Peer p Stuck Lag at most 3 h no edit is older than its WAL's file Stuck:" in text
+    assert "position 100" in text
+    assert "2 of 3 WALs to ship" in text
+
+
+def test_what_is_not_known_is_never_shown_as_nothing() -> None:
+    text = shown(looked(describe(view(peers=(peer(),), queues=None)))).text
+    assert "Lag unknown because the queues cannot be read" in text
+    assert "WALs unknown" in text
+    assert "The queues cannot be read." in text
+    assert not re.search(r"Lag (none|0)", text)
+
+
+def test_a_position_that_cannot_be_read_is_told_with_its_reason() -> None:
+    odd = queue(wal(NOW - HOUR, PositionError("/rs/q/w", "it has 1 byte")), wal(NOW - MINUTE))
+    page = shown(looked(describe(view(odd))))
+    assert "Position unreadable" in page.text
+    assert "position unknown :" in page.text
+
+
+def test_a_source_that_cannot_be_reached_says_why_and_the_others_are_shown() -> None:
+    page = shown(looked(unreachable("ZooKeeper at zk9:2181 has not answered", NOW / 1000), "far"), behind())
+    assert "Unreachable, so lag is unknown: ZooKeeper at zk9:2181 has not answered" in page.text
+    assert "Peer p Stuck" in page.text
+
+
+def test_a_wrong_connection_says_what_is_wrong() -> None:
+    assert "Not known: connection 'x': wal_root is missing" in shown(Looked("x", "connection 'x': wal_root is missing")).text
+
+
+def test_a_slave_that_is_down_is_told_with_since_when_a_run_has_found_it_down() -> None:
+    seen = view(BEHIND, notes=Notes(slave_down={"p": SlaveDown(NOW - HOUR, "no RegionServer answers")}))
+    text = shown(looked(describe(seen, slaves={"p": SlaveStatus(False, "no server is registered", NOW)}))).text
+    assert "unreachable : no server is registered" in text
+    assert "Failing since 2027-01-15 07:00:00 UTC : no RegionServer answers" in text
+
+
+def test_a_recovered_queue_names_its_dead_server_and_offers_to_drain_it() -> None:
+    page = shown(looked(describe(view(BEHIND, RECOVERED))))
+    assert f"Recovered of peer p from {DEAD} {SERVER} gets no new WALs" in page.text
+    conf = next(json.loads(text) for text in page.texts if text.startswith('{"source_conn_id"') and '"queue"' in text)
+    assert conf == {"source_conn_id": "hbase_source", "queue": f"{SERVER}/p-{DEAD}"}
+    assert [link["target"] for link in page.all("a") if link["href"] == "/airflow/dags/drain_recovered_queue"] == ["_top"]
+
+
+def test_a_dead_server_is_offered_to_be_recovered() -> None:
+    page = shown(looked(describe(view(queue(wal(NOW - HOUR, server=DEAD), server=DEAD, live=False)))))
+    conf = next(json.loads(text) for text in page.texts if text.startswith("{") and '"server"' in text)
+    assert conf == {"source_conn_id": "hbase_source", "server": DEAD}
+
+
+def test_an_orphaned_queue_stands_out_and_no_form_deletes_it_unasked() -> None:
+    page = shown(looked(describe(view(queue(wal(NOW - HOUR), queue_id="gone"), peers=()))))
+    assert "1 queue belongs to peers that do not exist" in page.text
+    assert "Orphaned" in page.text
+    confs = [json.loads(text) for text in page.texts if text.startswith('{"source_conn_id"')]
+    assert [conf["delete_orphan"] for conf in confs] == [False]
+
+
+def test_runs_are_linked_by_the_names_that_they_have_in_airflow() -> None:
+    held = {"p": Holder("batch", "2027-01-15T07:59:00+00:00", "replicate_peer/scheduled__2027-01-15T07:55:00+00:00")}
+    noted = notes(note(Status.FAILED, run="replicate_peer/manual__1 a.2", error="the slave refuses"))
+    page = shown(looked(describe(view(BEHIND, in_hand=held, notes=noted))))
+    links = {link["href"] for link in page.all("a") if link.get("target") == "_top"}
+    runs = "/airflow/dags/replicate_peer/runs"
+    assert f"{runs}/scheduled__2027-01-15T07%3A55%3A00%2B00%3A00" in links
+    assert {f"{runs}/manual__1%20a", f"{runs}/manual__1%20a/tasks/peer.ship/mapped"} <= links
+
+
+NO_RUNS = ["", "no slash", "../../x/y.1", "dag/...1", "dag/.1", "a b/c.1", "dag/\u202ex.1", "d/" + "x" * 600]
+
+
+@pytest.mark.parametrize("run", NO_RUNS)
+def test_what_cannot_be_a_run_is_not_linked(run: str) -> None:
+    held = {"p": Holder("batch", "", run.removesuffix(".1"))}
+    page = shown(looked(describe(view(BEHIND, in_hand=held))))
+    assert not [link for link in page.all("a") if "/runs/" in (link["href"] or "")]
+
+
+def full() -> Looked:
+    """A source that has something of everything."""
+    held = {("p", group_of()): Holder("batch", "2027-01-15T07:59:00+00:00")}
+    noted = notes(note(Status.FAILED, error="no", run="replicate_peer/manual__1.1"))
+    gone = queue(wal(NOW - HOUR), queue_id="gone", problems=("it is odd",))
+    dead = queue(wal(NOW - HOUR, PositionError("/rs/q/w", "it is odd"), server=DEAD), server=DEAD, live=False)
+    in_hand = {"p": Holder("batch", "since then", "replicate_peer/manual__1")}
+    seen = view(BEHIND, RECOVERED, gone, dead, leases=held, in_hand=in_hand, notes=noted, problems=("x is odd",))
+    status = describe(seen, slaves={"p": SlaveStatus(False, "it is down", NOW)})
+    region = RegionStatus("abc", "t,,1.abc.", "OPENING", SERVER, NOW - HOUR)
+    keeper = Keeper("p", "nobody", Kept(7, 3 << 30), Kept(1, 1 << 20), NOW - HOUR, (KeptByQueue("s/q", Kept(7, 3 << 30)),), 0)
+    old = OldWalsStatus(NOW, None, Kept(9, 4 << 30), Kept(7, 3 << 30), (keeper,), forecast_problem="it is not known")
+    return looked(replace(status, regions_in_transition=1, regions=(region,)), old_wals=old, histories={"p": [sample(0)]})
+
+
+def with_all_texts(value: Any, text: str) -> Any:
+    """A status with this text in place of all its texts."""
+    if isinstance(value, Enum):
+        return value
+    if isinstance(value, str):
+        return text
+    if isinstance(value, tuple):
+        return tuple(with_all_texts(each, text) for each in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{each.name: with_all_texts(getattr(value, each.name), text) for each in fields(value)})
+    return value
+
+
+def check_harmless(page: Parsed) -> None:
+    assert [(each.get("src") or "").split("?")[0] for each in page.all("script")] == ["static/page.js"]
+    assert not set("\u202e\x1b\u200b") & set("".join(page.texts))
+    assert str(7 * 191) not in page.text
+    assert not [attrs for _, attrs in page.elements if any(name.startswith("on") for name in attrs)]
+    links = [each["href"] or "" for each in page.all("a")]
+    assert links
+    assert all(link.startswith(("?", "#", "/airflow/")) for link in links)
+
+
+def test_no_text_of_a_status_becomes_html_or_a_template_or_hides_anything() -> None:
+    of = full()
+    status = replace(with_all_texts(of.status, HOSTILE), unreachable=None)
+    old_wals = replace(with_all_texts(of.old_wals, HOSTILE), problem=None)
+    page = shown(replace(of, status=status, old_wals=old_wals, histories={HOSTILE: [sample(0)]}))
+    check_harmless(page)
+    assert page.text.count(r"<script>alert(1)</script>\u202e\u001b[2J{{7*191}}\u200b") > 40
+    for problem in (replace(of, status=unreachable(HOSTILE, 1)), Looked("a", HOSTILE), Looked(HOSTILE, "odd")):
+        check_harmless(shown(problem, of))
+
+
+def test_what_is_asked_for_becomes_no_html_either() -> None:
+    with browser(full()) as client:
+        page = parsed(client.get("/replication", params={"peer": HOSTILE, "text": f'">{HOSTILE}', "source": HOSTILE}).text)
+    check_harmless(page)
+    assert [each["value"] for each in page.all("input") if each["name"] == "text"] == [f'">{HOSTILE}']
+
+
+def test_a_status_that_is_old_says_so() -> None:
+    assert "This is 2 min old:" in shown(replace(behind(), asked_ms=NOW + 2 * MINUTE)).text
+    assert "old:" not in shown(replace(behind(), asked_ms=NOW + 6000)).text
+
+
+def test_long_names_are_cut() -> None:
+    with browser(looked(describe(view(peers=(peer("x" * 100_000),))))) as client:
+        assert len(client.get("/replication").text) < 400_000
+
+
+def test_the_last_day_is_drawn_and_told_in_words() -> None:
+    day = [sample(3, HOUR, 3 << 20, Certainty.AT_MOST), sample(2, None, None), sample(1, MINUTE, 0), sample(0, MINUTE, 0)]
+    page = shown(replace(behind(), histories={"p": day}))
+    assert len(page.all("svg")) == 2
+    assert {each["role"] for each in page.all("svg")} == {"img"}
+    assert "Lag over the last day: highest 1 h (not exact) at 07:45 UTC, last known 1 min at 08:00 UTC." in page.text
+    assert "It is not known in 1 of 4 samples." in page.text
+    assert "Shipped, up to 10.2 KiB/s" in page.text
+    assert LAST * 300 == NOW // 1000
+
+
+def test_regions_in_transition_are_listed() -> None:
+    region = RegionStatus("abc", "t,,1.abc.", "OPENING", SERVER, NOW - HOUR)
+    status = replace(describe(view(BEHIND)), regions_in_transition=3, regions=(region,))
+    text = shown(looked(status)).text
+    assert "3 regions in transition, the first of them" in text
+    assert "t,,1.abc. OPENING" in text
+
+
+def test_what_keeps_old_wals_is_told_with_the_day_on_which_the_disk_is_full() -> None:
+    queues = (KeptByQueue(f"{SERVER}/p", Kept(7, 3 << 30)),)
+    keeper = Keeper("p", "nobody", Kept(7, 3 << 30), Kept(1, 1 << 20), NOW - HOUR, queues, 0)
+    old = OldWalsStatus(NOW, None, Kept(9, 4 << 30), Kept(7, 3 << 30), (keeper,), 1e6, 1 << 40, 1 << 39, NOW + 48 * HOUR)
+    text = shown(replace(behind(), old_wals=old)).text
+    assert "Kept by queues 3.0 GiB in 7 files" in text
+    assert "Disk full 2027-01-17 08:00:00 UTC" in text
+    assert "Keeps alone" in text
+    unlisted = replace(behind(), old_wals=OldWalsStatus(NOW, "the NameNode does not answer"))
+    assert "What lies in oldWALs is unknown: the NameNode does not answer" in shown(unlisted).text
+
+
+def test_tables_say_what_they_hold_and_what_their_headers_belong_to() -> None:
+    page = shown(looked(describe(view(BEHIND, RECOVERED))))
+    assert page.all("table")
+    assert len(page.all("caption")) == len(page.all("table"))
+    assert {header.get("scope") for header in page.all("th")} == {"col", "row"}
+    ids = [attrs["id"] for _, attrs in page.elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+
+
+def test_no_style_and_no_script_stands_in_the_page_itself() -> None:
+    page = shown(replace(behind(), histories={"p": [sample(0)]}))
+    assert not page.all("style")
+    assert not [attrs for _, attrs in page.elements if "style" in attrs or any(name.startswith("on") for name in attrs)]

@@ -1,0 +1,72 @@
+"""The replication page on a real ZooKeeper, from its znodes to its HTML."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
+from tests.unit.airflow.page.pages import parsed
+from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
+from walferry.airflow.page import sources
+from walferry.airflow.page.app import make_app
+from walferry.airflow.page.links import Links
+from walferry.airflow.page.sources import Sources
+from walferry.source.cluster import SourceCluster
+from walferry.status.ages import Age, Certainty
+from walferry.status.history import record_sample, sample_at
+
+HOUR = 3_600_000
+HOSTILE = "<b>x\u202e{{7*191}}"
+
+
+@pytest.fixture
+def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
+    return SourceCluster(
+        quorum=zookeeper.quorum, wal_root="file:///no-such-folder", znode_parent=hbase.nodes.base, root=hbase.root
+    )  # fmt: skip
+
+
+@pytest.fixture
+def page(at: SourceCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """The page that shows this source, to whoever asks."""
+    monkeypatch.setattr(sources, "_read_connection", lambda conn_id: at)
+    shown = Sources()
+    with TestClient(make_app(lambda: ["hbase_source"], shown.look, lambda: None, Links("/"))) as client:
+        yield client
+
+
+def test_the_page_shows_queues_history_and_hostile_znodes(
+    hbase: HBaseZNodes, zk: KazooClient, at: SourceCluster, page: TestClient
+) -> None:
+    now = int(time.time() * 1000)
+    hbase.add_wal(SERVER, "p", wal(now - 2 * HOUR), 500)
+    hbase.add_wal(SERVER, "p", wal(now - HOUR))
+    hbase.add_wal(DEAD, "p", wal(now - 3 * HOUR, DEAD))
+    hbase.add_peer(HOSTILE)
+    zk.create(f"{hbase.nodes.rs}/{SERVER}x/{HOSTILE}", b"", makepath=True)
+    record_sample(session_of(zk, at), "p", sample_at(time.time(), Age(HOUR, Certainty.AT_MOST), (5, 0), 3 << 20, 2))
+    seen = parsed(page.get("/replication").text)
+    assert f"Normal of peer p {SERVER}" in seen.text
+    assert "position 500" in seen.text
+    assert DEAD in seen.text
+    assert "Lag over the last day: highest 1 h (not exact)" in seen.text
+    assert r"Peer <b>x\u202e{{7*191}}" in seen.text
+    assert not seen.all("b")
+    assert "could not be read or make no sense" in seen.text
+
+
+def test_the_cache_answers_at_once(hbase: HBaseZNodes, page: TestClient) -> None:
+    for number in range(50):
+        server = f"host-{number}.example.org,16020,1700000000001"
+        hbase.start_server(server)
+        hbase.add_wal(server, "p", wal(int(time.time() * 1000) - HOUR, server))
+    assert "of 50" in parsed(page.get("/replication").text).text
+    began = time.perf_counter()
+    assert page.get("/replication?page=1").status_code == 200
+    assert time.perf_counter() - began < 1
