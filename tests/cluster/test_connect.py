@@ -24,11 +24,12 @@ from walferry.shipping.runs import read_run
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import SinkKind
-from walferry.source.session import Session
-from walferry.spark import load_progress, load_spread, ship_run
+from walferry.source.session import open_session
+from walferry.spark import load_progress, load_spread
 from walferry.spark.archive import build_archive
 from walferry.spark.connect.errors import ConnectFailed, Interrupted
 from walferry.spark.connect_ship import ConnectShip
+from walferry.spark.load_note import LoadNote, read_load_note
 from walferry.spark.ship_run import ShipRun
 from walferry.zk.client import connected
 
@@ -115,13 +116,14 @@ def loading(sides: Sides) -> SourceCluster:
 
 def test_a_backlog_is_loaded_and_how_far_it_is_is_noted(connect, loading, sides, both, peer, caplog, monkeypatch):
     monkeypatch.setattr(load_progress, "EVERY_SECONDS", 0.0)
-    noted, real = list[str](), ship_run.write_group
+    noted, tell = list[str](), LoadNote.tell
 
-    def write(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
-        noted.append(summary.loading)
-        real(session, peer_id, run_id, summary)
+    def told(note: LoadNote, text: str) -> None:
+        tell(note, text)
+        with open_session(loading) as session:
+            noted.append(read_load_note(session, peer, "run"))
 
-    monkeypatch.setattr(ship_run, "write_group", write)
+    monkeypatch.setattr(LoadNote, "tell", told)
     caplog.set_level(logging.INFO, "walferry")
     table = both(splits=even_splits(3))
     for number in range(3):
@@ -133,7 +135,8 @@ def test_a_backlog_is_loaded_and_how_far_it_is_is_noted(connect, loading, sides,
     for said in ("are loaded as files", "cells and"):
         assert said in caplog.text
     assert any("parts of the WALs" in text for text in noted)
-    assert {s.loading for s in kept(sides, peer, "run")} == {""}
+    with open_session(loading) as session:
+        assert read_load_note(session, peer, "run") == ""
 
 
 def test_a_load_that_is_ended_in_the_middle_leaves_the_queue_and_the_next_try_loads_it(connect, loading, sides, both, peer):

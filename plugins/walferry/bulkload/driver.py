@@ -114,6 +114,8 @@ def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[]
         if not groups:
             return Left((), jobs)
         peer = read_peer(session.zk, session.nodes, backlog.peer_id)  # what it is like once the leases are held
+        if peer.paused:
+            return Left((), jobs)  # and who ships by requests leaves it alone
         try:
             with _slave(peer, backlog) as slave:
                 groups = _without_loaded(session, backlog.peer_id, groups, slave)

@@ -1,7 +1,7 @@
 """Runs tasks in processes of this machine, a few at a time.
 
 Each process unwinds when the command is interrupted or gone: what it holds in ZooKeeper, such as the lease on a queue, is given
-up at once. Threads would not do, because a task can only be ended from outside by a signal to its process.
+up once no request is under way. Threads would not do, because a task can only be ended from outside by a signal to its process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-LEAVE_SECONDS = 30.0  # for processes that were told to end; a request that is under way is waited for
+# For processes that were told to end: they wait for requests under way (shipping/ending.py).
+LEAVE_SECONDS = 45.0
 JOIN_SECONDS = 5.0
 ENDED_BY_SIGNAL = 128
 

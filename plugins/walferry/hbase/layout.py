@@ -182,6 +182,10 @@ class OwnZNodes:
         """What is known of the peer's first copy."""
         return f"{self.root}/first-copies/{quoted(self.cluster.base)}/{quoted(peer_id)}"
 
+    def loading(self, peer_id: str, run_id: str) -> str:
+        """An ephemeral znode that says how far a run is that loads files."""
+        return f"{self.root}/loading/{quoted(f'{self.cluster.base}/{peer_id}/{run_id}')}"
+
     def loads(self, peer_id: str) -> str:
         """Parent of what is known of loads of files into the peer's slave."""
         return f"{self.root}/loads/{quoted(self.cluster.base)}/{quoted(peer_id)}"

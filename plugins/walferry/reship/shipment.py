@@ -32,6 +32,7 @@ from walferry.shipping.acknowledged import Acknowledged, WalOffset
 from walferry.shipping.bandwidth import Limit, limit_of
 from walferry.shipping.counters import Counters
 from walferry.shipping.deleted import Missing, attempt_without, deleted_at_source, names_of
+from walferry.shipping.ending import end_calls
 from walferry.shipping.lanes import Lanes
 from walferry.shipping.outcome import Outcome
 from walferry.shipping.runs import read_group, write_group
@@ -142,6 +143,9 @@ class _Shipment:
         reader.start()
         try:
             self._supervise(wals, reader, lanes, sink, limit)
+        except BaseException:
+            end_calls(lanes, sink)
+            raise
         finally:
             lanes.stop()
             sink.interrupt()

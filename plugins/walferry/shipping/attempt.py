@@ -29,6 +29,7 @@ from walferry.shipping.bandwidth import Limit, limit_of
 from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.counters import Counters
 from walferry.shipping.deleted import Missing, deleted_at_source, names_of
+from walferry.shipping.ending import end_calls
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.lag import first_written
@@ -107,6 +108,7 @@ class Attempt:
             lease=self._lease, on_missing_hfiles=self._counters.missing_hfiles, on_failure=self._on_unreachable,
         )  # fmt: skip
         with self._sink as sink, limit_of(peer, self._session, self._outcome.stop) as limit:
+            self._check_not_paused()  # the slave may have been waited for
             self._ship(sink, self._rules(peer, sink.id), limit)
         self._counters.end(self._outcome.status())
 
@@ -150,6 +152,9 @@ class Attempt:
             if archiver.pending:
                 limit.leave()
                 self._await_archive(archiver, registrar)
+        except BaseException:
+            end_calls(lanes, sink)
+            raise
         finally:
             archiver.stop()
             lanes.stop()
@@ -179,10 +184,17 @@ class Attempt:
                 looked = time.monotonic()
         registrar.register()
 
+    def _check_not_paused(self) -> None:
+        """Raises PausedPeer if the peer was paused meanwhile."""
+        if read_peer(self._session.zk, self._session.nodes, self._job.peer_id).paused:
+            raise PausedPeer(self._job.peer_id)
+
     def _end_if_paused(self, lanes: Lanes) -> None:
         """Stop sending if the peer was paused meanwhile. Requests under way end."""
-        if read_peer(self._session.zk, self._session.nodes, self._job.peer_id).paused:
-            self._outcome.note(PausedPeer(self._job.peer_id))
+        try:
+            self._check_not_paused()
+        except PausedPeer as error:
+            self._outcome.note(error)
             lanes.stop()
 
     def _await_archive(self, archiver: Archiver, registrar: Registrar) -> None:
@@ -195,7 +207,11 @@ class Attempt:
         registrar.register()
 
     def _on_unreachable(self) -> None:
-        """The slave's ZooKeeper was not reached, so nothing is being read: look up how old the first edit is."""
+        """The slave's ZooKeeper was not reached, so nothing is being read: look up how old the first edit is.
+
+        Raises PausedPeer.
+        """
+        self._check_not_paused()
         self._wals.written = self._wals.written or first_written(self._session.store, self._wals.wals, self._keys)
         self._publish()
 

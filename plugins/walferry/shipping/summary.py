@@ -11,7 +11,7 @@ from typing import Any
 from walferry.texts import one_line
 
 MAX_ERROR_CHARS = 4000  # ZooKeeper drops a connection that sends it more than 1 MiB
-_ERRORS = ("error", "slaveError", "directRefused", "notLoaded", "loading")
+_ERRORS = ("error", "slaveError", "directRefused", "notLoaded")
 
 
 class Status(StrEnum):
@@ -65,7 +65,6 @@ class GroupSummary:
     sink: str = ""  # how edits are sent: walferry.source.knobs.SinkKind; empty: nothing has been yet
     directRefused: str | None = None  # why the slave does not let its regions be written to; None: it does, or was not asked to
     notLoaded: str | None = None  # of a run that loads files: why not all of the group went so
-    loading: str = ""  # of a run that loads files, in one of its groups: how far the load is, in words
     slaveSilentSince: int | None = None  # since when it acknowledges nothing; None: it does, or is asked nothing
     slaveTries: int = 0  # tries that have failed since then
     slaveError: str | None = None  # why the last of them failed

@@ -6,7 +6,6 @@ numpy and numba, so a driver begins at once.
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import time
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING
 from walferry.bootstrap.records import under_way
 from walferry.bulkload.left import Left
 from walferry.bulkload.records import forget_finished
-from walferry.errors import WalferryError
 from walferry.files.quarantine import BrokenWals
 from walferry.queues.errors import QueuesMoving
 from walferry.shipping.group_job import GroupJob, lanes_of_each
@@ -30,12 +28,11 @@ from walferry.source.agreement import check_peer
 from walferry.source.cluster import SourceCluster, SourceError
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.source.session import open_session
+from walferry.spark.load_note import LoadNote
 
 if TYPE_CHECKING:
     from walferry.bulkload.driver import Spread
 
-
-log = logging.getLogger(__name__)
 
 Tell = Callable[[str], None]
 
@@ -103,35 +100,8 @@ def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[Tell], Spre
         source=run.source, peer_id=run.peer_id, run_id=run.run_id, deadline=jobs[0].deadline, least_bytes=knobs.least_bytes,
         say=say,
     )  # fmt: skip
-    noted = _Noted(run, jobs[0].group)
-    try:
-        return load_backlog(backlog, jobs, lambda: spread(noted))
-    finally:
-        noted.forget()
-
-
-@dataclass
-class _Noted:
-    """How far a load is, in the summary of one of its groups."""
-
-    run: ShipRun
-    group: str
-    last: str = ""
-
-    def __call__(self, text: str) -> None:
-        """Note it. If that fails, nothing else does."""
-        run, self.last = self.run, text
-        try:
-            with open_session(run.source) as session:
-                before = read_group(session, run.peer_id, run.run_id, self.group) or GroupSummary(group=self.group)
-                write_group(session, run.peer_id, run.run_id, replace(before, loading=text))
-        except WalferryError as error:
-            log.info("how far the load is cannot be noted: %s", error)
-
-    def forget(self) -> None:
-        """Take it out of the summary."""
-        if self.last:
-            self("")
+    with LoadNote(run.source, run.peer_id, run.run_id) as note:
+        return load_backlog(backlog, jobs, lambda: spread(note.tell))
 
 
 def _bytes_queued(run: ShipRun) -> int:

@@ -83,11 +83,6 @@ def outage(peer: str, summaries: Sequence[GroupSummary], left: str) -> str | Non
     )
 
 
-def loading_of(summaries: Sequence[GroupSummary]) -> str:
-    """How far the run is that loads files; empty if none does now."""
-    return next((s.loading for s in summaries if s.loading), "")
-
-
 class ProgressLog:
     """Tells the progress of a run whenever it has changed, until the block that this surrounds is left, and at its end.
 
@@ -142,7 +137,11 @@ class ProgressLog:
 
     def _look(self, session: Session) -> None:
         from walferry.shipping.runs import read_run
+        from walferry.spark.load_note import read_load_note
 
+        if (loading := read_load_note(session, self._peer, self._plan.run_id)) and loading != self._loading:
+            self._loading = loading
+            self._tell(f"peer {self._peer}: {loading}")
         found = read_run(session, self._peer, self._plan.run_id)
         mine = [s for s in found if self._groups is None or s.group in self._groups]
         if not mine:
@@ -151,9 +150,6 @@ class ProgressLog:
         if now != self._told and (time.monotonic() >= self._next or self._ended.is_set()):
             self._told, self._next = now, time.monotonic() + EVERY_SECONDS
             self._tell(f"peer {self._peer}: {now}")
-        if (loading := loading_of(mine)) and loading != self._loading:
-            self._loading = loading
-            self._tell(f"peer {self._peer}: {loading}")
         trouble = outage(self._peer, mine, now.left)
         if trouble and self._repeats.due():
             self._warn(trouble)

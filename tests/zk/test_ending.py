@@ -1,0 +1,107 @@
+"""A run that is ended in the middle of a request keeps its lease until the slave is done with it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.unit.rpc.fake_server import FakeServer, Request, answer
+from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal
+from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, LastingZNodes, wal
+from walferry.hbase.layout import OwnZNodes
+from walferry.names import parse_wal_name
+from walferry.protos import hbase_pb2 as pb
+from walferry.shipping import attempt, ending
+from walferry.shipping.group import ship_group
+from walferry.shipping.group_job import GroupJob
+from walferry.shipping.summary import Status
+from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs, SinkKind
+
+NAME = wal(1_700_000_000_000, DEAD)
+EDITS = 40
+
+
+def entries() -> Iterator[Entry]:
+    """Edits of one cell with one timestamp: the last one must be the last at the slave."""
+    for number in range(EDITS):
+        key = pb.WALKey(encoded_region_name=b"r", table_name=b"t", log_sequence_number=number)
+        key.write_time, key.following_kv_count = 1_700_000_000_001 + number, 1
+        key.scopes.add(family=b"f", scope_type=pb.REPLICATION_SCOPE_GLOBAL)
+        yield Entry(key, (Cell(b"row", b"f", b"q", 5, PUT, b"v%03d" % number),))
+
+
+class Slave:
+    """Applies requests; the first one takes until `may_go_on`."""
+
+    def __init__(self) -> None:
+        self.busy, self.may_go_on = threading.Event(), threading.Event()
+        self.applied: list[int] = []
+
+    def __call__(self, request: Request) -> bytes:
+        numbers = [each.key.log_sequence_number for each in pb.ReplicateWALEntryRequest.FromString(request.param).entry]
+        if not self.busy.is_set():
+            self.busy.set()
+            assert self.may_go_on.wait(60)
+        self.applied += numbers
+        return answer(request)
+
+
+@pytest.mark.parametrize("patient", [True, False], ids=["waited for", "cut"])
+def test_what_the_slave_still_applies_comes_before_what_the_next_run_ships(
+    tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch,
+    patient: bool,
+) -> None:  # fmt: skip
+    folder = tmp_path / "hbase" / "oldWALs"
+    folder.mkdir(parents=True)
+    (folder / NAME).write_bytes(encode_wal(entries()))
+    monkeypatch.setattr(attempt, "PUBLISH_SECONDS", 0.2)
+    monkeypatch.setattr(ending, "CALLS_SECONDS", 30.0 if patient else 0.1)
+    monkeypatch.setattr(ending, "SESSION_TIMEOUT_SECONDS", 4.0)
+    slave = Slave()
+    with FakeServer(slave) as server:
+        hbase.stop_server(SERVER)
+        hbase.zk.create(f"{hbase.nodes.rs}/127.0.0.1,{server.port},1", ephemeral=True)
+        source = LastingZNodes.new(zk)
+        source.add_peer("q", clusterkey=f"{zookeeper.quorum}:{hbase.nodes.base}")
+        source.add_wal(DEAD, "q", NAME)
+        at = SourceCluster(
+            quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}/hbase", znode_parent=source.nodes.base, root=source.root
+        )
+        job = GroupJob(
+            source=at, peer_id="q", group=parse_wal_name(NAME).group, run_id="r", holder="first", deadline=time.time() + 120,
+            knobs=Knobs(shipment_bytes=400, sink=SinkKind.REPLICATE),
+        )  # fmt: skip
+        lease = OwnZNodes(source.root, source.nodes).lease("q", job.group)
+
+        def end(*_: object) -> None:  # as a signal's handler does
+            if slave.busy.is_set():
+                raise SystemExit(143)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(attempt.Attempt, "_end_if_paused", end)
+            ended = threading.Thread(target=_ended, args=(job,), daemon=True)
+            ended.start()
+            assert slave.busy.wait(60)
+            time.sleep(2.0)
+            assert zk.get_children(lease), "the request is still under way"
+            slave.may_go_on.set()
+            ended.join(60)
+            assert not ended.is_alive()
+        summary = ship_group(replace(job, run_id="r2", holder="next", deadline=time.time() + 60))
+        assert (summary.status, source.queued("q")) == (Status.DONE, [])
+    assert slave.applied[-1] == EDITS - 1
+    first = slave.applied.index(0)
+    assert slave.applied[first : first + 2] == [0, 1], "the first request was applied before any of the next run"
+
+
+def _ended(job: GroupJob) -> None:
+    with pytest.raises(SystemExit):
+        ship_group(job)
