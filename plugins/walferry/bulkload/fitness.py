@@ -20,6 +20,7 @@ from itertools import pairwise
 from uuid import UUID
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
 
 from walferry.errors import WalferryError
 from walferry.filters.rules import PeerTables
@@ -30,12 +31,14 @@ from walferry.hbase.peers import INTER_CLUSTER_ENDPOINTS, Peer, read_peers, slav
 from walferry.names import is_file_name
 from walferry.protos import hbase_pb2 as pb
 from walferry.tables.regions import ENABLED, Region, TableInMeta
-from walferry.zk.client import connected
+from walferry.zk.client import connect, disconnect
 
 log = logging.getLogger(__name__)
 
-MOST_ASKED = 16  # of the slave's own peers, where they lead to
+# Of the slave's own peers, where they lead to. A slave may name any place there, so little is asked and not for long.
+MOST_ASKED, ASKED_AT_ONCE = 8, 4
 ASK_SECONDS = 5.0
+ASKED_BYTES = 64 << 10  # of an answer; a cluster's id has less than a thousand
 _COPROCESSOR = "coprocessor$"
 # The peer through which HBase 2 feeds read replicas of regions. These take bulk loads as well as puts.
 _REPLICAS_ENDPOINT = "org.apache.hadoop.hbase.replication.regionserver.RegionReplicaReplicationEndpoint"
@@ -68,7 +71,7 @@ def read_own_peers(zk: KazooClient, nodes: ZNodes, source_id: UUID) -> OwnPeers:
             return OwnPeers({})  # it has never had a peer
         return OwnPeers({}, str(error))
     others = [peer for peer in listing.peers if peer.endpoint_impl != _REPLICAS_ENDPOINT]
-    with ThreadPoolExecutor(MOST_ASKED) as pool:
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         back = list(pool.map(lambda peer: _leads_to(peer, source_id), others[:MOST_ASKED]))
     there = {peer.id for peer, leads in zip(others, back, strict=False) if leads}
     choices = {peer.id: PeerTables.of_peer(peer) for peer in others if peer.id not in there}
@@ -81,9 +84,13 @@ def _leads_to(peer: Peer, wanted: UUID) -> bool:
         return False
     try:
         key = peer.slave
-        with connected(key.connect_string, ASK_SECONDS, slave_of(peer.id, key)) as zk:
+        whose = slave_of(peer.id, key)
+        zk = connect(key.connect_string, ASK_SECONDS, call_timeout=ASK_SECONDS, whose=whose, most_bytes=ASKED_BYTES)
+        try:
             return cluster_id(zk, ZNodes(key.znode_parent)) == wanted
-    except WalferryError as error:
+        finally:
+            disconnect(zk)
+    except (WalferryError, KazooException) as error:
         log.info("where the slave's own peer %s leads to cannot be seen: %s", peer.id, error)
         return False
 

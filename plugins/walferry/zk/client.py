@@ -109,8 +109,11 @@ def connect(
     session_timeout: float = SESSION_TIMEOUT_SECONDS,
     call_timeout: float = CALL_TIMEOUT_SECONDS,
     whose: Whose = SOURCE,
+    most_bytes: int = MAX_ANSWER_BYTES,
 ) -> KazooClient:
     """Start a client of the ensemble "host:port,host:port"; all times in seconds. `disconnect` ends it.
+
+    A server that announces an answer of more than `most_bytes` is dropped.
 
     Raises ConnectError if no server answers within `timeout`, or if none can be reached within UNREACHABLE_SECONDS.
     """
@@ -126,7 +129,7 @@ def connect(
         )
     except ValueError as error:  # for a malformed host or port
         raise ConnectError(f"no ZooKeeper server of {quorum} can be reached: {error}. {advice}") from error
-    _bound_answers(zk)
+    _bound_answers(zk, most_bytes)
     why = _start(zk, timeout)
     if not zk.connected:
         disconnect(zk)
@@ -136,13 +139,13 @@ def connect(
     return zk
 
 
-def _bound_answers(zk: KazooClient) -> None:
+def _bound_answers(zk: KazooClient, most_bytes: int) -> None:
     """Drop a server that announces an impossibly long answer. kazoo would collect up to 2 GiB of it."""
     read = zk._connection._read
 
     def bounded(length: int, timeout: float) -> Any:
-        if not 0 <= length <= MAX_ANSWER_BYTES:
-            raise ConnectionDropped(f"an answer of {length} bytes; at most {MAX_ANSWER_BYTES} are accepted")
+        if not 0 <= length <= most_bytes:
+            raise ConnectionDropped(f"an answer of {length} bytes; at most {most_bytes} are accepted")
         return read(length, timeout)
 
     zk._connection._read = bounded
