@@ -309,6 +309,14 @@ def test_one_wait_is_for_all_leases_and_those_that_are_given_up_meanwhile_are_ta
     assert len(tries) <= 6
 
 
+def test_nothing_of_a_paused_peer_is_loaded(world: World) -> None:
+    world.add(1, T)
+    world.add(2, T)
+    world.hbase.set_config("p", {"walferry.managed": "true", "walferry.paused": "true"})
+    assert len(world.load().jobs) == 1
+    assert (world.spreads, world.queued) == (0, ["live.1", "live.2"])
+
+
 def test_a_small_backlog_is_shipped_by_requests_without_spark(world: World) -> None:
     for number in (1, 2):
         world.add(number, T)

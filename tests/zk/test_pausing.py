@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
+from tests.unit.wal.encoder import encode_wal
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
 from walferry.airflow.steps import batch, recovery
 from walferry.airflow.values import Chosen, QueueRef
 from walferry.hbase.errors import PausedPeer
 from walferry.hbase.peers import read_peer
+from walferry.names import parse_wal_name
 from walferry.queues.dead_servers import find_dead
 from walferry.retention.survey import ShippedBy, _shipped_by
+from walferry.shipping.group import ship_group
+from walferry.shipping.group_job import GroupJob
+from walferry.shipping.runs import read_run
+from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
 
 PAUSED = {"walferry.managed": "true", "walferry.paused": "true"}
@@ -73,3 +81,22 @@ def test_a_queue_whose_peer_was_paused_in_the_middle_of_a_run_waits(
 
 def test_retention_says_that_nobody_ships_it(source: SourceCluster, hbase: HBaseZNodes, zk: KazooClient) -> None:
     assert _shipped_by(read_peer(zk, hbase.nodes, "p")) is ShippedBy.PAUSED
+
+
+def test_a_run_that_waits_for_its_slave_sees_the_pause_and_ends(
+    source: SourceCluster, hbase: HBaseZNodes, zk: KazooClient, tmp_path: Path
+) -> None:
+    hbase.add_peer("away", clusterkey="127.0.0.1:1:/slave")
+    hbase.add_wal(DEAD, "away", wal(1, DEAD))
+    (tmp_path / "oldWALs" / wal(1, DEAD)).write_bytes(encode_wal([]))
+    group = parse_wal_name(wal(1, DEAD)).group
+    job = GroupJob(source=source, peer_id="away", group=group, run_id="r", holder="h", deadline=time.time() + 300)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ship_group, job)
+        give_up = time.monotonic() + 60
+        while not read_run(session_of(zk, source), "away", "r"):
+            assert time.monotonic() < give_up
+            time.sleep(0.1)
+        hbase.set_config("away", PAUSED)
+        summary = waiting.result(60)
+    assert (summary.status, hbase.queued("away")) == (Status.PAUSED, [f"{hbase.nodes.queue(DEAD, 'away')}/{wal(1, DEAD)}"])
