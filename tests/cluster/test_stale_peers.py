@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,5 +152,7 @@ def test_what_the_master_alone_has_been_told_is_found_out(sides, peer, change, d
         change(sides.source, peer)
         for path, value in zip(paths, before, strict=True):
             zk.set(path, value)
-        with unchanged(sides.at, peer), pytest.raises(PeerError, match=f"the Master knows it with another {differs}"):
+        # Once it is enabled, its RegionServer ships it, and sets positions itself.
+        still = unchanged(sides.at, peer) if differs == "config" else nullcontext()
+        with still, pytest.raises(PeerError, match=f"the Master knows it with another {differs}"):
             batch.plan(sides.at, peer, "run")
