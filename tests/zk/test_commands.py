@@ -77,6 +77,26 @@ def test_nothing_in_zookeeper_controls_the_terminal(run: Run, hbase: HBaseZNodes
     assert "[bold]" in out + err or command[0] in ("plan", "failover", "drain", "queues")
 
 
+def test_names_in_commands_to_copy_run_nothing(run: Run, hbase: HBaseZNodes) -> None:
+    hbase.add_wal(DEAD, f"gone$(touch pwned)-{DEAD}", wal(1, DEAD))
+    hbase.add_peer("p`id`", config={"walferry.managed": "true", "walferry.paused": "true"})
+    shown = "\n".join(sum((run(*command)[1:] for command in (["doctor"], ["status"], ["peers", "show", "p`id`"])), ()))
+    commands = [line for line in shown.splitlines() if "--delete-orphan" in line or "peers resume" in line]
+    assert {"'p`id`'" in line for line in commands if "resume" in line} == {True}
+    assert sum(f"'{DEAD}/gone$(touch pwned)-{DEAD}'" in line for line in commands) == 2
+    assert f"walferry drain '{DEAD}/gone$(touch pwned)-{DEAD}' --delete-orphan" in shown
+
+
+def test_a_value_of_a_configuration_forges_no_line(run: Run, hbase: HBaseZNodes) -> None:
+    forged = "all is well"
+    hostile = {"walferry.managed": "true", "x": f"y\n{forged}", f"k\r\n{forged}": "", "walferry.sink": f"\u2028{forged}"}
+    hbase.add_peer("q", config=hostile, clusterkey=f"h\n{forged}:2181:/hbase")
+    for command in (["peers", "show", "q"], ["peers", "list"]):
+        _, out, err = run(*command)
+        assert forged in out
+        assert not [line for line in (out + err).splitlines() if line.startswith(forged)]
+
+
 def test_the_doctor_says_what_is_wrong_without_a_master_and_goes_on(run: Run, hbase: HBaseZNodes) -> None:
     hbase.add_peer("idle", config={})
     hbase.add_wal(DEAD, "p", wal(1, DEAD))

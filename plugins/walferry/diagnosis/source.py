@@ -21,6 +21,7 @@ from walferry.queues.dead_servers import find_dead, recovered_queues
 from walferry.rpc.admin import answers
 from walferry.source.agreement import master_peers
 from walferry.source.session import Session
+from walferry.texts import shell_word
 from walferry.zk.client import children, just_written, read
 
 CALL_SECONDS = 10.0
@@ -126,12 +127,12 @@ def _dead_servers(session: Session) -> list[Finding]:
         return [wrong("dead servers", error)]
     findings = [
         note("dead servers", f"{server.name} has left {sum(len(queue.wals) for queue in server.queues):,} WALs of managed peers",
-             f"Batches and `walferry failover {server.name}` ship them")
+             f"Batches and `walferry failover {shell_word(server.name)}` ship them")
         for server in dead[:MAX_TOLD]
     ]  # fmt: skip
     findings += [
         wrong("orphaned queues", f"{queue.ref} has {len(queue.wals):,} WALs, and its peer {queue.peer_id} is gone",
-              f"HBase never cleans them: `walferry drain {queue.ref} --delete-orphan` deletes the queue, unshipped")
+              f"HBase never cleans them: `walferry drain {shell_word(queue.ref)} --delete-orphan` deletes the queue, unshipped")
         for queue in orphans[:MAX_TOLD]
     ]  # fmt: skip
     if len(orphans) > MAX_TOLD:
