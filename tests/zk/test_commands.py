@@ -127,6 +127,7 @@ def test_the_status_of_each_peer_is_a_line_with_what_is_wrong(run: Run, hbase: H
     assert [row[head.index("SHIPPED BY") :].partition("  ")[0] for row in rows] == ["Walferry", "nobody (paused)", "HBase"]
     assert all("unknown" in row or "at most" in row for row in rows), "nobody knows when the edits of these files were written"
     assert "its slave cannot be reached: " in rows[0]
+    assert rows[2][head.index("SLAVE") :].startswith("not asked")
     found = json.loads(run("status", "p", "--max-lag", "60", "--json")[1])
     (p,) = found["peers"]
     assert (p["id"], p["wals_left"], p["slave"]["reachable"], "queues" in p) == ("p", 1, False, False)

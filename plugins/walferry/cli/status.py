@@ -174,7 +174,8 @@ def _servers(found: SourceStatus) -> str:
 def _peer_row(peer: PeerStatus, trouble: str | None) -> list[str | Cell]:
     from walferry.status import words
 
-    slave = {True: Cell("reachable", GOOD), False: Cell("down", BAD), None: Cell(words.UNKNOWN, WARNING)}[peer.slave.reachable]
+    unknown = Cell("not asked") if peer.managed is False else Cell(words.UNKNOWN, WARNING)
+    slave = {True: Cell("reachable", GOOD), False: Cell("down", BAD), None: unknown}[peer.slave.reachable]
     success = "never" if peer.last_success_ms is None else f"{duration(_seconds_since(peer.last_success_ms))} ago"
     colour = WARNING if peer.paused or not peer.managed else BAD
     return [
