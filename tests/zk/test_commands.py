@@ -169,6 +169,36 @@ def test_a_root_that_is_not_writable_is_found(run: Run, hbase: HBaseZNodes) -> N
     assert (root["state"], "NoAuth" in root["text"], "ACL" in root["advice"]) == ("wrong", True, True)
 
 
+def test_a_znode_that_may_not_be_read_ends_a_command_with_what_to_do(run: Run, hbase: HBaseZNodes) -> None:
+    nobody = [make_acl("ip", "10.255.255.255", all=True)]
+    hbase.zk.set_acls(hbase.nodes.peer("p"), nobody)
+    for command in (["peers", "list"], ["check"]):
+        status, out, err = run(*command)
+        assert (status, out) == (1, "")
+        assert err.startswith("walferry: ZooKeeper has refused a request: NoAuth")
+        assert "ACL" in err
+    for znode, refused in ((None, "peers"), (hbase.nodes.peers, "replication")):
+        if znode:
+            hbase.zk.set_acls(znode, nobody)
+        status, out, _ = run("doctor", "--json")
+        found = {each["what"]: each for each in json.loads(out)["findings"]}
+        assert (status, found["own root"]["state"], found["WAL folders"]["state"]) == (3, "well", "well")
+        assert found[refused]["state"] == "wrong"
+        assert "NoAuth" in found[refused]["text"]
+        assert "ACL" in found[refused]["text"]
+
+
+def test_an_odd_child_of_rs_is_a_finding_beside_the_others(run: Run, hbase: HBaseZNodes) -> None:
+    hbase.zk.create(f"{hbase.nodes.rs}/not a server$(id)")
+    status, out, _ = run("doctor", "--json")
+    findings = json.loads(out)["findings"]
+    servers = [each["text"] for each in findings if each["what"] == "RegionServers"]
+    assert status == 3
+    assert f"{hbase.nodes.rs} has children that are not server names: 'not a server$(id)'" in servers
+    assert any(SERVER in text or "1 of 1 answer" in text for text in servers)
+    assert {"own root", "WAL folders", "replication", "dead servers", "peer p: configuration"} <= {e["what"] for e in findings}
+
+
 def test_a_root_that_is_not_a_cluster_s_is_named(run: Run) -> None:
     for command in (["status"], ["peers", "list"], ["plan", "p"], ["doctor"]):
         status, out, err = run(*command, base="/nowhere")

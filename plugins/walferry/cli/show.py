@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import click
 
-from walferry.errors import WalferryError
 from walferry.texts import lines_only, one_line
+from walferry.zk.errors import known
 
 WELL: Final = 0
 ERROR: Final = 1  # refused or failed
@@ -73,9 +73,9 @@ def show(look: Callable[[], View], *, as_json: bool, watch: float | None = None)
         while True:
             try:
                 view = look()
-            except WalferryError as error:  # it may be over the next time
+            except Exception as error:
+                tell(str(known(error)))  # it may be over the next time
                 status = ERROR
-                tell(str(error))
             else:
                 status = view.status
                 if sys.stdout.isatty():
