@@ -27,8 +27,11 @@ def visible(text: str, max_chars: int) -> str:
 
 
 def shell_word(text: str) -> str:
-    """A name from outside as it may stand in a command that an operator copies: one word, in which a shell runs nothing."""
-    return shlex.quote(visible(text, MAX_WORD_CHARS))
+    """A name from outside as it may stand in a command that an operator copies: one word, in which a shell runs nothing.
+
+    It has no backtick, since texts put commands between backticks, and an operator may copy these too.
+    """
+    return shlex.quote(visible(text, MAX_WORD_CHARS)).replace("`", r"'$'\x60''")
 
 
 def _escaped(char: str) -> str:

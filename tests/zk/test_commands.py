@@ -82,7 +82,8 @@ def test_names_in_commands_to_copy_run_nothing(run: Run, hbase: HBaseZNodes) -> 
     hbase.add_peer("p`id`", config={"walferry.managed": "true", "walferry.paused": "true"})
     shown = "\n".join(sum((run(*command)[1:] for command in (["doctor"], ["status"], ["peers", "show", "p`id`"])), ()))
     commands = [line for line in shown.splitlines() if "--delete-orphan" in line or "peers resume" in line]
-    assert {"'p`id`'" in line for line in commands if "resume" in line} == {True}
+    quoted = r"'p'$'\x60''id'$'\x60'''"
+    assert {quoted in line for line in commands if "resume" in line} == {True}
     assert sum(f"'{DEAD}/gone$(touch pwned)-{DEAD}'" in line for line in commands) == 2
     assert f"walferry drain '{DEAD}/gone$(touch pwned)-{DEAD}' --delete-orphan" in shown
 
