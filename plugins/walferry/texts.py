@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+
+MAX_WORD_CHARS = 2000
+
 
 def one_line(text: str, max_chars: int) -> str:
     """The text as one line, cut at `max_chars`. Blanks replace line breaks and characters that would control a terminal."""
@@ -20,6 +24,14 @@ def visible(text: str, max_chars: int) -> str:
     """
     shown = "".join(char if char.isprintable() else _escaped(char) for char in text[:max_chars])
     return f"{shown}…" if len(text) > max_chars else shown
+
+
+def shell_word(text: str) -> str:
+    """A name from outside as it may stand in a command that an operator copies: one word, in which a shell runs nothing.
+
+    It has no backtick, since texts put commands between backticks, and an operator may copy these too.
+    """
+    return shlex.quote(visible(text, MAX_WORD_CHARS)).replace("`", r"'$'\x60''")
 
 
 def _escaped(char: str) -> str:

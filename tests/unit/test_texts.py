@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
-from walferry.texts import visible
+from walferry.texts import shell_word, visible
 
 
 @pytest.mark.parametrize(
@@ -21,3 +23,19 @@ from walferry.texts import visible
 )
 def test_what_cannot_be_seen_is_written_out(text: str, shown: str) -> None:
     assert visible(text, 10 if text.startswith("xx") else 100) == shown
+
+
+@pytest.mark.parametrize("name", ["p", "rs-1.example.org,16020,1/p-rs-2,16020,2", "ns_1:t.a"])
+def test_a_plain_name_stands_in_a_command_as_it_is(name: str) -> None:
+    assert shell_word(name) == name
+
+
+@pytest.mark.parametrize("name", ["$(touch pwned)", "`id`", "a; b", "a'b", "a b", "~", "*", "", "x" * 9000 + "$(id)"])
+def test_an_odd_name_is_one_word_for_a_shell_that_runs_nothing(name: str) -> None:
+    ran = subprocess.run(["bash", "-c", f"printf '[%s]' {shell_word(name)}"], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"[{visible(name, 2000)}]"
+    assert "`" not in shell_word(name), "it would end the backticks around the command"
+
+
+def test_a_line_break_in_a_name_does_not_end_a_command() -> None:
+    assert shell_word("a\nid\n") == r"'a\u000aid\u000a'"

@@ -77,6 +77,27 @@ def test_nothing_in_zookeeper_controls_the_terminal(run: Run, hbase: HBaseZNodes
     assert "[bold]" in out + err or command[0] in ("plan", "failover", "drain", "queues")
 
 
+def test_names_in_commands_to_copy_run_nothing(run: Run, hbase: HBaseZNodes) -> None:
+    hbase.add_wal(DEAD, f"gone$(touch pwned)-{DEAD}", wal(1, DEAD))
+    hbase.add_peer("p`id`", config={"walferry.managed": "true", "walferry.paused": "true"})
+    shown = "\n".join(sum((run(*command)[1:] for command in (["doctor"], ["status"], ["peers", "show", "p`id`"])), ()))
+    commands = [line for line in shown.splitlines() if "--delete-orphan" in line or "peers resume" in line]
+    quoted = r"'p'$'\x60''id'$'\x60'''"
+    assert {quoted in line for line in commands if "resume" in line} == {True}
+    assert sum(f"'{DEAD}/gone$(touch pwned)-{DEAD}'" in line for line in commands) == 2
+    assert f"walferry drain '{DEAD}/gone$(touch pwned)-{DEAD}' --delete-orphan" in shown
+
+
+def test_a_value_of_a_configuration_forges_no_line(run: Run, hbase: HBaseZNodes) -> None:
+    forged = "all is well"
+    hostile = {"walferry.managed": "true", "x": f"y\n{forged}", f"k\r\n{forged}": "", "walferry.sink": f"\u2028{forged}"}
+    hbase.add_peer("q", config=hostile, clusterkey=f"h\n{forged}:2181:/hbase")
+    for command in (["peers", "show", "q"], ["peers", "list"]):
+        _, out, err = run(*command)
+        assert forged in out
+        assert not [line for line in (out + err).splitlines() if line.startswith(forged)]
+
+
 def test_the_doctor_says_what_is_wrong_without_a_master_and_goes_on(run: Run, hbase: HBaseZNodes) -> None:
     hbase.add_peer("idle", config={})
     hbase.add_wal(DEAD, "p", wal(1, DEAD))
@@ -107,6 +128,7 @@ def test_the_status_of_each_peer_is_a_line_with_what_is_wrong(run: Run, hbase: H
     assert [row[head.index("SHIPPED BY") :].partition("  ")[0] for row in rows] == ["Walferry", "nobody (paused)", "HBase"]
     assert all("unknown" in row or "at most" in row for row in rows), "nobody knows when the edits of these files were written"
     assert "its slave cannot be reached: " in rows[0]
+    assert rows[2][head.index("SLAVE") :].startswith("not asked")
     found = json.loads(run("status", "p", "--max-lag", "60", "--json")[1])
     (p,) = found["peers"]
     assert (p["id"], p["wals_left"], p["slave"]["reachable"], "queues" in p) == ("p", 1, False, False)
@@ -146,6 +168,36 @@ def test_a_root_that_is_not_writable_is_found(run: Run, hbase: HBaseZNodes) -> N
     findings = json.loads(run("doctor", "--json")[1])["findings"]
     (root,) = [each for each in findings if each["what"] == "own root"]
     assert (root["state"], "NoAuth" in root["text"], "ACL" in root["advice"]) == ("wrong", True, True)
+
+
+def test_a_znode_that_may_not_be_read_ends_a_command_with_what_to_do(run: Run, hbase: HBaseZNodes) -> None:
+    nobody = [make_acl("ip", "10.255.255.255", all=True)]
+    hbase.zk.set_acls(hbase.nodes.peer("p"), nobody)
+    for command in (["peers", "list"], ["check"]):
+        status, out, err = run(*command)
+        assert (status, out) == (1, "")
+        assert err.startswith("walferry: ZooKeeper has refused a request: NoAuth")
+        assert "ACL" in err
+    for znode, refused in ((None, "peers"), (hbase.nodes.peers, "replication")):
+        if znode:
+            hbase.zk.set_acls(znode, nobody)
+        status, out, _ = run("doctor", "--json")
+        found = {each["what"]: each for each in json.loads(out)["findings"]}
+        assert (status, found["own root"]["state"], found["WAL folders"]["state"]) == (3, "well", "well")
+        assert found[refused]["state"] == "wrong"
+        assert "NoAuth" in found[refused]["text"]
+        assert "ACL" in found[refused]["text"]
+
+
+def test_an_odd_child_of_rs_is_a_finding_beside_the_others(run: Run, hbase: HBaseZNodes) -> None:
+    hbase.zk.create(f"{hbase.nodes.rs}/not a server$(id)")
+    status, out, _ = run("doctor", "--json")
+    findings = json.loads(out)["findings"]
+    servers = [each["text"] for each in findings if each["what"] == "RegionServers"]
+    assert status == 3
+    assert f"{hbase.nodes.rs} has children that are not server names: 'not a server$(id)'" in servers
+    assert any(SERVER in text or "1 of 1 answer" in text for text in servers)
+    assert {"own root", "WAL folders", "replication", "dead servers", "peer p: configuration"} <= {e["what"] for e in findings}
 
 
 def test_a_root_that_is_not_a_cluster_s_is_named(run: Run) -> None:

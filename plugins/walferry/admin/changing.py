@@ -9,7 +9,7 @@ from walferry.admin.creating import edits_of, put_edits
 from walferry.admin.ends import Wanted, check_ends
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin, put_keys
-from walferry.hbase.peers import MARKS, Peer
+from walferry.hbase.peers import MARKS, Peer, as_peer
 from walferry.protos import hbase_pb2 as pb
 from walferry.source import knobs
 
@@ -20,19 +20,59 @@ MAX_BANDWIDTH = (1 << 63) - 1
 def set_tables(
     admin: PeerAdmin,
     peer_id: str,
-    table_cfs: Mapping[str, Sequence[str]],
+    table_cfs: Mapping[str, Sequence[str]] | None,
     namespaces: Sequence[str] | None = None,
     *,
     allow_missing: bool = False,
 ) -> Peer:
-    """Let the peer get these tables and namespaces, or all user tables if there are none. `namespaces` None: as they are."""
+    """Let the peer get these tables and namespaces, or all user tables if there are none. None: as they are.
+
+    What is to stay is taken from the peer as the Master has it when it is changed: another command may change it while the ends
+    are asked. Raises Refused, also if the peer does not get that afterwards.
+    """
     before = admin.managed(peer_id)
-    kept = sorted(before.namespaces) if namespaces is None else namespaces
-    wanted = Wanted(peer_id, before.cluster_key, kept, table_cfs)
+    wanted = _wanted(before, table_cfs, namespaces)
     put_edits(pb.ReplicationPeer(), wanted)  # refuses what is not a name before anything is asked
     check_ends(admin, wanted, allow_missing=allow_missing)
-    admin.change(peer_id, lambda config: put_edits(config, wanted))
-    return admin.managed(peer_id)
+    put: list[tuple[object, ...]] = []
+
+    def edit(config: pb.ReplicationPeer) -> None:
+        put_edits(config, _wanted(as_peer(peer_id, config, before.state, ""), table_cfs, namespaces))
+        put.append(edits_of(as_peer(peer_id, config, before.state, "")))
+
+    admin.change(peer_id, edit)
+    after = admin.managed(peer_id)
+    if edits_of(after) != put[-1]:
+        raise Refused(f"peer {peer_id}: another command has changed its tables meanwhile", "Look at the peer")
+    return after
+
+
+def _wanted(peer: Peer, table_cfs: Mapping[str, Sequence[str]] | None, namespaces: Sequence[str] | None) -> Wanted:
+    """What the peer is to get, given what it gets now. Raises Refused if it would get what nobody has asked for."""
+    tables = (peer.table_cfs or {}) if table_cfs is None else table_cfs
+    names = sorted(peer.namespaces) if namespaces is None else namespaces
+    if table_cfs is None and not names and not tables:
+        raise Refused(f"without namespaces peer {peer.id} would get all user tables", "If it should: `peers set-table-cfs --all`")
+    if peer.replicate_all and namespaces and (left_out := _left_out(peer, namespaces)):
+        raise Refused(
+            f"peer {peer.id} leaves out {', '.join(left_out)}, which it would get with these namespaces: HBase leaves out "
+            "nothing of a namespace that a peer gets",
+            "Name the tables that it should get: `peers set-table-cfs`",
+        )
+    return Wanted(peer.id, peer.cluster_key, names, tables)
+
+
+def _left_out(peer: Peer, namespaces: Sequence[str]) -> list[str]:
+    """What the peer does not get of these namespaces because its configuration excludes it."""
+    tables = peer.exclude_table_cfs or {}
+    return [
+        *(name for name in namespaces if name in peer.exclude_namespaces),
+        *(
+            f"{table}={','.join(families)}" if families else table
+            for table, families in sorted(tables.items())
+            if (table.rpartition(":")[0] or "default") in namespaces
+        ),
+    ]
 
 
 def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, allow_missing: bool = False) -> Peer:
@@ -47,11 +87,7 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
     before = admin.managed(peer_id)
     if namespaces is not None:
         names = [name.strip() for name in namespaces.split(",") if name.strip()]
-        if not names and not before.table_cfs:
-            raise Refused(
-                f"without namespaces peer {peer_id} would get all user tables", "If it should: `peers set-table-cfs --all`"
-            )
-        set_tables(admin, peer_id, before.table_cfs or {}, names, allow_missing=allow_missing)
+        set_tables(admin, peer_id, None, names, allow_missing=allow_missing)
     if settings or limit is not None:
         admin.change(peer_id, lambda config: _put(config, settings, limit))
     after = admin.managed(peer_id)

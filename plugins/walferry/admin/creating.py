@@ -13,6 +13,7 @@ from walferry.hbase.errors import MissingPeer, StalePeer, StorageError
 from walferry.hbase.peers import DISABLED, MANAGED_KEY, Peer, as_peer, parse_cluster_key
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
+from walferry.texts import shell_word
 
 _NAMESPACE = re.compile(r"\w+")
 
@@ -44,7 +45,7 @@ def create(
         )
     if edits_of(found) != edits_of(as_peer(peer_id, config, DISABLED, "")):
         raise Refused(
-            f"peer {peer_id} exists already, for other tables or namespaces (`peers show {peer_id}` lists them)",
+            f"peer {peer_id} exists already, for other tables or namespaces (`peers show {shell_word(peer_id)}` lists them)",
             "Choose another id, or change that peer (`peers set-table-cfs`)",
         )
     return admin.shippable(peer_id)

@@ -14,6 +14,7 @@ from walferry.hbase.peers import HANDED_BACK_KEY, Peer, check_shippable, read_pe
 from walferry.queues.reading import Queue, read_queues
 from walferry.shipping.plan import PeerPlan, plan_peer
 from walferry.source.agreement import check_agreement
+from walferry.texts import shell_word
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def _configuration(peer: Peer) -> list[str]:
         lines.append(f"  at most {peer.bandwidth:,} bytes a second")
     lines += [f"  {key} = {value}" for key, value in sorted(peer.config.items())]
     if peer.managed and peer.paused:
-        lines.append(f"  is paused: what is written stays queued until `walferry peers resume {peer.id}`")
+        lines.append(f"  is paused: what is written stays queued until `walferry peers resume {shell_word(peer.id)}`")
     if refusal := _refusal(peer):
         lines.append(f"  cannot be shipped by Walferry: {refusal}")
     return lines

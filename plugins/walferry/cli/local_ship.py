@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import SinkKind
 from walferry.spark import ship_run
+from walferry.users import user_name
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Terms:
 
 def run_name(command: str) -> str:
     """A name for a run of a command: who, where and when."""
-    return f"walferry {command} by {getpass.getuser()} at {datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"
+    return f"walferry {command} by {user_name()} at {datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"
 
 
 def ship_groups(

@@ -15,8 +15,8 @@ import click
 from walferry import __version__
 from walferry.cli.show import ERROR, INTERRUPTED, READER_GONE, USAGE, tell
 from walferry.cli.source import Chosen
-from walferry.errors import WalferryError
 from walferry.texts import lines_only
+from walferry.zk.errors import known
 
 
 @dataclass(frozen=True)
@@ -97,15 +97,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         tell("interrupted")
         return INTERRUPTED
-    except WalferryError as error:
-        tell(str(error))
-        return ERROR
     except SystemExit:
         if _COMPLETION in os.environ:
             raise
         # So click ends if the reader of the output has gone away. Python would try to write the rest at its end, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return READER_GONE
+    except Exception as error:
+        tell(str(known(error)))
+        return ERROR
     return status if isinstance(status, int) else 0
 
 

@@ -12,6 +12,7 @@ from walferry.cli import options
 from walferry.cli.options import Parsed
 from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, View, plain, put, show, table
 from walferry.cli.source import Chosen
+from walferry.texts import shell_word
 
 if TYPE_CHECKING:
     from walferry.admin.peers import PeerAdmin
@@ -135,7 +136,7 @@ def hand_back(chosen: Chosen, peer_id: str, new_id: str, finish: bool) -> int:
         begin_hand_back(admin, peer_id, new_id)
     put(
         f"peer {new_id} is ENABLED: HBase ships what is written from now on. Next, let batches (with roll) of {peer_id} drain "
-        f"what was queued before, then: peers hand-back {peer_id} --to {new_id} --finish"
+        f"what was queued before, then: peers hand-back {shell_word(peer_id)} --to {shell_word(new_id)} --finish"
     )
     return WELL
 
@@ -153,7 +154,8 @@ def pause(chosen: Chosen, peer_id: str) -> int:
 
     with _admin(chosen) as admin:
         peer = pause(admin, peer_id)
-    put(f"peer {peer.id} is paused: what is written stays queued, and fills the disk, until `walferry peers resume {peer.id}`")
+    until = f"walferry peers resume {shell_word(peer.id)}"
+    put(f"peer {peer.id} is paused: what is written stays queued, and fills the disk, until `{until}`")
     return WELL
 
 
@@ -182,11 +184,14 @@ def set_values(chosen: Chosen, peer_id: str, values: tuple[tuple[str, str], ...]
     commas). An empty VALUE stands for the default.
     """
     from walferry.admin import changing
+    from walferry.admin.showing import scope
 
     with _admin(chosen) as admin:
         peer = changing.set_values(admin, peer_id, dict(values), allow_missing=allow_missing)
     settings = changing.settings_of(peer)
     put(f"peer {peer.id}: " + (", ".join(f"{name} = {value}" for name, value in settings.items()) or "it has no settings"))
+    if any(name.removeprefix("walferry.") == changing.NAMESPACES for name, _ in values):
+        put(f"it gets edits of {scope(peer)}")
     return WELL
 
 

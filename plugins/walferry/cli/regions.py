@@ -5,7 +5,6 @@ What changes something only says what it would do, unless `--yes` is given. Then
 
 from __future__ import annotations
 
-import getpass
 import json
 import shutil
 import sys
@@ -19,6 +18,7 @@ from walferry.cli import options
 from walferry.cli.options import PORT, SECONDS, F
 from walferry.cli.show import STUCK, WELL, View, plain, put, show, tell
 from walferry.cli.source import Chosen
+from walferry.users import user_name
 
 if TYPE_CHECKING:  # numba takes a command that is only asked for its help too long
     from walferry.regions.looked import Looked
@@ -250,7 +250,7 @@ def _write(
                 say(line)
             _end(told, "Nothing was done" if request.idle else f"Nothing was done. With --yes {_HOW[beside]}", how["as_json"])
             return _for_operator(request) if how["yes"] else WELL
-        holder = f"{getpass.getuser()}: regions {command}"
+        holder = f"{user_name()}: regions {command}"
         terms = work.Terms(holder, None, how["host"], how["listen"], how["port"], how["limit"], how["wait"])
         (work.unstick_beside if beside else work.carry_out)(session, ask, terms, say)
     _end(told, _DONE, how["as_json"])

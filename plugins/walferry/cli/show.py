@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import click
 
-from walferry.errors import WalferryError
 from walferry.texts import lines_only, one_line
+from walferry.zk.errors import known
 
 WELL: Final = 0
 ERROR: Final = 1  # refused or failed
@@ -24,6 +24,7 @@ INTERRUPTED: Final = 130  # what a shell reports of a command that SIGINT ends
 READER_GONE: Final = 141  # and of one that SIGPIPE ends
 
 MAX_CELL_CHARS: Final = 4000
+MAX_LINE_CHARS: Final = 1 << 20  # a peer's configuration may be as large as a znode, and is shown as a whole
 LEAST_WRAPPED: Final = 24  # columns for the last cell of a table, which may take several lines
 _GAP: Final = 2
 _INDENT: Final = "  "
@@ -54,8 +55,8 @@ def tell(text: str) -> None:
 
 
 def plain(lines: Iterable[str]) -> list[str]:
-    """Lines of text for a View. What a cluster says in them cannot control the terminal."""
-    return [lines_only(line) for line in lines]
+    """Lines of text for a View. What a cluster says in them cannot control the terminal, nor look like a line of its own."""
+    return [one_line(line, MAX_LINE_CHARS) for line in lines]
 
 
 def put(text: str) -> None:
@@ -72,9 +73,9 @@ def show(look: Callable[[], View], *, as_json: bool, watch: float | None = None)
         while True:
             try:
                 view = look()
-            except WalferryError as error:  # it may be over the next time
+            except Exception as error:
+                tell(str(known(error)))  # it may be over the next time
                 status = ERROR
-                tell(str(error))
             else:
                 status = view.status
                 if sys.stdout.isatty():

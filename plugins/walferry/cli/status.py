@@ -12,6 +12,7 @@ from walferry.amounts import count, duration
 from walferry.cli import options
 from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, View, plain, show, table
 from walferry.cli.source import Chosen
+from walferry.texts import shell_word
 
 if TYPE_CHECKING:
     from walferry.status.ages import Age
@@ -150,7 +151,7 @@ def _status_text(
     rows = [_peer_row(peer, troubles[peer.id]) for peer in peers]
     lines = [_servers(found), table(_PEERS_HEAD, rows, _FIGURES) if rows else "There is no peer."]
     if orphaned:
-        shown = ", ".join(f"{queue.server}/{queue.queue_id}" for queue in orphaned[:SHOWN_ORPHANS])
+        shown = ", ".join(shell_word(f"{queue.server}/{queue.queue_id}") for queue in orphaned[:SHOWN_ORPHANS])
         more = ", …" if len(orphaned) > SHOWN_ORPHANS else ""
         wals = sum(queue.sizeOfLogQueue for queue in orphaned)
         lines.append(
@@ -173,7 +174,8 @@ def _servers(found: SourceStatus) -> str:
 def _peer_row(peer: PeerStatus, trouble: str | None) -> list[str | Cell]:
     from walferry.status import words
 
-    slave = {True: Cell("reachable", GOOD), False: Cell("down", BAD), None: Cell(words.UNKNOWN, WARNING)}[peer.slave.reachable]
+    unknown = Cell("not asked") if peer.managed is False else Cell(words.UNKNOWN, WARNING)
+    slave = {True: Cell("reachable", GOOD), False: Cell("down", BAD), None: unknown}[peer.slave.reachable]
     success = "never" if peer.last_success_ms is None else f"{duration(_seconds_since(peer.last_success_ms))} ago"
     colour = WARNING if peer.paused or not peer.managed else BAD
     return [

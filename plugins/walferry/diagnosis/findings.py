@@ -7,8 +7,11 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from kazoo.exceptions import KazooException
+
 from walferry.errors import WalferryError
 from walferry.texts import one_line
+from walferry.zk.errors import known
 
 MAX_TEXT_CHARS = 1000
 
@@ -51,8 +54,8 @@ def wrong(what: str, text: object, advice: str = "") -> Finding:
 
 
 def looked(what: str, look: Callable[[], str]) -> Finding:
-    """What `look` says, or the error that it raises. An error says by itself what to do."""
+    """What `look` says, or the error that it raises, ZooKeeper's too. An error says by itself what to do."""
     try:
         return well(what, look())
-    except WalferryError as error:
-        return wrong(what, error)
+    except (WalferryError, KazooException) as error:
+        return wrong(what, known(error))

@@ -15,6 +15,7 @@ from walferry.hbase.peers import ENABLED, Peer, read_peer
 from walferry.shipping.plan import plan_peer
 from walferry.sinks.of_peer import why_down
 from walferry.source.agreement import check_peer
+from walferry.texts import shell_word
 
 MAX_TOLD = 5
 
@@ -25,7 +26,7 @@ def check_one(admin: PeerAdmin, peer_id: str) -> list[Finding]:
     name = f"peer {peer_id}"
     findings = [looked(f"{name}: configuration", lambda: _configuration(admin, peer_id))]
     if peer.paused:
-        advice = f"What is written fills the disk until `walferry peers resume {peer_id}`"
+        advice = f"What is written fills the disk until `walferry peers resume {shell_word(peer_id)}`"
         findings.append(note(f"{name}: shipping", "it is paused", advice))
     try:
         down = why_down(peer, admin.session.source)
@@ -56,7 +57,7 @@ def _tables(admin: PeerAdmin, peer: Peer) -> list[Finding]:
     """Whether what the peer gets has a place at the slave."""
     what = f"peer {peer.id}: tables"
     if not (peer.replicate_all or peer.namespaces or peer.table_cfs):
-        return [note(what, "it gets no table", f"`peers set-table-cfs {peer.id} …` chooses tables")]
+        return [note(what, "it gets no table", f"`peers set-table-cfs {shell_word(peer.id)} …` chooses tables")]
     tables = {} if peer.replicate_all else peer.table_cfs or {}
     wanted = Wanted(peer.id, peer.cluster_key, () if peer.replicate_all else sorted(peer.namespaces), tables)
     choice = PeerTables.of_peer(peer)

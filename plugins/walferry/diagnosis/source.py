@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -12,16 +12,18 @@ from walferry.admin.peers import PeerAdmin
 from walferry.diagnosis.findings import Finding, looked, note, well, wrong
 from walferry.diagnosis.peers import check_one, shipped_by_others
 from walferry.errors import WalferryError
-from walferry.hbase.cluster import check_layout, check_storage, cluster_id, live_servers
+from walferry.hbase.cluster import check_layout, check_storage, cluster_id
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.peers import Peer, read_peers
 from walferry.hbase.values import decode_server_version
-from walferry.names import ServerName
+from walferry.names import ServerName, is_server_name
 from walferry.queues.dead_servers import find_dead, recovered_queues
 from walferry.rpc.admin import answers
 from walferry.source.agreement import master_peers
 from walferry.source.session import Session
+from walferry.texts import shell_word
 from walferry.zk.client import children, just_written, read
+from walferry.zk.errors import known
 
 CALL_SECONDS = 10.0
 ASKED_AT_ONCE = 16
@@ -37,14 +39,22 @@ def diagnose(session: Session) -> Iterator[Finding]:
     if not _is_well(cluster):  # there is nothing else to look at
         return
     yield _own_root(session)
-    yield from _servers(session)
+    yield from _told("RegionServers", lambda: _servers(session))
     yield looked("Master", lambda: _master(session))
     yield looked("WAL folders", lambda: _folders(session))
     storage = looked("replication", lambda: _storage(session))
     yield storage
     if _is_well(storage):
-        yield from _dead_servers(session)
-        yield from _peers(session)
+        yield from _told("dead servers", lambda: _dead_servers(session))
+        yield from _told("peers", lambda: _peers(session))
+
+
+def _told(what: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """What `look` finds, and at last the error that it raises, ZooKeeper's too."""
+    try:
+        yield from look()
+    except (WalferryError, KazooException) as error:
+        yield wrong(what, known(error))
 
 
 def _is_well(finding: Finding) -> bool:
@@ -62,8 +72,22 @@ def _own_root(session: Session) -> Finding:
 
 
 def _servers(session: Session) -> list[Finding]:
-    """The RegionServers that are live: their release, and whether they answer."""
-    servers = sorted(live_servers(session.zk, session.nodes))
+    """The RegionServers that are live: their release, and whether they answer. Other children of their znode are told."""
+    names = children(session.zk, session.nodes.rs) or []
+    servers = sorted(ServerName.parse(name) for name in names if is_server_name(name))
+    return [*_not_servers(session, names), *_live(session, servers)]
+
+
+def _not_servers(session: Session, names: Sequence[str]) -> list[Finding]:
+    odd = [name for name in names if not is_server_name(name)]
+    if not odd:
+        return []
+    shown = ", ".join(repr(name) for name in odd[:MAX_TOLD]) + (", …" if len(odd) > MAX_TOLD else "")
+    advice = "Runs end there: find out what has written them, and delete them"
+    return [wrong("RegionServers", f"{session.nodes.rs} has children that are not server names: {shown}", advice)]
+
+
+def _live(session: Session, servers: Sequence[ServerName]) -> list[Finding]:
     if not servers:
         return [wrong("RegionServers", "none is live", "Closed WALs can still be shipped, but nothing can be rolled")]
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
@@ -118,20 +142,17 @@ def _storage(session: Session) -> str:
 
 def _dead_servers(session: Session) -> list[Finding]:
     """Queues that get no new WALs: of managed peers, and of peers that are gone."""
-    try:
-        dead = find_dead(session)
-        peers = set(children(session.zk, session.nodes.peers) or ())
-        orphans = [queue for queue in recovered_queues(session) if queue.peer_id not in peers]
-    except WalferryError as error:
-        return [wrong("dead servers", error)]
+    dead = find_dead(session)
+    peers = set(children(session.zk, session.nodes.peers) or ())
+    orphans = [queue for queue in recovered_queues(session) if queue.peer_id not in peers]
     findings = [
         note("dead servers", f"{server.name} has left {sum(len(queue.wals) for queue in server.queues):,} WALs of managed peers",
-             f"Batches and `walferry failover {server.name}` ship them")
+             f"Batches and `walferry failover {shell_word(server.name)}` ship them")
         for server in dead[:MAX_TOLD]
     ]  # fmt: skip
     findings += [
         wrong("orphaned queues", f"{queue.ref} has {len(queue.wals):,} WALs, and its peer {queue.peer_id} is gone",
-              f"HBase never cleans them: `walferry drain {queue.ref} --delete-orphan` deletes the queue, unshipped")
+              f"HBase never cleans them: `walferry drain {shell_word(queue.ref)} --delete-orphan` deletes the queue, unshipped")
         for queue in orphans[:MAX_TOLD]
     ]  # fmt: skip
     if len(orphans) > MAX_TOLD:
@@ -160,5 +181,5 @@ def _others(peer: Peer) -> list[Finding]:
 def _look_at(session: Session, peer_id: str) -> list[Finding]:
     try:
         return check_one(PeerAdmin(session), peer_id)
-    except WalferryError as error:
-        return [wrong(f"peer {peer_id}", error)]
+    except (WalferryError, KazooException) as error:
+        return [wrong(f"peer {peer_id}", known(error))]

@@ -11,7 +11,6 @@ SASL. A cluster with Kerberos refuses that. Object stores have no limit that cou
 
 from __future__ import annotations
 
-import getpass
 import os
 import socket
 import struct
@@ -24,6 +23,7 @@ from walferry.files.namenodes import namenodes
 from walferry.files.systems import HDFS_SCHEMES, StoreError, file_system, local_path, remote, scheme
 from walferry.protos import hdfs_pb2 as pb
 from walferry.protos.parsing import parse_message
+from walferry.users import user_name
 
 CALL_SECONDS = 20.0
 MAX_ANSWER_BYTES = 1 << 20
@@ -72,7 +72,7 @@ def bytes_on_disk(url: str) -> tuple[int, int]:
 
 def _ask(host: str, port: int) -> Space:
     client = uuid4().bytes
-    user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+    user = os.environ.get("HADOOP_USER_NAME") or user_name()
     context = pb.IpcConnectionContext(userInfo=pb.UserInformation(effectiveUser=user), protocol=_PROTOCOL)
     call = pb.RequestHeader(methodName="getFsStats", declaringClassProtocolName=_PROTOCOL, clientProtocolVersion=1)
     with socket.create_connection((host, port), timeout=CALL_SECONDS) as sock:

@@ -1,7 +1,7 @@
 """Errors about a cluster's znodes and peers. Each names the znode or peer and says what to do."""
 
 from walferry.errors import WalferryError
-from walferry.texts import one_line
+from walferry.texts import one_line, shell_word
 
 MAX_PROBLEM_CHARS = 2000  # of a peer, in whose configuration anything may stand
 
@@ -75,7 +75,7 @@ class PausedPeer(PeerError):
     def __init__(self, peer_id: str) -> None:
         super().__init__(
             peer_id, "it is paused (walferry.paused=true in its configuration)",
-            f"What is written stays queued until `walferry peers resume {peer_id}`",
+            f"What is written stays queued until `walferry peers resume {shell_word(peer_id)}`",
         )  # fmt: skip
 
 

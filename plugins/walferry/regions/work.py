@@ -5,7 +5,6 @@ While an HMaster is active, only `unstick` does something: it gives up opens tha
 
 from __future__ import annotations
 
-import getpass
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +29,7 @@ from walferry.regions.requests import Request, not_open
 from walferry.regions.znodes import encoded_name
 from walferry.source.session import Session
 from walferry.texts import one_line
+from walferry.users import user_name
 from walferry.zk.client import read_all
 
 WAIT_SECONDS = 600.0
@@ -93,7 +93,7 @@ def at_work(session: Session, terms: Terms, tell: Tell) -> Iterator[tuple[Cluste
     root = source.root_dir or source.wal_root
     check_files(session.zk, session.nodes, source.wal_root)
     candidate = Candidate(terms.holder, root, terms.run, terms.address)
-    locality = HdfsLocality(root, source.user or getpass.getuser())
+    locality = HdfsLocality(root, source.user or user_name())
     with acting_as_master(session.zk, session.nodes, session.own, candidate) as role:
         yield cluster, role, Master(cluster, role, locality=locality, limit_seconds=terms.limit_seconds, tell=once(tell))
 

@@ -15,6 +15,7 @@ _ADVICE = {
     ShippedBy.HBASE: "Look at the metrics of its replication source, or have Walferry drain it",
     ShippedBy.WALFERRY: "Look at the last reports of replicate_peer",
     ShippedBy.NOBODY: "Enable it, take it over with `peers take-over`, or remove it",
+    ShippedBy.PAUSED: "Resume it with `peers resume`, or remove it",
     ShippedBy.GONE: "Run drain_recovered_queue with delete_orphan, or have HBase do it with `hbck2 replication --fix`",
 }
 

@@ -130,7 +130,9 @@ def _quorum(where: str, host: str | None, port: int | None) -> str:
     for member in host.split(","):
         match = _HOST.match(member.strip())
         if not match:
-            raise SourceError(f"{where}: host has {member.strip()!r}, which is neither a host nor host:port")
+            # What stands before "@" or behind ":" may be a password.
+            what = "an entry" if "@" in member or ":" in member else repr(member.strip())
+            raise SourceError(f"{where}: host has {what}, which is neither a host nor host:port")
         members.append(f"{match[1]}:{_port(where, match[2] or port or DEFAULT_ZK_PORT)}")
     return ",".join(members)
 
@@ -291,8 +293,14 @@ def _from_json(text: str, conn_id: str) -> _Fields:
 def _from_uri(text: str, conn_id: str) -> _Fields:
     try:
         parts = urlsplit(text)
-    except ValueError as error:
-        raise SourceError(f"connection {conn_id!r}: not a connection's URI: {error}") from error
+        parsed = not any("@" in text for text in (parts.path, parts.fragment, parts.query.partition("=")[0]))
+    except ValueError:  # whose text may repeat a password
+        parsed = False
+    if not parsed:
+        raise SourceError(
+            f"connection {conn_id!r}: not a connection's URI; characters such as / ? # @ [ ] in its user or password must be "
+            "percent-encoded"
+        )
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     host = unquote(parts.netloc.rpartition("@")[2]) or None
     extra = _from_json(json.dumps({"extra": query["__extra__"]}), conn_id)[2] if "__extra__" in query else query

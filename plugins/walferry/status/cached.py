@@ -43,6 +43,11 @@ class Cached(Generic[K, V]):
             made = self._made.get(key)
             return None if made is None else made[1]
 
+    def known(self) -> set[K]:
+        """The keys whose values are kept, or are being made."""
+        with self._changed:
+            return self._being_made | self._made.keys() | self._failed.keys()
+
     def _is_fresh(self, key: K) -> bool:
         times = [kept[key][0] for kept in (self._made, self._failed) if key in kept]
         return bool(times) and time.monotonic() - max(times) < self._keep_seconds

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from walferry.hbase.peers import INTER_CLUSTER_ENDPOINTS, Peer
+from walferry.hbase.peers import ENABLED, INTER_CLUSTER_ENDPOINTS, Peer
 from walferry.sinks.of_peer import why_down
 from walferry.source.cluster import SourceCluster
 
@@ -46,9 +46,12 @@ class Slaves:
         self._known: dict[tuple[str, str | None], tuple[float, SlaveStatus]] = {}
 
     def statuses(self, peers: Iterable[Peer], source: SourceCluster, wait_seconds: float) -> dict[str, SlaveStatus]:
-        """The slaves' statuses by peer. Those that have not answered after `wait_seconds` are told as they were known last."""
+        """The slaves' statuses by peer. Those that have not answered after `wait_seconds` are told as they were known last.
+
+        Only those of managed peers are asked: nothing connects to a cluster because a peer that is not managed names it.
+        """
         asked = {peer.id: peer for peer in peers}
-        found = {peer_id: _not_a_cluster(peer) for peer_id, peer in asked.items() if not _is_cluster(peer)}
+        found = {peer_id: why for peer_id, peer in asked.items() if (why := _not_to_ask(peer))}
         rest = {peer_id: (peer.cluster_key, source.user) for peer_id, peer in asked.items() if peer_id not in found}
         give_up = time.monotonic() + wait_seconds
         with self._lock:
@@ -91,9 +94,11 @@ class Slaves:
             del self._known[slave]
 
 
-def _is_cluster(peer: Peer) -> bool:
-    return peer.endpoint_impl in INTER_CLUSTER_ENDPOINTS
-
-
-def _not_a_cluster(peer: Peer) -> SlaveStatus:
-    return SlaveStatus(None, f"its endpoint {peer.endpoint_impl[:200]} is not HBase's own")
+def _not_to_ask(peer: Peer) -> SlaveStatus | None:
+    """Why the peer's slave is not asked; None if it is."""
+    if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
+        return SlaveStatus(None, f"its endpoint {peer.endpoint_impl[:200]} is not HBase's own")
+    if not peer.managed:
+        who = "HBase" if peer.state == ENABLED else "nobody"
+        return SlaveStatus(None, f"it was not asked: {who} ships this peer")
+    return None

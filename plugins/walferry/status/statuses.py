@@ -69,10 +69,18 @@ class Statuses:
         with self._lock:
             self._views[source] = seen
             self._histories[source] = histories
+            self._forget()
         files = self._looks.get(source)
         peers = [peer for peer in (seen.peers or {}).values() if peer is not None]
         slaves = self._slaves.statuses(peers, source, self._slaves_seconds)
         return describe(seen, files, slaves, histories, problems)
+
+    def _forget(self) -> None:
+        """Drop what is known of sources whose statuses and looks are not kept any more. The lock is held."""
+        shown = self._statuses.known() | self._looks.known()
+        for kept in (self._views, self._histories, self._files):
+            for source in kept.keys() - shown:
+                del kept[source]
 
     def _look(self, source: SourceCluster) -> FilesSeen:
         with self._lock:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from kazoo.exceptions import ConnectionLoss, NoAuthError, SessionExpiredError
 
 from walferry.cli import main as cli
 from walferry.cli import regions as region_commands
@@ -144,3 +145,38 @@ def test_the_shell_s_completion_knows_commands_and_options() -> None:
     assert complete("pe") == ["peers"]
     assert complete("peers set") == ["set", "set-table-cfs"]
     assert "--cluster-key" in complete("peers create --cl")
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [(NoAuthError(), "see to its ACL"), (SessionExpiredError(), "try again"), (ConnectionLoss(), "try again")],
+    ids=lambda each: type(each).__name__,
+)
+def test_an_error_of_zookeeper_s_ends_a_command_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, advice: str
+) -> None:
+    def refuse(chosen: Chosen) -> object:
+        raise error
+
+    monkeypatch.setattr(Chosen, "reached", refuse)
+    assert main(["--source", json.dumps(SOURCE), "peers", "list"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"walferry: ZooKeeper has refused a request: {type(error).__name__}")
+    assert advice in told
+    monkeypatch.setattr("time.sleep", interrupted)
+    assert main(["--source", json.dumps(SOURCE), "peers", "list", "--watch", "1"]) == 1
+    assert capsys.readouterr().err == told, "the next look may go well"
+
+
+def interrupted(seconds: float) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_error_that_nobody_has_thought_of_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(chosen: Chosen) -> object:
+        raise RuntimeError("boo")
+
+    monkeypatch.setattr(Chosen, "reached", fail)
+    for arguments in (["peers", "list"], ["peers", "list", "--watch", "1"]):
+        with pytest.raises(RuntimeError, match="boo"):
+            main(["--source", json.dumps(SOURCE), *arguments])

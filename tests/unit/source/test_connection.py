@@ -104,6 +104,29 @@ def test_a_uri_that_cannot_be_split_is_refused_without_repeating_it():
     assert "hunter2" not in str(e.value)
 
 
+@pytest.mark.parametrize("between", ["/", "#", "?"])
+@pytest.mark.parametrize("password", ["hunter2", "2181"])
+def test_a_uri_whose_password_is_not_encoded_is_refused_without_repeating_it(between, password):
+    with pytest.raises(SourceError, match=r"connection 'prod': .* percent-encoded") as e:
+        from_text(f"generic://u:{password}{between}x{password}@zk1:2181/?wal_root=hdfs%3A%2F%2Fnn%2Fhbase", "prod")
+    assert password not in str(e.value)
+
+
+@pytest.mark.parametrize("uri", ["generic://u:hunter2\u2100@zk1/", "generic://[hunter2]@zk1/"])
+def test_what_python_says_of_a_uri_is_not_repeated(uri):
+    with pytest.raises(SourceError, match="connection 'prod'") as e:
+        from_text(uri, "prod")
+    assert "hunter2" not in str(e.value)
+    assert e.value.__cause__ is None
+
+
+@pytest.mark.parametrize("host", ["u:hunter2@zk1", "zk1,hunter2@zk2", "u:hunter2"])
+def test_a_host_that_may_hold_a_password_is_not_repeated(host):
+    with pytest.raises(SourceError, match=r"connection 'prod': host has .* which is neither a host nor host:port") as e:
+        from_connection(host, 2181, EXTRA, "prod")
+    assert "hunter2" not in str(e.value)
+
+
 def test_a_key_provider_and_its_names_survive_the_way_to_a_spark_job():
     extra = {**EXTRA, "key_provider": "jceks:///etc/k?passwordFile=/etc/p", "key_names": ["wal", "hbase"]}
     source = from_connection("zk1", 2181, extra)

@@ -28,6 +28,26 @@ class Maker:
         return len(self.calls)
 
 
+def test_the_keys_are_those_that_are_kept_and_those_that_are_being_made() -> None:
+    maker = Maker()
+    cached = Cached(maker, keep_seconds=60, wait_seconds=30)
+    for number in range(MAX_KEYS + 3):
+        cached.get(str(number))
+    assert cached.known() == {str(number) for number in range(3, MAX_KEYS + 3)}
+    maker.go_on.clear()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(cached.get, "slow")
+        while "slow" not in maker.calls:
+            time.sleep(0.01)
+        assert "slow" in cached.known()
+        maker.go_on.set()
+        asked.result()
+    maker.error = ValueError("boo")
+    with pytest.raises(ValueError, match="boo"):
+        cached.get("bad")
+    assert "bad" in cached.known()
+
+
 def test_twenty_viewers_cause_one_making() -> None:
     maker = Maker()
     maker.go_on.clear()

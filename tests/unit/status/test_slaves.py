@@ -12,8 +12,11 @@ from walferry.status.slaves import MOST_AT_ONCE, Slaves
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")
 
 
-def peer(peer_id: str, cluster_key: str = "", endpoint: str = "") -> Peer:
-    return Peer(peer_id, cluster_key or f"{peer_id}:2181:/hbase", "DISABLED", {}, endpoint_impl=endpoint)
+def peer(
+    peer_id: str, cluster_key: str = "", endpoint: str = "", *, state: str = "DISABLED", managed: bool = True
+) -> Peer:  # fmt: skip
+    config = {"walferry.managed": "true"} if managed else {}
+    return Peer(peer_id, cluster_key or f"{peer_id}:2181:/hbase", state, config, endpoint_impl=endpoint)
 
 
 class Asked:
@@ -70,6 +73,15 @@ def test_only_so_many_are_asked_at_a_time() -> None:
     asked.answer.set()
     slaves.statuses([peer(name) for name in names], SOURCE, 10)
     assert all(status.reachable for status in slaves.statuses([peer(name) for name in names], SOURCE, 10).values())
+
+
+def test_the_slaves_of_others_peers_are_not_asked() -> None:
+    asked = Asked()
+    peers = [peer("theirs", state="ENABLED", managed=False), peer("idle", managed=False), peer("ours")]
+    found = Slaves(asked).statuses(peers, SOURCE, 10)
+    assert asked.calls == ["ours"]
+    assert (found["theirs"].reachable, found["theirs"].why) == (None, "it was not asked: HBase ships this peer")
+    assert (found["idle"].reachable, found["idle"].why) == (None, "it was not asked: nobody ships this peer")
 
 
 def test_what_is_not_a_cluster_is_not_asked_and_a_failing_look_is_told() -> None:

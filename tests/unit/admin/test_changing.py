@@ -1,0 +1,112 @@
+"""What a peer gets is changed from what the Master has at that moment, and nothing that was left out comes in unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from walferry.admin import changing
+from walferry.admin.changing import set_tables, set_values
+from walferry.admin.ends import Wanted
+from walferry.admin.errors import Refused
+from walferry.admin.peers import PeerAdmin
+from walferry.hbase.peers import DISABLED, Peer, as_peer
+from walferry.protos import hbase_pb2 as pb
+
+
+class Master:
+    """A managed peer as the Master has it."""
+
+    def __init__(self, **fields: object) -> None:
+        self.config = pb.ReplicationPeer(clusterkey="h:2181:/hbase", **fields)  # type: ignore[arg-type]
+        self.config.configuration.add(name="walferry.managed", value="true")
+        self.after: Callable[[], object] = lambda: None
+
+    def managed(self, peer_id: str) -> Peer:
+        return as_peer(peer_id, self.config, DISABLED, "/p")
+
+    def change(self, peer_id: str, edit: Callable[[pb.ReplicationPeer], object]) -> None:
+        config = pb.ReplicationPeer()
+        config.CopyFrom(self.config)
+        edit(config)
+        self.config = config
+        self.after()
+
+    @property
+    def admin(self) -> PeerAdmin:
+        return cast(PeerAdmin, self)
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What others do while a change asks both ends, each once."""
+    waiting: list[Callable[[], object]] = []
+
+    def check_ends(admin: PeerAdmin, wanted: Wanted, *, allow_missing: bool) -> None:
+        if waiting:
+            waiting.pop()()
+
+    monkeypatch.setattr(changing, "check_ends", check_ends)
+    return waiting
+
+
+def table(name: str, *families: str, namespace: str = "default") -> pb.TableCF:
+    return pb.TableCF(
+        table_name=pb.TableName(namespace=namespace.encode(), qualifier=name.encode()), families=[f.encode() for f in families]
+    )
+
+
+def test_namespaces_that_another_operator_sets_meanwhile_stay(meanwhile: list[Callable[[], object]]) -> None:
+    master = Master(replicate_all=False, namespaces=[b"a"])
+    meanwhile.append(lambda: set_values(master.admin, "p", {"namespaces": "a,b"}))
+    after = set_tables(master.admin, "p", {"t": ["f"]})
+    assert (after.namespaces, after.table_cfs) == ({"a", "b"}, {"t": ("f",)})
+
+
+def test_tables_that_another_operator_sets_meanwhile_stay(meanwhile: list[Callable[[], object]]) -> None:
+    master = Master(replicate_all=False, table_cfs=[table("t")])
+    meanwhile.append(lambda: set_tables(master.admin, "p", {"u": ["f"]}))
+    after = set_values(master.admin, "p", {"namespaces": "a"})
+    assert (after.namespaces, after.table_cfs) == ({"a"}, {"u": ("f",)})
+
+
+def test_a_peer_does_not_get_everything_because_another_operator_takes_its_tables_away(
+    meanwhile: list[Callable[[], object]],
+) -> None:
+    master = Master(replicate_all=False, namespaces=[b"a"], table_cfs=[table("t")])
+    meanwhile.append(lambda: set_tables(master.admin, "p", {}))
+    with pytest.raises(Refused, match="would get all user tables"):
+        set_values(master.admin, "p", {"namespaces": ""})
+    assert master.managed("p").namespaces == {"a"}
+
+
+def test_a_change_that_another_one_undoes_is_told(meanwhile: list[Callable[[], object]]) -> None:
+    master = Master(replicate_all=False, namespaces=[b"a"])
+    master.after = lambda: master.config.ClearField("table_cfs")
+    with pytest.raises(Refused, match="another command has changed"):
+        set_tables(master.admin, "p", {"t": ["f"]})
+
+
+@pytest.mark.parametrize(
+    ("excluded", "named"),
+    [
+        ({"exclude_table_cfs": [table("secret", namespace="ns")]}, "ns:secret"),
+        ({"exclude_table_cfs": [table("some", "f", namespace="ns")]}, "ns:some=f"),
+        ({"exclude_namespaces": [b"ns"]}, "ns"),
+    ],
+    ids=["a table", "a family", "a namespace"],
+)
+def test_a_namespace_does_not_bring_what_the_peer_leaves_out(
+    excluded: dict[str, object], named: str, meanwhile: list[Callable[[], object]]
+) -> None:
+    master = Master(replicate_all=True, **excluded)
+    before = master.managed("p")
+    with pytest.raises(Refused, match=f"peer p leaves out {named},"):
+        set_values(master.admin, "p", {"namespaces": "ns,other"})
+    assert master.managed("p") == before
+    after = set_values(master.admin, "p", {"namespaces": "other"})
+    assert (after.replicate_all, after.namespaces, after.exclude_table_cfs) == (False, {"other"}, None)
+    chosen = set_tables(Master(replicate_all=True, **excluded).admin, "p", {"ns:secret": []})
+    assert chosen.table_cfs == {"ns:secret": ()}, "a table that is named is meant"
