@@ -65,6 +65,7 @@ _PEER: Final = (
 _SOURCE: Final = (
     Measure("source.up", "walferry_source_up", "1: the source can be looked at; 0: it cannot, and nothing else is known of it."),
     Measure("source.lookedAt", "walferry_looked_timestamp_seconds", "When the source was looked at, since the epoch.", 1000),
+    Measure("source.peers", "walferry_peers", "Peers, those of HBase among them."),
     Measure("source.liveServers", "walferry_live_servers", "Live RegionServers."),
     Measure("source.deadServers", "walferry_dead_servers", "Dead RegionServers whose queues are not shipped yet."),
     Measure("source.orphanedQueues", "walferry_orphaned_queues", "Queues of peers that do not exist."),
@@ -110,6 +111,7 @@ def unknown(values: list[Value]) -> dict[str | None, list[Measure]]:
 def _of_source(status: SourceStatus) -> dict[str, float | None]:
     orphaned = status.orphaned
     return {
+        "source.peers": None if status.peers is None else len(status.peers),
         "source.liveServers": None if status.live_servers is None else len(status.live_servers),
         "source.deadServers": None if status.dead_servers is None else len(status.dead_servers),
         "source.orphanedQueues": None if orphaned is None else len(orphaned),

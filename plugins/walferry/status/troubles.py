@@ -25,7 +25,7 @@ SHOWN_ORPHANS = 5
 class Kind(StrEnum):
     """The kinds of troubles."""
 
-    UNREACHABLE = "unreachable"  # the source
+    UNREACHABLE = "unreachable"  # the source, or a part of it
     REFUSED = "refused"  # Walferry may not ship the peer
     SLAVE_DOWN = "slave-down"
     FAILING = "failing"
@@ -92,7 +92,7 @@ def of_source(status: SourceStatus, old_wals: OldWalsStatus | None, days_left: f
         others = frozenset(map(str, Kind)) - {Kind.UNREACHABLE}
         return Looked((Trouble(Kind.UNREACHABLE, f"the source cannot be looked at: {status.unreachable}"),), others)
     peers = [peer for peer in status.peers or () if counts(peer)]
-    troubles = [trouble for peer in peers for trouble in of_peer(peer)]
+    troubles = [*_unreadable(status), *(trouble for peer in peers for trouble in of_peer(peer))]
     not_seen = {f"{Kind.SLAVE_DOWN}:{peer.id}" for peer in peers if peer.slave.reachable is None}
     if status.peers is None:
         not_seen |= {Kind.REFUSED, Kind.SLAVE_DOWN, Kind.FAILING, Kind.STUCK, Kind.BEHIND}
@@ -107,6 +107,18 @@ def of_source(status: SourceStatus, old_wals: OldWalsStatus | None, days_left: f
     elif (full := _full(old_wals, days_left)) is not None:
         troubles.append(full)
     return Looked(tuple(troubles), frozenset(map(str, not_seen)))
+
+
+def _unreadable(status: SourceStatus) -> Iterator[Trouble]:
+    parts = [name for name, found in (("peers", status.peers), ("queues", status.orphaned)) if found is None]
+    if parts:
+        why = next(iter(status.problems), "they are not there")
+        yield Trouble(Kind.UNREACHABLE, f"the source's {' and '.join(parts)} cannot be read: {why}")
+    for peer in status.peers or ():
+        if peer.managed is None:
+            its = [each for each in status.problems if f"/{peer.id}:" in each or f"/{peer.id}/" in each]
+            why = its[0] if its else "`walferry doctor` tells more"
+            yield Trouble(Kind.REFUSED, f"its configuration cannot be read: {why}", peer.id)
 
 
 def _behind(peer: PeerStatus, max_lag: float | None) -> str | None:

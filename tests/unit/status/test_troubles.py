@@ -95,5 +95,18 @@ def test_nothing_is_known_of_what_could_not_be_seen() -> None:
     assert [looked.has_seen(key) for key in ("unreachable", "stuck:p", "orphaned", "old-wals")] == [True, False, False, False]
     asked = of_source(describe(view(QUIET)), OldWalsStatus(NOW, "it cannot be listed"), 7)
     assert [asked.has_seen(key) for key in ("slave-down:p", "stuck:p", "old-wals")] == [False, True, False]
-    blind = of_source(describe(view(queues=None)), None, 7)
+    blind = of_source(describe(view(queues=None, problems=("znode /rs: no",))), None, 7)
+    assert [trouble.line for trouble in blind.troubles] == ["the source's queues cannot be read: znode /rs: no"]
     assert [blind.has_seen(key) for key in ("stuck:p", "failing:p", "orphaned", "behind:p")] == [False, False, False, True]
+
+
+def test_peers_that_cannot_be_read_are_told() -> None:
+    none = replace(view(), peers=None, queues=None)
+    (trouble,) = of_source(describe(none), None, 7).troubles
+    assert trouble.line == "the source's peers and queues cannot be read: they are not there"
+    one = replace(view(), peers={"p": None, "q": None}, problems=("znode /peers/q: junk",))
+    told = [each.line for each in of_source(describe(one), None, 7).troubles]
+    assert told == [
+        "peer p: its configuration cannot be read: `walferry doctor` tells more",
+        "peer q: its configuration cannot be read: znode /peers/q: junk",
+    ]
