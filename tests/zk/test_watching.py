@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,15 @@ def test_a_source_that_is_not_there_or_not_defined_is_one_trouble(source: Source
         seen = look(which, with_old_wals=True)
         (trouble,) = of_source(seen.status, seen.old_wals, 7).troubles
         assert (trouble.kind, expected in trouble.line) == (Kind.UNREACHABLE, True)
+
+
+def test_a_wrong_root_and_a_peer_that_cannot_be_read_are_told(hbase: HBaseZNodes, source: SourceCluster) -> None:
+    (trouble,) = of_source(look(lambda: replace(source, znode_parent="/nowhere"), with_old_wals=False).status, None, 7).troubles
+    assert trouble.kind is Kind.UNREACHABLE
+    assert "peers and queues cannot be read: " in trouble.line
+    hbase.zk.set(hbase.nodes.peer("p"), b"PBUF\xff")
+    (trouble,) = of_source(look(lambda: source, with_old_wals=False).status, None, 7).troubles
+    assert trouble.line.startswith(f"peer p: its configuration cannot be read: znode {hbase.nodes.peer('p')}: ")
 
 
 def test_a_look_takes_less_than_a_second_of_a_core(hbase: HBaseZNodes, source: SourceCluster) -> None:
