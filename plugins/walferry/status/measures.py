@@ -8,7 +8,7 @@ What is not known has no value and is never 0. `unknown` says of how many measur
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -99,7 +99,7 @@ def measured(status: SourceStatus, old_wals: OldWalsStatus | None) -> list[Value
     return values
 
 
-def unknown(values: list[Value]) -> dict[str | None, list[Measure]]:
+def unknown(values: Sequence[Value]) -> dict[str | None, list[Measure]]:
     """The measures that are not known, by peer and for the source (None); empty lists where all are."""
     found: dict[str | None, list[Measure]] = {each.peer_id: [] for each in values}
     for each in values:
