@@ -38,6 +38,7 @@ DEFAULTS = {  # dag.test() keeps a run's parameters for the next
     "region_transitions": {"dry_run": True, "limit_minutes": 10, "wait_minutes": 1, "host": "localhost"},
     "emergency_start": {"confirm": None, "min_servers": 1, "limit_minutes": 10, "wait_minutes": 1, "host": "localhost"},
     "retention": {"ttl": 600, "warn_held_gib": 100, "warn_blocked_hours": 24, "warn_days_left": 0, "listed": 200},
+    "watch_replication": {"source_conn_id": "hbase_source", "warn_days_left": 0},
 }  # fmt: skip
 
 assert "airflow" not in sys.modules, "airflow was imported before its environment was set: run tests/airflow in its own process"

@@ -53,7 +53,7 @@ def test_all_dag_files_are_parsed_without_loading_what_is_slow_to_import():
     errors, dags, loaded = _run(PARSE)
     assert errors == {}
     shipping = {"replicate_peer", "regionserver_failover", "drain_recovered_queue", "reship_interval", "bootstrap_peer"}
-    assert shipping | {"verify_peer", "retention", "region_transitions", "emergency_start"} <= set(dags)
+    assert shipping | {"verify_peer", "retention", "region_transitions", "emergency_start", "watch_replication"} <= set(dags)
     assert loaded == []
 
 

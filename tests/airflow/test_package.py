@@ -18,7 +18,7 @@ from walferry.airflow.provider import get_provider_info
 from walferry.source.connection import KNOWN_EXTRAS, from_connection
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("pyproject.toml", "MANIFEST.in", "README.md", "plugins", "dags", "spark_jobs")
+SOURCES = ("pyproject.toml", "MANIFEST.in", "README.md", "plugins", "dags", "spark_jobs", "monitoring")
 DIST = f"walferry-{__version__}"
 LOOK = """\
 import json
@@ -60,10 +60,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return {**environment, **no_plugins, "PYTHONPATH": str(folder), "AIRFLOW_HOME": str(home)}
 
 
-def test_the_wheel_has_the_library_the_dags_and_the_spark_jobs(wheel: Path) -> None:
+def test_the_wheel_has_the_library_the_dags_the_spark_jobs_and_what_monitoring_needs(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    for folder in ("dags", "spark_jobs"):
-        files = {f"{DIST}.data/data/share/walferry/{folder}/{path.name}" for path in (ROOT / folder).glob("*.py")}
+    for folder in ("dags", "spark_jobs", "monitoring"):
+        files = {f"{DIST}.data/data/share/walferry/{folder}/{path.name}" for path in (ROOT / folder).glob("*.*")}
         assert files
         assert files <= names
     library = {path.relative_to(ROOT / "plugins").as_posix() for path in (ROOT / "plugins").rglob("*.py")}

@@ -133,6 +133,9 @@ def test_the_status_of_each_peer_is_a_line_with_what_is_wrong(run: Run, hbase: H
     (p,) = found["peers"]
     assert (p["id"], p["wals_left"], p["slave"]["reachable"], "queues" in p) == ("p", 1, False, False)
     assert "and 1 min are allowed" in p["trouble"]
+    hbase.set_config("p", {"walferry.managed": "true", "walferry.max_lag": "120"})
+    (p,) = json.loads(run("status", "p", "--json")[1])["peers"]
+    assert "and 2 min are allowed" in p["trouble"], "without --max-lag the peer's own limit counts"
     assert run("status", "paused", "theirs")[0] == 0, "nobody ships a paused peer, and HBase looks after its own"
 
 

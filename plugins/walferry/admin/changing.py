@@ -9,11 +9,12 @@ from walferry.admin.creating import edits_of, put_edits
 from walferry.admin.ends import Wanted, check_ends
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin, put_keys
-from walferry.hbase.peers import MARKS, Peer, as_peer
+from walferry.hbase.peers import MARKS, MAX_LAG_KEY, Peer, as_peer, parse_max_lag
 from walferry.protos import hbase_pb2 as pb
 from walferry.source import knobs
 
 BANDWIDTH, NAMESPACES = "bandwidth", "namespaces"
+MAX_LAG = MAX_LAG_KEY.removeprefix(knobs.PREFIX)
 MAX_BANDWIDTH = (1 << 63) - 1
 
 
@@ -99,7 +100,7 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
 def settings_of(peer: Peer) -> dict[str, str]:
     """The peer's own settings by their names without `walferry.`, and its bandwidth; those without a value are left out."""
     ours = {key.removeprefix(knobs.PREFIX): value for key, value in peer.config.items() if key.startswith(knobs.PREFIX)}
-    marks = {key.removeprefix(knobs.PREFIX) for key in MARKS}
+    marks = {key.removeprefix(knobs.PREFIX) for key in MARKS} - {MAX_LAG}
     own = {name: value for name, value in sorted(ours.items()) if value.strip() and name not in marks}
     return {**own, **({BANDWIDTH: str(peer.bandwidth)} if peer.bandwidth else {})}
 
@@ -107,7 +108,7 @@ def settings_of(peer: Peer) -> dict[str, str]:
 def _known(name: str) -> str:
     """The setting's name without `walferry.`. Raises Refused, with the name that may be meant."""
     short = name.strip().removeprefix(knobs.PREFIX)
-    known = [*knobs.KEYS, BANDWIDTH, NAMESPACES]
+    known = [*knobs.KEYS, MAX_LAG, BANDWIDTH, NAMESPACES]
     if short in known:
         return short
     if f"{knobs.PREFIX}{short}" in MARKS:
@@ -121,6 +122,7 @@ def _known(name: str) -> str:
 def _check_values(settings: Mapping[str, str]) -> None:
     try:
         knobs.parsed(settings)
+        parse_max_lag(settings.get(MAX_LAG, ""))
     except ValueError as error:
         raise Refused(str(error)) from error
 

@@ -180,8 +180,8 @@ def resume(chosen: Chosen, peer_id: str) -> int:
 def set_values(chosen: Chosen, peer_id: str, values: tuple[tuple[str, str], ...], allow_missing: bool) -> int:
     """Change settings of a managed peer, from the next batch on.
 
-    KEY is a setting such as `sink` or `replication.source.ratio`, `bandwidth` (bytes a second), or `namespaces` (split by
-    commas). An empty VALUE stands for the default.
+    KEY is a setting such as `sink` or `replication.source.ratio`, `max_lag` (seconds that its oldest edit may wait, or there is
+    an alert), `bandwidth` (bytes a second), or `namespaces` (split by commas). An empty VALUE stands for the default.
     """
     from walferry.admin import changing
     from walferry.admin.showing import scope

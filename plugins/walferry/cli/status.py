@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +15,6 @@ from walferry.cli.source import Chosen
 from walferry.texts import shell_word
 
 if TYPE_CHECKING:
-    from walferry.status.ages import Age
     from walferry.status.model import GroupStatus, PeerStatus, QueueStatus, SourceStatus
     from walferry.status.statuses import Statuses
 
@@ -33,7 +32,8 @@ Exit status: 0 if all is well; 1 if the source cannot be looked at; 2 for wrong 
 @click.argument("peer_ids", nargs=-1, metavar="[PEER]...")
 @click.option(
     "--max-lag", type=options.SECONDS, metavar="SECONDS",
-    help="A managed peer is behind if its oldest edit may have waited for longer than this.",
+    help="A managed peer is behind if its oldest edit may have waited for longer than this "
+    "(default: the peer's own setting max_lag; without it no age is too large).",
 )  # fmt: skip
 @options.as_json
 @options.watch
@@ -83,11 +83,12 @@ def _status_view(found: SourceStatus, peer_ids: Sequence[str], max_lag: float | 
     if found.unreachable is not None:
         return _unreachable(found)
     from walferry.status.model import plain as as_plain
+    from walferry.status.troubles import counts, of_peer
 
     peers = _chosen(found, peer_ids)
-    troubles = {peer.id: _peer_trouble(peer, max_lag) for peer in peers}
+    troubles = {peer.id: "; ".join(trouble.text for trouble in of_peer(peer, max_lag)) or None for peer in peers}
     orphaned = [] if peer_ids else list(found.orphaned or ())
-    bad = any(troubles[peer.id] and peer.managed and not peer.paused for peer in peers) or bool(orphaned)
+    bad = any(troubles[peer.id] and counts(peer) for peer in peers) or bool(orphaned)
     values = [{**as_plain(peer), "queues": None, "trouble": troubles[peer.id]} for peer in peers]
     for value in values:
         del value["queues"]  # `walferry queues --json` has them
@@ -113,36 +114,6 @@ def _chosen(found: SourceStatus, peer_ids: Sequence[str]) -> list[PeerStatus]:
         there = ", ".join(known) or "there are none"
         raise Refused(f"peer {', '.join(missing)} does not exist at the source", f"Its peers: {there}")
     return [known[peer_id] for peer_id in peer_ids] if peer_ids else list(found.peers)
-
-
-def _peer_trouble(peer: PeerStatus, max_lag: float | None) -> str | None:
-    """What is wrong with a peer, the worst first; None if nothing is."""
-    return "; ".join(_troubles(peer, max_lag)) or None
-
-
-def _troubles(peer: PeerStatus, max_lag: float | None) -> Iterator[str]:
-    from walferry.status.words import UNKNOWN, lag
-
-    if peer.refusal:
-        yield f"it cannot be shipped: {peer.refusal}"
-    if peer.slave.reachable is False:
-        yield f"its slave cannot be reached: {peer.slave.why}"
-    if peer.error:
-        since = "" if peer.failing_since_ms is None else f" for {duration(_seconds_since(peer.failing_since_ms))}"
-        yield f"it has failed{since}: {peer.error}"
-    if peer.stuck:
-        yield peer.stuck
-    if peer.managed and max_lag is not None and not _keeps(peer.replicationLag, max_lag):
-        told = lag(peer.replicationLag)
-        why = f" ({peer.replicationLag.why})" if told == UNKNOWN else ""
-        yield f"its lag is {told}{why}, and {duration(max_lag)} are allowed"
-
-
-def _keeps(age: Age, max_lag: float) -> bool:
-    """Whether the age is known to be no larger than that many seconds."""
-    from walferry.status.ages import Certainty
-
-    return age.ms is not None and age.certainty in (Certainty.EXACT, Certainty.AT_MOST) and age.ms <= max_lag * 1000
 
 
 def _status_text(

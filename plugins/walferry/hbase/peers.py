@@ -27,8 +27,9 @@ from walferry.zk.hold import Guard
 
 MANAGED_KEY = "walferry.managed"
 PAUSED_KEY = "walferry.paused"
+MAX_LAG_KEY = "walferry.max_lag"  # in seconds: an older edit that is not shipped is an alert
 HANDED_BACK_KEY = "walferry.handed-back-to"  # the id of the peer by which HBase ships again
-MARKS = (MANAGED_KEY, PAUSED_KEY, HANDED_BACK_KEY)  # Walferry's keys that are no settings of how a peer is shipped
+MARKS = (MANAGED_KEY, PAUSED_KEY, MAX_LAG_KEY, HANDED_BACK_KEY)  # Walferry's keys that are no settings of how a peer is shipped
 ENABLED = "ENABLED"
 DISABLED = "DISABLED"
 ENABLED_ADVICE = (
@@ -36,6 +37,7 @@ ENABLED_ADVICE = (
 )
 # HBase's own endpoints, which send whole entries to the other cluster's sinks as Walferry does.
 INTER_CLUSTER_ENDPOINTS = ("", "org.apache.hadoop.hbase.replication.regionserver.HBaseInterClusterReplicationEndpoint")
+MAX_MAX_LAG = 31_536_000  # a year
 CUSTOM_FILTERS_KEY = "hbase.replication.source.custom.walentryfilters"  # BaseReplicationEndpoint.java
 _HOST = re.compile(r"[^:,\s/?#@\[\]\x00-\x1f]+(?::(\d{1,5}))?")
 _ZNODE_PARENT = re.compile(r"/.*[^/]")
@@ -78,6 +80,19 @@ def _is_path(parent: str) -> bool:
     return bool(_ZNODE_PARENT.fullmatch(parent)) and parent.isprintable() and not {".", ".."} & set(parent.split("/"))
 
 
+def parse_max_lag(text: str) -> float | None:
+    """The seconds that `walferry.max_lag` allows; None for an empty text. Raises ValueError."""
+    if not text.strip():
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= MAX_MAX_LAG:  # which NaN never is
+        raise ValueError(f"{MAX_LAG_KEY} is {text[:100]!r}; it must be a number of seconds from 1 to {MAX_MAX_LAG}")
+    return seconds
+
+
 @dataclass(frozen=True)
 class Peer:
     """A replication peer. Its tables have the names that WALs use: `table` in the default namespace, else `namespace:table`."""
@@ -104,6 +119,14 @@ class Peer:
     def paused(self) -> bool:
         """Whether its operator wants nothing of it to be shipped for now."""
         return self.config.get(PAUSED_KEY, "").strip().lower() == "true"
+
+    @property
+    def max_lag(self) -> float | None:
+        """The seconds that its oldest edit may wait; None if its operator has set no limit. Raises PeerError."""
+        try:
+            return parse_max_lag(self.config.get(MAX_LAG_KEY, ""))
+        except ValueError as error:
+            raise PeerError(self.id, f"in its configuration, {error}", "Correct it with `peers set`") from None
 
     @property
     def slave(self) -> ClusterKey:

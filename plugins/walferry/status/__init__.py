@@ -8,6 +8,8 @@
     history     samples of the last day;  recording  adds to them
     describing, grouping, pace      make a status of all that; they read nothing
     words       a status for people
+    troubles    what is wrong, as a status tells it;  alerts  which of it to tell now
+    measures    a status as metrics;  exposition  these for Prometheus
     cached      one making for many viewers
 
 Nothing here raises for what is wrong outside: a status says what is not known, and why. Only `recording` writes, and only its own

@@ -114,6 +114,7 @@ def _peer(
     every = [group for queue in mine or () for group in queue.groups]
     left = _bytes_left(every) if mine is not None else None
     error, failing_since = _error(every, view.notes.slave_down.get(peer_id))
+    max_lag, max_lag_problem = _max_lag(peer)
     in_hand, shipped = view.in_hand.get(peer_id), [group.last_run for group in every if group.last_run]
     return PeerStatus(
         id=peer_id,
@@ -122,6 +123,8 @@ def _peer(
         cluster_key=one_line(peer.cluster_key, MAX_CLUSTER_KEY_CHARS) if peer else None,
         paused=peer.paused if peer else None,
         refusal=_refusal(peer) if peer else None,
+        max_lag=max_lag,
+        max_lag_problem=max_lag_problem,
         slave=slave,
         in_hand=in_hand,
         queues=mine,
@@ -150,6 +153,14 @@ def _refusal(peer: Peer) -> str | None:
     except WalferryError as error:
         return str(error)
     return None
+
+
+def _max_lag(peer: Peer | None) -> tuple[float | None, str | None]:
+    """The limit in the peer's configuration, or why it makes no sense."""
+    try:
+        return peer.max_lag if peer else None, None
+    except WalferryError as error:
+        return None, str(error)
 
 
 def _bytes_left(every: Sequence[GroupStatus]) -> BytesLeft | None:

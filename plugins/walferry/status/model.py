@@ -120,6 +120,8 @@ class PeerStatus:
     cluster_key: str | None
     paused: bool | None  # by an operator
     refusal: str | None  # why Walferry may not ship it, if it is managed, apart from that
+    max_lag: float | None  # seconds that its oldest edit may wait, as its configuration says
+    max_lag_problem: str | None  # why that makes no sense
     slave: SlaveStatus
     in_hand: Holder | None  # the run that ships it now
     queues: tuple[QueueStatus, ...] | None  # None: the queues cannot be read

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
+from tests.unit.status.views import peer
 from walferry.admin import changing
-from walferry.admin.changing import set_tables, set_values
+from walferry.admin.changing import set_tables, set_values, settings_of
 from walferry.admin.ends import Wanted
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin
@@ -110,3 +112,28 @@ def test_a_namespace_does_not_bring_what_the_peer_leaves_out(
     assert (after.replicate_all, after.namespaces, after.exclude_table_cfs) == (False, {"other"}, None)
     chosen = set_tables(Master(replicate_all=True, **excluded).admin, "p", {"ns:secret": []})
     assert chosen.table_cfs == {"ns:secret": ()}, "a table that is named is meant"
+
+
+class NotAsked:
+    """An admin that nobody asks anything."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} was asked for")
+
+
+@pytest.mark.parametrize("name", ["max_lag", "walferry.max_lag"])
+def test_a_limit_of_the_lag_is_checked_first(name: str) -> None:
+    with pytest.raises(Refused, match=r"walferry\.max_lag is '5 minutes'; it must be a number of seconds from 1 to 31536000"):
+        set_values(NotAsked(), "p", {name: "5 minutes"})  # type: ignore[arg-type]
+
+
+def test_marks_are_no_settings() -> None:
+    with pytest.raises(Refused, match="paused is not a setting"):
+        set_values(NotAsked(), "p", {"paused": "true"})  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="did you mean max_lag"):
+        set_values(NotAsked(), "p", {"maxlag": "5"})  # type: ignore[arg-type]
+
+
+def test_the_limit_is_shown_among_the_settings_and_marks_are_not() -> None:
+    config = {"walferry.managed": "true", "walferry.paused": "false", "walferry.max_lag": "300", "walferry.sink": "direct"}
+    assert settings_of(replace(peer(), config=config)) == {"max_lag": "300", "sink": "direct"}

@@ -14,7 +14,7 @@ from walferry.hbase.errors import (
     SerialPeer,
     UnmanagedPeer,
 )
-from walferry.hbase.peers import CUSTOM_FILTERS_KEY, Peer, check_ours, check_shippable, parse_cluster_key
+from walferry.hbase.peers import CUSTOM_FILTERS_KEY, MAX_LAG_KEY, Peer, check_ours, check_shippable, parse_cluster_key
 
 PEER = Peer(id="p", cluster_key="h1,h2:2181:/hbase", state="DISABLED", config={"walferry.managed": "true"})
 
@@ -95,3 +95,15 @@ def test_a_paused_peer_is_ours_and_is_not_shipped_until_it_is_resumed() -> None:
     check_shippable(replace(PEER, config={**PEER.config, "walferry.paused": "false"}))
     with pytest.raises(UnmanagedPeer):
         check_shippable(replace(PEER, config={"walferry.paused": "true"}))
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("", None), (" ", None), ("1", 1.0), (" 90.5 ", 90.5), ("31536000", 31_536_000.0)])
+def test_a_peer_says_for_how_long_its_oldest_edit_may_wait(text: str, seconds: float | None) -> None:
+    assert replace(PEER, config={MAX_LAG_KEY: text}).max_lag == seconds
+    assert PEER.max_lag is None
+
+
+@pytest.mark.parametrize("text", ["0", "-5", "soon", "nan", "inf", "31536001", "5m", "x" * 1000])
+def test_a_limit_that_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(PeerError, match=r"walferry\.max_lag is '.{1,100}'; it must be a number of seconds from 1 to 31536000"):
+        _ = replace(PEER, config={MAX_LAG_KEY: text}).max_lag

@@ -1,0 +1,53 @@
+"""Watch replication of a source cluster: lag, stuck peers, slaves that are down, orphaned queues, and oldWALs that fill the disk.
+
+Each minute `watch` looks at ZooKeeper, at the WALs that wait, and at the slaves. It records samples for plots of the last day,
+sends metrics through Airflow's own (StatsD, Datadog, OpenTelemetry), and tells of what is wrong:
+
+- it *fails* with a line for each trouble that is new, or that goes on for long: 5 minutes after the first time, 15 after the
+  second, then an hour, 4 hours, and each day;
+- it is *skipped* while all that is wrong was told already;
+- it *succeeds* if nothing is wrong.
+
+So hang Airflow's notifiers on failures of this DAG, or name them in Airflow's configuration: option `notifiers` of section
+`[walferry]`. These are told the end of a trouble, too. docs/monitoring.md has all metrics, alerts and settings.
+
+Nothing of the cluster is changed. A run may be killed at any time: what it was to tell, the next one tells.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import Param, conf, dag
+
+from walferry.airflow.forms.run_checks import RUN_TYPES
+from walferry.airflow.tasks.common import SOURCE, default_args
+from walferry.airflow.tasks.watch import watch
+
+
+@dag(
+    schedule=conf.get("walferry", "watch_schedule", fallback="* * * * *"),
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    allowed_run_types=RUN_TYPES,
+    description="Watch replication of an HBase cluster: metrics and alerts",
+    params={
+        "source_conn_id": SOURCE,
+        "warn_days_left": Param(
+            7,
+            type="number",
+            minimum=0,
+            title="Warn of a full disk",
+            description="Alert if what queues keep in oldWALs fills the disk within so many days.",
+        ),
+    },
+    default_args={**default_args(minutes=3), "retries": 0},  # the next run is the next try
+    doc_md=__doc__,
+    tags=["hbase", "replication"],
+)
+def watch_replication() -> None:
+    watch()
+
+
+watch_replication()

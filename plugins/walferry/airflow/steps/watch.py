@@ -1,0 +1,59 @@
+"""The step of the watching DAG: one look at the source. It writes nothing but samples of the history."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kazoo.exceptions import KazooException
+
+from walferry.errors import WalferryError
+from walferry.source.cluster import SourceCluster
+from walferry.source.session import open_session
+from walferry.status.describing import unreachable
+from walferry.status.model import SourceStatus
+from walferry.status.old_wals import OldWalsStatus
+from walferry.status.recording import record
+from walferry.status.statuses import Statuses
+
+LOOK_SECONDS = 5.0  # for files and slaves; what takes longer is told as unknown
+OLD_WALS_SECONDS = 60.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one look has seen; oldWALs is None if it was not looked at."""
+
+    status: SourceStatus
+    old_wals: OldWalsStatus | None
+
+
+def look(source: Callable[[], SourceCluster], with_old_wals: bool) -> Seen:
+    """Look at the source, and record how its peers stand. What goes wrong is told by the status."""
+    try:
+        cluster = source()
+    except WalferryError as error:
+        return Seen(unreachable(str(error), time.time()), None)
+    statuses = Statuses(LOOK_SECONDS, LOOK_SECONDS, OLD_WALS_SECONDS)
+    status = statuses.of(cluster)
+    if status.unreachable is not None:
+        return Seen(status, None)
+    try:
+        with open_session(cluster, look_only=True) as session:
+            record(session, status)
+    except (WalferryError, KazooException) as error:
+        log.warning("the history was not recorded: %s", str(error) or repr(error))
+    return Seen(status, _old_wals(statuses, cluster) if with_old_wals else None)
+
+
+def _old_wals(statuses: Statuses, cluster: SourceCluster) -> OldWalsStatus:
+    found = statuses.old_wals(cluster)
+    if found is None:
+        found = OldWalsStatus(int(time.time() * 1000), f"oldWALs was not listed within {OLD_WALS_SECONDS:g} s")
+    if found.problem is not None:
+        log.warning("nothing is known of oldWALs: %s", found.problem)
+    return found
