@@ -78,7 +78,7 @@ def test_a_name_is_searched_in_servers_queues_and_wals() -> None:
         ({"state": "unknown"}, {"gone"}),
         ({"kind": "recovered", "state": "shipping"}, set()),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value) if isinstance(value, set) else value),
 )
 def test_filters(params: dict[str, str], expected: set[str]) -> None:
     normal, recovered = queue(wal(NOW - HOUR)), queue(wal(NOW - HOUR, server=DEAD), queue_id=f"p-{DEAD}", live=False)
