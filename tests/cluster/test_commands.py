@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,45 +16,20 @@ import pytest
 from embedded.processes import wait_until
 from embedded.wire import put
 from tests.cluster.dead_queues import DeadQueue, record
-from tests.cluster.test_peers_admin import Clusters
-from tests.cluster.walferry_runs import positions, roll, source_of
+from tests.cluster.test_pausing import peer, table
+from tests.cluster.test_peers_admin import Clusters, admin, clusters
+from tests.cluster.walferry_runs import positions, roll
 from tests.unit.cli.test_workers import heed_interrupts
 from walferry.admin.changing import set_values
-from walferry.admin.creating import create
 from walferry.admin.pausing import pause, resume
-from walferry.admin.peers import PeerAdmin, peer_admin
 from walferry.cli.main import main
 from walferry.queues.reading import read_queues
 from walferry.shipping.in_hand import turn_of
 from walferry.zk.hold import is_held
 
+__all__ = ["admin", "clusters", "peer", "table"]  # fixtures
+
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def clusters(standalone_pair, java_client) -> Clusters:
-    source, slave = (cluster.address for cluster in standalone_pair)
-    return Clusters(java_client(source), java_client(slave), source_of(source))
-
-
-@pytest.fixture
-def admin(clusters: Clusters) -> Iterator[PeerAdmin]:
-    with peer_admin(clusters.at) as peers:
-        yield peers
-
-
-@pytest.fixture
-def table(clusters: Clusters, unique: Callable[[str], str]) -> str:
-    return clusters.table(unique("t"))
-
-
-@pytest.fixture
-def peer(clusters: Clusters, admin: PeerAdmin, table: str, unique: Callable[[str], str]) -> Iterator[str]:
-    name = unique("peer")
-    create(admin, name, clusters.key, table_cfs={table: []})
-    yield name
-    if clusters.peer(name):
-        clusters.source.remove_peer(name)
 
 
 @pytest.fixture

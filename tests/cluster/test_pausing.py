@@ -9,14 +9,14 @@ import pytest
 from embedded.client import GLOBAL, LOCAL
 from embedded.processes import wait_until
 from embedded.wire import put
-from tests.cluster.test_peers_admin import Clusters
-from tests.cluster.walferry_runs import Shipping, positions, roll, ship_one, source_of
+from tests.cluster.test_peers_admin import Clusters, admin, clusters
+from tests.cluster.walferry_runs import Shipping, positions, roll, ship_one
 from walferry.admin.changing import set_tables, set_values, settings_of
 from walferry.admin.creating import create
 from walferry.admin.errors import Refused
 from walferry.admin.handing_back import begin_hand_back
 from walferry.admin.pausing import pause, resume
-from walferry.admin.peers import PeerAdmin, peer_admin
+from walferry.admin.peers import PeerAdmin
 from walferry.hbase.errors import PausedPeer, UnmanagedPeer
 from walferry.hbase.peers import read_peer
 from walferry.shipping.summary import Status
@@ -24,17 +24,7 @@ from walferry.source.agreement import check_peer
 from walferry.source.knobs import Knobs
 from walferry.spark.ship_run import ShipRun, begin
 
-
-@pytest.fixture
-def clusters(standalone_pair, java_client) -> Clusters:
-    source, slave = (cluster.address for cluster in standalone_pair)
-    return Clusters(java_client(source), java_client(slave), source_of(source))
-
-
-@pytest.fixture
-def admin(clusters: Clusters) -> Iterator[PeerAdmin]:
-    with peer_admin(clusters.at) as peers:
-        yield peers
+__all__ = ["admin", "clusters"]  # fixtures
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from walferry.errors import WalferryError
+from walferry.rpc.errors import RemoteError
 
 
 class LoadOvertaken(WalferryError):
@@ -19,6 +20,11 @@ class RunsLost(WalferryError):
 
 class StaleLoad(WalferryError):
     """What a killed load has left at the slave could not be deleted, so nothing may be shipped yet."""
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether the slave says that the same call would fail again."""
+    return isinstance(error, RemoteError) and error.do_not_retry
 
 
 def reason_of(error: BaseException) -> str:

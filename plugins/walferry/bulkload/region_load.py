@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 
-from walferry.bulkload.errors import NotLoaded, StaleLoad
+from walferry.bulkload.errors import NotLoaded, StaleLoad, is_refusal
 from walferry.bulkload.job import LoadJob, PlannedRegion
 from walferry.bulkload.records import Folder, Load, check_folder, end, folders_of, forget, note_folder
 from walferry.bulkload.staging import SLAVES_FOLDERS, wrong_folder
@@ -35,7 +35,7 @@ from walferry.hfiles.metadata import Origin
 from walferry.hfiles.writer import WrittenFile, write_file
 from walferry.rpc import admin, bulk_load
 from walferry.rpc.connection import Connection
-from walferry.rpc.errors import RemoteError, RpcError
+from walferry.rpc.errors import RpcError
 from walferry.source.cluster import SourceCluster
 from walferry.tables.errors import MissingTable, RegionUnavailable
 from walferry.tables.regions import Region
@@ -87,8 +87,7 @@ class RegionLoader:
                 files = self._load_part(planned, target, at, runs)
             except (RpcError, RegionUnavailable, NotLoaded, StoreError) as error:
                 tries += isinstance(error, NotLoaded | StoreError)
-                refused = isinstance(error, RemoteError) and error.do_not_retry
-                if refused or not error.retry_helps or tries == LOADS or not patience.wait():
+                if is_refusal(error) or not error.retry_helps or tries == LOADS or not patience.wait():
                     raise
                 log.warning("region %s is loaded again: %s", planned.region.encoded_name, error)
                 continue
@@ -223,7 +222,7 @@ def _clean_folder(folder: Folder, slave: Tables) -> None:
         except MissingTable:  # then nothing can be loaded into it
             return
         except (RpcError, RegionUnavailable) as error:
-            if (isinstance(error, RemoteError) and error.do_not_retry) or not patience.wait():
+            if is_refusal(error) or not patience.wait():
                 raise StaleLoad(
                     f"a load that was killed has left {folder.token} at the slave, which does not delete it: {error}",
                     "Until then nothing is shipped, as that load could still come, above what is shipped later. Run again once "

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from kazoo.client import KazooClient
 
+from walferry.bulkload.errors import is_refusal
 from walferry.bulkload.job import PlannedRegion
 from walferry.bulkload.records import Folder, forget, note_folder
 from walferry.bulkload.staging import wrong_folder
 from walferry.errors import WalferryError
 from walferry.files.systems import NewFile
 from walferry.rpc import bulk_load
-from walferry.rpc.errors import RemoteError, RpcError
+from walferry.rpc.errors import RpcError
 from walferry.source.cluster import SourceCluster
 from walferry.tables.errors import RegionUnavailable
 from walferry.tables.scan import Patience
@@ -34,8 +35,7 @@ def why_not(zk: KazooClient, record: str, slave: Tables, planned: PlannedRegion,
         try:
             return _try(zk, record, slave, planned, source)
         except (RpcError, RegionUnavailable) as error:
-            refused = isinstance(error, RemoteError) and error.do_not_retry
-            if refused or not error.retry_helps or not patience.wait():
+            if is_refusal(error) or not error.retry_helps or not patience.wait():
                 return str(error)
         except (WalferryError, OSError) as error:
             return str(error)

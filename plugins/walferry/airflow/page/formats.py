@@ -1,31 +1,17 @@
-"""Durations, sizes and times as people read them. What is not known is never shown as 0."""
+"""Lags, sizes and times as people read them. What is not known is never shown as 0."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from walferry.status.ages import Age, Certainty
+from walferry.status import words
+from walferry.status.ages import Age
 from walferry.status.model import BytesLeft
+from walferry.status.words import UNKNOWN
 
-UNKNOWN = "unknown"
 NOTHING_WAITS = "none: nothing waits"
-_UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _LATEST_MS = 32_503_680_000_000  # in the year 3000; later times come from broken clocks or from strangers
-
-
-def duration(seconds: float) -> str:
-    """Such as "3 h 5 min": the largest unit and, if it is not 0, the next one."""
-    if 0 < seconds < 1:
-        return f"{max(1, round(seconds * 1000))} ms"
-    rest = round(seconds)
-    at = next((i for i, (_, size) in enumerate(_UNITS) if rest >= size), len(_UNITS) - 1)
-    parts: list[str] = []
-    for name, size in _UNITS[at : at + 2]:
-        if rest // size or not parts:
-            parts.append(f"{rest // size:,} {name}")
-        rest %= size
-    return " ".join(parts)
 
 
 def size(number: float) -> str:
@@ -39,22 +25,12 @@ def size(number: float) -> str:
 
 def lag(age: Age) -> str:
     """An age with its certainty, such as "at most 5 min"."""
-    if age.nothing_waits:
-        return NOTHING_WAITS
-    if age.ms is None or age.certainty is Certainty.UNKNOWN:
-        return UNKNOWN
-    told = duration(age.ms / 1000)
-    return told if age.certainty is Certainty.EXACT else f"{age.certainty} {told}"
+    return NOTHING_WAITS if age.nothing_waits else words.lag(age)
 
 
 def left(bytes_left: BytesLeft | None) -> str:
     """The bytes that are left, and how sure that is."""
-    if bytes_left is None:
-        return UNKNOWN
-    if not bytes_left.unsure:
-        return size(bytes_left.known)
-    more = "1 WAL" if bytes_left.unsure == 1 else f"{bytes_left.unsure:,} WALs"
-    return f"{size(bytes_left.known)} and {more} of unknown size" if bytes_left.known else f"{more} of unknown size"
+    return words.left(bytes_left, size)
 
 
 def moment(ms: int | None) -> str:

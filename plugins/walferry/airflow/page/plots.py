@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from walferry.airflow.page import formats
+from walferry.amounts import duration
 from walferry.status.ages import Certainty
 from walferry.status.history import INTERVAL_SECONDS, SAMPLES, Sample
 
@@ -79,7 +80,7 @@ def plot_of(samples: Iterable[Sample], at: float) -> Plot | None:
         for each in shown
     ]
     return Plot(
-        (_curve("Lag", ages, first, formats.duration), _curve("Shipped", rates, first, lambda rate: f"{formats.size(rate)}/s")),
+        (_curve("Lag", ages, first, duration), _curve("Shipped", rates, first, lambda rate: f"{formats.size(rate)}/s")),
         tuple(_ticks(first)),
     )
 

@@ -17,6 +17,7 @@ from walferry.airflow.page.peers import Badge, condition, worst_first
 from walferry.airflow.page.plots import HEIGHT, WIDTH, Plot, plot_of
 from walferry.airflow.page.rows import Page, page_of, rows_of
 from walferry.airflow.page.sources import Looked
+from walferry.amounts import duration
 from walferry.status.model import PeerStatus
 from walferry.texts import visible
 
@@ -66,7 +67,7 @@ class Rendering:
         )  # fmt: skip
         self._environment.filters.update(
             visible=lambda text, chars=MAX_NAME_CHARS: visible(str(text), chars), key=_key, number="{:,}".format,
-            duration=formats.duration, size=formats.size, lag=formats.lag, left=formats.left, moment=formats.moment,
+            duration=duration, size=formats.size, lag=formats.lag, left=formats.left, moment=formats.moment,
             iso=formats.iso,
         )  # fmt: skip
         self._environment.globals.update(

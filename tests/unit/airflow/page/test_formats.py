@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.status.views import NOW
 from walferry.airflow.page import formats
+from walferry.amounts import duration
 from walferry.status.ages import NOTHING_WAITS, Age, Certainty, unknown
 from walferry.status.model import BytesLeft
 
@@ -16,7 +17,7 @@ from walferry.status.model import BytesLeft
      (86_400 * 1200 + 7200, "1,200 d 2 h"), (0, "0 s")],
 )  # fmt: skip
 def test_durations(seconds: float, text: str) -> None:
-    assert formats.duration(seconds) == text
+    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize(
