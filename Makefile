@@ -6,13 +6,14 @@ INSTALLED := $(VENV)/.installed
 
 export PATH := $(VENV)/bin:$(PATH)
 
-.PHONY: help python java venv jars lint test test-unit demo bench soak lock clean
+.PHONY: help python java browser venv jars lint test test-unit docs demo bench soak lock clean
 
 help:
 	@echo 'make demo       two real HBase clusters and Airflow: replicate, compare, look around (DEMO_ONCE=1 ends by itself)'
 	@echo 'make test       all tests, those with real clusters too; `make test-unit` only the quick ones without'
 	@echo 'make lint       ruff and mypy'
-	@echo 'make bench      beside HBase: reading and showing WALs, writing HFiles, draining a backlog, also to a slave far away, and a dead server'"'"'s queue, comparing tables; small batches through spark-submit and Spark Connect; planning; a cold start'
+	@echo 'make docs       the documentation as a site, in site/; it fails if a link or an anchor leads nowhere'
+	@echo 'make bench      beside HBase: reading and showing WALs, writing HFiles, draining a backlog, also to a slave far away and to secured ones, and a dead server'"'"'s queue, comparing tables; small batches through spark-submit and Spark Connect; planning; a cold start'
 	@echo 'make soak       the tests that take long'
 	@echo 'make lock       pin what requirements.txt pulls in, with hashes, after a change of it'
 	@echo 'make clean      remove the virtual environment and what was cached beside it'
@@ -23,6 +24,10 @@ python:
 # Before the long downloads.
 java: python
 	@python3.11 -m embedded --check
+
+# For the tests that click. It is installed where that can be done; elsewhere these tests say what is missing.
+browser: python
+	@python3.11 -m embedded.browser
 
 venv: $(INSTALLED)
 
@@ -40,11 +45,15 @@ lint: venv
 	$(VENV)/bin/mypy embedded demo
 
 # Each process has clusters of its own; tests/conftest.py says how many processes there are.
-test: jars
+test: jars browser
 	$(PYTHON) -m pytest -m 'not soak' --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test-unit: venv
 	$(PYTHON) -m pytest -m 'not slow and not soak' --numprocesses 2 tests/unit
+
+docs: venv
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+	@echo 'Open site/index.html, or with its search: python3 -m http.server --bind 127.0.0.1 --directory site'
 
 demo: java venv
 	@$(PYTHON) -m embedded hbase-2
@@ -58,10 +67,12 @@ bench: java venv
 	$(PYTHON) -m bench.hfiles
 	$(PYTHON) -m bench.replication
 	$(PYTHON) -m bench.far
+	$(PYTHON) -m bench.protections
 	$(PYTHON) -m bench.start
 	$(PYTHON) -m bench.recovered_queue
 	$(PYTHON) -m bench.first_copy
 	$(PYTHON) -m bench.plan
+	$(PYTHON) -m bench.page
 	$(PYTHON) -m bench.verification
 	$(PYTHON) -m bench.region_start
 
@@ -72,4 +83,4 @@ lock: venv
 	$(PYTHON) -m embedded.lock requirements.txt requirements.lock
 
 clean:
-	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis

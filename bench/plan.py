@@ -35,7 +35,7 @@ import fsspec
 from kazoo.client import KazooClient
 
 from embedded.hdfs import Hdfs
-from embedded.zookeeper import ZooKeeperServer
+from embedded.zookeeper import ZooKeeperServer, create_all
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF
 from walferry.protos import hbase_pb2 as pb
@@ -49,7 +49,6 @@ PEERS = ("one", "two", "three")
 TASKS = 4  # that are run, of a job's
 VALUE_BYTES = 70_000  # a file is longer than what planning would look into for entries
 LINKS = 30_000  # names that one file may have
-PIPELINED = 2000
 READS = ("GetData", "GetChildren", "GetChildren2", "Exists")
 FILE_CALLS = ("stat", "open", "pread", "scandir", "listdir")
 HDFS_CALLS = ("info", "ls", "open")
@@ -115,9 +114,10 @@ def _delimited(message: Any) -> bytes:
 
 
 class Cluster:
-    """A source cluster of so many servers: znodes in `zookeeper`, files under `url`."""
+    """A source cluster of so many servers, each with a queue of each peer: znodes in `zookeeper`, files under `url`."""
 
-    def __init__(self, zookeeper: ZooKeeperServer, url: str, servers: int) -> None:
+    def __init__(self, zookeeper: ZooKeeperServer, url: str, servers: int, peers: Sequence[str] = PEERS) -> None:
+        self.peers = peers
         self.name = f"/hbase-{servers}-{uuid4().hex[:6]}"
         self.servers = [server_name(i) for i in range(servers)]
         self.source = SourceCluster(quorum=zookeeper.quorum, wal_root=url, znode_parent=self.name, root=f"/walferry{self.name}")
@@ -130,14 +130,14 @@ class Cluster:
                 for path in (cluster.rs, cluster.peers, cluster.queues):
                     zk.ensure_path(path)
                 zk.create(cluster.hbaseid, PBUF + pb.ClusterId(cluster_id=str(uuid4())).SerializeToString())
-            for peer in PEERS:
+            for peer in self.peers:
                 cluster_key = f"{self.source.quorum}:{slave.base}"
                 config = pb.ReplicationPeer(clusterkey=cluster_key, replicate_all=False, namespaces=[b"none"])
                 config.configuration.add(name="walferry.managed", value="true")
                 zk.create(nodes.peer(peer), PBUF + config.SerializeToString())
                 state = pb.ReplicationState(state=pb.ReplicationState.DISABLED)
                 zk.create(nodes.peer_state(peer), PBUF + state.SerializeToString())
-            _create_all(zk, self._queue_paths(nodes))
+            create_all(zk, ((path, b"") for path in self._queue_paths(nodes)))
             # There is no Master to ask; a RegionServer of HBase 1 says that none needs to be.
             release = pb.VersionInfo(version="1.7.2", url="", revision="", user="", date="", src_checksum="")
             zk.set(f"{nodes.rs}/{self.servers[0]}", PBUF + pb.RegionServerInfo(version_info=release).SerializeToString())
@@ -146,7 +146,7 @@ class Cluster:
         for server in self.servers:
             yield f"{nodes.rs}/{server}"
             yield nodes.queue_server(server)
-            for peer in PEERS:
+            for peer in self.peers:
                 yield nodes.queue(server, peer)
                 yield from (nodes.wal(server, peer, wal) for wal in wal_names(server))
 
@@ -179,18 +179,6 @@ def _places(folder: Path, server: str) -> Iterator[Path]:
     yield folder / "WALs" / server / newest
     for wal in archived:
         yield folder / "oldWALs" / wal
-
-
-def _create_all(zk: KazooClient, paths: Iterator[str]) -> None:
-    pending: list[Any] = []
-    for path in paths:
-        pending.append(zk.create_async(path, b""))
-        if len(pending) == PIPELINED:
-            for made in pending:
-                made.get()
-            pending.clear()
-    for made in pending:
-        made.get()
 
 
 def measure(step: str, source: SourceCluster, servers: int) -> Measured:

@@ -1,34 +1,40 @@
 """Replicates between two real HBase clusters through Airflow and Spark, and compares both sides.
 
+With SECURE=1 both clusters are secured: see demo/secured.py.
+
 `python -m demo` stays up afterwards so that you can look around. With DEMO_ONCE=1 it ends, with exit code 0 only if all runs
 succeeded and both sides compare as they should.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+import webbrowser
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from demo import edits, outcome
-from demo.airflow_standalone import ENDED, REPO, Airflow, AirflowError
+from demo import commands, edits, outcome
+from demo.airflow_standalone import ENDED, Airflow, AirflowError
+from demo.control import Control
+from demo.faults import Faults
+from demo.secured import site_asked_for
+from demo.site import Site
+from demo.state import State
 from embedded.client import ClientJvm, JavaClient, JavaClientError
 from embedded.ivy import JarsMissingError
 from embedded.java import JavaMissingError
 from embedded.processes import ClusterError
 from embedded.spark_connect import ConnectServer
-from embedded.standalone import StandaloneCluster
 from embedded.wire import Mutation
 
-DAG = "replicate_peer"
+DAG, WATCH = "replicate_peer", "watch_replication"
 PEER = "demo"
+PAGE = "plugin/walferry/walferry/replication"  # below Airflow's URL
 STARTED = time.monotonic()
 
 
@@ -47,50 +53,61 @@ def main() -> int:
 
 def demonstrate(folder: Path, *, once: bool) -> int:
     """Run all steps, with everything that they start and write under `folder`. Returns the exit code."""
-    source, slave = StandaloneCluster(folder / "source", name="source"), StandaloneCluster(folder / "slave", name="slave")
-    connection, spark = source_connection(source), ConnectServer(folder / "spark")
-    connections = {"AIRFLOW_CONN_HBASE_SOURCE": connection, "AIRFLOW_CONN_SPARK_CONNECT": spark.connection}
-    airflow = Airflow(folder / "airflow", connections)
+    site = site_asked_for(folder)
+    os.environ.update(site.environment)  # of Airflow, Spark and the command too
+    spark = ConnectServer(folder / "spark")
+    airflow = Airflow(
+        folder / "airflow", {"AIRFLOW_CONN_HBASE_SOURCE": site.connection, "AIRFLOW_CONN_SPARK_CONNECT": spark.connection}
+    )
     try:
         step("Starting two HBase clusters, each with a ZooKeeper of its own, a Spark Connect server, and Airflow")
-        for starting in (source, slave, spark, airflow):
+        for starting in (site, spark, airflow):
             starting.launch()
-        for cluster in (source, slave):
-            cluster.await_ready()
+        site.await_ready()
+        for cluster in (site.source, site.slave):
             say(f"HBase {cluster.name}: {cluster.address.cluster_key}, files in {cluster.address.wal_root}")
+        for line in site.protection:
+            say(line)
         spark.await_ready()
         say(f"Spark Connect: localhost:{spark.port}; batches begin there at once, without starting Spark")
 
-        with ClientJvm(folder / "client") as jvm:
-            source_client, slave_client = jvm.client(source.address), jvm.client(slave.address)
-            step("Creating the tables on both sides")
-            create_tables(source_client, slave_client)
-
-            step("Adding a managed peer: its WALs are queued, and HBase itself ships none of them")
-            walferry(connection, "peers", "create", PEER, "--cluster-key", slave.address.cluster_key)
-
-            step("Round 1: writing to the source, and nothing to the slave")
-            write(source_client, edits.first_round())
-            step("Waiting for Airflow")
-            airflow.await_dag(DAG)
-            airflow.unpause(DAG)
-            say(f"Airflow: {airflow.url}. The DAG's schedule begins a run of its own now, and then every 5 minutes.")
-            holds = replicate("Round 1", source_client, slave_client, airflow, known=set())
-
-            known = {run["dag_run_id"] for run in airflow.await_runs(DAG)}
-            step("Round 2: more rows, and changes and deletes of those of round 1")
-            write(source_client, edits.second_round())
-            holds &= replicate("Round 2", source_client, slave_client, airflow, known=known)
-
+        with ClientJvm(folder / "client", options=site.jvm_options) as jvm:
+            source, slave = jvm.client(site.source.address), jvm.client(site.slave.address)
+            holds = run_rounds(site, airflow, source, slave)
             step("Both sides compare as they should" if holds else "Both sides do NOT compare as they should, or a run failed")
             if not once:
-                stay(airflow, connection)
+                stay(site, airflow, source, slave)
         return 0 if holds else 1
     finally:
         airflow.stop()
         spark.stop()
-        source.kill()
-        slave.kill()
+        site.kill()
+
+
+def run_rounds(site: Site, airflow: Airflow, source: JavaClient, slave: JavaClient) -> bool:
+    """Write, replicate and compare, twice. Returns whether everything is as it should be."""
+    step("Creating the tables on both sides")
+    create_tables(source, slave)
+
+    step("Adding a managed peer: its WALs are queued, and HBase itself ships none of them")
+    create = ["peers", "create", PEER, "--cluster-key", site.slave.address.cluster_key]
+    if site.slave_conn_id:
+        create += ["--slave-conn-id", site.slave_conn_id]
+    say(f"$ walferry {' '.join(create)}")
+    say(commands.walferry(site.connection, *create).rstrip())
+
+    step("Round 1: writing to the source, and nothing to the slave")
+    write(source, edits.first_round())
+    step("Waiting for Airflow")
+    airflow.await_dag(DAG)
+    airflow.unpause(DAG)
+    say(f"Airflow: {airflow.url}. The DAG's schedule begins a run of its own now, and then every 5 minutes.")
+    holds = replicate("Round 1", source, slave, airflow, known=set())
+
+    known = {run["dag_run_id"] for run in airflow.await_runs(DAG)}
+    step("Round 2: more rows, and changes and deletes of those of round 1")
+    write(source, edits.second_round())
+    return replicate("Round 2", source, slave, airflow, known=known) and holds
 
 
 def create_tables(source: JavaClient, slave: JavaClient) -> None:
@@ -132,33 +149,43 @@ def tell(airflow: Airflow, runs: list[dict[str, Any]]) -> None:
             say(f"{run['dag_run_id']}: {run['state']}, now at {', '.join(tasks) or 'no task'}")
 
 
-def walferry(connection: str, *arguments: str) -> None:
-    """Run an operator's command."""
-    say(f"$ walferry {' '.join(arguments)}")
-    environment = {**os.environ, "AIRFLOW_CONN_HBASE_SOURCE": connection, "PYTHONPATH": str(REPO / "plugins")}
-    done = subprocess.run(
-        [sys.executable, "-m", "walferry", *arguments], env=environment, capture_output=True, text=True, timeout=120, check=False
+def stay(site: Site, airflow: Airflow, source: JavaClient, slave: JavaClient) -> None:
+    """Stay up until Ctrl-C, and let scripts break things meanwhile."""
+    page = f"{airflow.url}/{PAGE}"
+    control = Control(site.folder / "control", Faults(site, source, slave, PEER, page).actions())
+    control.start()
+    airflow.await_dag(WATCH)
+    airflow.unpause(WATCH)
+    state = State(
+        pid=os.getpid(),
+        socket=str(control.path),
+        airflow=airflow.url,
+        page=page,
+        peer=PEER,
+        processes=site.processes(),
+        environment=commands.environment(site.folder / "bin", {**airflow.environment, **site.environment}),
     )
-    say((done.stdout + done.stderr).rstrip())
-    if done.returncode != 0:
-        raise ClusterError(f"`walferry {' '.join(arguments)}` failed with code {done.returncode}")
+    state.write()
+    try:
+        step("Everything stays up: look around")
+        say(f"The replication page  {page}")
+        say(f"Airflow               {airflow.url}/dags/{DAG}    user admin, password {airflow.password}")
+        say(f"A batch               runs every 5 minutes, or when you trigger {DAG} there")
+        say("In another terminal   (with .venv/bin on PATH; docs/demo.md says what to look at)")
+        say("  python -m demo.run walferry status     the command, on these clusters; `demo.run bash` is a shell for it")
+        say("  python -m demo.kill_server             kills a RegionServer; also stop_slave, break_wal, fall_behind, drop_table,")
+        say("                                         forget_peer; --undo mends it again")
+        say("Ctrl-C ends Airflow and both clusters, and removes their files.")
+        open_page(page)
+        signal.pause()
+    finally:
+        state.remove()
 
 
-def source_connection(source: StandaloneCluster) -> str:
-    """Airflow's connection `hbase_source`, as AIRFLOW_CONN_HBASE_SOURCE takes it."""
-    host, port = source.address.quorum.split(":")
-    extra: dict[str, Any] = {"znode_parent": source.address.znode_parent, "wal_root": source.address.wal_root}
-    return json.dumps({"conn_type": "generic", "host": host, "port": int(port), "extra": extra})
-
-
-def stay(airflow: Airflow, connection: str) -> None:
-    """Stay up until Ctrl-C."""
-    step("Everything stays up: look around")
-    say(f"Airflow     {airflow.url}/dags/{DAG}    user admin, password {airflow.password}")
-    say(f"its source  AIRFLOW_CONN_HBASE_SOURCE='{connection}'")
-    say(f"a batch     runs every 5 minutes, or when you trigger {DAG} there")
-    say("Ctrl-C ends Airflow and both clusters, and removes their files.")
-    signal.pause()
+def open_page(page: str) -> None:
+    """Open the page in a browser, if a person with a desktop has started the demo."""
+    if sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        webbrowser.open(page)
 
 
 def step(title: str) -> None:

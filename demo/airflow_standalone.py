@@ -36,7 +36,8 @@ class Airflow:
         self.url = f"http://localhost:{free_port()}"
         self._home = home
         self._log = home / "airflow.log"
-        self._environment = {**os.environ, **_settings(home, self.url), **connections}
+        self.environment = {**_settings(home, self.url), **connections}  # what its processes have besides ours
+        self._environment = {**os.environ, **self.environment}
         self._process: subprocess.Popen[bytes] | None = None
         self._client = httpx.Client(base_url=self.url, timeout=CALL_TIMEOUT_SECONDS)
 

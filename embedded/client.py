@@ -101,7 +101,9 @@ class WriteLoad:
 class ClientJvm:
     """One JVM with HBase's client for any number of clusters, under `folder`. Ends with this process."""
 
-    def __init__(self, folder: Path, *, heap: str = "1g", classpath: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, folder: Path, *, heap: str = "1g", classpath: Sequence[Path] = (), options: Sequence[str] = ()
+    ) -> None:
         self._folder = folder
         self._clients: dict[ClusterAddress, JavaClient] = {}
         self._lock = threading.Lock()
@@ -112,7 +114,7 @@ class ClientJvm:
             folder=folder,
             classpath=[py4j_jar(), *classpath],
             heap=heap,
-            options=["-XX:+UseSerialGC"],
+            options=["-XX:+UseSerialGC", *options],
             environment={"WALFERRY_GATEWAY_TOKEN": token},
         )
         wait_until(

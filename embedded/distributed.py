@@ -56,6 +56,7 @@ class ClusterOptions:
     regionserver_heap: str = "768m"
     master_heap: str = "512m"
     regionserver_jvm: tuple[str, ...] = ()
+    jvm: tuple[str, ...] = ()  # of all its processes
     jars: JarSet = HBASE_2
     classpath: Sequence[Path] = ()  # of its servers, behind HBase's own jars
     round_trip: float = 0.0
@@ -250,7 +251,7 @@ class DistributedCluster:
             folder=self._folder,
             classpath=[self.address.hbase_site.parent, *self.options.classpath],
             heap=heap,
-            options=options,
+            options=(*options, *self.options.jvm),
             jars=self.options.jars,
         )
 

@@ -15,6 +15,7 @@ from kazoo.exceptions import NoNodeError
 from embedded.hbase import ClusterAddress
 
 CONNECT_TIMEOUT_SECONDS = 60
+SUPER_PASSWORD = "zookeeper-super"  # the file beside hbase-site.xml with the password of a secured ensemble (embedded.secured)
 
 
 def forget_regionserver(address: ClusterAddress, server_name: str) -> None:
@@ -44,8 +45,11 @@ def forget_servers(address: ClusterAddress, *, created_before: float) -> None:
 def zookeeper(address: ClusterAddress) -> Iterator[KazooClient]:
     """A client of the cluster's ZooKeeper, which may still be starting."""
     zk = KazooClient(hosts=address.quorum)
+    password = address.hbase_site.with_name(SUPER_PASSWORD)
     try:
         zk.start(timeout=CONNECT_TIMEOUT_SECONDS)
+        if password.exists():
+            zk.add_auth("digest", f"super:{password.read_text()}")
         yield zk
     finally:
         zk.stop()

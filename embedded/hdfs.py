@@ -2,27 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from embedded.hbase import write_site
+from embedded.kerberos import Kerberos
 from embedded.processes import SMALL_JVM, JavaProcess, free_port, start_java, wait_until
 
 START_TIMEOUT_SECONDS = 300
 
 
-class Hdfs:
-    """A file system under `folder`; `url` is known before the start."""
+@dataclass(frozen=True)
+class HdfsSecurity:
+    """Kerberos for NameNode and DataNodes, which are all `principal`, one of localhost that `kerberos` must have.
 
-    def __init__(self, folder: Path, *, datanodes: int = 1, heap: str = "384m") -> None:
+    `protection` (authentication, integrity, privacy) is that of RPCs and of DataNodes' data. The short name of `principal` is the
+    superuser.
+    """
+
+    kerberos: Kerberos
+    principal: str  # "hdfs/localhost@EXAMPLE.COM"
+    protection: str = "privacy"
+
+    def client_settings(self) -> dict[str, str]:
+        """The settings of a client, which the servers need too."""
+        return {
+            "hadoop.security.authentication": "kerberos",
+            "hadoop.security.authorization": "true",
+            "hadoop.rpc.protection": self.protection,
+            "dfs.namenode.kerberos.principal": self.principal,
+            "dfs.data.transfer.protection": self.protection,
+        }
+
+    def server_settings(self) -> dict[str, str]:
+        keytab = str(self.kerberos.keytab(self.principal))
+        return {
+            **self.client_settings(),
+            "dfs.namenode.keytab.file": keytab,
+            "dfs.datanode.kerberos.principal": self.principal,
+            "dfs.datanode.keytab.file": keytab,
+            "dfs.block.access.token.enable": "true",
+            # Or DataNodes want ports below 1024, or TLS for their web pages.
+            "ignore.secure.ports.for.testing": "true",
+        }
+
+
+class Hdfs:
+    """A file system under `folder`; `url` is known before the start. With `security`, its KDC must be running."""
+
+    def __init__(self, folder: Path, *, datanodes: int = 1, heap: str = "384m", security: HdfsSecurity | None = None) -> None:
         self.url = f"hdfs://localhost:{free_port()}"
         self.processes: list[JavaProcess] = []
+        self._security = security
         self._folder = folder
         self._datanodes = datanodes
         self._heap = heap
 
     def client_settings(self) -> dict[str, str]:
         """The settings of a client of this file system."""
-        return {"fs.defaultFS": self.url, "dfs.replication": str(min(self._datanodes, 2))}
+        secured = self._security.client_settings() if self._security else {}
+        return {"fs.defaultFS": self.url, "dfs.replication": str(min(self._datanodes, 2)), **secured}
 
     def start(self) -> None:
         """Format and start HDFS; wait until the NameNode takes writes and all DataNodes have registered."""
@@ -53,7 +92,7 @@ class Hdfs:
             folder=self._folder,
             classpath=[conf],
             heap=self._heap,
-            options=SMALL_JVM,
+            options=(*SMALL_JVM, *(self._security.kerberos.jvm_options if self._security else ())),
         )
 
     def _write_conf(self, name: str, settings: dict[str, str]) -> Path:
@@ -73,7 +112,8 @@ class Hdfs:
             # A disk that is nearly full would make the NameNode read-only.
             "dfs.namenode.resource.du.reserved": "0",
         }
-        write_site(conf / "hdfs-site.xml", {**local_only, **settings})
+        secured = self._security.server_settings() if self._security else {}
+        write_site(conf / "hdfs-site.xml", {**local_only, **secured, **settings})
         return conf
 
 

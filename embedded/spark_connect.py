@@ -36,6 +36,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.log.level": "INFO",  # says when it is ready
     "spark.python.daemon.module": "connect_daemon",
+    "spark.shuffle.compress": "false",  # what is worth it is compressed before (walferry.bulkload.rows)
     # A session that is used again next night must still be there: a new one leaves another daemon behind.
     "spark.connect.session.manager.defaultSessionTimeout": "7d",
     # A job whose client was killed ends soon.

@@ -16,7 +16,7 @@ START_TIMEOUT_SECONDS = 300
 
 class StandaloneCluster:
     """One cluster under `folder` (created; not removed at the end). `conf` adds to or overrides hbase-site.xml, `classpath` is
-    put behind HBase's jars.
+    put behind HBase's jars, `jvm` are more options of the JVM.
 
     `start()` waits until the cluster serves. To start two at once: `launch()` both, then `await_ready()` both.
     """
@@ -29,12 +29,14 @@ class StandaloneCluster:
         heap: str = "512m",
         name: str = "hbase",
         classpath: Sequence[Path] = (),
+        jvm: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.name = name
         self._conf = dict(conf or {})
         self._heap = heap
         self._classpath = classpath
+        self._jvm = tuple(jvm)
         self._port = free_port()
         self._process: JavaProcess | None = None
         self._launched_at = 0.0
@@ -78,7 +80,7 @@ class StandaloneCluster:
             folder=self.folder,
             classpath=[self.address.hbase_site.parent, *self._classpath],
             heap=self._heap,
-            options=(*SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC),
+            options=(*SMALL_JVM, ZOOKEEPER_WITHOUT_FSYNC, *self._jvm),
         )
 
     def await_ready(self) -> None:

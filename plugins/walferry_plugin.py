@@ -1,9 +1,10 @@
-"""Registers with Airflow what it finds only through a plugin: the replication page, and the timetable of reship_interval."""
+"""Registers with Airflow what it finds only through a plugin: the replication page, notes on runs, a timetable."""
 
 from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
+from walferry.airflow import run_notes
 from walferry.airflow.page.mounted import APPS, NAVIGATION
 from walferry.airflow.timetables import BackfillIntervals
 
@@ -15,3 +16,4 @@ class WalferryPlugin(AirflowPlugin):
     timetables = [BackfillIntervals]  # noqa: RUF012 - as Airflow's class has it
     fastapi_apps = APPS
     external_views = [NAVIGATION]  # noqa: RUF012
+    listeners = [run_notes]  # noqa: RUF012

@@ -82,7 +82,10 @@ def _run(args: argparse.Namespace) -> int:
 
 def _conf(run: ShipRun) -> SparkConf:
     # A speculative copy of a task would only wait for the lease that the first one holds, or load the same files again.
-    return SparkConf().setAppName(f"walferry ship peer {run.peer_id}").set("spark.speculation", "false")
+    conf = SparkConf().setAppName(f"walferry ship peer {run.peer_id}").set("spark.speculation", "false")
+    # What is worth it is compressed before Spark gets it (walferry.bulkload.rows).
+    conf.setIfMissing("spark.shuffle.compress", "false")
+    return conf
 
 
 def _spread(run: ShipRun, tell: Tell) -> Spread:

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,13 +39,32 @@ while os.getppid() == int(sys.argv[2]):
 
 
 class Waker:
-    """Looks every few seconds whether the host takes time away, and lets the processors spin while it does."""
+    """Looks every few seconds whether the host takes time away, and lets the processors spin while it does.
 
-    def __init__(self) -> None:
+    `stolen` tells which share of its time the host took since it was last asked.
+    """
+
+    def __init__(
+        self,
+        stolen: Callable[[], float] | None = None,
+        *,
+        look_seconds: float = LOOK_SECONDS,
+        stay_seconds: float = STAY_SECONDS,
+        lock: Path = LOCK,
+    ) -> None:
+        self._stolen = stolen or stolen_since_last()
+        self._look_seconds = look_seconds
+        self._stay_seconds = stay_seconds
+        self._lock = lock
         self._spinning: list[subprocess.Popen[bytes]] = []
         self._turn: BinaryIO | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="waker", daemon=True)
+
+    @property
+    def spinning(self) -> list[subprocess.Popen[bytes]]:
+        """The processes that spin now."""
+        return self._spinning
 
     def start(self) -> None:
         self._thread.start()
@@ -54,12 +74,11 @@ class Waker:
         self._thread.join()
 
     def _run(self) -> None:
-        times, spin_until = processor_times(), 0.0
-        while not self._ended.wait(LOOK_SECONDS):
-            before, times = times, processor_times()
-            if stolen_share(before, times) > STOLEN_SHARE:
-                spin_until = time.monotonic() + STAY_SECONDS
-                self._turn = self._turn or turn()
+        spin_until = 0.0
+        while not self._ended.wait(self._look_seconds):
+            if self._stolen() > STOLEN_SHARE:
+                spin_until = time.monotonic() + self._stay_seconds
+                self._turn = self._turn or turn(self._lock)
                 self._spinning = self._spinning or (spinning() if self._turn else [])
             elif time.monotonic() > spin_until:
                 self._rest()
@@ -75,9 +94,21 @@ class Waker:
             self._turn = None
 
 
-def turn() -> BinaryIO | None:
+def stolen_since_last() -> Callable[[], float]:
+    """Return a function that returns the share of its time that the host has taken since the last call."""
+    times = processor_times()
+
+    def stolen() -> float:
+        nonlocal times
+        before, times = times, processor_times()
+        return stolen_share(before, times)
+
+    return stolen
+
+
+def turn(lock: Path) -> BinaryIO | None:
     """Take the machine's lock, which closing the file or the process's end gives back. Returns None if another run has it."""
-    file = LOCK.open("ab")
+    file = lock.open("ab")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import secrets
 import shutil
@@ -20,6 +21,7 @@ from embedded.hbase import ClusterAddress
 from embedded.java import JavaMissingError
 from embedded.shared_classes import spark_environment
 from embedded.standalone import StandaloneCluster
+from embedded.zookeeper import ZooKeeperServer
 from tests.awake import Waker
 from tests.second_tries import SecondTries
 from tests.stalls import StallWatch
@@ -48,6 +50,13 @@ def quick_spark_jobs() -> Iterator[None]:
         for name, value in variables.items():
             patch.setenv(name, value)
         yield
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """A real ZooKeeper server. Each test has znodes of its own there."""
+    with ZooKeeperServer(Path(tmp_path_factory.mktemp("zookeeper"))) as server:
+        yield server
 
 
 class StandalonePair(NamedTuple):
@@ -179,6 +188,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     again = bool(os.environ.get("CI"))
     for item in items:
         item.add_marker(pytest.mark.flaky(reruns=2, condition=again or stall_watch.saw_a_stall))
+
+
+def pytest_collection_finish() -> None:
+    """Spares Python's garbage collector the thousands of tests and the modules that they import, which live to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

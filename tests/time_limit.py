@@ -20,7 +20,7 @@ ENDS_AT = "TESTS_END_AT"  # the variable with the moment, in seconds since 1970
 NOT_BEGUN = "not begun: the time for this run of the tests was over"
 
 # Those that need little come first, so that a run that ends early has still asked most of the questions.
-FOLDERS = ("unit", "zk", "embedded", "spark", "cluster", "airflow", "demo")
+FOLDERS = ("unit", "zk", "embedded", "spark", "cluster", "airflow", "ui", "demo")
 
 
 def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:

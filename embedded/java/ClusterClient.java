@@ -47,7 +47,9 @@ import org.apache.hadoop.hbase.client.Scan;
 import org.apache.hadoop.hbase.client.Table;
 import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
 import org.apache.hadoop.hbase.filter.FirstKeyOnlyFilter;
+import org.apache.hadoop.hbase.security.User;
 import org.apache.hadoop.hbase.util.Bytes;
+import org.apache.hadoop.security.UserGroupInformation;
 
 /** One cluster's tables and data, through HBase's own client. */
 public final class ClusterClient implements AutoCloseable {
@@ -65,7 +67,17 @@ public final class ClusterClient implements AutoCloseable {
     conf.addResource(new Path(hbaseSite));
     // Otherwise a client neither sends nor gets the tags of cells.
     conf.set("hbase.client.rpc.codec", "org.apache.hadoop.hbase.codec.KeyValueCodecWithTags");
-    connection = ConnectionFactory.createConnection(conf);
+    connection = ConnectionFactory.createConnection(conf, user());
+  }
+
+  /** Who talks to the cluster: with Kerberos, the principal and keytab of the settings. */
+  private User user() throws IOException {
+    if (!"kerberos".equals(conf.get("hadoop.security.authentication"))) {
+      return User.getCurrent();
+    }
+    UserGroupInformation.setConfiguration(conf);
+    return User.create(UserGroupInformation.loginUserFromKeytabAndReturnUGI(
+        conf.get("hbase.client.keytab.principal"), conf.get("hbase.client.keytab.file")));
   }
 
   @Override

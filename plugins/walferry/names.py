@@ -19,13 +19,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import quote_plus, unquote_plus
 
 META_SUFFIX = ".meta"
 _ODD = r"\s/?#\x00-\x1f\x7f-\x9f"
 _SERVER = re.compile(rf"(?P<host>[^,{_ODD}]+),(?P<port>\d{{1,5}}),(?P<start_code>\d{{1,19}})")
 _ENCODED_SERVER = re.compile(r"(?P<server>[^,\s/]+?%2C\d{1,5}%2C\d{1,19})(?:\.|$)", re.IGNORECASE)
-_WAL = re.compile(rf"(?P<prefix>[^{_ODD}]+)\.(?P<timestamp>\d{{1,19}})")
+_PREFIX = re.compile(rf"[^{_ODD}]+")
+_MAX_DIGITS = 19  # of a timestamp
 
 
 @dataclass(frozen=True, order=True)
@@ -69,8 +71,7 @@ class ServerName:
         return quote_plus(str(self))
 
 
-@dataclass(frozen=True, slots=True)
-class WalName:
+class WalName(NamedTuple):
     """A parsed WAL file name. The files of one `group` are ordered by `timestamp` (milliseconds)."""
 
     text: str
@@ -86,16 +87,18 @@ class WalName:
 def parse_wal_name(text: str) -> WalName:
     """Parse a WAL's file name (no folders). Raises a ValueError that names the text."""
     is_meta = text.endswith(META_SUFFIX)
-    match = _WAL.fullmatch(text.removesuffix(META_SUFFIX))
-    if match is None:
+    prefix, _, timestamp = text.removesuffix(META_SUFFIX).rpartition(".")
+    shared = _group_and_server(prefix)
+    if shared is None or not timestamp.isdecimal() or len(timestamp) > _MAX_DIGITS:
         raise ValueError(f"{text!r} is not a WAL's name; expected <server>.<timestamp> or <server>.<timestamp>.meta")
-    group, server = _group_and_server(match["prefix"])
-    return WalName(text, group, int(match["timestamp"]), server, is_meta)
+    return WalName(text, shared[0], int(timestamp), shared[1], is_meta)
 
 
 @lru_cache(maxsize=8192)
-def _group_and_server(prefix: str) -> tuple[str, ServerName | None]:
-    """The parts that all WALs of a group share: they are made once, however many WALs are queued."""
+def _group_and_server(prefix: str) -> tuple[str, ServerName | None] | None:
+    """The parts that all WALs of a group share: they are made once, however many WALs are queued. None: no WAL begins so."""
+    if _PREFIX.fullmatch(prefix) is None:
+        return None
     encoded = _ENCODED_SERVER.match(prefix)
     return prefix, ServerName.parse_encoded(encoded["server"]) if encoded else None
 

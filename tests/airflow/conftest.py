@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,6 +23,7 @@ import pytest
 
 REPO = Path(__file__).resolve().parents[2]
 BUNDLE = "dags-folder"
+RETRY_SECONDS, LOOK_SECONDS = 0.1, 0.15
 DEFAULTS = {  # dag.test() keeps a run's parameters for the next
     "replicate_peer": {"peer": None, "roll": True, "deadline": 1800, "sink": "configured"},
     "bootstrap_peer": {"peer": None, "tables": None, "allow_not_empty": False},
@@ -38,6 +40,7 @@ DEFAULTS = {  # dag.test() keeps a run's parameters for the next
     "region_transitions": {"dry_run": True, "limit_minutes": 10, "wait_minutes": 1, "host": "localhost"},
     "emergency_start": {"confirm": None, "min_servers": 1, "limit_minutes": 10, "wait_minutes": 1, "host": "localhost"},
     "retention": {"ttl": 600, "warn_held_gib": 100, "warn_blocked_hours": 24, "warn_days_left": 0, "listed": 200},
+    "check_connections": {"source_conn_id": "hbase_source", "peer": None},
     "watch_replication": {"source_conn_id": "hbase_source", "warn_days_left": 0},
 }  # fmt: skip
 
@@ -58,11 +61,31 @@ os.environ.update(ENVIRON)
 
 
 @pytest.fixture(scope="session")
-def airflow_db() -> None:
-    """The metadata database, migrated."""
+def airflow_db() -> Iterator[None]:
+    """The metadata database, migrated.
+
+    Before each run, dag.test() parses all files of DAGs and writes them to the database, which takes longer than a run of ours.
+    Here `dags` and `load` do so, once. And it looks once a second whether a task may be tried again; here it looks more often.
+    """
+    from airflow.dag_processing import dagbag
+    from airflow.sdk.definitions import dag
     from airflow.utils.db import initdb
 
     initdb()
+    sync, sleep = dagbag.sync_bag_to_db, time.sleep
+
+    def sync_unless_known(bag: Any, *more: Any) -> None:
+        if bag is not None:
+            sync(bag, *more)
+
+    def sleep_less(seconds: float) -> None:
+        sleep(LOOK_SECONDS if sys._getframe(1).f_code.co_filename == dag.__file__ else seconds)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dagbag, "BundleDagBag", lambda **_: None)  # which only dag.test() and commands make
+        patch.setattr(dagbag, "sync_bag_to_db", sync_unless_known)
+        patch.setattr(time, "sleep", sleep_less)  # dag.test() imports it at each call
+        yield
 
 
 @pytest.fixture
@@ -97,7 +120,7 @@ def dags(airflow_db: None) -> dict[str, Any]:
     bag = DagBag(str(REPO / "dags"), bundle_name=BUNDLE)
     for dag in bag.dags.values():
         for task in dag.tasks:
-            (task.partial_kwargs if task.is_mapped else task.__dict__)["retry_delay"] = timedelta(seconds=0.1)
+            (task.partial_kwargs if task.is_mapped else task.__dict__)["retry_delay"] = timedelta(seconds=RETRY_SECONDS)
     sync_bag_to_db(bag, BUNDLE, None)
     return dict(bag.dags)
 
@@ -126,6 +149,23 @@ def run_sensor(dag: Any, task_id: str, conf: dict[str, Any]) -> tuple[str, Any]:
         instance = session.query(TaskInstance).filter(TaskInstance.run_id == ended.run_id).one()
         xcom = session.scalars(XComModel.get_many(run_id=ended.run_id, key="return_value", task_ids=task_id)).first()
         return str(instance.state), xcom and XComModel.deserialize_value(xcom)
+
+
+@pytest.fixture
+def logged(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
+    """What tasks have printed since the last call, and all that was logged, where the ends of tasks are not wrapped."""
+    return lambda: "".join(capfd.readouterr()) + "\n".join(message.replace("\n  ", " ") for message in caplog.messages)
+
+
+@pytest.fixture
+def last_words(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
+    """What the log of the task has ended with that failed first."""
+
+    def told() -> str:
+        with_words = [record.getMessage() for record in caplog.records if record.name == "walferry.airflow.endings"]
+        return next(text for text in with_words if text != "::endgroup::")
+
+    return told
 
 
 @pytest.fixture

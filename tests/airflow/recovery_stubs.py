@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.fixtures import lasting_hbase as hbase
-from tests.zk.fixtures import new_client, zk, zookeeper
+from tests.zk.fixtures import new_client, refused_at_once, zk
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.steps import batch
@@ -31,7 +31,7 @@ from walferry.zk.hold import Hold
 
 from .conftest import Run
 
-__all__ = ["hbase", "new_client", "zk", "zookeeper"]  # fixtures
+__all__ = ["hbase", "new_client", "refused_at_once", "zk"]  # fixtures
 
 GONE = "rs-9.example.org,16020,1700000000009"
 
@@ -101,6 +101,7 @@ def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer, monkeypatch: pytest.Monke
     """The cluster as Airflow's connection. It has no master; who would ask one is told that ZooKeeper's word is enough."""
     for module in (agreement, batch):
         monkeypatch.setattr(module, "master_peers", lambda *_: None)
+    monkeypatch.setattr(batch, "FREE_POLL_SECONDS", 0.1)
     extra = {"znode_parent": hbase.nodes.base, "wal_root": f"file://{tmp_path}", "walferry_root": hbase.root}
     (tmp_path / "oldWALs").mkdir()  # the WALs themselves are missing
     connection = {"conn_type": "generic", "host": zookeeper.quorum, "extra": extra}

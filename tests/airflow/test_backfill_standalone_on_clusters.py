@@ -12,6 +12,7 @@ import pytest
 
 from demo.airflow_standalone import Airflow
 from embedded.client import GLOBAL
+from tests.airflow_standalone import running
 from tests.cluster.reshipping import rows_of
 from tests.cluster.walferry_runs import is_untouched, positions, roll, source_of
 
@@ -33,13 +34,8 @@ def airflow(standalone_pair, tmp_path: Path) -> Iterator[Airflow]:
         "AIRFLOW__WALFERRY__RESHIP_INTERVALS": f"* * * * * */{SECONDS}",  # the last field is seconds
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
     }
-    airflow = Airflow(tmp_path / "airflow", environment)
-    airflow.launch()
-    try:
-        airflow.await_dag(DAG)
+    with running(Airflow(tmp_path / "airflow", environment), DAG) as airflow:
         yield airflow
-    finally:
-        airflow.stop()
 
 
 def test_the_intervals_of_a_backfill_are_shipped_side_by_side(airflow, standalone_pair, java_client, managed_peer, unique):

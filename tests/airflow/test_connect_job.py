@@ -17,7 +17,7 @@ from walferry.airflow.hooks.spark_connect import SparkConnectError, WalferryConn
 from walferry.airflow.operators import connect_job, spark_job
 from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
-from walferry.airflow.steps import batch
+from walferry.airflow.steps import batch, slaves
 from walferry.airflow.values import Chosen, Planned
 from walferry.errors import WalferryError
 from walferry.shipping.summary import GroupSummary, Status
@@ -74,6 +74,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     monkeypatch.setattr(batch, "why_down", lambda *_: None)
     monkeypatch.setattr(batch, "why_paused", lambda *_: None)
     monkeypatch.setattr(batch, "summaries", cluster.summaries)
+    monkeypatch.setattr(slaves, "for_job", lambda source, _: source)
     monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: cluster.ship(ship))
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
     return cluster
@@ -134,11 +135,11 @@ def test_the_size_from_which_files_are_made_is_the_job_s_in_bytes(
 
 
 def test_the_task_s_log_says_that_spark_submit_ships_and_never_the_token(
-    run: Callable[..., Run], cluster: Cluster, capfd: pytest.CaptureFixture[str]
+    run: Callable[..., Run], cluster: Cluster, logged: Callable[[], str]
 ) -> None:
     cluster.error = ServerGone("Spark Connect server 127.0.0.1:15002: connection refused")
     run()
-    logged = "".join(capfd.readouterr())
+    logged = logged()
     assert logged.count("spark-submit ships instead: Spark Connect server 127.0.0.1:15002: connection refused") == 1
     assert TOKEN not in logged
 

@@ -31,6 +31,15 @@ print("RESULT" + json.dumps([
     for dag_id, dag in sorted(bag.dags.items()) for name in dag.params
 ]))
 """
+SCHEMAS = f"""
+import json
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag({str(REPO / "dags")!r})
+print("RESULT" + json.dumps({{
+    dag_id: [[name, dag.params[name], dag.params.get_param(name).schema] for name in dag.params]
+    for dag_id, dag in bag.dags.items()
+}}))
+"""
 PLUGINS = """
 import json, pathlib, sys
 from airflow import plugins_manager, settings
@@ -53,7 +62,8 @@ def test_all_dag_files_are_parsed_without_loading_what_is_slow_to_import():
     errors, dags, loaded = _run(PARSE)
     assert errors == {}
     shipping = {"replicate_peer", "regionserver_failover", "drain_recovered_queue", "reship_interval", "bootstrap_peer"}
-    assert shipping | {"verify_peer", "retention", "region_transitions", "emergency_start", "watch_replication"} <= set(dags)
+    watching = {"verify_peer", "retention", "watch_replication", "check_connections"}
+    assert shipping | watching | {"region_transitions", "emergency_start"} <= set(dags)
     assert loaded == []
 
 
@@ -77,3 +87,33 @@ def test_dag_code_imports_airflow_through_its_sdk_only(path: Path):
     imports = re.findall(r"^\s*(?:from|import)\s+(airflow[\w.]*)", path.read_text(), re.MULTILINE)
     assert imports
     assert [name for name in imports if not re.match(r"airflow\.sdk\b", name)] == []
+
+
+def _values(schema: dict) -> str:
+    """A parameter's schema as docs/params.md has it."""
+    (kind,) = {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"]) - {"null"}
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if kind in ("integer", "number"):
+        bounds = " to ".join(str(schema[bound]) for bound in ("minimum", "maximum") if bound in schema)
+        return f"{'whole number' if kind == 'integer' else kind} from {bounds}"
+    kinds = {"boolean": "true, false", "array": "list of texts", "string": "text"}
+    return "time" if schema.get("format") == "date-time" else kinds[kind]
+
+
+def _default(value: object) -> str:
+    return "empty" if value is None else f"`{value}`" if isinstance(value, str) else json.dumps(value)
+
+
+def test_the_documentation_has_each_parameter_of_each_dag_with_its_default_and_its_values():
+    _, *sections = re.split(r"(?m)^## ", (REPO / "docs/params.md").read_text().partition("\n## Settings in Airflow")[0])
+    told = {}
+    for section in sections:
+        rows = re.findall(r"(?m)^\| `(\w+)` \| (.*?) \| (.*?) \| (?=\w|`)", section)
+        told[section.splitlines()[0]] = {name: [default, values] for name, default, values in rows}
+    dags = _run(SCHEMAS)
+    assert len(dags) > 5
+    assert told == {
+        dag: {name: [_default(value), _values(schema)] for name, value, schema in params} for dag, params in dags.items()
+    }
+    assert set(re.findall(r"(?m)^\| `(\w+)` \|", (REPO / "docs/run-a-dag.md").read_text())) == dags.keys()

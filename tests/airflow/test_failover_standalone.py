@@ -12,12 +12,13 @@ import pytest
 
 from demo.airflow_standalone import Airflow
 from embedded.zookeeper import ZooKeeperServer
+from tests.airflow_standalone import running
 from tests.zk.fixtures import lasting_hbase as hbase
-from tests.zk.fixtures import new_client, zookeeper
+from tests.zk.fixtures import new_client
 from tests.zk.hbase_znodes import DEAD, OTHER, HBaseZNodes, wal
 from tests.zk.test_agreement import be_of
 
-__all__ = ["hbase", "new_client", "zookeeper"]  # fixtures
+__all__ = ["hbase", "new_client"]  # fixtures
 
 FAILOVER, BY_HAND = "regionserver_failover", "drain_recovered_queue"
 WAIT_SECONDS = 180
@@ -69,14 +70,8 @@ def airflow(cluster: Cluster, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, tm
     extra = {"znode_parent": hbase.nodes.base, "wal_root": f"file://{tmp_path}", "walferry_root": hbase.root}
     connection = {"conn_type": "generic", "host": host, "port": int(port), "password": "s3cret-pass", "extra": extra}
     environment = {"AIRFLOW_CONN_HBASE_SOURCE": json.dumps(connection), "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO"}
-    airflow = Airflow(tmp_path / "airflow", environment)
-    airflow.launch()
-    try:
-        for dag in (FAILOVER, BY_HAND):
-            airflow.await_dag(dag)
+    with running(Airflow(tmp_path / "airflow", environment), FAILOVER, BY_HAND) as airflow:
         yield airflow
-    finally:
-        airflow.stop()
 
 
 def test_deaths_begin_runs_by_themselves(airflow: Airflow, cluster: Cluster, tmp_path: Path) -> None:

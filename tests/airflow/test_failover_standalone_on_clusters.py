@@ -15,6 +15,7 @@ from demo.airflow_standalone import Airflow
 from embedded.client import GLOBAL, JavaClient, even_splits
 from embedded.distributed import ClusterOptions, DistributedCluster, DistributedClusters
 from embedded.hbase import ClusterAddress
+from tests.airflow_standalone import running
 from tests.cluster.walferry_runs import source_of
 from tests.sessions import session_of
 from walferry.queues.dead_servers import find_dead
@@ -48,14 +49,8 @@ def airflow(clusters: tuple[DistributedCluster, DistributedCluster], tmp_path: P
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(spark),
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
     }
-    airflow = Airflow(tmp_path / "airflow", environment)
-    airflow.launch()
-    try:
-        for dag in (FAILOVER, REPLICATE):
-            airflow.await_dag(dag)
+    with running(Airflow(tmp_path / "airflow", environment), FAILOVER, REPLICATE) as airflow:
         yield airflow
-    finally:
-        airflow.stop()
 
 
 def test_killed_servers_edits_arrive_without_anybody_s_doing(

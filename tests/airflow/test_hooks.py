@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -14,6 +15,9 @@ from airflow.sdk.exceptions import AirflowException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.hooks.spark import WalferrySubmitHook
+from walferry.airflow.operators.spark_job import SparkJobOperator
+from walferry.cli.source import Chosen
+from walferry.security.login import Kerberos
 from walferry.source.cluster import SourceCluster, SourceError
 from walferry.source.connection import from_env
 
@@ -64,6 +68,22 @@ def test_a_key_provider_is_taken_and_a_password_beside_it_is_refused_unseen(monk
     with pytest.raises(SourceError, match="connection 'east': it has a password, which cannot reach the Spark tasks unseen") as e:
         HBaseSourceHook("east").get_conn()
     assert "hunter2" not in str(e.value)
+
+
+def test_a_slave_s_connection_is_read_when_it_is_needed(monkeypatch, airflow_db):
+    login = {"principal": "walferry@SLAVE", "keytab": "/k/slave"}
+    slaves = {"zk9:2181:/hbase": "slave", "zk8:2181:/hbase": "mail", "zk7:2181:/hbase": "nowhere"}
+    extra = {"wal_root": "file:///hbase", "principal": "walferry@SOURCE", "keytab": "/k/source", "slaves": slaves}
+    monkeypatch.setenv("AIRFLOW_CONN_EAST", json.dumps({"conn_type": "hbase_source", "host": "zk1", "extra": extra}))
+    monkeypatch.setenv("AIRFLOW_CONN_SLAVE", json.dumps({"conn_type": "hbase_source", "host": "zk9", "extra": login}))
+    monkeypatch.setenv("AIRFLOW_CONN_MAIL", json.dumps({"conn_type": "smtp", "password": "hunter2", "extra": {"a": 1}}))
+    for source in (HBaseSourceHook("east").get_conn(), Chosen(conn_id="east").read()):
+        assert source.login_at("zk9:2181:/hbase", None).kerberos == Kerberos(**login)
+        assert source.login_at("zk6:2181:/hbase", None).kerberos == Kerberos(principal="walferry@SOURCE", keytab="/k/source")
+        with pytest.raises(SourceError, match="connection 'mail' is not that of an HBase cluster: its type must be"):
+            source.login_at("zk8:2181:/hbase", None)
+        with pytest.raises(SourceError, match=r"connection 'nowhere' is not defined.*AIRFLOW_CONN_NOWHERE"):
+            source.login_at("zk7:2181:/hbase", None)
 
 
 def test_a_missing_connection_is_told_with_what_to_do(airflow_db):
@@ -124,10 +144,36 @@ def test_a_cluster_s_master_reaches_the_driver_and_chooses_its_workers_python(mo
     assert hook._env == {"PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
+def test_a_standalone_cluster_is_tried_if_any_of_its_masters_can_be_reached(monkeypatch, tmp_path):
+    (tmp_path / "spark-submit").write_text("#!/bin/sh\necho started\n")
+    (tmp_path / "spark-submit").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with socket.create_server(("127.0.0.1", 0)) as master:
+        masters = f"spark://127.0.0.1:1,127.0.0.1:{master.getsockname()[1]}"
+        hook = _spark(monkeypatch, json.dumps({"conn_type": "spark", "host": masters}))
+        hook.submit("job.py")
+    assert list(hook.last_lines) == ["started"]
+    with pytest.raises(AirflowException, match=r"cannot be reached: nothing listens on 127.0.0.1:1 .*; nothing"):
+        hook.submit("job.py")
+
+
 def test_in_cluster_deploy_mode_nothing_of_this_machine_s_environment_is_sent(monkeypatch):
     hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "spark://m", "port": 7077, "extra": {"deploy-mode": "cluster"}}')
     hook._build_spark_submit_command("job.py")
     assert hook._env is None
+
+
+def test_executors_and_drivers_elsewhere_find_the_kdcs_as_airflow_does(monkeypatch):
+    monkeypatch.setenv("KRB5_CONFIG", "/etc/walferry/krb5.conf")
+    hook = _spark(monkeypatch, '{"conn_type": "spark", "host": "yarn"}', **{"spark.yarn.appMasterEnv.KRB5_CONFIG": "/other"})
+    command = hook._build_spark_submit_command("job.py")
+    assert {word for word in command if "KRB5_CONFIG" in word} == {
+        "spark.executorEnv.KRB5_CONFIG=/etc/walferry/krb5.conf",
+        "spark.yarn.appMasterEnv.KRB5_CONFIG=/other",
+        "spark.kubernetes.driverEnv.KRB5_CONFIG=/etc/walferry/krb5.conf",
+    }
+    monkeypatch.delenv("KRB5_CONFIG")
+    assert not [word for word in _spark(monkeypatch, None)._build_spark_submit_command("job.py") if "KRB5" in word]
 
 
 def test_given_settings_override_the_defaults(monkeypatch):
@@ -176,6 +222,39 @@ def test_a_killed_task_ends_spark_submit_tidily_if_it_can_and_in_any_case(monkey
     assert hook._submit_sp.returncode == (143 if on_term else -9)
     assert (tmp_path / "out").read_text() == ("cleaned up\n" if on_term else "")
     assert failed
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("echo all is well; kill -9 $$", "spark-submit was killed by signal 9.*Its last line was: all is well"),
+        ("echo spark.secret=hunter2 went wrong; exit 1", "^The Spark job has failed: spark.secret=.* went wrong$"),
+    ],
+    ids=["killed", "failed"],
+)
+def test_a_failed_job_is_told_without_secrets(monkeypatch, tmp_path, body, told):
+    with pytest.raises(AirflowException, match=told) as error:
+        _submitted(monkeypatch, tmp_path, body)
+    assert "hunter2" not in str(error.value)
+
+
+def test_a_job_that_ends_with_its_killed_task_is_not_told_as_a_failure_of_spark(monkeypatch, tmp_path):
+    operators = []
+    monkeypatch.setattr(WalferrySubmitHook, "_process_spark_submit_log", lambda *_: operators[0].on_kill())
+    with pytest.raises(AirflowException, match=r"^the task was killed, and its Spark job with it$"):
+        _submitted(monkeypatch, tmp_path, "exec sleep 60", operators)
+
+
+def _submitted(monkeypatch, tmp_path, body, operators=None):
+    """A job of ours is submitted through a spark-submit that does this."""
+    _script(tmp_path / "spark-submit", body)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local"}')
+    monkeypatch.setattr(SparkJobOperator, "script", "ship_wals.py", raising=False)
+    operator = SparkJobOperator(task_id="job")
+    (operators if operators is not None else []).append(operator)
+    operator.submit({}, "a job", [])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")

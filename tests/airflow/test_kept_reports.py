@@ -14,14 +14,14 @@ from walferry.airflow.reports.kept import MAX_KEPT, NOT_ADDED, added, as_lines, 
 from walferry.shipping.summary import GroupSummary, Status
 
 from .conftest import Run
-from .recovery_stubs import Spark, at, dead, failover, hbase, new_client, spark, zk, zookeeper
+from .recovery_stubs import Spark, at, dead, failover, hbase, new_client, spark, zk
 from .test_replicate_peer import Cluster, cluster, run
 
-__all__ = ["at", "cluster", "dead", "failover", "hbase", "new_client", "run", "spark", "zk", "zookeeper"]  # fixtures
+__all__ = ["at", "cluster", "dead", "failover", "hbase", "new_client", "run", "spark", "zk"]  # fixtures
 
 
 def test_a_cleared_run_that_finds_nothing_left_reports_what_it_shipped_before(
-    run, clear: Callable[..., Run], cluster: Cluster, capfd: pytest.CaptureFixture[str]
+    run, clear: Callable[..., Run], cluster: Cluster, logged: Callable[[], str]
 ):
     first = run()
     cluster.idle = ["p"]
@@ -33,7 +33,7 @@ def test_a_cleared_run_that_finds_nothing_left_reports_what_it_shipped_before(
     assert earlier["groups"] == first.reports["p"]["groups"]
     assert earlier["attempt"] == first.reports["p"]["planned"]["run_id"]
     told = f"Attempt {earlier['attempt']} of this run has reported of peer p: completedLogs 0, shippedOps 7"
-    assert told in "".join(capfd.readouterr())
+    assert told in logged()
     thrice = clear("replicate_peer", again)
     assert thrice.reports["p"]["totals"]["shippedOps"] == 7
     assert [entry["totals"]["shippedOps"] for entry in thrice.reports["p"]["earlier"]] == [7, 0]

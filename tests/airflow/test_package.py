@@ -16,6 +16,7 @@ import pytest
 from walferry import __version__
 from walferry.airflow.provider import get_provider_info
 from walferry.source.connection import KNOWN_EXTRAS, from_connection
+from walferry.source.logins import LOGIN_FIELDS
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("pyproject.toml", "MANIFEST.in", "README.md", "plugins", "dags", "spark_jobs", "monitoring")
@@ -116,3 +117,11 @@ def test_a_form_whose_fields_were_left_empty_is_a_connection() -> None:
     (connection,) = get_provider_info()["connection-types"]
     filled = dict.fromkeys(connection["conn-fields"]) | {"wal_root": "hdfs://nn:8020/hbase"}
     assert from_connection("zk1", 2181, filled) == from_connection("zk1", 2181, {"wal_root": "hdfs://nn:8020/hbase"})
+
+
+def test_the_form_has_each_field_of_a_login_and_says_what_it_is() -> None:
+    (connection,) = get_provider_info()["connection-types"]
+    fields = connection["conn-fields"]
+    assert {*LOGIN_FIELDS, "slaves"} <= fields.keys()
+    assert all(field["label"] and field["description"] for field in fields.values())
+    assert not [name for name in fields if "password" in name and not name.endswith("_file")]

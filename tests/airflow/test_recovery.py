@@ -40,10 +40,9 @@ from .recovery_stubs import (
     spark,
     states,
     zk,
-    zookeeper,
 )
 
-__all__ = ["at", "dead", "drain", "failover", "hbase", "new_client", "other", "rival", "spark", "zk", "zookeeper"]  # fixtures
+__all__ = ["at", "dead", "drain", "failover", "hbase", "new_client", "other", "rival", "spark", "zk"]  # fixtures
 
 
 @pytest.mark.parametrize("dag", ["failover", "drain"])

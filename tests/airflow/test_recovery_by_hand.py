@@ -30,10 +30,9 @@ from .recovery_stubs import (
     spark,
     states,
     zk,
-    zookeeper,
 )
 
-__all__ = ["at", "dead", "drain", "failover", "hbase", "new_client", "other", "rival", "spark", "zk", "zookeeper"]  # fixtures
+__all__ = ["at", "dead", "drain", "failover", "hbase", "new_client", "other", "rival", "spark", "zk"]  # fixtures
 
 
 def test_a_dry_run_tells_all_and_changes_nothing(drain, dead: HBaseZNodes, at: SourceCluster, spark: Spark, tmp_path: Any):

@@ -72,7 +72,7 @@ def rows_of(slave: JavaClient, table: str) -> set[bytes]:
 @pytest.mark.parametrize("sink", ["configured", "hfiles"])
 def test_what_dead_servers_left_arrives_and_nothing_of_them_stays(
     run_dag: Callable[..., Run], at: SourceCluster, source: JavaClient, slave: JavaClient, peer: str, recording: Recording,
-    sink: str, capfd: pytest.CaptureFixture[str],
+    sink: str, logged: Callable[[], str],
 ):  # fmt: skip
     claimed_by_hbase, unclaimed, cut_off = DeadQueue(at, source, peer), orphaned(at, source, peer), orphaned(at, source, peer)
     half = len(recording.puts) // 2
@@ -82,7 +82,7 @@ def test_what_dead_servers_left_arrives_and_nothing_of_them_stays(
     cut_off.add(None)
     ended = run_dag("regionserver_failover", sink=sink)
     assert ended.state == "failed"
-    told = "".join(capfd.readouterr())
+    told = logged()
     assert [line for line in told.splitlines() if line.startswith("Loaded as files")] == (
         ["Loaded as files, to their ends: 2 of 3 WAL groups"] if sink == "hfiles" else []
     )

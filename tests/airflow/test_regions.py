@@ -12,7 +12,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.zk.busy_cluster import BusyCluster, busy_cluster, faultless_world
-from tests.zk.fixtures import new_client, zk, zookeeper
+from tests.zk.fixtures import new_client, zk
 from tests.zk.region_world import RegionWorld, states
 from tests.zk.test_region_role import become_active
 from walferry.airflow.steps import regions as steps
@@ -23,7 +23,7 @@ from walferry.regions.znodes import encode_region, read_region
 
 from .conftest import Run
 
-__all__ = ["new_client", "zk", "zookeeper"]  # fixtures
+__all__ = ["new_client", "zk"]  # fixtures
 REGIONS = 3
 TEMPLATE = "{{conn.slack.password}}"
 SECRET = "hunter2-of-slack"
@@ -62,7 +62,7 @@ def tasks(run: Run) -> dict[str, str]:
 
 
 def test_a_dry_run_lists_what_is_stuck_and_changes_nothing(
-    site: Site, run_dag: Callable[..., Run], capfd: pytest.CaptureFixture[str]
+    site: Site, run_dag: Callable[..., Run], logged: Callable[[], str]
 ) -> None:
     ended = run_dag("region_transitions", dry_run=True)
     assert tasks(ended) == {"report": "success", "act": "success", "check": "failed"}
@@ -71,7 +71,7 @@ def test_a_dry_run_lists_what_is_stuck_and_changes_nothing(
         ("not served", "`regions unstick`, or an HMaster that is started")
     ] * REGIONS
     assert len(ended.report["warnings"]) == len(ended.report["lines"]) == REGIONS
-    told = "".join(capfd.readouterr())
+    told = logged()
     assert f"0 of {REGIONS} regions are open at 2 RegionServers; no master is active" in told
     assert "create the znode as OFFLINE and ask a server to open it" in told
     assert "This is a dry run: nothing was done" in told
@@ -80,7 +80,7 @@ def test_a_dry_run_lists_what_is_stuck_and_changes_nothing(
 
 
 def test_a_real_run_brings_regions_to_their_end_and_the_next_finds_nothing_to_do(
-    site: Site, run_dag: Callable[..., Run], capfd: pytest.CaptureFixture[str]
+    site: Site, run_dag: Callable[..., Run], logged: Callable[[], str]
 ) -> None:
     world = site.world
     encoded = min(world.meta)
@@ -91,7 +91,7 @@ def test_a_real_run_brings_regions_to_their_end_and_the_next_finds_nothing_to_do
     assert site.served() == [1] * REGIONS
     assert states(world) == {}
     assert not world.zk.exists(world.nodes.master)
-    assert f"region {encoded}: the server that opened it is dead; force the znode to OFFLINE" in "".join(capfd.readouterr())
+    assert f"region {encoded}: the server that opened it is dead; force the znode to OFFLINE" in logged()
     version = world.zk.exists(world.own.master_role).version
     again = run_dag("region_transitions", dry_run=False)
     assert (again.state, again.report["ok"], again.report["lines"]) == ("success", True, ["Nothing is to be done."])
@@ -99,7 +99,7 @@ def test_a_real_run_brings_regions_to_their_end_and_the_next_finds_nothing_to_do
 
 
 def test_what_people_have_to_do_fails_the_run_and_hostile_text_stays_text(
-    site: Site, run_dag: Callable[..., Run], capfd: pytest.CaptureFixture[str]
+    site: Site, run_dag: Callable[..., Run], logged: Callable[[], str]
 ) -> None:
     world = site.world
     assert run_dag("region_transitions", dry_run=False).state == "success"
@@ -114,7 +114,7 @@ def test_what_people_have_to_do_fails_the_run_and_hostile_text_stays_text(
     assert (twice["region"], twice["state"], twice["next"]) == (encoded, "served twice", "an operator")
     assert (broken["region"], broken["state"]) == (TEMPLATE, "broken")
     assert site.served()[0] == 2, "a double assignment is resolved on request only"
-    told = "".join(capfd.readouterr())
+    told = logged()
     assert "regions close-stray" in told
     assert SECRET not in told
     assert "\x1b[2J" not in told
@@ -148,7 +148,7 @@ def test_beside_an_hmaster_nothing_is_done_but_what_it_waits_for_in_vain(
 
 
 def test_a_cluster_is_started_without_its_hmaster_after_the_wals_of_dead_servers_are_split(
-    site: Site, run_dag: Callable[..., Run], capfd: pytest.CaptureFixture[str]
+    site: Site, run_dag: Callable[..., Run], logged: Callable[[], str]
 ) -> None:
     world = site.world
     dead = world.live[0]
@@ -157,7 +157,7 @@ def test_a_cluster_is_started_without_its_hmaster_after_the_wals_of_dead_servers
     world.kill_server(dead)
     (site.root / "WALs" / str(dead.name) / f"{dead.name.encoded()}.1").touch()
     ended = run_dag("emergency_start", confirm=world.nodes.base)
-    told = "".join(capfd.readouterr())
+    told = logged()
     assert tasks(ended) == {"start": "success", "report": "success", "check": "success"}, told
     assert site.served() == [1] * REGIONS
     assert (site.root / "oldWALs" / f"{dead.name.encoded()}.1").exists()
@@ -167,7 +167,7 @@ def test_a_cluster_is_started_without_its_hmaster_after_the_wals_of_dead_servers
 
 
 def test_while_wals_are_not_split_or_a_server_is_silent_nothing_is_opened(
-    site: Site, run_dag: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    site: Site, run_dag: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, logged: Callable[[], str]
 ) -> None:
     monkeypatch.setattr(BusyCluster, "splits", False)
     world = site.world
@@ -178,27 +178,27 @@ def test_while_wals_are_not_split_or_a_server_is_silent_nothing_is_opened(
     assert tasks(ended)["start"] == "failed"
     assert sum(site.served()) == 0
     assert states(world) == {}
-    told = "".join(capfd.readouterr())
+    told = logged()
     assert f"the WALs of {dead.name}, which is dead, are not split: 1 WALs are left" in told
 
 
 @pytest.mark.parametrize("confirm", [None, "/hbase2", TEMPLATE])
 def test_an_emergency_start_has_to_be_confirmed(
-    site: Site, run_dag: Callable[..., Run], confirm: str | None, capfd: pytest.CaptureFixture[str]
+    site: Site, run_dag: Callable[..., Run], confirm: str | None, logged: Callable[[], str]
 ) -> None:
     ended = run_dag("emergency_start", confirm=confirm)
     assert (tasks(ended)["start"], ended.tries["start", None]) == ("failed", 1)
     assert sum(site.served()) == 0
     assert not site.world.zk.exists(site.world.own.master_role)
-    assert f"type its base in ZooKeeper there: {site.world.nodes.base}" in "".join(capfd.readouterr())
+    assert f"type its base in ZooKeeper there: {site.world.nodes.base}" in logged()
 
 
 def test_an_emergency_start_is_refused_beside_an_hmaster(
-    site: Site, run_dag: Callable[..., Run], new_client: Callable[[], KazooClient], capfd: pytest.CaptureFixture[str]
+    site: Site, run_dag: Callable[..., Run], new_client: Callable[[], KazooClient], logged: Callable[[], str]
 ) -> None:
     become_active(new_client(), site.world.nodes)
     assert tasks(run_dag("emergency_start", confirm=site.world.nodes.base))["start"] == "failed"
-    assert "HMaster m1.example.org,16000,1700000000000 is active" in "".join(capfd.readouterr())
+    assert "HMaster m1.example.org,16000,1700000000000 is active" in logged()
 
 
 @pytest.mark.parametrize("dag", ["region_transitions", "emergency_start"])

@@ -92,7 +92,7 @@ def wait_for(done: Callable[[], bool], what: str, seconds: float = 120.0) -> Non
 
 
 def test_an_open_behind_which_an_hmaster_hangs_is_told_by_the_dry_run_and_cured_by_the_real_one(
-    site: Site, run_dag: Callable[..., Run], capfd: pytest.CaptureFixture[str]
+    site: Site, run_dag: Callable[..., Run], logged: Callable[[], str]
 ) -> None:
     """As after a server that has begun to open the region of hbase:namespace, and forgot it while there was no HMaster."""
     known = site.region_of(NAMESPACES)
@@ -110,7 +110,7 @@ def test_an_open_behind_which_an_hmaster_hangs_is_told_by_the_dry_run_and_cured_
     (row,) = dry.report["regions"]
     assert (row["region"], row["table"], row["state"], row["server"]) == (encoded, NAMESPACES, "OPENING", str(known.server))
     assert row["next"] == "an operator, with `regions unstick`"
-    assert "write FAILED_OPEN in the server's place" in "".join(capfd.readouterr())
+    assert "write FAILED_OPEN in the server's place" in logged()
     found = read_region(site.zk, site.nodes, encoded)
     assert found is not None
     assert (found.state, found.version) == (State.OPENING, 0)
@@ -122,7 +122,7 @@ def test_an_open_behind_which_an_hmaster_hangs_is_told_by_the_dry_run_and_cured_
 
 
 def test_a_cluster_is_started_without_an_hmaster_which_takes_over_afterwards(
-    site: Site, run_dag: Callable[..., Run], later: Callable[..., None], capfd: pytest.CaptureFixture[str]
+    site: Site, run_dag: Callable[..., Run], later: Callable[..., None], logged: Callable[[], str]
 ) -> None:
     site.cluster.kill_all_regionservers()
     site.cluster.kill_master()
@@ -130,7 +130,7 @@ def test_a_cluster_is_started_without_an_hmaster_which_takes_over_afterwards(
     for _ in range(2):
         later(5, site.cluster.launch_regionserver)  # they wait for a master: here for the run
     ended = run_dag("emergency_start", confirm=site.nodes.base, min_servers=2, wait_minutes=5)
-    told = "".join(capfd.readouterr())
+    told = logged()
     assert ended.state == "success", told
     assert ended.report["open"] == ended.report["known"]
     assert "which is dead, are not split" in told

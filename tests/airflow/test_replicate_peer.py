@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowException, ParamValidationError
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS
-from walferry.airflow.steps import batch
+from walferry.airflow.steps import batch, slaves
 from walferry.airflow.values import Chosen, Planned, RollReport
 from walferry.hbase.errors import EnabledPeer, PausedPeer
 from walferry.queues.errors import LeaseHeld
@@ -93,6 +93,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
     for name in ("choose", "roll", "plan", "in_hand", "why_down", "why_paused", "summaries", "not_held"):
         monkeypatch.setattr(batch, name, getattr(cluster, name))
+    monkeypatch.setattr(slaves, "for_job", lambda source, _: source)
     monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
     execute = ShipWalsOperator.execute
 

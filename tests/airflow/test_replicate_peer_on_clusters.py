@@ -105,7 +105,7 @@ def test_a_spark_cluster_s_workers_ship_when_the_connection_names_its_master(
 
 
 def test_a_batch_is_loaded_as_files_and_the_report_says_so_and_what_was_not(
-    replicate_peer, source, slave, peer, table, unique, capfd: pytest.CaptureFixture[str]
+    replicate_peer, source, slave, peer, table, unique, logged: Callable[[], str]
 ):
     source.put_many(table, 1000, ["f:a", "l:b"], batch=10)
     loaded = replicate_peer(peer=peer, deadline=120, sink="hfiles")
@@ -115,7 +115,7 @@ def test_a_batch_is_loaded_as_files_and_the_report_says_so_and_what_was_not(
     report = loaded.reports[peer]
     assert ([group["sink"] for group in report["groups"]], report["not_loaded"]) == (["hfiles"], [])
     assert (report["totals"]["shippedOps"], report["totals"]["shippedCells"]) == (1000, 1000)
-    assert "Loaded as files, to their ends: 1 of 1 WAL groups" in "".join(capfd.readouterr())
+    assert "Loaded as files, to their ends: 1 of 1 WAL groups" in logged()
 
     unfit = unique("unfit")
     for client in (source, slave):
@@ -130,7 +130,7 @@ def test_a_batch_is_loaded_as_files_and_the_report_says_so_and_what_was_not(
     (why,) = mixed.reports[peer]["not_loaded"]
     assert why.startswith(f"the edits of table {unfit} go by requests: family f has NEW_VERSION_BEHAVIOR")
     assert mixed.reports[peer]["totals"]["shippedOps"] == 400
-    assert f"Not all was loaded as files: {why}" in "".join(capfd.readouterr())
+    assert f"Not all was loaded as files: {why}" in logged()
 
 
 def test_a_table_that_the_slave_lacks_fails_the_run_and_the_next_one_ships_it(replicate_peer, source, slave, peer, table):

@@ -13,9 +13,9 @@ import pytest
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 
 from .conftest import Run
-from .recovery_stubs import hbase, new_client, zookeeper
+from .recovery_stubs import hbase, new_client
 
-__all__ = ["hbase", "new_client", "zookeeper"]  # fixtures
+__all__ = ["hbase", "new_client"]  # fixtures
 DAY = 86400.0
 
 
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, zookeeper, hbase: HBaseZNodes, monkeypatch: pytest.Mo
 
 
 def test_a_warning_shows_in_the_run_and_old_copies_are_deleted(
-    folder: Path, run_dag: Callable[..., Run], capfd: pytest.CaptureFixture[str]
+    folder: Path, run_dag: Callable[..., Run], logged: Callable[[], str]
 ) -> None:
     ended = run_dag("retention")
     assert ended.state == "failed"
@@ -50,8 +50,8 @@ def test_a_warning_shows_in_the_run_and_old_copies_are_deleted(
     assert warning.startswith("peer p (shipped by Walferry) holds 1 WALs in oldWALs (0.0 GiB), the oldest for 47.8 hours")
     (listed,) = ended.report["wals"]
     assert (listed["name"], listed["size"], listed["fate"], listed["queues"]) == (wal(1), 5, "held by queues", [f"{SERVER}/p"])
-    told = "".join(capfd.readouterr())
-    assert f"WARNING {warning}" in told
+    told = logged()
+    assert warning in told
     assert "1 copies older than 1 days (5 bytes) were deleted, 0 (0 bytes) are kept" in told
     assert list((folder / "archive").iterdir()) == []
 

@@ -17,8 +17,8 @@ from walferry.source.cluster import SourceError
 from walferry.zk.errors import ConnectError
 
 FINAL = [
-    SourceError("a"), EnabledPeer("p", "a", "b"), StorageError("a"), LiveServer("s,1,1"), InputError("a"), BatchFailed("a"),
-    RecoveryFailed("a"),
+    SourceError("a"), EnabledPeer("p", "a", "b"), StorageError("a"), LiveServer("s,1,1"), InputError("a"), BatchFailed(["a"]),
+    RecoveryFailed(["a"]),
 ]  # fmt: skip
 
 

@@ -19,22 +19,22 @@ from walferry.airflow.forms.recovery_input import InputError
 from walferry.airflow.forms.run_checks import check_conf
 
 from .conftest import DEFAULTS, HOME, Run, end_of
-from .recovery_stubs import Spark, at, dead, drain, failover, hbase, new_client, spark, zk, zookeeper
+from .recovery_stubs import Spark, at, dead, drain, failover, hbase, new_client, spark, zk
 from .test_replicate_peer import Cluster, cluster, run
 
-__all__ = ["at", "cluster", "dead", "drain", "failover", "hbase", "new_client", "run", "spark", "zk", "zookeeper"]  # fixtures
+__all__ = ["at", "cluster", "dead", "drain", "failover", "hbase", "new_client", "run", "spark", "zk"]  # fixtures
 
 DAGS = ("replicate_peer", "regionserver_failover", "drain_recovered_queue")
 
 
 def test_a_parameter_that_the_dag_does_not_have_refuses_a_batch_before_anything_is_done(
-    run, cluster: Cluster, capfd: pytest.CaptureFixture[str]
+    run, cluster: Cluster, caplog: pytest.LogCaptureFixture
 ):
     ended = run(peers="p")
     assert (ended.state, ended.tasks["peers", None], ended.tries["peers", None]) == ("failed", "failed", 1)
     assert "success" not in ended.tasks.values()
     assert cluster.rolls == cluster.commands == []
-    told = "".join(capfd.readouterr())
+    told = " ".join(" ".join(caplog.messages).split())
     assert "there is no parameter 'peers' (did you mean 'peer'?). Parameters of replicate_peer: source_conn_id, peer" in told
 
 
@@ -132,7 +132,7 @@ def test_a_backfill_is_possible_of_no_dag(dags: dict[str, Any], dag_id: str):
 
 
 def test_a_run_that_a_backfill_has_made_nevertheless_is_refused_in_words(
-    run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     """As one that was there before its DAG refused them."""
     create = DagRun.__init__
@@ -144,6 +144,6 @@ def test_a_run_that_a_backfill_has_made_nevertheless_is_refused_in_words(
     ended = run()
     assert (ended.state, ended.tasks["peers", None], ended.tries["peers", None]) == ("failed", "failed", 1)
     assert cluster.rolls == cluster.commands == []
-    told = "".join(capfd.readouterr())
+    told = " ".join(" ".join(caplog.messages).split())
     assert "replicate_peer cannot be backfilled: a WAL is shipped once, from where the positions in ZooKeeper are" in told
     assert "trigger a run by hand" in told

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from airflow.utils.session import create_session
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.fixtures import lasting_hbase as hbase
-from tests.zk.fixtures import new_client, zookeeper
+from tests.zk.fixtures import new_client
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from walferry.airflow.triggers import dead_servers
 from walferry.airflow.triggers.dead_servers import DeadServersEventTrigger, DeadServersTrigger
@@ -24,7 +24,7 @@ from walferry.zk import watcher
 
 from .conftest import REPO, load, run_sensor
 
-__all__ = ["hbase", "new_client", "zookeeper"]  # fixtures
+__all__ = ["hbase", "new_client"]  # fixtures
 
 LIMIT_SECONDS = 60
 DAG_FILE = """
@@ -83,8 +83,12 @@ def test_the_sensor_finds_at_once_servers_that_died_while_it_did_not_run(source:
     assert run(watching) == ("success", {"servers": {DEAD: [f"{DEAD}/p"], OTHER: [f"{SERVER}/p-{OTHER}"]}})
 
 
-def test_a_connection_that_is_not_there_fails_the_sensor(source: HBaseZNodes, watching: Any) -> None:
+def test_a_connection_that_is_not_there_fails_the_sensor(
+    source: HBaseZNodes, watching: Any, logged: Callable[[], str], last_words: Callable[[], str]
+) -> None:
     assert run(watching, conn="nowhere") == ("failed", None)
+    assert last_words().startswith("connection 'nowhere' is not defined")
+    assert "Traceback" not in logged()
 
 
 def test_a_cluster_that_is_not_there_fails_the_sensor_s_trigger(source: HBaseZNodes) -> None:

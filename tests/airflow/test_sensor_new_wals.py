@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
-from tests.zk.fixtures import hbase, new_client, zk, zookeeper
+from tests.zk.fixtures import hbase, new_client, zk
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, expire, wal
 from walferry.airflow.triggers.new_wals import NewWalsEventTrigger, NewWalsTrigger
 from walferry.hbase.layout import OwnZNodes
@@ -25,7 +26,7 @@ from walferry.zk.client import retried
 
 from .conftest import load, run_sensor
 
-__all__ = ["hbase", "new_client", "zk", "zookeeper"]  # fixtures
+__all__ = ["hbase", "new_client", "zk"]  # fixtures
 
 GROUP = wal(0).rpartition(".")[0]
 LIMIT_SECONDS = 60
@@ -100,16 +101,29 @@ def test_the_sensor_fires_at_once_for_a_backlog_and_once_only(
 
 
 def test_a_peer_that_must_not_be_shipped_fails_the_sensor(
-    source: HBaseZNodes, watched: Any, caplog: pytest.LogCaptureFixture
+    source: HBaseZNodes, watched: Any, logged: Callable[[], str], last_words: Callable[[], str]
 ) -> None:
     source.set_state("p", "ENABLED")
     assert run(watched)[0] == "failed"
+    assert last_words().startswith("peer p: it is ENABLED")
     assert run(watched, peer="nobody")[0] == "failed"
+    assert "Traceback" not in logged()
 
 
-def test_a_peer_that_is_enabled_while_the_sensor_waits_fails_it(source: HBaseZNodes, watched: Any, later: Any) -> None:
+def test_a_peer_that_is_enabled_while_the_sensor_waits_fails_it(
+    source: HBaseZNodes, watched: Any, later: Any, logged: Callable[[], str], last_words: Callable[[], str]
+) -> None:
     later(3, source.set_state, "p", "ENABLED")
     assert run(watched)[0] == "failed"
+    assert last_words().startswith("peer p: it is ENABLED")
+    assert "Traceback" not in logged()
+
+
+def test_a_sensor_ends_as_another_policy_says_if_it_has_one(airflow_db: None, tmp_path: Path) -> None:
+    of_dag = DAG_FILE.replace("@dag(", "@dag(default_args={'retry_policy': OTHER}, ").replace("watched", "others")
+    text = f"from airflow.sdk import ExceptionRetryPolicy\nOTHER = ExceptionRetryPolicy(rules=[])\n{of_dag}"
+    sensor = load(tmp_path / "others.py", text).get_task("new_wals")
+    assert type(sensor.retry_policy).__name__ == "ExceptionRetryPolicy"
 
 
 def test_a_sensor_whose_wals_another_run_took_waits_for_the_next(source: HBaseZNodes, zk: KazooClient) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.fixtures import lasting_hbase as hbase
-from tests.zk.fixtures import new_client, zookeeper
+from tests.zk.fixtures import new_client
 from tests.zk.hbase_znodes import HBaseZNodes, expire
 from walferry.airflow.triggers.stuck_regions import MAX_REGIONS, StuckRegionsTrigger, payload
 from walferry.names import ServerName
@@ -26,7 +27,7 @@ from walferry.zk import watcher
 
 from .conftest import load, run_sensor
 
-__all__ = ["hbase", "new_client", "zookeeper"]  # fixtures
+__all__ = ["hbase", "new_client"]  # fixtures
 
 LIMIT_SECONDS = 60  # of a test's patience
 SERVER = ServerName("rs1.example.org", 16020, 1_700_000_000_001)
@@ -93,8 +94,12 @@ def test_the_sensor_defers_and_fires_when_a_region_stays_in_its_state(
     assert region["seconds"] >= 2
 
 
-def test_a_connection_that_is_not_there_fails_the_sensor(source: HBaseZNodes, watching: Any) -> None:
+def test_a_connection_that_is_not_there_fails_the_sensor(
+    source: HBaseZNodes, watching: Any, logged: Callable[[], str], last_words: Callable[[], str]
+) -> None:
     assert run(watching, conn="nowhere") == ("failed", None)
+    assert last_words().startswith("connection 'nowhere' is not defined")
+    assert "Traceback" not in logged()
 
 
 def test_a_cluster_that_is_not_there_fails_the_trigger(source: HBaseZNodes) -> None:

@@ -16,9 +16,12 @@ from walferry.airflow.tasks import watch as module
 from walferry.status.alerts import OVER_SECONDS
 
 from .conftest import Run
-from .recovery_stubs import hbase, new_client, zookeeper
+from .recovery_stubs import hbase, new_client, refused_at_once
 
-__all__ = ["hbase", "new_client", "zookeeper"]  # fixtures
+__all__ = ["hbase", "new_client", "refused_at_once"]  # fixtures
+
+pytestmark = pytest.mark.usefixtures("refused_at_once")
+
 HOUR = 3_600_000
 NOTIFIERS = """
 from pathlib import Path
@@ -95,21 +98,21 @@ def state(run: Run) -> tuple[str, str]:
 
 
 def test_a_trouble_fails_a_run_once_and_its_end_is_told(
-    site: HBaseZNodes, told: Callable[[], list[str]], run_dag: Callable[..., Run], capfd: pytest.CaptureFixture[str],
+    site: HBaseZNodes, told: Callable[[], list[str]], run_dag: Callable[..., Run], logged: Callable[[], str],
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     assert state(run_dag("watch_replication")) == ("success", "success")
     assert told() == []
     queue = orphan(site)
-    capfd.readouterr()
+    logged()
     caplog.clear()
     assert state(run_dag("watch_replication")) == ("failed", "failed")
     line = f"1 queue with 1 WAL are of peers that do not exist, and nothing ships them: {SERVER}/gone"
     assert told() == [f"watch_replication: {line}"]
-    log = "".join(capfd.readouterr())
+    log = logged()
     assert line in log
     assert "Traceback" not in log
-    errors = [record.getMessage() for record in caplog.records if record.name.startswith("walferry.airflow")]
+    errors = [record.getMessage().replace("\n  ", " ") for record in caplog.records if record.name.startswith("walferry.airflow")]
     assert errors == ["the notifier function has failed: OSError: no route to the pager", line]
     assert state(run_dag("watch_replication")) == ("success", "skipped")
     assert told() == []
@@ -136,17 +139,17 @@ def test_what_could_not_be_told_is_told_by_the_next_run(
 
 
 def test_a_source_that_is_not_there_fails_without_a_traceback(
-    site: HBaseZNodes, told: Callable[[], list[str]], run_dag: Callable[..., Run], capfd: pytest.CaptureFixture[str],
+    site: HBaseZNodes, told: Callable[[], list[str]], run_dag: Callable[..., Run], logged: Callable[[], str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     nowhere = {"conn_type": "generic", "host": "127.0.0.1", "port": 1, "extra": {"wal_root": "file:///hbase"}}
     monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", json.dumps(nowhere))
-    capfd.readouterr()
+    logged()
     ended = run_dag("watch_replication")
     assert (state(ended), ended.tries["watch", None]) == (("failed", "failed"), 1)
     (text,) = told()
     assert text.startswith("watch_replication: the source cannot be looked at: ")
-    log = "".join(capfd.readouterr())
+    log = logged()
     assert text.removeprefix("watch_replication: ") in log
     assert "Traceback" not in log
     assert state(run_dag("watch_replication", source_conn_id="nowhere")) == ("failed", "failed")
@@ -157,12 +160,12 @@ def test_a_source_that_is_not_there_fails_without_a_traceback(
     ("named", "expected"), [("no_such.THING", "cannot be imported"), ("alerting_of_ours.NONSENSE", "is neither")]
 )
 def test_notifiers_that_are_none_are_told_at_once_not_when_there_is_an_alert(
-    site: HBaseZNodes, told: object, run_dag: Callable[..., Run], capfd: pytest.CaptureFixture[str],
+    site: HBaseZNodes, told: object, run_dag: Callable[..., Run], logged: Callable[[], str],
     monkeypatch: pytest.MonkeyPatch, named: str, expected: str,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("AIRFLOW__WALFERRY__NOTIFIERS", named)
     assert state(run_dag("watch_replication")) == ("failed", "failed")
-    log = "".join(capfd.readouterr())
+    log = logged()
     assert expected in log
     assert named in log
 

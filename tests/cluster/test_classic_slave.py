@@ -63,6 +63,9 @@ def table(sides: Sides, unique: Callable[[str], str]) -> str:
     name = unique("t")
     for client in (sides.source, sides.slave):
         client.create_table(name, {"f": GLOBAL, "g": GLOBAL, "l": LOCAL}, SPLITS, versions=100_000)
+        for family in ("f", "g"):
+            # A region that is closed writes its memory to a file, and leaves out what deletes have masked.
+            client.alter_family(name, family, {"KEEP_DELETED_CELLS": "TRUE"})
     return name
 
 

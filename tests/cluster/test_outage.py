@@ -27,6 +27,7 @@ from tests.cluster.walferry_runs import (
     ship_one,
 )
 from tests.sessions import session_of
+from walferry.security.login import Login
 from walferry.shipping.runs import read_run
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
@@ -198,8 +199,8 @@ def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions with the source's ZooKeeper end sooner than usual."""
 
     @contextmanager
-    def connected_briefly(quorum: str) -> Iterator[KazooClient]:
-        zk = connect(quorum, session_timeout=BRIEF_SESSION_SECONDS, call_timeout=5)
+    def connected_briefly(quorum: str, *, login: Login) -> Iterator[KazooClient]:
+        zk = connect(quorum, login=login, session_timeout=BRIEF_SESSION_SECONDS, call_timeout=5)
         try:
             yield zk
         finally:

@@ -19,6 +19,7 @@ from walferry.status.model import BytesLeft, PeerStatus, SourceStatus
 from walferry.status.old_wals import look_at_old_wals
 from walferry.status.recording import record
 from walferry.status.statuses import Statuses
+from walferry.status.view import view
 
 ROWS = 200
 
@@ -154,6 +155,6 @@ def test_on_hdfs_an_open_wal_is_not_believed_to_be_empty_and_the_disk_s_end_is_f
     assert waiting.replicationLag.certainty is Certainty.AT_MOST
 
     with open_session(at, look_only=True) as session:
-        old = look_at_old_wals(session)
+        old = look_at_old_wals(session.store, view(session))
     assert (old.problem, old.all is not None) == (None, True)
     assert (old.capacity or 0) > (old.remaining or 0) > 0

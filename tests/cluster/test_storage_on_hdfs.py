@@ -16,14 +16,14 @@ from hdfs_native import Client, WriteOptions
 from embedded.hdfs import Hdfs
 from embedded.zookeeper import ZooKeeperServer
 from tests.unit.wal.encoder import PUT, Cell, encode_wal, entry
-from tests.zk.fixtures import lasting_hbase, new_client, zookeeper
+from tests.zk.fixtures import lasting_hbase, new_client
 from tests.zk.hbase_znodes import LastingZNodes
 from walferry.airflow.reports.recovery import preview
 from walferry.airflow.steps import retention
 from walferry.airflow.values import QueueRef
 from walferry.cli.main import main
+from walferry.files import clients, listing
 from walferry.files import closedness as module
-from walferry.files import listing
 from walferry.files import systems as storage
 from walferry.files.closedness import Closed, Open, WalNotClosed, await_closed, closedness
 from walferry.files.listing import locate_all
@@ -44,7 +44,7 @@ from walferry.shipping.plan import GroupPlan, PlannedWal, plan_wal
 from walferry.source.cluster import SourceCluster
 from walferry.wal.header import EMPTY_TRAILER
 
-__all__ = ["lasting_hbase", "new_client", "zookeeper"]
+__all__ = ["lasting_hbase", "new_client"]
 
 METRICS_SECONDS = 11  # the NameNode shows its counts anew every 10 s
 SERVER = "rs-1.example.org,16020,1700000000001"
@@ -247,7 +247,7 @@ def test_a_name_node_that_stops_answering_is_given_up(
     with client.create(f"/hbase/oldWALs/{wal}") as file:
         file.write(ENTRIES)
     assert located(store, wal).archived
-    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(clients, "REMOTE_TIMEOUT_SECONDS", 1)
     namenode = hdfs.processes[0].popen
     namenode.send_signal(signal.SIGSTOP)
     try:
@@ -255,7 +255,7 @@ def test_a_name_node_that_stops_answering_is_given_up(
             store.locate(wal)
     finally:
         namenode.send_signal(signal.SIGCONT)
-    monkeypatch.setattr(storage, "REMOTE_TIMEOUT_SECONDS", 60)
+    monkeypatch.setattr(clients, "REMOTE_TIMEOUT_SECONDS", 60)
     assert located(store, wal).archived
 
 

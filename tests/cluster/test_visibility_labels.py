@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from embedded import wire
-from embedded.client import JavaClient
+from embedded.client import LOCAL, JavaClient, JavaClientError
+from embedded.processes import wait_until
 from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
 from tests.cluster.walferry_runs import ship_one, source_of
@@ -42,10 +43,28 @@ def sides(cluster_folder: Path, java_client: Callable[..., JavaClient]) -> Itera
             client.add_labels(labels)
             for user, auths in USERS.items():
                 client.set_auths(user, auths) if auths else None
+        for cluster, client in ((east, here), (west, there)):
+            await_labels(cluster, client)
         yield Sides(east, west, here, there, source_of(east.address))
     finally:
         for cluster in clusters:
             cluster.kill()
+
+
+def await_labels(cluster: StandaloneCluster, client: JavaClient) -> None:
+    """Wait until the server knows labels and users. It hears of them by way of ZooKeeper, a moment after the call."""
+    table, quoted = "labels", [QUOTED if label == ODD else label for label in LABELS]
+    client.create_table(table, {"f": LOCAL})
+
+    def known() -> bool:
+        try:
+            client.write(table, [labelled(label, wire.put("row", {f"f:{n}": b"v"})) for n, label in enumerate(quoted)])
+        except JavaClientError:  # no such label
+            return False
+        return all(len(client.scan_as(user, table)) == len(auths) for user, auths in USERS.items())
+
+    wait_until(known, "labels and users are known", processes=[cluster.process], timeout=60)
+    client.drop_table(table)
 
 
 def labelled(expression: str, mutation: wire.Mutation) -> wire.Mutation:

@@ -56,7 +56,7 @@ def sink_of(source: SourceCluster) -> SinkKind:
 
 
 def plan(source: SourceCluster, peer_id: str) -> PeerPlan:
-    with connected(source.quorum) as zk:
+    with connected(source.quorum, login=source.login) as zk:
         return plan_peer(session_of(zk, source), peer_id)
 
 
@@ -126,7 +126,7 @@ class Shipping:
 
 
 def queues(source: SourceCluster, peer_id: str) -> list[Queue]:
-    with connected(source.quorum) as zk:
+    with connected(source.quorum, login=source.login) as zk:
         return read_queues(session_of(zk, source), peer_id)
 
 
@@ -144,14 +144,14 @@ def is_untouched(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
 def leases(source: SourceCluster, peer: str) -> list[str]:
     """The peer's WAL groups whose leases are held now."""
     parent = OwnZNodes(source.root, source.nodes).lease(peer, "g").removesuffix("/g")
-    with connected(source.quorum) as zk:
+    with connected(source.quorum, login=source.login) as zk:
         return [group for group in children(zk, parent) or () if children(zk, f"{parent}/{group}")]
 
 
 def await_progress(source: SourceCluster, peer_id: str, before: Mapping[str, int], timeout: float = 120) -> None:
     """Wait until a position has moved on or a WAL has left the queue since `before`."""
     give_up = time.monotonic() + timeout
-    with connected(source.quorum) as zk:
+    with connected(source.quorum, login=source.login) as zk:
         while True:
             found = read_queues(session_of(zk, source), peer_id)
             now = {wal.name.text: wal.position for queue in found for wal in queue.wals}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ ALERTS = REPO / "monitoring" / "prometheus-alerts.yaml"
 DASHBOARD = REPO / "monitoring" / "grafana-dashboard.json"
 DOCS = (REPO / "docs" / "monitoring.md").read_text()
 EXPORTED = {measure.prometheus for measure in MEASURES.values()}
+PROMTOOL = shutil.which("promtool")
 LABELS = {"source", "peer", "measure"}
 
 
@@ -79,3 +82,17 @@ def test_the_documentation_has_every_metric_and_setting() -> None:
     assert set(re.findall(r"`(walferry_\w+)`", DOCS)) - {"walferry_alerts"} <= EXPORTED
     for setting in (MAX_LAG_KEY, "watch_schedule", "notifiers", "warn_days_left", "walferry_alerts"):
         assert f"`{setting}`" in DOCS
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool, of Debian's package prometheus, is not on PATH")
+def test_prometheus_raises_the_alerts_when_it_should() -> None:
+    assert PROMTOOL is not None
+    for command in (["check", "rules", ALERTS.name], ["test", "rules", f"{ALERTS.stem}.test.yaml"]):
+        done = subprocess.run([PROMTOOL, *command], cwd=ALERTS.parent, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_alert_has_a_case_for_promtool_in_which_it_is_raised() -> None:
+    cases = yaml.safe_load((ALERTS.parent / f"{ALERTS.stem}.test.yaml").read_text())["tests"]
+    raised = {test["alertname"] for case in cases for test in case["alert_rule_test"] if test["exp_alerts"]}
+    assert raised == {rule["alert"] for rule in rules()}

@@ -69,7 +69,11 @@ def test_a_wal_name_tells_its_group_its_order_and_its_server(
     assert str(name) == text
 
 
-@pytest.mark.parametrize("text", ["", "x", "lock", ".1", "h%2C1%2C1.", "h%2C1%2C1.12x", "a/b.1", "h%2C1%2C1.1.syncrep", ".meta"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "lock", ".1", "h%2C1%2C1.", "h%2C1%2C1.12x", "a/b.1", "h%2C1%2C1.1.syncrep", ".meta", f"h.{'9' * 20}", "h.-1",
+     "h. 1", "h.1_0", "h.1\n", "h.²", "h h.1", "1.meta"],
+)  # fmt: skip
 def test_what_is_no_wal_name_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match="not a WAL's name") as e:
         parse_wal_name(text)

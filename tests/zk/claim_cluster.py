@@ -10,6 +10,7 @@ from kazoo.protocol.serialization import Create, Delete, SetData, Transaction
 
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
+from walferry.names import parse_queue_id
 from walferry.source.cluster import SourceCluster
 
 PEERS = ("p", "q")
@@ -41,9 +42,9 @@ class ClaimCluster:
     def queued(self) -> dict[tuple[str, str], list[bytes]]:
         """(peer, WAL) → the values of all znodes that queue it."""
         found: dict[tuple[str, str], list[bytes]] = {}
-        for peer_id in PEERS:
-            for path in self.hbase.queued(peer_id):
-                found.setdefault((peer_id, path.rpartition("/")[2]), []).append(self.hbase.zk.get(path)[0])
+        for path, value in self.hbase.values(self.hbase.queued(*PEERS)).items():
+            queue, _, name = path.rpartition("/")
+            found.setdefault((parse_queue_id(queue.rpartition("/")[2]).peer_id, name), []).append(value)
         return found
 
     def tree(self) -> dict[str, bytes]:

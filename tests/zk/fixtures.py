@@ -1,22 +1,23 @@
-"""A real ZooKeeper server for the whole session, and for each test a cluster's znodes of its own in it."""
+"""For each test a cluster's znodes of its own in the session's ZooKeeper."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import HBaseZNodes, LastingZNodes
+from walferry.zk import client
 from walferry.zk.client import connect, disconnect
 
 SESSION_TIMEOUT_SECONDS = 60.0  # this machine may stand still for a while; `expire` ends a session at once
 
 
-@pytest.fixture(scope="session")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer(Path(tmp_path_factory.mktemp("zookeeper"))) as server:
-        yield server
+@pytest.fixture
+def refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ensemble that refuses connections counts as away at once, for tests that are not about one that is just starting."""
+    monkeypatch.setattr(client, "FIRST_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(client, "UNREACHABLE_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -28,8 +29,8 @@ def new_client(zookeeper: ZooKeeperServer) -> Iterator[Callable[[], KazooClient]
         return clients[-1]
 
     yield start
-    for client in clients:
-        disconnect(client)
+    for each in clients:
+        disconnect(each)
 
 
 @pytest.fixture

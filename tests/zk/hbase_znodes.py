@@ -6,16 +6,19 @@ import socket
 import struct
 import time
 import uuid
+from collections.abc import Iterable
 from typing import Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.handlers.threading import AsyncResult
 from kazoo.protocol.serialization import Connect
 
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF, encode_position
 from walferry.names import parse_queue_id
 from walferry.protos import hbase_pb2 as pb
+from walferry.zk.client import CALL_TIMEOUT_SECONDS
 
 SERVER = "rs-1.example.org,16020,1700000000001"
 DEAD = "rs-2.example.org,16020,1700000000002"
@@ -34,6 +37,12 @@ def prefixed(value: bytes) -> bytes:
         return value
     client = b"4711@rs-1" + os.urandom(8)
     return b"\xff" + struct.pack(">i", len(client)) + client + value
+
+
+def await_last(asked: Iterable[AsyncResult]) -> None:
+    """Wait for the last of several answers. They come in order, so this thread wakes up once for all of them."""
+    for answer in list(asked)[-1:]:
+        answer.wait(CALL_TIMEOUT_SECONDS)
 
 
 class HBaseZNodes:
@@ -81,8 +90,7 @@ class HBaseZNodes:
     def add_wal(self, server: str, queue_id: str, name: str, position: int | None = None) -> str:
         """ZKReplicationQueueStorage.addWAL, and setWALPosition when a position is given; the WAL's znode."""
         path = self.nodes.wal(server, queue_id, name)
-        self.zk.ensure_path(path.rpartition("/")[0])
-        self.zk.create(path, b"" if position is None else prefixed(encode_position(position)))
+        self.zk.create(path, b"" if position is None else prefixed(encode_position(position)), makepath=True)
         return path
 
     def claim(self, server: str, queue_id: str, by: str) -> str | None:
@@ -110,25 +118,43 @@ class HBaseZNodes:
         assert not any(isinstance(error, NodeExistsError) for error in failed)
         return None if failed else new_id
 
-    def queued(self, peer_id: str) -> list[str]:
-        """The znodes of the peer's queued WALs."""
-        return [
-            f"{queue}/{name}"
-            for server in sorted(self.zk.get_children(self.nodes.queues))
-            for queue_id in sorted(self.children(self.nodes.server_queues(server)))
-            if self.nodes.is_queue(queue_id) and parse_queue_id(queue_id).peer_id == peer_id
-            for queue in [self.nodes.queue(server, queue_id)]
-            for name in sorted(self.zk.get_children(queue))
+    def queued(self, *peer_ids: str) -> list[str]:
+        """The znodes of the peers' queued WALs."""
+        servers = sorted(self.zk.get_children(self.nodes.queues))
+        found = self.children_of([self.nodes.server_queues(server) for server in servers])
+        queues = [
+            self.nodes.queue(server, queue_id)
+            for server, queue_ids in zip(servers, found, strict=True)
+            for queue_id in queue_ids
+            if self.nodes.is_queue(queue_id) and parse_queue_id(queue_id).peer_id in peer_ids
         ]
+        return [f"{queue}/{name}" for queue, names in zip(queues, self.children_of(queues), strict=True) for name in names]
+
+    def values(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """The values of znodes."""
+        asked = {path: self.zk.get_async(path) for path in paths}
+        await_last(asked.values())
+        return {path: answer.get()[0] for path, answer in asked.items()}
 
     def everything(self) -> dict[str, bytes]:
         """All znodes of the cluster with their values."""
         found = {}
         pending = [self.nodes.base]
         while pending:
-            path = pending.pop()
-            found[path] = self.zk.get(path)[0]
-            pending += [f"{path}/{name}" for name in self.zk.get_children(path)]
+            found |= self.values(pending)
+            pending = [f"{path}/{name}" for path, names in zip(pending, self.children_of(pending), strict=True) for name in names]
+        return found
+
+    def children_of(self, paths: Iterable[str]) -> list[list[str]]:
+        """The sorted children of each znode, asked for all at once; none of one that does not exist."""
+        asked = [self.zk.get_children_async(path) for path in paths]
+        await_last(asked)
+        found = []
+        for answer in asked:
+            try:
+                found.append(sorted(answer.get()))
+            except NoNodeError:
+                found.append([])
         return found
 
     def children(self, path: str, by: KazooClient | None = None) -> list[str]:

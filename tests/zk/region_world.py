@@ -13,6 +13,7 @@ from typing import TypeVar
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, ConnectionLoss, NodeExistsError, NoNodeError, SessionExpiredError
 
+from tests.zk.hbase_znodes import await_last
 from walferry.errors import WalferryError
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.hbase.values import PBUF
@@ -454,8 +455,11 @@ def _begin_something(world: RegionWorld, view: View, writes: MasterWrites, serve
 def states(world: RegionWorld) -> dict[str, tuple[bytes, int]]:
     """The znode of each region in transition: its value and version."""
     found = {}
-    for encoded in world.zk.get_children(world.nodes.in_transition):
+    names = world.zk.get_children(world.nodes.in_transition)
+    asked = {encoded: world.zk.get_async(world.nodes.region_in_transition(encoded)) for encoded in names}
+    await_last(asked.values())
+    for encoded, answer in asked.items():
         with suppress(NoNodeError):
-            value, stat = world.zk.get(world.nodes.region_in_transition(encoded))
+            value, stat = answer.get()
             found[encoded] = (value, stat.version)
     return found

@@ -16,7 +16,7 @@ from tests.unit.rpc.fake_server import FakeServer, answer, exception, hang_up
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, prefixed, wal
 from walferry.airflow.steps import batch
 from walferry.airflow.values import Chosen
-from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
+from walferry.hbase.errors import MasterSilent, MissingPeer, StalePeer, UnmanagedPeer
 from walferry.hbase.values import PBUF
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.errors import remote_error
@@ -134,15 +134,16 @@ def test_without_an_active_master_nothing_is_touched_until_one_answers(
 ) -> None:
     with pytest.raises(MasterSilent, match=r"no master is active.*Nothing is touched until it answers; try again"):
         check_peer(session_of(zk, source), "p")
-    with master(hbase, hang_up), pytest.raises(MasterSilent, match="connection to"):
+    with master(hbase, hang_up), pytest.raises(MasterSilent, match="connection to") as silent:
         check_peer(session_of(zk, source), "p")
-    assert issubclass(MasterSilent, ClusterError)  # none of the errors that the DAGs do not try again after
+    assert silent.value.retry_helps
 
 
 def test_a_user_who_may_not_ask_is_told_what_it_takes(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:
     denied = exception("org.apache.hadoop.hbase.security.AccessDeniedException", "Insufficient permissions", do_not_retry=True)
-    with master(hbase, denied), pytest.raises(MasterSilent, match=r"Insufficient permissions.*needs global ADMIN"):
+    with master(hbase, denied), pytest.raises(MasterSilent, match=r"Insufficient permissions.*needs global ADMIN") as refused:
         check_peer(session_of(zk, source), "p")
+    assert not refused.value.retry_helps
 
 
 def test_hbase_1_has_its_peers_in_zookeeper_and_no_such_call(zk: KazooClient, hbase: HBaseZNodes, source: SourceCluster) -> None:

@@ -79,7 +79,8 @@ class Site:
 
     def queued(self, peer: str = "p") -> dict[str, int]:
         """The positions of the peer's queued WALs, by name."""
-        return {path.rpartition("/")[2]: decode_position(self.hbase.zk.get(path)[0], path) for path in self.hbase.queued(peer)}
+        values = self.hbase.values(self.hbase.queued(peer))
+        return {path.rpartition("/")[2]: decode_position(value, path) for path, value in values.items()}
 
     def archived(self) -> dict[str, bytes]:
         """The archive's content."""

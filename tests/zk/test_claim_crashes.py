@@ -61,9 +61,10 @@ def test_a_claim_killed_at_any_write_is_ended_by_the_next_try(
 ) -> None:
     writes, expected = reference
     points = 0
+    hbase = new_client()
     for at in range(writes):
         for after in (False, True):
-            cluster, first = ClaimCluster(new_client(), layout), new_client()
+            cluster, first = ClaimCluster(hbase, layout), new_client()
             before = cluster.queued()
             Killer(first, at, after=after)
             with pytest.raises(Killed):
@@ -74,8 +75,9 @@ def test_a_claim_killed_at_any_write_is_ended_by_the_next_try(
                 expire(first)
             second = new_client()
             result = claimed(second, cluster, "run" if by == "the same run" else "other")
-            assert {key: values[0] for key, values in cluster.queued().items()} == {k: v[0] for k, v in before.items()}
-            assert all(len(values) == 1 for values in cluster.queued().values()), f"twice after a kill at write {at}"
+            queued = cluster.queued()
+            assert {key: values[0] for key, values in queued.items()} == {k: v[0] for k, v in before.items()}
+            assert all(len(values) == 1 for values in queued.values()), f"twice after a kill at write {at}"
             assert _comparable(cluster) == expected
             assert sorted(len(queue.wals) for queue in result.queues) == [4, 4, 4]
     print(f"{layout}, {multi}, ended by {by}: {points} crash points")
@@ -88,8 +90,9 @@ def test_another_run_is_refused_at_any_point_while_the_holder_lives(
 ) -> None:
     writes, _ = reference
     held: list[bool] = []
+    hbase, second = new_client(), new_client()
     for at in range(writes):
-        cluster, first, second = ClaimCluster(new_client(), layout), new_client(), new_client()
+        cluster, first = ClaimCluster(hbase, layout), new_client()
         Killer(first, at)
         with pytest.raises(Killed):
             claimed(first, cluster)

@@ -13,6 +13,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.cluster.proxy import proxied_zookeeper
+from tests.zk.stranger import stranger
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.errors import ClusterError
 from walferry.hbase.layout import ZNodes
@@ -69,6 +70,13 @@ def test_a_server_that_accepts_and_says_nothing_is_named() -> None:
         quorum = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ConnectError, match=quorum):
             connect(quorum, timeout=2, session_timeout=2)
+
+
+def test_a_server_that_is_no_zookeeper_is_told_in_seconds() -> None:
+    began = time.monotonic()
+    with stranger() as port, pytest.raises(ConnectError, match="what listens there answers, but not as a ZooKeeper server does"):
+        connect(f"127.0.0.1:{port}")
+    assert time.monotonic() - began < 10
 
 
 def test_an_ensemble_that_is_not_there_is_named_with_whose_it_is_and_what_to_check() -> None:

@@ -240,7 +240,8 @@ class Shipping(RuleBasedStateMachine):
             self.finished.add(name)
 
     def _queued(self) -> dict[str, int]:
-        return {path: decode_position(self.hbase.zk.get(path)[0], path) for path in self.hbase.queued("p")}
+        values = self.hbase.values(self.hbase.queued("p"))
+        return {path: decode_position(value, path) for path, value in values.items()}
 
     def _names(self) -> list[str]:
         return [path.rpartition("/")[2] for path in self._queued()]

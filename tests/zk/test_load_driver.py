@@ -38,6 +38,7 @@ from walferry.hbase.peers import read_peer
 from walferry.queues.errors import LeaseLost
 from walferry.queues.lease import Lease, acquire
 from walferry.rpc.errors import ConnectionFailed
+from walferry.security.login import UNSECURED
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import groups_to_ship
 from walferry.shipping.summary import Status
@@ -125,7 +126,7 @@ def world(
     source = SourceCluster(quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root)
     made = World(session_of(zk, source), tmp_path, hbase)
     slave = SimpleNamespace(
-        zk=None, nodes=None,
+        zk=None, nodes=None, login=UNSECURED,
         place=lambda table: SimpleNamespace(locate=lambda row: TABLES.tables[b"t"].regions[0], connection=lambda region: None),
     )  # fmt: skip
 
@@ -137,9 +138,9 @@ def world(
 
     monkeypatch.setattr(driver, "cluster_id", lambda client, nodes: uuid.UUID(int=1 if client else 2))
     for module in ("walferry.bulkload.driver", "walferry.tables.slave"):
-        monkeypatch.setattr(f"{module}.slave_tables", lambda peer, user: nullcontext(slave))
+        monkeypatch.setattr(f"{module}.slave_tables", lambda peer, login: nullcontext(slave))
     monkeypatch.setattr(driver, "active_master", lambda client, nodes: None)
-    monkeypatch.setattr(driver.master, "connect", lambda at, user: nullcontext())
+    monkeypatch.setattr(driver.master, "connect", lambda at, login: nullcontext())
     monkeypatch.setattr(driver, "read_targets", lambda *_: made.targets)
     monkeypatch.setattr(driver, "why_not", lambda *_: None)
     monkeypatch.setattr(loading, "_loaders", loaders)

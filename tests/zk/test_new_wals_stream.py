@@ -208,7 +208,7 @@ def test_an_ensemble_that_is_not_up_yet_is_waited_for(own_server: ZooKeeperServe
     source = source_of(hbase, own_server.quorum)
     disconnect(client)
     own_server.stop()
-    monkeypatch.setattr(module, "connect", lambda quorum: connect(quorum, timeout=1))
+    monkeypatch.setattr(module, "connect", lambda quorum, login: connect(quorum, timeout=1, login=login))
 
     async def scenario() -> NewWals:
         async with NewWalsStream(source, "p", "k") as stream:

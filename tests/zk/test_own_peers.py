@@ -11,6 +11,8 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
 from walferry.bulkload.fitness import OwnPeers, read_own_peers
 
+pytestmark = pytest.mark.usefixtures("refused_at_once")
+
 SOURCE_ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
 
 

@@ -20,6 +20,7 @@ from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, LastingZNodes, wal
 from walferry.names import parse_wal_name
 from walferry.protos import hbase_pb2 as pb
+from walferry.security.login import Login
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.summary import Status
@@ -54,8 +55,8 @@ def arrived(slave: FakeServer) -> set[int]:
 @pytest.fixture
 def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
-    def connected(quorum: str) -> Iterator[KazooClient]:
-        zk = connect(quorum, session_timeout=SESSION_SECONDS, call_timeout=5)
+    def connected(quorum: str, login: Login) -> Iterator[KazooClient]:
+        zk = connect(quorum, session_timeout=SESSION_SECONDS, call_timeout=5, login=login)
         try:
             yield zk
         finally:

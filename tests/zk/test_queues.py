@@ -7,6 +7,7 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from tests.zk.test_agreement import be_of
 from walferry.hbase.errors import PositionError, StorageError
 from walferry.hbase.layout import QueueLayout, ZNodes
 from walferry.queues import reading as queues
@@ -129,6 +130,23 @@ def test_a_wal_in_no_queue_of_the_peer_is_not_found(zk: KazooClient, hbase: HBas
 def test_a_cluster_without_queues_in_zookeeper_is_refused(zk: KazooClient, hbase: HBaseZNodes) -> None:
     hbase.zk.delete(hbase.nodes.queues)
     with pytest.raises(StorageError, match=r"HBase 3 .* or has never had a peer.*peers create` adds the first peer"):
+        read_queues(session_of(zk, hbase), "p")
+
+
+def test_a_cluster_that_is_known_to_be_an_hbase_3_is_named_as_one(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    be_of(hbase, "3.0.0")
+    hbase.zk.delete(hbase.nodes.queues)
+    with pytest.raises(StorageError, match=r"the cluster runs HBase 3\.0\.0, which keeps .* in table hbase:replication"):
+        read_queues(session_of(zk, hbase), "p")
+
+
+@pytest.mark.parametrize("version", ["2.6.1", "1.7.2"])
+def test_a_cluster_that_has_never_had_a_peer_is_not_taken_for_an_hbase_3(
+    zk: KazooClient, hbase: HBaseZNodes, version: str
+) -> None:
+    be_of(hbase, version)
+    hbase.zk.delete(hbase.nodes.queues)
+    with pytest.raises(StorageError, match="has never had a peer"):
         read_queues(session_of(zk, hbase), "p")
 
 

@@ -8,10 +8,11 @@ from kazoo.security import make_acl
 
 from embedded.zookeeper import ZooKeeperServer
 from walferry.hbase.peers import Peer
+from walferry.security.login import Login
 from walferry.sinks.of_peer import why_down
 from walferry.source.cluster import SourceCluster
 
-SOURCE = SourceCluster(quorum="", wal_root="file:///hbase", user="u")
+SOURCE = SourceCluster(quorum="", wal_root="file:///hbase", login=Login(user="u"))
 
 
 def look(zookeeper: ZooKeeperServer, parent: str) -> str | None:

@@ -25,6 +25,7 @@ from walferry.regions.transitions import Transition
 from walferry.regions.writes import Change
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import ServerNotReady
+from walferry.security.login import Login
 
 REGION = b"t,,1700000000000.0123456789abcdef0123456789abcdef."
 SERVER = ServerName("rs1.example.org", 16020, 1_700_000_000_001)
@@ -135,7 +136,7 @@ def test_servers_are_told_to_look_for_their_master_once_the_session_has_ended(ne
     zk: KazooClient = new_client()
     with acting_as_master(zk, nodes, own, Candidate("a run", root)) as role:
         name = pb.ServerName(host_name=SERVER.host, port=SERVER.port, start_code=SERVER.start_code)
-        with Connection(role.me.host, role.me.port, SERVICE, user="hbase") as connection:
+        with Connection(role.me.host, role.me.port, SERVICE, login=Login(user="hbase")) as connection:
 
             def report() -> None:
                 request = pb.RegionServerReportRequest(server=name)

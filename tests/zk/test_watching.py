@@ -21,6 +21,8 @@ from walferry.source.cluster import SourceCluster, SourceError
 from walferry.status.history import read_histories
 from walferry.status.troubles import Kind, of_source
 
+pytestmark = pytest.mark.usefixtures("refused_at_once")
+
 HOUR = 3_600_000
 CPU_SECONDS = 1.0
 ONE_LOOK = """

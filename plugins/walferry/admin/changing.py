@@ -60,7 +60,7 @@ def _wanted(peer: Peer, table_cfs: Mapping[str, Sequence[str]] | None, namespace
             "nothing of a namespace that a peer gets",
             "Name the tables that it should get: `peers set-table-cfs`",
         )
-    return Wanted(peer.id, peer.cluster_key, names, tables)
+    return Wanted(peer.id, peer.cluster_key, names, tables, peer.slave_conn_id)
 
 
 def _left_out(peer: Peer, namespaces: Sequence[str]) -> list[str]:

@@ -9,8 +9,9 @@ from walferry.admin.ends import Wanted, check_ends
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin, check_id
 from walferry.admin.tables import Asked, UnclearTable, resolve, table_name
+from walferry.hbase.cluster_key import SLAVE_CONN_KEY, parse_cluster_key
 from walferry.hbase.errors import MissingPeer, StalePeer, StorageError
-from walferry.hbase.peers import DISABLED, MANAGED_KEY, Peer, as_peer, parse_cluster_key
+from walferry.hbase.peers import DISABLED, MANAGED_KEY, Peer, as_peer
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
 from walferry.texts import shell_word
@@ -25,14 +26,16 @@ def create(
     *,
     namespaces: Sequence[str] = (),
     table_cfs: Mapping[str, Sequence[str]] | None = None,
+    slave_conn_id: str | None = None,
     allow_missing: bool = False,
 ) -> Peer:
     """Add a managed peer to the slave at `cluster_key`: of all user tables, or of `namespaces` and tables if any are given.
 
     Names are as HBase writes them, e.g. "ns" and "ns:table"; a table without families brings all of them. A name that does not
-    exist at the source or the slave is refused. With `allow_missing` it is only logged.
+    exist at the source or the slave is refused; with `allow_missing` it is only logged. `slave_conn_id` is the connection by
+    which the slave is talked to, now and later.
     """
-    wanted = Wanted(peer_id, cluster_key, namespaces, table_cfs or {})
+    wanted = Wanted(peer_id, cluster_key, namespaces, table_cfs or {}, slave_conn_id)
     config = _configuration(wanted)
     found = admin.find(peer_id)
     if found is None:
@@ -80,6 +83,8 @@ def _configuration(wanted: Wanted) -> pb.ReplicationPeer:
         raise Refused(str(error)) from error
     config = pb.ReplicationPeer(clusterkey=wanted.cluster_key)
     config.configuration.add(name=MANAGED_KEY, value="true")
+    if wanted.slave_conn_id is not None:
+        config.configuration.add(name=SLAVE_CONN_KEY, value=wanted.slave_conn_id)
     put_edits(config, wanted)
     return config
 

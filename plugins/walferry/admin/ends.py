@@ -12,8 +12,9 @@ from walferry.admin.tables import missing, missing_of_all, table_name
 from walferry.errors import WalferryError
 from walferry.hbase.cluster import cluster_id
 from walferry.hbase.cluster import master as active_master
+from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.peers import parse_cluster_key, slave_of
+from walferry.hbase.peers import slave_of
 from walferry.rpc import master
 from walferry.zk.client import connected
 
@@ -30,6 +31,7 @@ class Wanted:
     cluster_key: str
     namespaces: Sequence[str] = ()
     table_cfs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    slave_conn_id: str | None = None
 
     @property
     def all(self) -> bool:
@@ -69,11 +71,11 @@ def problems_at_ends(
     """
     key = parse_cluster_key(wanted.cluster_key)
     nodes = ZNodes(key.znode_parent)
-    user = admin.session.source.user
-    with connected(key.connect_string, CONNECT_SECONDS, slave_of(wanted.id, key)) as zk:
+    login = admin.session.source.login_at(wanted.cluster_key, wanted.slave_conn_id)
+    with connected(key.connect_string, CONNECT_SECONDS, slave_of(wanted.id, key), login) as zk:
         if cluster_id(zk, nodes) == cluster_id(admin.session.zk, admin.session.nodes):
             raise Refused(f"the cluster key {wanted.cluster_key} leads to the source cluster itself", "Correct it")
-        with admin.master() as source, master.connect(active_master(zk, nodes), user=user) as slave:
+        with admin.master() as source, master.connect(active_master(zk, nodes), login=login) as slave:
             problems = missing(source, slave, wanted.namespaces, wanted.table_cfs)
             if wanted.all or wanted.namespaces:
                 found = missing_of_all(source, slave, wants or wanted.by_namespace)

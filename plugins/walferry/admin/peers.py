@@ -17,6 +17,7 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.queues.reading import queue_paths, read_queues
 from walferry.rpc import master
 from walferry.rpc.connection import Connection
+from walferry.rpc.errors import RemoteError
 from walferry.source.agreement import check_agreement, check_peer
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
@@ -25,6 +26,7 @@ OWN_KEYS = "walferry."  # keys of a peer's configuration that begin so are ours
 _VERIFY_SECONDS = 30.0
 _POLL_SECONDS = 0.5
 _PEER_ID = re.compile(r"[^-/\s]+")
+_SLAVE_UNSEEN = "Can't get peerClusterId"  # ReplicationPeerManager.checkSameClusterKey, which each change of a peer goes through
 
 
 @dataclass(frozen=True)
@@ -57,14 +59,22 @@ class PeerAdmin:
 
     def master(self) -> Connection:
         """A connection to the active Master; a context manager."""
-        return master.connect(active_master(self.session.zk, self.session.nodes), user=self.session.source.user)
+        return master.connect(active_master(self.session.zk, self.session.nodes), login=self.session.source.login)
 
     def change(self, peer_id: str, edit: Callable[[pb.ReplicationPeer], object]) -> None:
         """Have the Master change the peer's configuration as `edit` does."""
         with self.master() as connection:
             config = master.get_peer(connection, peer_id)
             edit(config)
-            master.update_peer_config(connection, peer_id, config)
+            try:
+                master.update_peer_config(connection, peer_id, config)
+            except RemoteError as error:
+                if _SLAVE_UNSEEN not in error.message:
+                    raise
+                raise Refused(
+                    f"the Master changes peer {peer_id} only while the ZooKeeper of its slave answers it, and it does not",
+                    "The peer is as it was. Try again once the slave is back",
+                ) from error
 
     def put_configuration(self, peer_id: str, values: Mapping[str, str]) -> None:
         """Set these keys of the peer's configuration and keep the rest."""

@@ -9,11 +9,12 @@ from typing import Any
 from walferry.admin.changing import settings_of
 from walferry.admin.peers import PeerAdmin
 from walferry.files.systems import StoreError
-from walferry.hbase.errors import MasterSilent, PausedPeer, PeerError, StalePeer
-from walferry.hbase.peers import HANDED_BACK_KEY, Peer, check_shippable, read_peer, read_peers
+from walferry.hbase.errors import MasterSilent, StalePeer
+from walferry.hbase.peers import HANDED_BACK_KEY, Peer, read_peer, read_peers
 from walferry.queues.reading import Queue, read_queues
 from walferry.shipping.plan import PeerPlan, plan_peer
 from walferry.source.agreement import check_agreement
+from walferry.source.knobs import refusal
 from walferry.texts import shell_word
 
 
@@ -88,7 +89,7 @@ class Described:
             ],
             "left_bytes": None if plan is None else sum(group.bytes_left for group in plan.groups),
             "wals_of_unknown_size": None if plan is None else sum(group.unsure for group in plan.groups),
-            "problems": [problem for problem in (_refusal(peer), self.stale, self.store_problem) if problem]
+            "problems": [problem for problem in (refusal(peer), self.stale, self.store_problem) if problem]
             + [f"WAL group {group.group}: {group.problem}" for group in (plan.groups if plan else ()) if group.problem],
         }  # fmt: skip
 
@@ -142,20 +143,9 @@ def _configuration(peer: Peer) -> list[str]:
     lines += [f"  {key} = {value}" for key, value in sorted(peer.config.items())]
     if peer.managed and peer.paused:
         lines.append(f"  is paused: what is written stays queued until `walferry peers resume {shell_word(peer.id)}`")
-    if refusal := _refusal(peer):
-        lines.append(f"  cannot be shipped by Walferry: {refusal}")
+    if why := refusal(peer):
+        lines.append(f"  cannot be shipped by Walferry: {why}")
     return lines
-
-
-def _refusal(peer: Peer) -> str | None:
-    """Why the peer cannot be shipped; None if it can, or is only paused."""
-    try:
-        check_shippable(peer)
-    except PausedPeer:
-        return None
-    except PeerError as error:
-        return str(error)
-    return None
 
 
 def scope(peer: Peer) -> str:

@@ -7,7 +7,8 @@
     page                                   the replication page in Airflow's navigation
     reports                                progress and reports, as text and as XCom
     values                                 what tasks hand to each other, and its form as XComs
-    retries                                which failures are tried again
+    endings, failures, retries             what the log of a failed task ends with, and which failures are tried again
+    run_notes                              what a run did, as its note
     timetables                             intervals for backfills, registered by plugins/walferry_plugin.py
     literal                                tasks whose arguments are never templates
 """

@@ -20,6 +20,8 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import Context
 from airflow.sdk.bases.decorator import DecoratedOperator, Task, task_decorator_factory
 
+from walferry.airflow.retries import ends_plainly
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -65,6 +67,11 @@ class LiteralTask(LiteralFields, DecoratedOperator, PythonOperator):
         super().__init__(
             kwargs_to_upstream=upstream, python_callable=python_callable, op_args=op_args, op_kwargs=op_kwargs, **kwargs
         )
+
+    @ends_plainly
+    def execute(self, context: Context) -> Any:
+        """Call the function."""
+        return super().execute(context)
 
 
 @overload

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from walferry.hbase.layout import QueueLayout
+from walferry.security.login import Protection, ZooKeeperAuth
 from walferry.source.cluster import VisibilityLabels
 
 CONN_TYPE = "hbase_source"
@@ -16,7 +17,29 @@ _TEXT = {"type": ["string", "null"]}
 _FIELDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "wal_root": ("WAL root", "Required. URL of hbase.wal.dir, else of hbase.rootdir: hdfs://nn:8020/hbase", _TEXT),
     "znode_parent": ("Znode parent", "zookeeper.znode.parent; default /hbase", _TEXT),
-    "user": ("User", "User name that RPCs carry; default: the user that runs the task", _TEXT),
+    "user": ("User", "Without Kerberos: user name that RPCs carry; default: the user that runs the task", _TEXT),
+    "principal": ("Principal", "Kerberos: our own principal, walferry/host@EXAMPLE.COM", _TEXT),
+    "keytab": ("Keytab", "Path of the keytab with the principal's key, on each machine that talks to the cluster", _TEXT),
+    "protection": ("Protection", "The weakest protection that is accepted of HBase's servers; default authentication",
+                   {**_TEXT, "enum": [*map(str, Protection), None]}),
+    "server_principals": ("Server principals", "Principals of HBase's servers, split by commas; default hbase/_HOST in our realm",
+                          _TEXT),
+    "tls_ca": ("TLS: authorities", "Path of the certificates (PEM) of who signs the servers' ones; HBase's RPC then goes by TLS",
+               _TEXT),
+    "tls_certificate": ("TLS: certificate", "Path of our own certificate (PEM), if the servers demand one", _TEXT),
+    "tls_key": ("TLS: key", "Path of its private key (PEM); empty: it stands in the certificate's file", _TEXT),
+    "tls_key_password_file": ("TLS: password file", "Path of a file with the key's password", _TEXT),
+    "zk_auth": ("ZooKeeper: login", "How to log in to ZooKeeper; default kerberos with a principal, none without",
+                {**_TEXT, "enum": [*map(str, ZooKeeperAuth), None]}),
+    "zk_server_principal": ("ZooKeeper: server principal", "For kerberos; default zookeeper/_HOST", _TEXT),
+    "zk_user": ("ZooKeeper: user", "For digest (DIGEST-MD5)", _TEXT),
+    "zk_password_file": ("ZooKeeper: password file", "For digest: path of a file with the password", _TEXT),
+    "zk_tls_ca": ("ZooKeeper TLS: authorities", "As TLS: authorities; ZooKeeper is then talked to by TLS", _TEXT),
+    "zk_tls_certificate": ("ZooKeeper TLS: certificate", "As TLS: certificate", _TEXT),
+    "zk_tls_key": ("ZooKeeper TLS: key", "As TLS: key", _TEXT),
+    "zk_tls_key_password_file": ("ZooKeeper TLS: password file", "As TLS: password file", _TEXT),
+    "slaves": ("Slaves", 'Connections of slaves by cluster key: {"zk1,zk2:2181:/hbase": "hbase_slave"}; empty: as the source',
+               _TEXT),
     "walferry_root": ("Own root", "Walferry's own root in ZooKeeper; default /walferry", _TEXT),
     "root_dir": ("Root folder", "URL of hbase.rootdir, if it is not the WAL root", _TEXT),
     "archive": ("Archive", "URL of a folder outside of the WAL root for copies of shipped WALs; empty: no copies", _TEXT),

@@ -24,10 +24,11 @@ from walferry.bootstrap.errors import BrokenSnapshot, NotLoaded, Overtaken, Unre
 from walferry.bootstrap.hfiles import HFileInfo, read_info
 from walferry.bootstrap.manifest import SnapshotRegion, StoreFile
 from walferry.bootstrap.records import RegionInHand, RegionRecord, Way
-from walferry.bulkload.staging import SLAVES_FOLDERS, wrong_folder
+from walferry.bulkload.staging import SLAVES_FOLDERS, log_in_to, wrong_folder
 from walferry.files.systems import OpenWal, copy_file, open_wal
 from walferry.rpc import bulk_load
 from walferry.rpc.errors import RpcError
+from walferry.security.login import UNSECURED, Login
 from walferry.tables.errors import RegionUnavailable
 from walferry.tables.regions import Region
 from walferry.tables.scan import Place
@@ -60,6 +61,7 @@ class FilesCopy:
     root: str
     place: Place
     cluster_id: str
+    login: Login = UNSECURED  # to the slave
 
     def copy(self, region: SnapshotRegion, found: Sequence[FoundFile], in_hand: RegionInHand) -> RegionRecord:
         """Copy one region. Raises NeedsScan, NotLoaded, Overtaken, StoreError, RpcError, RegionUnavailable."""
@@ -85,6 +87,7 @@ class FilesCopy:
     ) -> list[FoundFile]:
         """Copy the files of each call to the folder, and have them loaded. Returns the files."""
         self.check_token(region.table, token)
+        log_in_to(token, self.login)
         server = self.place.connection(target)
         named = [[(each, f"{token}/{i:04x}{j:04x}") for j, each in enumerate(call)] for i, call in enumerate(calls)]
         pool = ThreadPoolExecutor(COPIED_AT_ONCE, "copy-files")

@@ -76,7 +76,7 @@ def first_copy(request: CopyRequest, spread: Spread) -> Copied:
             request.source, peer_id, request.run, holder, wait_seconds=WAIT_SECONDS,
             waiting=lambda why: request.say(f"waiting until the other run ends: {why}"),
         )  # fmt: skip
-        with ours as attempt, slave_tables(peer, request.source.user) as slave:
+        with ours as attempt, slave_tables(peer, request.source.login_to(peer)) as slave:
             check_queued(session, peer_id)
             chosen = chosen_tables(session, peer, slave, request)
             with snapshots(session, peer_id) as take:
@@ -102,13 +102,13 @@ def chosen_tables(session: Session, peer: Peer, slave: Tables, request: CopyRequ
     if cluster_id(session.zk, session.nodes) == cluster_id(slave.zk, slave.nodes):
         raise CopyRefused(f"peer {peer.id}: its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
     names = tuple(map(without_default_namespace, request.tables))
-    with master.connect(active_master(session.zk, session.nodes), user=request.source.user) as source:
+    with master.connect(active_master(session.zk, session.nodes), login=request.source.login) as source:
         schemas = master_tables.table_schemas(source, names or None)
     chosen = choose(schemas, PeerTables.of_peer(peer), names)
     records = Records(session, peer.id)
     state = records.state()
     goes_on = state is not None and not state.complete
-    with master.connect(active_master(slave.zk, slave.nodes), user=request.source.user) as there:
+    with master.connect(active_master(slave.zk, slave.nodes), login=slave.login) as there:
         for table in chosen:
             ours = goes_on and records.has_begun(table.name)
             check_target(there, slave, table, may_have_rows=request.allow_not_empty or ours)
@@ -147,7 +147,7 @@ class _Copy:
         snapshot = take(table.name)
         regions = regions_of(read_manifest(root_of(self.request.source), snapshot), table.families)
         records.begin_table(table.name)
-        with master.connect(active_master(self.slave.zk, self.slave.nodes), user=self.request.source.user) as there:
+        with master.connect(active_master(self.slave.zk, self.slave.nodes), login=self.slave.login) as there:
             made = make_target(there, table.schema, split_keys(regions))
             if made:
                 self.request.say(f"table {table.name} is made at the slave, with {len(regions)} regions")

@@ -85,7 +85,7 @@ class RegionCopier:
             in_hand.put(in_hand.record)  # before the folder is deleted: it may be that of a run that has overtaken this one
             clean(place, in_hand.record)
         try:
-            files = FilesCopy(root_of(self.session.source), place, self._source_id())
+            files = FilesCopy(root_of(self.session.source), place, self._source_id(), self.slave_tables.login)
             record = files.copy(region, self._found(task), in_hand)
         except NeedsScan as why:
             clean(place, in_hand.record)
@@ -141,7 +141,7 @@ def region_copier(source: SourceCluster, peer_id: str) -> Iterator[RegionCopier]
     """Connect to both clusters for the length of a block. Raises WalferryError."""
     with open_session(source) as session:
         peer = read_peer(session.zk, session.nodes, peer_id)
-        with slave_tables(peer, source.user) as slave, Tables(session.zk, session.nodes, user=source.user) as tables:
+        with slave_tables(peer, source.login_to(peer)) as slave, Tables(session.zk, session.nodes, login=source.login) as tables:
             yield RegionCopier(session, peer, tables, slave)
 
 

@@ -39,7 +39,7 @@ def snapshots(session: Session, peer_id: str) -> Iterator[TakeSnapshot]:
     def take(table: str) -> str:
         name = f"{_NAME.format(peer=peer_id)}{int(time.time() * 1000)}-{len(taken)}"
         taken.append(name)
-        with master.connect(active_master(session.zk, session.nodes), user=session.source.user) as source:
+        with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as source:
             master_snapshots.take_snapshot(source, name, table)
         return name
 
@@ -56,7 +56,7 @@ def delete_snapshots(session: Session, peer_id: str) -> list[str]:
     """Delete what first copies of the peer have left, and return the names. Only one may run. Raises WalferryError."""
     prefix = _NAME.format(peer=peer_id)
     _await_begun(session, prefix)
-    with master.connect(active_master(session.zk, session.nodes), user=session.source.user) as source:
+    with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as source:
         found = [name for name in master_snapshots.completed_snapshots(source) if name.startswith(prefix)]
         for name in found:
             master_snapshots.delete_snapshot(source, name)

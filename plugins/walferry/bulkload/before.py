@@ -37,7 +37,7 @@ def loaded_before(session: Session, peer: Peer, group: str) -> LoadedBefore:
         from walferry.tables.slave import slave_tables
 
         try:
-            with slave_tables(peer, session.source.user) as slave:
+            with slave_tables(peer, session.source.login_to(peer)) as slave:
                 for load in left:
                     clean(load, session.zk, slave, session.source)
         except ConnectError as error:  # the slave's ZooKeeper, most likely: the queue waits, as with a slave that is down

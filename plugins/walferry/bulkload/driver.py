@@ -146,7 +146,7 @@ def _slave(peer: Peer, backlog: Backlog) -> Iterator[Tables]:
     """The slave's tables. Raises NotForFiles if its ZooKeeper does not answer: who ships by requests knows what to do then."""
     with ExitStack() as stack:
         try:
-            slave = stack.enter_context(slave_tables(peer, backlog.source.user))
+            slave = stack.enter_context(slave_tables(peer, backlog.source.login_to(peer)))
         except ConnectError as error:
             raise NotForFiles(str(error)) from error
         yield slave
@@ -274,7 +274,7 @@ class _Loading:
             raise NotForFiles("the peer has a bandwidth, which is kept to only when edits go by requests")
         try:
             at = active_master(self.slave.zk, self.slave.nodes)
-            with master.connect(at, user=self.backlog.source.user) as connection:
+            with master.connect(at, login=self.slave.login) as connection:
                 targets = read_targets(self.slave, connection, PeerTables.of_peer(self.peer), source_id)
         except WalferryError as error:
             raise NotForFiles(f"the slave's tables cannot be looked at: {error}") from error

@@ -14,6 +14,10 @@ class NotLoaded(WalferryError):
     """The slave has not loaded a region's files."""
 
 
+class BrokenRow(WalferryError):
+    """A row came out of Spark's shuffle with other bytes than went in: a disk or a network between its tasks is broken."""
+
+
 class RunsLost(WalferryError):
     """Other runs have come out of Spark's shuffle than went into it, so what was loaded counts for nothing."""
 

@@ -173,6 +173,6 @@ def _loaders(job: LoadJob, count: int) -> Iterator[queue.SimpleQueue[RegionLoade
         peer = read_peer(session.zk, session.nodes, job.peer_id)
         loaders: queue.SimpleQueue[RegionLoader] = queue.SimpleQueue()
         for _ in range(count):
-            slave = stack.enter_context(slave_tables(peer, job.source.user))
+            slave = stack.enter_context(slave_tables(peer, job.source.login_to(peer)))
             loaders.put(RegionLoader(job, session.zk, slave))
         yield loaders

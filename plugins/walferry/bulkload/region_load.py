@@ -26,7 +26,7 @@ from kazoo.client import KazooClient
 from walferry.bulkload.errors import NotLoaded, StaleLoad, is_refusal
 from walferry.bulkload.job import LoadJob, PlannedRegion
 from walferry.bulkload.records import Folder, Load, check_folder, end, folders_of, forget, note_folder
-from walferry.bulkload.staging import SLAVES_FOLDERS, wrong_folder
+from walferry.bulkload.staging import SLAVES_FOLDERS, log_in_to, wrong_folder
 from walferry.errors import WalferryError
 from walferry.files.systems import NewFile, StoreError
 from walferry.hfiles.cutting import RunPart, cut
@@ -108,6 +108,7 @@ class RegionLoader:
         token = bulk_load.prepare(server, table, target.name)
         if problem := wrong_folder(token, table, self.job.source.root_dir or self.job.source.wal_root):
             raise NotLoaded(f"the slave wants files in {token[:200]!r}, {problem}", SLAVES_FOLDERS)
+        log_in_to(token, self.slave.login)
         try:
             note = note_folder(self.zk, self.job.record, Folder(token, table, target.name.hex()))
         except WalferryError:
@@ -132,7 +133,7 @@ class RegionLoader:
         """
         assert target.server is not None
         families = [family for family, _ in files]
-        with admin.connect(target.server, user=self.job.source.user) as asked:
+        with admin.connect(target.server, login=self.slave.login) as asked:
             before = set(bulk_load.store_files(asked, target.name, families))
             if not bulk_load.load(server, target.name, token, files, [str(self.job.rules.source_id)]):
                 raise NotLoaded(

@@ -1,29 +1,43 @@
 """What goes through Spark's shuffle: sorted runs, and notes.
 
-    row     partition, region, family, wal, number, data
+    row     partition, region, family, wal, number, size, crc, data
+    data    the row's bytes, or fewer than `size`: then they are compressed (an LZ4 block)
+    crc     CRC-32 of the row's numbers up to `size`, and of its bytes: a row must not come out as one of another region, either
     run     the numbers of the store's region and family; of the WAL that it is of; within the WAL, in order; the run's bytes
     note    region −1: what the tasks of all partitions must know, before any of them loads       family, number 0; a Note as JSON
             region −2: what became of a WAL, for the driver                                     a WalReport as JSON
+
+Spark's own compression and checks of what it shuffles cost more than these, and would see the bytes only after Spark's JVM has
+copied them several times. With spark.shuffle.compress=false Spark leaves them out.
 """
 
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
+from zlib_ng import zlib_ng
 
+from walferry.bulkload.errors import BrokenRow
 from walferry.texts import one_line
 
 NOTE = -1
 REPORT = -2
 BATCH_BYTES = 4 << 20
 MAX_ERROR_CHARS = 2000
-COLUMNS = ("partition", "region", "family", "wal", "number", "data")
+NUMBERS = ("partition", "region", "family", "wal", "number")
+COLUMNS = (*NUMBERS, "size", "crc", "data")
 SCHEMA = pa.schema([*((name, pa.int32()) for name in COLUMNS[:-1]), ("data", pa.binary())])
+LEAST_COMPRESSED_BYTES, TRIED_BYTES = 4 << 10, 64 << 10
+WORTH_IT = 0.7  # compressed bytes a byte: from there on it costs more than it saves
+_MOST_TIMES = 255  # that an LZ4 block's bytes grow
+_NUMBERS = struct.Struct("<6i")  # with the size, as the CRC takes them
+_LZ4 = pa.Codec("lz4_raw")
 
 
 @dataclass(frozen=True)
@@ -85,20 +99,51 @@ class WalReport:
 
 def batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
     """Yield the rows as batches of about BATCH_BYTES."""
-    held: list[Row] = []
+    held: list[_Packed] = []
     size = 0
     for row in rows:
-        if held and size + len(row.data) > BATCH_BYTES:
+        packed = _packed(row)
+        if held and size + len(packed.data) > BATCH_BYTES:
             yield _batch(held)
             held, size = [], 0
-        held.append(row)
-        size += len(row.data)
+        held.append(packed)
+        size += len(packed.data)
     if held:
         yield _batch(held)
 
 
-def _batch(rows: list[Row]) -> pa.RecordBatch:
-    numbers = [pa.array([getattr(row, name) for row in rows], pa.int32()) for name in COLUMNS[:-1]]
+@dataclass(frozen=True)
+class _Packed:
+    """A row as the shuffle gets it: the numbers of all columns but the last one, and its data."""
+
+    numbers: tuple[int, ...]
+    data: memoryview
+
+
+def _packed(row: Row) -> _Packed:
+    numbers = (row.partition, row.region, row.family, row.wal, row.number, len(row.data))
+    return _Packed((*numbers, _crc(numbers, row.data)), _compressed(row.data))
+
+
+def _compressed(data: memoryview) -> memoryview:
+    """The data as an LZ4 block, if that is worth it: its beginning tells."""
+    if len(data) < LEAST_COMPRESSED_BYTES:
+        return data
+    tried = data[:TRIED_BYTES]
+    if len(_LZ4.compress(tried)) > WORTH_IT * len(tried):
+        return data
+    compressed = memoryview(_LZ4.compress(data, asbytes=True))
+    return compressed if len(compressed) < len(data) else data
+
+
+def _crc(numbers: tuple[int, ...], data: memoryview) -> int:
+    """The CRC-32 of both, with a sign, as Spark knows no other integers."""
+    crc = zlib_ng.crc32(data, zlib_ng.crc32(_NUMBERS.pack(*numbers)))
+    return crc - (1 << 32) if crc >> 31 else crc
+
+
+def _batch(rows: list[_Packed]) -> pa.RecordBatch:
+    numbers = [pa.array(column, pa.int32()) for column in zip(*(row.numbers for row in rows), strict=True)]
     ends = np.cumsum([0, *(len(row.data) for row in rows)], dtype=np.int32)
     data = rows[0].data if len(rows) == 1 else b"".join(row.data for row in rows)
     binary = pa.BinaryArray.from_buffers(pa.binary(), len(rows), [None, pa.py_buffer(ends), pa.py_buffer(data)])
@@ -106,9 +151,24 @@ def _batch(rows: list[Row]) -> pa.RecordBatch:
 
 
 def rows_in(some: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-    """Yield the rows of batches. The data is a view of the batch's memory."""
+    """Yield the rows of batches. The data may be a view of the batch's memory. Raises BrokenRow."""
     for batch in some:
         *numbers, data = (batch.column(name) for name in COLUMNS)
         places = zip(*(column.to_pylist() for column in numbers), strict=True)
-        for i, (partition, region, family, wal, number) in enumerate(places):
-            yield Row(partition, region, family, wal, number, memoryview(data[i].as_buffer()))
+        for i, (partition, region, family, wal, number, size, crc) in enumerate(places):
+            found = _whole(memoryview(data[i].as_buffer()), size)
+            if found is None or _crc((partition, region, family, wal, number, size), found) != crc:
+                raise BrokenRow(f"row {number} of the load's WAL {wal} came out of Spark's shuffle with other bytes than went in")
+            yield Row(partition, region, family, wal, number, found)
+
+
+def _whole(data: memoryview, size: int) -> memoryview | None:
+    """The bytes of a row of this size; None if there are none."""
+    if len(data) != size:
+        if not len(data) < size <= _MOST_TIMES * len(data):
+            return None
+        try:
+            return memoryview(_LZ4.decompress(data, size))
+        except (OSError, pa.ArrowInvalid):
+            return None
+    return data

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from walferry.files.logins import log_in
 from walferry.files.systems import HDFS_SCHEMES, scheme
 from walferry.names import is_file_name
+from walferry.security.login import Login
 
 SLAVES_FOLDERS = "Check the slave's hbase.rootdir, and its RegionServers"  # advice
 
@@ -25,6 +27,11 @@ def wrong_folder(token: str, table: str, source_root: str) -> str | None:
     if not named or within_root or not all(map(is_file_name, folders)):
         return "which is not a folder that HBase makes for them"
     return None
+
+
+def log_in_to(token: str, login: Login) -> None:
+    """Use a folder that the slave has made, and its others beside it, with the slave's login."""
+    log_in(token.rpartition("/")[0], login.kerberos)
 
 
 def _folders(url: str) -> list[str]:

@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from walferry.bulkload.errors import is_refusal
 from walferry.bulkload.job import PlannedRegion
 from walferry.bulkload.records import Folder, forget, note_folder
-from walferry.bulkload.staging import wrong_folder
+from walferry.bulkload.staging import log_in_to, wrong_folder
 from walferry.errors import WalferryError
 from walferry.files.systems import NewFile
 from walferry.rpc import bulk_load
@@ -48,6 +48,7 @@ def _try(zk: KazooClient, record: str, slave: Tables, planned: PlannedRegion, so
     token = bulk_load.prepare(server, table, target.name)
     if problem := wrong_folder(token, table, source.root_dir or source.wal_root):
         return f"it wants files in {token[:200]!r}, {problem}"
+    log_in_to(token, slave.login)
     note = note_folder(zk, record, Folder(token, table, target.name.hex()))
     try:
         with NewFile(f"{token}/trial"):

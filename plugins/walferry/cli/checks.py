@@ -9,7 +9,7 @@ import click
 
 from walferry.cli import options
 from walferry.cli.show import BAD, GOOD, STUCK, WARNING, WELL, Cell, View, show, table
-from walferry.cli.source import Chosen
+from walferry.cli.source import CONNECT_SECONDS, Chosen
 
 if TYPE_CHECKING:
     from walferry.diagnosis.findings import Finding
@@ -27,21 +27,17 @@ Exit status: 0 if nothing is wrong; 1 if the source cannot be looked at; 2 for w
 @options.watch
 @click.pass_obj
 def check(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float | None) -> int:
-    """Tell whether peers can be shipped.
+    """Tell whether peers can be shipped, from the files of the logins to the last right.
 
-    Of these peers, or of all that are managed, it looks at the configuration, the slave, its tables and families, and at the
-    queues. It changes nothing.
+    Of the source: keytab, ticket and certificates, ZooKeeper, each RegionServer, the Master, ADMIN, the folders of WALs. Of these
+    peers, or of all that are managed: the same of the slave, WRITE, the peer's configuration, its tables and families there, and
+    its queues. A line each: what works, what does not, and what to do. It changes nothing.
     """
 
     def look() -> View:
-        from walferry.admin.peers import peer_admin
-        from walferry.diagnosis.peers import check_one
-        from walferry.hbase.peers import read_peers
+        from walferry.diagnosis.connections import check_connections
 
-        with peer_admin(chosen.reached()) as admin:
-            listed = read_peers(admin.session.zk, admin.session.nodes).peers
-            chosen_ids = peer_ids or [peer.id for peer in listed if peer.managed]
-            return _view([finding for peer_id in chosen_ids for finding in check_one(admin, peer_id)])
+        return _view(list(check_connections(chosen.read(), peer_ids, CONNECT_SECONDS)))
 
     return show(look, as_json=as_json, watch=watch)
 
@@ -74,4 +70,4 @@ def _view(findings: Sequence[Finding]) -> View:
     ]
     wrong = any(each.state == "wrong" for each in findings)
     found = {"well": not wrong, "findings": [each.to_json() for each in findings]}
-    return View(found, lambda: table(_HEAD, cells) if cells else "There is no managed peer.", STUCK if wrong else WELL)
+    return View(found, lambda: table(_HEAD, cells), STUCK if wrong else WELL)

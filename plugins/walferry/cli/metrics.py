@@ -41,9 +41,9 @@ def metrics(chosen: Chosen, output: Path | None, old_wals: bool) -> int:
     from walferry.status.statuses import Statuses
 
     source = chosen.read()
-    statuses = Statuses(LOOK_SECONDS, LOOK_SECONDS, OLD_WALS_SECONDS)
+    statuses = Statuses(LOOK_SECONDS, LOOK_SECONDS)
     status = statuses.of(source)
-    kept = statuses.old_wals(source) if old_wals and status.unreachable is None else None
+    kept = statuses.old_wals(source, OLD_WALS_SECONDS) if old_wals and status.unreachable is None else None
     text = exposition({chosen.conn_id or DEFAULT_CONN_ID: measured(status, kept)})
     if output is None:
         click.echo(lines_only(text) if sys.stdout.isatty() else text, nl=False)

@@ -84,11 +84,12 @@ def show_peer(chosen: Chosen, peer_id: str, as_json: bool, watch: float | None) 
     help="Replicate only these, several of them split by semicolons; may be repeated. Also as HBase writes them: TABLE:CF,CF or "
     "{ 'NAMESPACE:TABLE' => ['CF'] }.",
 )  # fmt: skip
+@click.option("--slave-conn-id", metavar="CONN_ID", help="The connection that says as whom the slave is talked to.")
 @options.allow_missing
 @click.pass_obj
 def create(
     chosen: Chosen, peer_id: str, cluster_key: str, namespaces: tuple[str, ...], table_cfs: tuple[list[Any], ...],
-    allow_missing: bool,
+    slave_conn_id: str | None, allow_missing: bool,
 ) -> int:  # fmt: skip
     """Add a peer that Walferry ships. Without namespaces and tables it gets all user tables."""
     from walferry.admin.creating import create, meant
@@ -97,7 +98,10 @@ def create(
     names = [name.strip() for each in namespaces for name in each.split(",")]
     with _admin(chosen) as admin:
         tables = meant(admin, [asked for each in table_cfs for asked in each])
-        peer = create(admin, peer_id, cluster_key, namespaces=names, table_cfs=tables, allow_missing=allow_missing)
+        peer = create(
+            admin, peer_id, cluster_key, namespaces=names, table_cfs=tables, slave_conn_id=slave_conn_id,
+            allow_missing=allow_missing,
+        )  # fmt: skip
     put(f"peer {peer.id} to {peer.cluster_key} is managed by Walferry: what is written from now on is queued for it")
     put(f"it gets edits of {scope(peer)}")
     return WELL

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster
-from walferry.source.connection import from_env, from_text
+if TYPE_CHECKING:  # what reads connections imports ZooKeeper's client, which --help does without
+    from walferry.source.cluster import SourceCluster
+    from walferry.source.slaves import SlaveConnection
 
 CONNECT_SECONDS = 10.0  # a ZooKeeper that is silent for longer is an error: nobody waits at a terminal for half a minute
 
@@ -23,10 +26,19 @@ class Chosen:
     @property
     def given(self) -> bool:
         """Whether a source cluster is named anywhere."""
+        from walferry.source.cluster import DEFAULT_CONN_ID
+
         return bool(self.text or self.conn_id or os.environ.get(_variable(DEFAULT_CONN_ID)))
 
     def read(self) -> SourceCluster:
         """The source cluster, without asking whether it is there. Raises SourceError."""
+        from walferry.source.slaves import SlaveLogins
+
+        return replace(self._read(), slave_logins=SlaveLogins(_slave))
+
+    def _read(self) -> SourceCluster:
+        from walferry.source.connection import from_env, from_text
+
         if self.text:
             return from_text(self.text)
         if self.conn_id is None:
@@ -43,8 +55,23 @@ class Chosen:
         from walferry.zk.client import connected
 
         source = self.read()
-        with connected(source.quorum, CONNECT_SECONDS):
+        with connected(source.quorum, CONNECT_SECONDS, login=source.login):
             return source
+
+
+def _slave(conn_id: str) -> SlaveConnection:
+    """A slave's connection, from the environment, or wherever Airflow keeps it. Raises SourceError."""
+    from walferry.source.slaves import slave_from_env, slave_not_defined
+
+    found = slave_from_env(conn_id)
+    if found is None and find_spec("airflow") is None:
+        raise slave_not_defined(conn_id)
+    if found is not None:
+        return found
+    with redirect_stdout(sys.stderr):
+        from walferry.airflow.hooks.hbase import slave_from_airflow
+
+        return slave_from_airflow(conn_id)
 
 
 def _variable(conn_id: str) -> str:

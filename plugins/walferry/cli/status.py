@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SHOWN_ORPHANS = 5
 LOOK_SECONDS = 8.0  # for files and slaves; what takes longer is told as unknown
 _PEERS_HEAD = ("PEER", "SHIPPED BY", "SLAVE", "LAG", "WALS", "LEFT", "RATE", "DONE IN", "LAST SUCCESS", "TROUBLE")
-_QUEUES_HEAD = ("PEER", "KIND", "SERVER", "WAL GROUP", "LAG", "WALS", "LEFT", "OLDEST WAL", "POSITION", "HELD BY", "TROUBLE")
+_QUEUES_HEAD = ("PEER", "KIND", "QUEUE", "WAL GROUP", "LAG", "WALS", "LEFT", "OLDEST WAL", "POSITION", "HELD BY", "TROUBLE")
 _FIGURES = ("LAG", "WALS", "LEFT", "RATE", "DONE IN", "POSITION")
 _STATUS = """\
 Exit status: 0 if all is well; 1 if the source cannot be looked at; 2 for wrong arguments; 3 if something is stuck or behind.
@@ -57,9 +57,10 @@ def status(chosen: Chosen, peer_ids: tuple[str, ...], max_lag: float | None, as_
 def queues(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: float | None) -> int:
     """Show the queues, a line for each WAL group.
 
-    Of these peers, or of all, also those that do not exist any more: Normal or Recovered, under which server it lies and from
-    which dead ones it came, the oldest WAL and its position, what is left, and which run holds it. It changes nothing. The status
-    is 3 if an entry of a queue makes no sense, or the last run that had to do with a group has failed.
+    Of these peers, or of all, also those that do not exist any more: Normal, Normal of a dead server, or Recovered, its name as
+    `walferry drain` takes it, with the server under which it lies and the dead ones from which it came, the oldest WAL and its
+    position, what is left, and which run holds it. It changes nothing. The status is 3 if an entry of a queue makes no sense, or
+    the last run that had to do with a group has failed.
     """
     look = _looker(chosen, slaves_seconds=0.0)
     return show(lambda: _queues_view(look(), peer_ids), as_json=as_json, watch=watch)
@@ -183,10 +184,10 @@ def _queues_view(found: SourceStatus, peer_ids: Sequence[str]) -> View:
 def _queue_row(queue: QueueStatus, group: GroupStatus) -> list[str | Cell]:
     from walferry.status import words
 
-    came_from = f" from {', '.join(queue.dead_servers)}" if queue.dead_servers else ""
+    kind = str(queue.kind) if queue.live or queue.kind == "Recovered" else f"{queue.kind} (dead)"
     position = words.UNKNOWN if group.oldest.position is None else f"{group.oldest.position:,}"
     return [
-        queue.peer_id, str(queue.kind), f"{queue.server}{came_from}", group.group, words.lag(group.replicationLag),
+        queue.peer_id, kind, f"{queue.server}/{queue.queue_id}", group.group, words.lag(group.replicationLag),
         f"{group.wals_left:,}", words.left(group.bytes_left), group.oldest.name, position,
         group.holder.name if group.holder else "", Cell(group.oldest.problem or group.error or "", BAD),
     ]  # fmt: skip

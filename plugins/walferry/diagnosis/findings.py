@@ -33,6 +33,11 @@ class Finding:
     text: str
     advice: str = ""
 
+    @property
+    def line(self) -> str:
+        """As a log has it: what was looked at, how it is, and what to do."""
+        return f"{self.what}: {self.text}. {self.advice}" if self.advice else f"{self.what}: {self.text}"
+
     def to_json(self) -> dict[str, Any]:
         """As `--json` prints it."""
         return {**asdict(self), "state": str(self.state)}

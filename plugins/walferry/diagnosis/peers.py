@@ -59,7 +59,8 @@ def _tables(admin: PeerAdmin, peer: Peer) -> list[Finding]:
     if not (peer.replicate_all or peer.namespaces or peer.table_cfs):
         return [note(what, "it gets no table", f"`peers set-table-cfs {shell_word(peer.id)} …` chooses tables")]
     tables = {} if peer.replicate_all else peer.table_cfs or {}
-    wanted = Wanted(peer.id, peer.cluster_key, () if peer.replicate_all else sorted(peer.namespaces), tables)
+    namespaces = () if peer.replicate_all else sorted(peer.namespaces)
+    wanted = Wanted(peer.id, peer.cluster_key, namespaces, tables, peer.slave_conn_id)
     choice = PeerTables.of_peer(peer)
     try:
         problems = problems_at_ends(admin, wanted, lambda table, family: choice.wants(table.encode(), family.encode()))

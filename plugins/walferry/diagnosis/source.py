@@ -6,26 +6,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import KazooException, NoAuthError
 
 from walferry.admin.peers import PeerAdmin
 from walferry.diagnosis.findings import Finding, looked, note, well, wrong
 from walferry.diagnosis.peers import check_one, shipped_by_others
+from walferry.diagnosis.servers import answering, ask, grant_admin, is_answer, silent
 from walferry.errors import WalferryError
+from walferry.files.access import missing_rights, needs_of
+from walferry.files.errors import NoHdfsRight
 from walferry.hbase.cluster import check_layout, check_storage, cluster_id
 from walferry.hbase.cluster import master as active_master
+from walferry.hbase.errors import MasterSilent, MissingPeer
 from walferry.hbase.peers import Peer, read_peers
 from walferry.hbase.values import decode_server_version
 from walferry.names import ServerName, is_server_name
 from walferry.queues.dead_servers import find_dead, recovered_queues
-from walferry.rpc.admin import answers
+from walferry.rpc.errors import AccessDenied
 from walferry.source.agreement import master_peers
 from walferry.source.session import Session
 from walferry.texts import shell_word
 from walferry.zk.client import children, just_written, read
 from walferry.zk.errors import known
 
-CALL_SECONDS = 10.0
 ASKED_AT_ONCE = 16
 MAX_TOLD = 10  # of each kind
 SERVED = ("1.", "2.")
@@ -33,26 +36,38 @@ SERVED = ("1.", "2.")
 
 def diagnose(session: Session) -> Iterator[Finding]:
     """Look at everything of a source whose ZooKeeper answers; findings come one after the other. Raises ConnectError."""
+    storage = None
+    for storage in access(session):
+        yield storage
+    if storage is not None and storage.what == "replication" and _is_well(storage):
+        yield from told("dead servers", lambda: _dead_servers(session))
+        yield from told("peers", lambda: _peers(session))
+
+
+def access(session: Session, *, writes: bool = True) -> Iterator[Finding]:
+    """Whether Walferry gets at everything of a source; the last finding is of its replication znodes. Raises ConnectError.
+
+    Without `writes` nothing is written to Walferry's own root.
+    """
     yield well("ZooKeeper", f"{session.source.quorum} answers")
     cluster = looked("cluster", lambda: f"id {cluster_id(session.zk, session.nodes)} under {session.nodes.base}")
     yield cluster
     if not _is_well(cluster):  # there is nothing else to look at
         return
-    yield _own_root(session)
-    yield from _told("RegionServers", lambda: _servers(session))
-    yield looked("Master", lambda: _master(session))
+    if writes:
+        yield _own_root(session)
+    yield from told("RegionServers", lambda: _servers(session))
+    yield from told("Master", lambda: _master(session))
     yield looked("WAL folders", lambda: _folders(session))
-    storage = looked("replication", lambda: _storage(session))
-    yield storage
-    if _is_well(storage):
-        yield from _told("dead servers", lambda: _dead_servers(session))
-        yield from _told("peers", lambda: _peers(session))
+    yield looked("replication", lambda: _storage(session))
 
 
-def _told(what: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """What `look` finds, and at last the error that it raises, ZooKeeper's too."""
+def told(what: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """What `look` finds, and at last the error that it raises, ZooKeeper's too. Raises MissingPeer."""
     try:
         yield from look()
+    except MissingPeer:
+        raise
     except (WalferryError, KazooException) as error:
         yield wrong(what, known(error))
 
@@ -90,46 +105,45 @@ def _not_servers(session: Session, names: Sequence[str]) -> list[Finding]:
 def _live(session: Session, servers: Sequence[ServerName]) -> list[Finding]:
     if not servers:
         return [wrong("RegionServers", "none is live", "Closed WALs can still be shipped, but nothing can be rolled")]
-    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        answered = dict(zip(servers, pool.map(partial(_answers, session.source.user), servers), strict=True))
-    silent = [server for server in servers if not answered[server]]
-    findings = [
-        wrong("RegionServers", f"{server} does not answer", "See to it, and to the network from here: its WALs cannot be rolled")
-        for server in silent[:MAX_TOLD]
-    ]
-    if len(silent) > MAX_TOLD:
-        findings.append(wrong("RegionServers", f"{len(silent) - MAX_TOLD:,} more do not answer"))
-    return [*findings, *_release(session, servers, len(servers) - len(silent))]
+    answers = ask(servers, session.source.login)
+    advice = "See to it, and to the network from here: its WALs cannot be rolled"
+    found = silent("RegionServers", answers, advice)
+    return [*found, *_release(session, servers, answering(answers))] if any(map(is_answer, answers.values())) else found
 
 
-def _answers(user: str | None, server: ServerName) -> bool:
-    return answers(server, user=user, timeout=CALL_SECONDS)
-
-
-def _release(session: Session, servers: Sequence[ServerName], answering: int) -> list[Finding]:
+def _release(session: Session, servers: Sequence[ServerName], told: str) -> list[Finding]:
     versions = set()
     for server in servers:
         path = f"{session.nodes.rs}/{server}"
-        znode = read(session.zk, path)
         try:
+            znode = read(session.zk, path)
             versions.add((decode_server_version(znode.value, path) if znode else None) or "unknown")
-        except WalferryError:
+        except (WalferryError, NoAuthError):  # HBase keeps these znodes to itself: whether we get at them is told below
             versions.add("unknown")
-    told = f"{answering:,} of {len(servers):,} answer; HBase {', '.join(sorted(versions))}"
+    told = f"{told}; HBase {', '.join(sorted(versions))}"
     odd = [version for version in versions if version != "unknown" and not version.startswith(SERVED)]
     if odd:
         return [wrong("RegionServers", told, "Walferry serves HBase 1 and 2")]
     return [well("RegionServers", told)]
 
 
-def _master(session: Session) -> str:
-    peers = master_peers(session)
+def _master(session: Session) -> Iterator[Finding]:
+    """The Master, and whether we have ADMIN: without it the Master tells nobody its peers."""
+    try:
+        peers = master_peers(session)
+    except MasterSilent as error:
+        denied = isinstance(error.__cause__, AccessDenied)
+        yield wrong("Master", error, grant_admin(session.source.login) if denied else "")
+        return
     at = active_master(session.zk, session.nodes)
-    return f"{at} is active" + ("" if peers is None else f" and knows {len(peers):,} peers")
+    yield well("Master", f"{at} is active" + ("" if peers is None else f" and knows {len(peers):,} peers"))
 
 
 def _folders(session: Session) -> str:
     session.store.check_root()
+    source = session.source
+    if problem := missing_rights(needs_of(source.wal_root, archive=source.archive, quarantine=source.quarantine)):
+        raise NoHdfsRight(problem)
     return f"{session.source.wal_root} can be read"
 
 

@@ -18,11 +18,11 @@ def namenodes(url: str, environ: Mapping[str, str] = os.environ) -> list[tuple[s
     name = parts.netloc.rpartition("@")[2] if parts.port is None else parts.hostname or ""
     if parts.scheme == "viewfs":
         links = f"fs.viewfs.mounttable.{name}.link"
-        targets = [value for key, value in _settings(environ).items() if key.startswith(links)]
+        targets = [value for key, value in hadoop_settings(environ).items() if key.startswith(links)]
         return [server for target in targets if target.startswith("hdfs:") for server in namenodes(target, environ)]
     if parts.port is not None:
         return [(name, parts.port)]
-    settings = _settings(environ)
+    settings = hadoop_settings(environ)
     ids = [each.strip() for each in settings.get(f"dfs.ha.namenodes.{name}", "").split(",") if each.strip()]
     keys = [f"dfs.namenode.rpc-address.{name}.{each}" for each in ids] or [f"dfs.namenode.rpc-address.{name}"]
     return [server for key in keys if (server := _host_and_port(settings.get(key, "")))]
@@ -32,7 +32,7 @@ def web_addresses(url: str, environ: Mapping[str, str] = os.environ) -> list[str
     """List host:port of the web server of each NameNode behind an hdfs:// URL; empty if the configuration does not tell."""
     parts = urlsplit(url)
     service = parts.netloc.rpartition("@")[2] if parts.port is None else ""
-    settings = _settings(environ)
+    settings = hadoop_settings(environ)
     key = "dfs.namenode.http-address"
     ids = [each.strip() for each in settings.get(f"dfs.ha.namenodes.{service}", "").split(",") if each.strip()]
     keys = [f"{key}.{service}.{each}" for each in ids] or [f"{key}.{service}" if service else key, key]
@@ -46,7 +46,8 @@ def _host_and_port(text: str) -> tuple[str, int] | None:
     return (host, int(port)) if host and port.isascii() and port.isdigit() and "${" not in host else None
 
 
-def _settings(environ: Mapping[str, str]) -> dict[str, str]:
+def hadoop_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Read the Hadoop configuration's files, as far as they are there and can be read."""
     folder = environ.get("HADOOP_CONF_DIR") or (f"{environ['HADOOP_HOME']}/etc/hadoop" if environ.get("HADOOP_HOME") else None)
     found: dict[str, str] = {}
     for file in _FILES if folder else ():

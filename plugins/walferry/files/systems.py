@@ -1,7 +1,8 @@
 """Files by URL, whatever file system they lie on.
 
 Local files are read directly, all others through fsspec: hdfs:// and viewfs:// by hdfs-native, which takes its settings (name
-services, Kerberos) from HADOOP_CONF_DIR and its user from HADOOP_USER_NAME; s3a:// and the like if their fsspec package is there.
+services, Kerberos) from HADOOP_CONF_DIR and its user from the login of the folder (logins.py), or without Kerberos from
+HADOOP_USER_NAME; s3a:// and the like if their fsspec package is there.
 """
 
 from __future__ import annotations
@@ -14,31 +15,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from queue import Empty, SimpleQueue
-from typing import Any, Protocol, Self, TypeVar
-from urllib.parse import urlsplit
+from typing import Any, Protocol, Self
 from uuid import uuid4
 
-import fsspec
+from walferry.files.clients import file_system as file_system
+from walferry.files.clients import local_path as local_path
+from walferry.files.clients import remote as remote
+from walferry.files.clients import scheme as scheme
+from walferry.files.errors import StoreError as StoreError
+from walferry.files.logins import HDFS_SCHEMES as HDFS_SCHEMES
 
-from walferry.errors import WalferryError
-from walferry.files.namenodes import namenodes
-from walferry.hosts import unreachable
-
-HDFS_SCHEMES = ("hdfs", "viewfs")
-REMOTE_TIMEOUT_SECONDS = 120.0  # for one request; longer than a NameNode's failover takes
 COPY_BYTES = 8 << 20
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")  # of fsspec's file systems
-_ADVICE = "Check wal_root and the file system's settings (HADOOP_CONF_DIR)"
-
-_file_systems: dict[tuple[int, str, str], Any] = {}
-_file_systems_lock = threading.Lock()
-
-T = TypeVar("T")
-
-
-class StoreError(WalferryError):
-    """The file system did not do what was asked of it; the message names the file or folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,66 +327,3 @@ class _RemoteFile:
         self.close()
 
 
-def file_system(url: str) -> Any:
-    """fsspec's file system for a URL: one a process for each scheme and host, with its connections."""
-    parts = urlsplit(url)
-    key = (os.getpid(), parts.scheme, parts.netloc)  # connections do not survive a fork
-    if key not in _file_systems and parts.scheme in HDFS_SCHEMES and (why := unreachable(namenodes(url))):
-        raise StoreError(f"{url}: {why}. {_ADVICE}")  # hdfs-native would try for ever
-    with _file_systems_lock:
-        if key not in _file_systems:
-            # fsspec's own cache keeps one a thread, for ever.
-            # The path is left out: fsspec would interpret "::" in it, as in the name of an IPv6 host's folder.
-            _file_systems[key] = _connect(url)
-        return _file_systems[key]
-
-
-def _connect(url: str) -> Any:
-    parts = urlsplit(url)
-    try:
-        return fsspec.core.url_to_fs(f"{parts.scheme}://{parts.netloc}/", skip_instance_cache=True)[0]
-    except RuntimeError as error:
-        if "No NameNode hosts found" not in str(error):
-            raise
-        raise StoreError(
-            f"{url}: {parts.netloc} is not a name service that HADOOP_CONF_DIR knows. {_ADVICE}, or name a NameNode with its "
-            f"port: hdfs://{parts.netloc}:8020"
-        ) from error
-
-
-def remote(url: str, call: Callable[[], T]) -> T:
-    """What `call` returns, or FileNotFoundError or StoreError naming the URL.
-
-    hdfs-native waits for a NameNode that has stopped answering for ever, so the call has a thread of its own, which is given up.
-    """
-    outcome: SimpleQueue[tuple[T, None] | tuple[None, BaseException]] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            outcome.put((call(), None))
-        except BaseException as error:  # hdfs-native's panics are not Exceptions
-            outcome.put((None, error))
-
-    threading.Thread(target=run, name=f"remote-{url}", daemon=True).start()
-    try:
-        value, error = outcome.get(timeout=REMOTE_TIMEOUT_SECONDS)
-    except Empty:
-        raise StoreError(f"{url}: no answer within {REMOTE_TIMEOUT_SECONDS:g} s. {_ADVICE}") from None
-    if isinstance(error, FileNotFoundError):
-        raise FileNotFoundError(errno.ENOENT, "no such file", url) from error
-    if isinstance(error, StoreError):
-        raise error
-    if error is not None:
-        # A NameNode's refusal comes with its whole stack trace.
-        raise StoreError(f"{url}: {type(error).__name__}: {str(error).partition(chr(10))[0]}. {_ADVICE}") from error
-    return value  # type: ignore[return-value]  # there is a value where there is no error
-
-
-def scheme(url: str) -> str:
-    return urlsplit(url).scheme
-
-
-def local_path(url: str) -> str:
-    """Hadoop writes file:/a, file:///a and file://localhost/a for the same file, and encodes nothing."""
-    path = url.removeprefix("file:")
-    return path[path.index("/", 2) :] if path.startswith("//") else path

@@ -7,9 +7,11 @@ from kazoo.client import KazooClient
 
 from walferry.hbase.errors import ClusterError, StorageError, ZNodeValueError
 from walferry.hbase.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
-from walferry.hbase.values import decode_cluster_id, decode_labels, decode_master
+from walferry.hbase.values import decode_cluster_id, decode_labels, decode_master, decode_server_version
 from walferry.names import ServerName, is_server_name
 from walferry.zk.client import Watch, children, hosts, read, whose
+
+IN_ZOOKEEPER = ("0.", "1.", "2.")  # versions that keep their replication queues there
 
 
 def cluster_id(zk: KazooClient, nodes: ZNodes) -> uuid.UUID:
@@ -36,6 +38,19 @@ def live_servers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> 
     except ValueError as error:
         advice = "Is this an HBase cluster's rs znode?"
         raise ZNodeValueError(nodes.rs, f"a child is not a server name ({error})", advice) from error
+
+
+def release(zk: KazooClient, nodes: ZNodes) -> str | None:
+    """The version of the first live RegionServer that publishes it; None if none does: servers before 1.2 do not.
+
+    Raises ZNodeValueError.
+    """
+    for name in children(zk, nodes.rs) or ():
+        znode = read(zk, f"{nodes.rs}/{name}")
+        version = decode_server_version(znode.value, f"{nodes.rs}/{name}") if znode else None
+        if version is not None:
+            return version
+    return None
 
 
 def draining_servers(zk: KazooClient, nodes: ZNodes) -> frozenset[ServerName]:
@@ -84,6 +99,12 @@ def check_storage(zk: KazooClient, nodes: ZNodes) -> None:
             )
         return
     cluster_id(zk, nodes)
+    version = release(zk, nodes)
+    if version is not None and not version.startswith(IN_ZOOKEEPER):
+        raise StorageError(
+            f"{nodes.queues} is not there on {hosts(zk)}: the cluster runs HBase {version}, which keeps its replication "
+            "queues in table hbase:replication. Walferry serves HBase 1 and 2, which keep them in ZooKeeper"
+        )
     raise StorageError(
         f"{nodes.queues} is not there on {hosts(zk)}: this cluster keeps its replication queues elsewhere (HBase 3 in table "
         "hbase:replication) or has never had a peer. Walferry serves HBase 2.x with queues in ZooKeeper; there "

@@ -32,13 +32,14 @@ class ClusterError(WalferryError):
 
 
 class MasterSilent(ClusterError):
-    """The active Master could not be asked for its peers."""
+    """The active Master could not be asked for its peers. `refused`: it answers, but not this user."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, refused: bool = False) -> None:
         super().__init__(
             f"the Master could not be asked whether the peers are as ZooKeeper has them: {reason}. Nothing is touched until it "
-            "answers; try again when a master is active (with AccessController the user needs global ADMIN)"
+            f"answers; {'the user needs global ADMIN' if refused else 'try again when a master is active'}"
         )
+        self.retry_helps = not refused  # type: ignore[misc]
 
 
 class StorageError(ClusterError):

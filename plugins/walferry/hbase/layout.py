@@ -96,6 +96,11 @@ class ZNodes:
         """Parent of one task for each WAL of a dead server that a live one is to split; HBase 1 only."""
         return f"{self.base}/splitWAL"
 
+    def clients_read(self, path: str) -> bool:
+        """Whether HBase lets clients without a login read a znode (ZNodePaths.isClientReadable)."""
+        known = (self.base, self.meta_server, self.master, self.hbaseid, self.rs, self.tables)
+        return path in known or path.startswith(f"{self.tables}/")
+
     @property
     def visibility_labels(self) -> str:
         """The visibility labels and their ordinals. Only the VisibilityController creates this znode."""

@@ -1,6 +1,5 @@
 """Reads replication peers, and checks whether Walferry may ship them."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ from kazoo.client import KazooClient
 
 from walferry.errors import WalferryError
 from walferry.hbase.cluster import check_storage
+from walferry.hbase.cluster_key import SLAVE_CONN_KEY, ClusterKey, parse_cluster_key
 from walferry.hbase.errors import (
     CustomEndpointPeer,
     CustomFilterPeer,
@@ -29,7 +29,8 @@ MANAGED_KEY = "walferry.managed"
 PAUSED_KEY = "walferry.paused"
 MAX_LAG_KEY = "walferry.max_lag"  # in seconds: an older edit that is not shipped is an alert
 HANDED_BACK_KEY = "walferry.handed-back-to"  # the id of the peer by which HBase ships again
-MARKS = (MANAGED_KEY, PAUSED_KEY, MAX_LAG_KEY, HANDED_BACK_KEY)  # Walferry's keys that are no settings of how a peer is shipped
+# Walferry's keys that do not say how a peer is shipped.
+MARKS = (MANAGED_KEY, PAUSED_KEY, MAX_LAG_KEY, SLAVE_CONN_KEY, HANDED_BACK_KEY)
 ENABLED = "ENABLED"
 DISABLED = "DISABLED"
 ENABLED_ADVICE = (
@@ -39,45 +40,6 @@ ENABLED_ADVICE = (
 INTER_CLUSTER_ENDPOINTS = ("", "org.apache.hadoop.hbase.replication.regionserver.HBaseInterClusterReplicationEndpoint")
 MAX_MAX_LAG = 31_536_000  # a year
 CUSTOM_FILTERS_KEY = "hbase.replication.source.custom.walentryfilters"  # BaseReplicationEndpoint.java
-_HOST = re.compile(r"[^:,\s/?#@\[\]\x00-\x1f]+(?::(\d{1,5}))?")
-_ZNODE_PARENT = re.compile(r"/.*[^/]")
-MAX_CLUSTER_KEY_CHARS = 4000
-_CLUSTER_KEY_FORM = "it should be hbase.zookeeper.quorum:hbase.zookeeper.property.clientPort:zookeeper.znode.parent"
-
-
-@dataclass(frozen=True)
-class ClusterKey:
-    """Where another cluster's ZooKeeper is."""
-
-    quorum: str  # "h1,h2", or "h1:2181,h2:2182" if the hosts in the key have ports
-    port: int
-    znode_parent: str
-
-    @property
-    def connect_string(self) -> str:
-        """The quorum with a port for every host, as ZooKeeper clients take it."""
-        return ",".join(host if ":" in host else f"{host}:{self.port}" for host in self.quorum.split(","))
-
-    def __str__(self) -> str:
-        return f"{self.quorum}:{self.port}:{self.znode_parent}"
-
-
-def parse_cluster_key(text: str) -> ClusterKey:
-    """Parse `quorum:port:parent`; the quorum's hosts may have ports (ZKConfig.transformClusterKey). Raises ValueError."""
-    head, _, parent = text.rpartition(":")
-    quorum, _, port = head.rpartition(":")
-    named = [host for host in quorum.split(",") if (match := _HOST.fullmatch(host)) and 0 < int(match[1] or 1) < 65536]
-    if len(text) > MAX_CLUSTER_KEY_CHARS:
-        raise ValueError(f"a cluster key of {len(text):,} characters is too long: {text[:100]!r}…; {_CLUSTER_KEY_FORM}")
-    if not named or len(named) != quorum.count(",") + 1 or not _is_path(parent):
-        raise ValueError(f"cluster key {text!r}: {_CLUSTER_KEY_FORM}")
-    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"cluster key {text!r}: port {port!r} is not between 1 and 65535; {_CLUSTER_KEY_FORM}")
-    return ClusterKey(quorum, int(port), parent)
-
-
-def _is_path(parent: str) -> bool:
-    return bool(_ZNODE_PARENT.fullmatch(parent)) and parent.isprintable() and not {".", ".."} & set(parent.split("/"))
 
 
 def parse_max_lag(text: str) -> float | None:
@@ -119,6 +81,11 @@ class Peer:
     def paused(self) -> bool:
         """Whether its operator wants nothing of it to be shipped for now."""
         return self.config.get(PAUSED_KEY, "").strip().lower() == "true"
+
+    @property
+    def slave_conn_id(self) -> str | None:
+        """The connection that says as whom the slave is talked to, if the peer names one."""
+        return self.config.get(SLAVE_CONN_KEY, "").strip() or None
 
     @property
     def max_lag(self) -> float | None:

@@ -31,7 +31,10 @@ from walferry.protos.parsing import parse_message
 PREFIX_MAGIC = 0xFF
 PBUF = b"PBUF"
 LONG_MAX = (1 << 63) - 1
-_CHECK_PATH = "Check that the connection's znode_parent is the cluster's zookeeper.znode.parent"
+_CHECK_PATH = (
+    "Check that the connection's znode_parent is the cluster's zookeeper.znode.parent, and that it runs HBase 0.96 or newer: "
+    "older ones are not supported"
+)
 
 M = TypeVar("M", bound=Message)
 

@@ -512,6 +512,12 @@ class ConnectionHeader(_message.Message):
     version_info: VersionInfo
     def __init__(self, user_info: _Optional[_Union[UserInformation, _Mapping]] = ..., service_name: _Optional[str] = ..., cell_block_codec_class: _Optional[str] = ..., cell_block_compressor_class: _Optional[str] = ..., version_info: _Optional[_Union[VersionInfo, _Mapping]] = ...) -> None: ...
 
+class SecurityPreamableResponse(_message.Message):
+    __slots__ = ("server_principal",)
+    SERVER_PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    server_principal: str
+    def __init__(self, server_principal: _Optional[str] = ...) -> None: ...
+
 class CellBlockMeta(_message.Message):
     __slots__ = ("length",)
     LENGTH_FIELD_NUMBER: _ClassVar[int]

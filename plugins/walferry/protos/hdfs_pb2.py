@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1awalferry/protos/hdfs.proto\x12\rwalferry.hdfs\"h\n\x10RpcRequestHeader\x12\x0f\n\x07rpcKind\x18\x01 \x01(\x05\x12\r\n\x05rpcOp\x18\x02 \x01(\x05\x12\x0e\n\x06\x63\x61llId\x18\x03 \x02(\x11\x12\x10\n\x08\x63lientId\x18\x04 \x02(\x0c\x12\x12\n\nretryCount\x18\x05 \x01(\x11\"a\n\x11RpcResponseHeader\x12\x0e\n\x06\x63\x61llId\x18\x01 \x02(\r\x12\x0e\n\x06status\x18\x02 \x02(\x05\x12\x1a\n\x12\x65xceptionClassName\x18\x04 \x01(\t\x12\x10\n\x08\x65rrorMsg\x18\x05 \x01(\t\"(\n\x0fUserInformation\x12\x15\n\reffectiveUser\x18\x01 \x01(\t\"Z\n\x14IpcConnectionContext\x12\x30\n\x08userInfo\x18\x02 \x01(\x0b\x32\x1e.walferry.hdfs.UserInformation\x12\x10\n\x08protocol\x18\x03 \x01(\t\"f\n\rRequestHeader\x12\x12\n\nmethodName\x18\x01 \x02(\t\x12\"\n\x1a\x64\x65\x63laringClassProtocolName\x18\x02 \x02(\t\x12\x1d\n\x15\x63lientProtocolVersion\x18\x03 \x02(\x04\"G\n\x12GetFsStatsResponse\x12\x10\n\x08\x63\x61pacity\x18\x01 \x02(\x04\x12\x0c\n\x04used\x18\x02 \x02(\x04\x12\x11\n\tremaining\x18\x03 \x02(\x04')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1awalferry/protos/hdfs.proto\x12\rwalferry.hdfs\"h\n\x10RpcRequestHeader\x12\x0f\n\x07rpcKind\x18\x01 \x01(\x05\x12\r\n\x05rpcOp\x18\x02 \x01(\x05\x12\x0e\n\x06\x63\x61llId\x18\x03 \x02(\x11\x12\x10\n\x08\x63lientId\x18\x04 \x02(\x0c\x12\x12\n\nretryCount\x18\x05 \x01(\x11\"a\n\x11RpcResponseHeader\x12\x0e\n\x06\x63\x61llId\x18\x01 \x02(\r\x12\x0e\n\x06status\x18\x02 \x02(\x05\x12\x1a\n\x12\x65xceptionClassName\x18\x04 \x01(\t\x12\x10\n\x08\x65rrorMsg\x18\x05 \x01(\t\"Q\n\x08SaslAuth\x12\x0e\n\x06method\x18\x01 \x02(\t\x12\x11\n\tmechanism\x18\x02 \x02(\t\x12\x10\n\x08protocol\x18\x03 \x01(\t\x12\x10\n\x08serverId\x18\x04 \x01(\t\"O\n\x07RpcSasl\x12\r\n\x05state\x18\x02 \x02(\x05\x12\r\n\x05token\x18\x03 \x01(\x0c\x12&\n\x05\x61uths\x18\x04 \x03(\x0b\x32\x17.walferry.hdfs.SaslAuth\"(\n\x0fUserInformation\x12\x15\n\reffectiveUser\x18\x01 \x01(\t\"Z\n\x14IpcConnectionContext\x12\x30\n\x08userInfo\x18\x02 \x01(\x0b\x32\x1e.walferry.hdfs.UserInformation\x12\x10\n\x08protocol\x18\x03 \x01(\t\"f\n\rRequestHeader\x12\x12\n\nmethodName\x18\x01 \x02(\t\x12\"\n\x1a\x64\x65\x63laringClassProtocolName\x18\x02 \x02(\t\x12\x1d\n\x15\x63lientProtocolVersion\x18\x03 \x02(\x04\"0\n\x12\x43heckAccessRequest\x12\x0c\n\x04path\x18\x01 \x02(\t\x12\x0c\n\x04mode\x18\x02 \x02(\x05\"G\n\x12GetFsStatsResponse\x12\x10\n\x08\x63\x61pacity\x18\x01 \x02(\x04\x12\x0c\n\x04used\x18\x02 \x02(\x04\x12\x11\n\tremaining\x18\x03 \x02(\x04')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,12 +35,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RPCREQUESTHEADER']._serialized_end=149
   _globals['_RPCRESPONSEHEADER']._serialized_start=151
   _globals['_RPCRESPONSEHEADER']._serialized_end=248
-  _globals['_USERINFORMATION']._serialized_start=250
-  _globals['_USERINFORMATION']._serialized_end=290
-  _globals['_IPCCONNECTIONCONTEXT']._serialized_start=292
-  _globals['_IPCCONNECTIONCONTEXT']._serialized_end=382
-  _globals['_REQUESTHEADER']._serialized_start=384
-  _globals['_REQUESTHEADER']._serialized_end=486
-  _globals['_GETFSSTATSRESPONSE']._serialized_start=488
-  _globals['_GETFSSTATSRESPONSE']._serialized_end=559
+  _globals['_SASLAUTH']._serialized_start=250
+  _globals['_SASLAUTH']._serialized_end=331
+  _globals['_RPCSASL']._serialized_start=333
+  _globals['_RPCSASL']._serialized_end=412
+  _globals['_USERINFORMATION']._serialized_start=414
+  _globals['_USERINFORMATION']._serialized_end=454
+  _globals['_IPCCONNECTIONCONTEXT']._serialized_start=456
+  _globals['_IPCCONNECTIONCONTEXT']._serialized_end=546
+  _globals['_REQUESTHEADER']._serialized_start=548
+  _globals['_REQUESTHEADER']._serialized_end=650
+  _globals['_CHECKACCESSREQUEST']._serialized_start=652
+  _globals['_CHECKACCESSREQUEST']._serialized_end=700
+  _globals['_GETFSSTATSRESPONSE']._serialized_start=702
+  _globals['_GETFSSTATSRESPONSE']._serialized_end=773
 # @@protoc_insertion_point(module_scope)

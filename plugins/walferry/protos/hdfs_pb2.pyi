@@ -1,6 +1,7 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -31,6 +32,28 @@ class RpcResponseHeader(_message.Message):
     errorMsg: str
     def __init__(self, callId: _Optional[int] = ..., status: _Optional[int] = ..., exceptionClassName: _Optional[str] = ..., errorMsg: _Optional[str] = ...) -> None: ...
 
+class SaslAuth(_message.Message):
+    __slots__ = ("method", "mechanism", "protocol", "serverId")
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    SERVERID_FIELD_NUMBER: _ClassVar[int]
+    method: str
+    mechanism: str
+    protocol: str
+    serverId: str
+    def __init__(self, method: _Optional[str] = ..., mechanism: _Optional[str] = ..., protocol: _Optional[str] = ..., serverId: _Optional[str] = ...) -> None: ...
+
+class RpcSasl(_message.Message):
+    __slots__ = ("state", "token", "auths")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    AUTHS_FIELD_NUMBER: _ClassVar[int]
+    state: int
+    token: bytes
+    auths: _containers.RepeatedCompositeFieldContainer[SaslAuth]
+    def __init__(self, state: _Optional[int] = ..., token: _Optional[bytes] = ..., auths: _Optional[_Iterable[_Union[SaslAuth, _Mapping]]] = ...) -> None: ...
+
 class UserInformation(_message.Message):
     __slots__ = ("effectiveUser",)
     EFFECTIVEUSER_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +77,14 @@ class RequestHeader(_message.Message):
     declaringClassProtocolName: str
     clientProtocolVersion: int
     def __init__(self, methodName: _Optional[str] = ..., declaringClassProtocolName: _Optional[str] = ..., clientProtocolVersion: _Optional[int] = ...) -> None: ...
+
+class CheckAccessRequest(_message.Message):
+    __slots__ = ("path", "mode")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    mode: int
+    def __init__(self, path: _Optional[str] = ..., mode: _Optional[int] = ...) -> None: ...
 
 class GetFsStatsResponse(_message.Message):
     __slots__ = ("capacity", "used", "remaining")

@@ -35,7 +35,7 @@ class DeadServersStream(Watcher):
     """
 
     def __init__(self, source: SourceCluster, told: Mapping[str, Told] | None = None) -> None:
-        super().__init__(source.quorum)
+        super().__init__(source.quorum, source.login)
         self.told = told or {}  # the servers found by the last look, or announced by an earlier stream
         self._source = source
 

@@ -2,7 +2,7 @@
 
 from walferry.queues.new_wals import NewWals, Timestamps, commit, find_new
 from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session
+from walferry.source.session import Session, writing_session
 from walferry.zk.watcher import Watcher
 
 
@@ -10,7 +10,7 @@ class NewWalsStream(Watcher):
     """Watches one peer for one mark. Use `async with`, or `close` it in the end, so that no session or thread is left."""
 
     def __init__(self, source: SourceCluster, peer_id: str, key: str) -> None:
-        super().__init__(source.quorum)
+        super().__init__(source.quorum, source.login)
         self.peer_id = peer_id
         self.key = key
         self._source = source
@@ -25,4 +25,4 @@ class NewWalsStream(Watcher):
 
     async def commit(self, newest: Timestamps) -> bool:
         """Let the mark cover `newest`; returns whether it did not before. Raises ConnectError, WalferryError."""
-        return await self.call(lambda zk: commit(Session(self._source, zk), self.peer_id, self.key, newest))
+        return await self.call(lambda zk: commit(writing_session(self._source, zk), self.peer_id, self.key, newest))

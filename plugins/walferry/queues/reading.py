@@ -10,9 +10,12 @@ than one queue reads that cversion before and after, and reads again when it has
 moves, or see it twice.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar, overload
 
 from walferry.hbase.cluster import check_layout, check_storage, live_servers
 from walferry.hbase.errors import PositionError
@@ -33,8 +36,7 @@ def _pass_over(_: str) -> None:
     """What most readers do with such znodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedWal:
+class QueuedWal(NamedTuple):
     """A WAL in a queue."""
 
     name: WalName
@@ -54,13 +56,39 @@ class QueuedWal:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedWals(Sequence[QueuedWal]):
+    """WALs of a queue that are made of their names whenever they are asked for: people are shown few of those that are queued."""
+
+    path: str  # the queue's znode
+    names: Sequence[str]
+    begun: Mapping[str, QueuedWal]  # by znode; all others are at position 0
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, at: int) -> QueuedWal: ...
+    @overload
+    def __getitem__(self, at: slice) -> NamedWals: ...
+    def __getitem__(self, at: int | slice) -> QueuedWal | NamedWals:
+        return NamedWals(self.path, self.names[at], self.begun) if isinstance(at, slice) else self._made(self.names[at])
+
+    def __iter__(self) -> Iterator[QueuedWal]:
+        return map(self._made, self.names)
+
+    def _made(self, name: str) -> QueuedWal:
+        path = f"{self.path}/{name}"
+        return self.begun.get(path) or QueuedWal(parse_wal_name(name), path, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Queue:
     """One peer's WALs at one server, by group and then by age, oldest first."""
 
     server: str
     id: QueueId
     path: str
-    wals: tuple[QueuedWal, ...]
+    wals: Sequence[QueuedWal]
     server_is_live: bool
     problems: tuple[str, ...] = ()  # children that are not WALs
 
@@ -116,7 +144,9 @@ def see_queues(session: Session) -> Seen:
     listing = looked_for(session, lambda: _listing(session, None, on_odd=odd.add), _both_listings)
     servers = children(session.zk, session.nodes.rs) or []
     odd |= {f"{session.nodes.rs}/{name} is not a server's name" for name in servers if not is_server_name(name)}
-    queues = read_begun(session, _queues(listing, {}, set(servers), unread=0))
+    begun: dict[str, QueuedWal] = {}
+    queues = [_named(each, begun, server_is_live=each.server in servers) for each in listing.values()]
+    begun |= _begun(session, queues)
     return Seen(tuple(queues), tuple(name for name in servers if is_server_name(name)), tuple(sorted(odd)))
 
 
@@ -148,6 +178,15 @@ def read_begun(session: Session, queues: Sequence[Queue]) -> list[Queue]:
     The WALs of a group are shipped one after the other. So each group is read from its oldest WAL to the first one that has no
     position. If a later WAL has a position after all, the plan only counts more bytes as unshipped than there are.
     """
+    begun = _begun(session, queues)
+    return [
+        replace(queue, wals=tuple([begun.get(wal.path) or QueuedWal(wal.name, wal.path, 0) for wal in queue.wals]))
+        for queue in queues
+    ]
+
+
+def _begun(session: Session, queues: Iterable[Queue]) -> dict[str, QueuedWal]:
+    """The WALs whose shipping has begun, by znode, with their positions."""
     begun: dict[str, QueuedWal] = {}
     rests: list[Iterator[QueuedWal]] = [iter(wals) for queue in queues for wals in groups(queue).values()]
     while rests:
@@ -157,20 +196,34 @@ def read_begun(session: Session, queues: Sequence[Queue]) -> list[Queue]:
             if znode is not None and (queued := _queued(wal.name, wal.path, znode)).position_or_problem != 0:
                 begun[wal.path] = queued
                 rests.append(rest)
-    return [replace(queue, wals=tuple(_begun(wal, begun) for wal in queue.wals)) for queue in queues]
+    return begun
 
 
-def groups(queue: Queue) -> dict[str, tuple[QueuedWal, ...]]:
+def groups(queue: Queue) -> dict[str, Sequence[QueuedWal]]:
     """The queue's WALs by WAL group, oldest first."""
-    found: dict[str, list[QueuedWal]] = {}
-    for wal in queue.wals:
-        found.setdefault(wal.name.group, []).append(wal)
-    return {group: tuple(wals) for group, wals in found.items()}
+    found: dict[str, Sequence[QueuedWal]] = {}
+    rest = queue.wals
+    while rest:
+        group = rest[0].name.group
+        end = len(rest) if rest[-1].name.group == group else bisect_right(rest, group, key=lambda wal: wal.name.group)
+        found[group], rest = rest[:end], rest[end:]
+    return found
 
 
-def closed_groups(queue: Queue) -> dict[str, tuple[QueuedWal, ...]]:
+def closed_groups(queue: Queue) -> dict[str, Sequence[QueuedWal]]:
     """The closed WALs of the queue by WAL group, oldest first. A live server still writes to the newest WAL of each group."""
     return {group: wals[:-1] if queue.live else wals for group, wals in groups(queue).items()}
+
+
+def positions(wals: Sequence[QueuedWal]) -> Iterator[tuple[str, int | PositionError | None]]:
+    """The names of WALs with their positions, or why these cannot be parsed. NamedWals are not made for it."""
+    if isinstance(wals, NamedWals):
+        for name in wals.names:
+            begun = wals.begun.get(f"{wals.path}/{name}")
+            yield name, begun.position_or_problem if begun else 0
+    else:
+        for wal in wals:
+            yield wal.name.text, wal.position_or_problem
 
 
 def queue_paths(session: Session, peer_id: str) -> list[str]:
@@ -213,21 +266,33 @@ def read_values(session: Session, paths: Sequence[str]) -> dict[str, ZNode]:
 
 
 def queue_of(
-    server: str, queue_id: QueueId, path: str, names: Collection[str], values: Mapping[str, ZNode], *, server_is_live: bool,
-    unread: int | None = None,
+    server: str, queue_id: QueueId, path: str, names: Collection[str], values: _Values, *, server_is_live: bool
 ) -> Queue:  # fmt: skip
-    """A queue as it was read; WALs that `values` does not have get the position `unread`."""
+    """A queue as it was read. WALs that `values` does not have have no positions."""
+    wals, problems = _in_order(path, names)
+    queued = [
+        _queued(wal, place, values[place]) if (place := f"{path}/{wal.text}") in values else QueuedWal(wal, place, None)
+        for wal in wals
+    ]
+    return Queue(server, queue_id, path, tuple(queued), server_is_live, problems)
+
+
+def _named(q: _Names, begun: Mapping[str, QueuedWal], *, server_is_live: bool) -> Queue:
+    """A queue whose WALs are made when they are asked for. Those in `begun`, which may be filled later, have positions."""
+    wals, problems = _in_order(q.path, q.names)
+    return Queue(q.server, q.id, q.path, NamedWals(q.path, [wal.text for wal in wals], begun), server_is_live, problems)
+
+
+def _in_order(path: str, names: Collection[str]) -> tuple[list[WalName], tuple[str, ...]]:
+    """A queue's WALs by group and age, and what is wrong with its other children."""
     wals, problems = [], []
     for name in names:
         try:
-            wal = parse_wal_name(name)
+            wals.append(parse_wal_name(name))
         except ValueError as error:
             problems.append(f"{path}/{name}: {error}")
-            continue
-        place = f"{path}/{name}"
-        wals.append(_queued(wal, place, values[place]) if place in values else QueuedWal(wal, place, unread))
-    wals.sort(key=lambda wal: (wal.name.group, wal.name.timestamp))
-    return Queue(server, queue_id, path, tuple(wals), server_is_live, tuple(problems))
+    wals.sort(key=lambda wal: (wal.group, wal.timestamp))
+    return wals, tuple(problems)
 
 
 def position_in(value: bytes, znode: str) -> int | PositionError:
@@ -293,11 +358,8 @@ def _live(session: Session, watch: Watch | None = None) -> set[str]:
     return {str(server) for server in live_servers(session.zk, session.nodes, watch)}
 
 
-def _queues(listing: _Listing, values: _Values, live: Collection[str], unread: int | None = None) -> list[Queue]:
-    return [
-        queue_of(q.server, q.id, q.path, q.names, values, server_is_live=q.server in live, unread=unread)
-        for q in listing.values()
-    ]
+def _queues(listing: _Listing, values: _Values, live: Collection[str]) -> list[Queue]:
+    return [queue_of(q.server, q.id, q.path, q.names, values, server_is_live=q.server in live) for q in listing.values()]
 
 
 def _both_listings(first: _Listing, again: _Listing) -> _Listing:
@@ -326,7 +388,3 @@ def _wal_names(names: Collection[str]) -> Iterator[WalName]:
 
 def _queued(wal: WalName, path: str, znode: ZNode) -> QueuedWal:
     return QueuedWal(wal, path, position_in(znode.value, path), int(znode.stat.version), int(znode.stat.mtime))
-
-
-def _begun(wal: QueuedWal, begun: Mapping[str, QueuedWal]) -> QueuedWal:
-    return begun.get(wal.path) or (wal if wal.position_or_problem == 0 else QueuedWal(wal.name, wal.path, 0))

@@ -15,6 +15,7 @@ from walferry.hbase.cluster import live_servers
 from walferry.names import ServerName, parse_wal_name
 from walferry.rpc.admin import roll_wal_writer
 from walferry.rpc.errors import RpcError
+from walferry.security.login import Login
 from walferry.source.session import Session
 from walferry.zk.client import children_all
 
@@ -45,7 +46,7 @@ def roll(session: Session, peer_ids: Collection[str]) -> Rolled:
     """
     servers = live_servers(session.zk, session.nodes)
     before = _newest(session, ((str(server), peer_id) for server in servers for peer_id in peer_ids))
-    failures = _ask(servers, session.source.user)
+    failures = _ask(servers, session.source.login)
     late = _await_newer(session, {queue: newest for queue, newest in before.items() if queue[0] not in failures})
     alive = {str(server) for server in live_servers(session.zk, session.nodes)}
     failures |= {server: f"it has queued no newer WAL within {QUEUED_SECONDS:g} s of the roll" for server, _ in late}
@@ -73,7 +74,7 @@ def _newest_of(names: Iterable[str]) -> dict[str, int]:
     return newest
 
 
-def _ask(servers: Collection[ServerName], user: str | None) -> dict[str, str]:
+def _ask(servers: Collection[ServerName], login: Login) -> dict[str, str]:
     """Ask all servers at the same time; why some did not do it. A call that hangs, as in looking up a name, is left behind."""
     give_up = time.monotonic() + CALLS_SECONDS
 
@@ -82,7 +83,7 @@ def _ask(servers: Collection[ServerName], user: str | None) -> dict[str, str]:
         if left <= 0:
             return f"it was not asked within {CALLS_SECONDS:g} s, as too many other servers did not answer"
         try:
-            roll_wal_writer(server, user=user, timeout=left)
+            roll_wal_writer(server, login=login, timeout=left)
         except RpcError as error:
             return str(error)
         return None

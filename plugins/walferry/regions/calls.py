@@ -16,6 +16,7 @@ from walferry.regions.reconcile import ToOpen, opening_ms
 from walferry.regions.znodes import META_ENCODED_NAME, RegionInTransition
 from walferry.rpc import regions as rpc
 from walferry.rpc.connection import CALL_TIMEOUT_SECONDS
+from walferry.security.login import UNSECURED, Login
 
 ONLINE_TIMEOUT_SECONDS = 20.0  # a server answers from memory
 CALLED_AT_ONCE = 16
@@ -27,9 +28,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CalledServers:
-    """RegionServers that are called as `user` (None: the process's). `online` takes `online_timeout` seconds a server at most."""
+    """RegionServers that are called with a login. `online` takes `online_timeout` seconds a server at most."""
 
-    user: str | None = None
+    login: Login = UNSECURED
     online_timeout: float = ONLINE_TIMEOUT_SECONDS
     call_timeout: float = CALL_TIMEOUT_SECONDS
 
@@ -55,7 +56,7 @@ class CalledServers:
             wanted = [(region.info, region.znode.version) for region in together]
             try:
                 if wanted:
-                    rpc.open_regions(server, wanted, opening_ms(together, now_ms), user=self.user, timeout=self.call_timeout)
+                    rpc.open_regions(server, wanted, opening_ms(together, now_ms), login=self.login, timeout=self.call_timeout)
             except WalferryError as error:
                 return error
         return None
@@ -71,18 +72,18 @@ class CalledServers:
     def _close(self, server: ServerName, regions: Sequence[RegionInTransition]) -> dict[str, WalferryError]:
         versions = {region.encoded_name: region.version for region in regions}
         try:
-            refused = rpc.close_regions(server, versions, user=self.user, timeout=self.call_timeout)
+            refused = rpc.close_regions(server, versions, login=self.login, timeout=self.call_timeout)
         except WalferryError as error:
             return dict.fromkeys(versions, error)
         return {encoded: error for encoded, error in refused.items() if not error.class_name.endswith(_NOT_FAILURES)}
 
     def close_copy(self, server: ServerName, encoded_name: str) -> None:
         """Ask a server to close its copy of a region without a word to ZooKeeper. Raises an RpcError."""
-        rpc.close_copy(server, encoded_name, user=self.user, timeout=self.call_timeout)
+        rpc.close_copy(server, encoded_name, login=self.login, timeout=self.call_timeout)
 
     def _online(self, server: ServerName) -> frozenset[str] | None:
         try:
-            regions = rpc.online_regions(server, user=self.user, timeout=self.online_timeout)
+            regions = rpc.online_regions(server, login=self.login, timeout=self.online_timeout)
         except WalferryError as error:
             log.warning("%s has not said which regions it serves: %s", server, error)
             return None

@@ -22,6 +22,7 @@ from walferry.regions.reconcile import Known
 from walferry.regions.table_states import ABSENT, WANTED, StoredState, read_states
 from walferry.regions.znodes import META_ENCODED_NAME, encoded_name, is_encoded_name
 from walferry.rpc.errors import RpcError
+from walferry.security.login import UNSECURED, Login
 from walferry.tables.errors import RegionUnavailable, ScanGivenUp
 from walferry.tables.regions import INFO, META, META_REGION, MetaRow, read_meta_row
 from walferry.tables.scan import ScanSpec
@@ -47,7 +48,7 @@ class CatalogRead:
     complete: bool = True
 
 
-def read_catalog(zk: KazooClient, nodes: ZNodes, *, user: str | None = None) -> CatalogRead:
+def read_catalog(zk: KazooClient, nodes: ZNodes, *, login: Login = UNSECURED) -> CatalogRead:
     """Read hbase:meta and the tables' states. Raises ClusterError, ZNodeValueError of hbase:meta's own znode, ConnectError."""
     server = meta_server(zk, nodes)
     regions = {META_ENCODED_NAME: Known(META_REGION, META_INFO, server, True)}
@@ -56,7 +57,7 @@ def read_catalog(zk: KazooClient, nodes: ZNodes, *, user: str | None = None) -> 
     if server is None or server not in live_servers(zk, nodes):
         return CatalogRead(regions, states, broken, complete=False)
     try:
-        with Tables(zk, nodes, user=user, patience_seconds=SCAN_PATIENCE_SECONDS) as tables:
+        with Tables(zk, nodes, login=login, patience_seconds=SCAN_PATIENCE_SECONDS) as tables:
             rows, unreadable = _rows(tables)
     except (RpcError, RegionUnavailable, ScanGivenUp) as error:
         log.warning("hbase:meta at %s cannot be read: %s. The next pass tries again", server, error)

@@ -23,6 +23,7 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF, decode_cluster_id
 from walferry.protos import hbase_pb2 as pb
 from walferry.regions.errors import NoClusterId, WrongFiles
+from walferry.zk.acls import readable_by_all
 from walferry.zk.client import read, read_all, retried
 from walferry.zk.hold import Hold
 
@@ -45,7 +46,7 @@ def create_missing(zk: KazooClient, nodes: ZNodes, hold: Hold, root_dir: str) ->
 
     Raises NoClusterId, StoreError, the role's errors, ConnectError.
     """
-    retried(zk, zk.ensure_path, nodes.base)
+    retried(zk, zk.ensure_path, nodes.base, acl=readable_by_all(zk))
     paths = [*(f"{nodes.base}/{name}" for name in _FOLDERS), nodes.hbaseid, nodes.running]
     missing = [path for path, found in zip(paths, read_all(zk, paths), strict=True) if found is None]
     for path in missing:
@@ -56,7 +57,7 @@ def create_missing(zk: KazooClient, nodes: ZNodes, hold: Hold, root_dir: str) ->
             value = PBUF + pb.ClusterUp(start_date=f"{datetime.now(UTC):%a %b %d %H:%M:%S UTC %Y}").SerializeToString()
 
         def create(multi: TransactionRequest, path: str = path, value: bytes = value) -> None:
-            multi.create(path, value)
+            multi.create(path, value, acl=readable_by_all(zk) if nodes.clients_read(path) else None)
 
         refusal = hold.write(create).refusal
         if refusal is not None and not isinstance(refusal.error, NodeExistsError):  # a RegionServer makes some of them too

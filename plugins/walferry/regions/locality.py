@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import urlopen
 
 from walferry.errors import WalferryError
+from walferry.files.hdfs import login_in_effect
 from walferry.files.namenodes import web_addresses
 from walferry.files.systems import file_system, remote, scheme
 from walferry.names import is_file_name
@@ -46,6 +47,9 @@ class HdfsLocality:
         """The part of each region's bytes that each host holds, from 0 to 1, by encoded name."""
         nodes = web_addresses(self.root) if scheme(self.root) == "hdfs" else []
         if not nodes:
+            return {}
+        if login_in_effect(self.root) is not None:
+            log.info("where the blocks of regions lie is not known: WebHDFS of a cluster with Kerberos is not asked")
             return {}
         give_up = time.monotonic() + PATIENCE_SECONDS
         found: dict[str, Mapping[str, float]] = {}

@@ -30,6 +30,7 @@ from walferry.regions.placement import Placeable, spread
 from walferry.regions.reconcile import LIMIT_SECONDS, Catalog, Choose, Known, Outcome, RegionServers, View, act, decide_all, look
 from walferry.regions.wal_splitting import Progress, WalSplitting, servers_with_wals, with_meta_wals
 from walferry.regions.znodes import META_ENCODED_NAME, encoded_name
+from walferry.security.login import UNSECURED, Login
 from walferry.texts import one_line
 from walferry.zk.client import children
 
@@ -55,14 +56,14 @@ class Cluster:
     own: OwnZNodes
     servers: RegionServers
     wal_root: str
-    user: str | None = None
+    login: Login = UNSECURED
 
     def look(self) -> tuple[View, CatalogRead]:
         """Look at all regions. Raises StoreError, ClusterError, ZNodeValueError, ConnectError."""
         reads: list[CatalogRead] = []
 
         def catalog() -> Catalog:
-            reads.append(read_catalog(self.zk, self.nodes, user=self.user))
+            reads.append(read_catalog(self.zk, self.nodes, login=self.login))
             return reads[-1].regions
 
         with_wals: set[ServerName] = set()

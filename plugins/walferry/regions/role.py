@@ -27,6 +27,7 @@ from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.regions.errors import ClockAhead, LiveMaster, RoleHeld, RoleLost
 from walferry.regions.registry import MAX_SKEW_SECONDS
+from walferry.zk.acls import readable_by_all
 from walferry.zk.client import ZNode, read, retried
 from walferry.zk.errors import Contention
 from walferry.zk.hold import Guard, Hold, read_record
@@ -44,7 +45,7 @@ def take_role(zk: KazooClient, nodes: ZNodes, own: OwnZNodes, holder: str, run: 
     A killed attempt of the same `run` is put out at once. Raises RoleHeld, ConnectError.
     """
     for path in (nodes.in_transition, nodes.tables, own.region_plans):
-        retried(zk, zk.ensure_path, path)
+        retried(zk, zk.ensure_path, path, acl=readable_by_all(zk) if nodes.clients_read(path) else None)
     hold = Hold(zk, own.master_role, RoleHeld, RoleLost)
     hold.acquire(holder, run, sessions=" ".join([_session(zk), *_sessions(zk, own.master_role)][:_MAX_SESSIONS]))
     return hold
@@ -88,7 +89,7 @@ def publish(zk: KazooClient, nodes: ZNodes, hold: Hold, me: ServerName) -> None:
         def operations(multi: TransactionRequest, found: ZNode | None = found) -> None:
             if found is not None:  # of a run that has lost the hold
                 multi.delete(nodes.master, found.stat.version)
-            multi.create(nodes.master, value, ephemeral=True)
+            multi.create(nodes.master, value, acl=readable_by_all(zk), ephemeral=True)
             multi.set_data(nodes.master, value, OUR_VERSION - 1)
 
         refusal = hold.write(operations).refusal

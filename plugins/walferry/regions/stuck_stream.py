@@ -39,7 +39,7 @@ class StuckRegionsStream(Watcher):
     """
 
     def __init__(self, source: SourceCluster, limit_seconds: float) -> None:
-        super().__init__(source.quorum)
+        super().__init__(source.quorum, source.login)
         self._nodes = source.nodes
         self._limit_seconds = limit_seconds
         self._next: float | None = None  # seconds from the last look until a region passes the limit

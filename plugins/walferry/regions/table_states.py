@@ -22,6 +22,7 @@ from walferry.hbase.values import PBUF, decode_table_state
 from walferry.protos import hbase_pb2 as pb
 from walferry.regions.errors import TableStateChanged, WrongTableState
 from walferry.regions.writes import NOT_AS_READ
+from walferry.zk.acls import readable_by_all
 from walferry.zk.client import children, read, read_all
 from walferry.zk.hold import Hold
 
@@ -85,7 +86,7 @@ def write_state(nodes: ZNodes, hold: Hold, table: str, seen: StoredState, state:
 
     def operations(multi: TransactionRequest) -> None:
         if seen.version is None:
-            multi.create(nodes.table(table), value)
+            multi.create(nodes.table(table), value, acl=readable_by_all(multi.client))
         else:
             multi.set_data(nodes.table(table), value, seen.version)
 

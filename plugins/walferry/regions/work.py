@@ -66,7 +66,7 @@ def cluster_of(session: Session) -> Cluster:
     """The regions' side of a session's cluster. Raises NotHBase1, ClusterError, ConnectError."""
     check_hbase_1(session)
     source = session.source
-    return Cluster(session.zk, session.nodes, session.own, CalledServers(source.user), source.wal_root, source.user)
+    return Cluster(session.zk, session.nodes, session.own, CalledServers(source.login), source.wal_root, source.login)
 
 
 def check_hbase_1(session: Session) -> None:
@@ -93,7 +93,7 @@ def at_work(session: Session, terms: Terms, tell: Tell) -> Iterator[tuple[Cluste
     root = source.root_dir or source.wal_root
     check_files(session.zk, session.nodes, source.wal_root)
     candidate = Candidate(terms.holder, root, terms.run, terms.address)
-    locality = HdfsLocality(root, source.user or user_name())
+    locality = HdfsLocality(root, source.login.user or user_name())
     with acting_as_master(session.zk, session.nodes, session.own, candidate) as role:
         yield cluster, role, Master(cluster, role, locality=locality, limit_seconds=terms.limit_seconds, tell=once(tell))
 

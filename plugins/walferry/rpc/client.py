@@ -9,16 +9,17 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.rpc.connection import CALL_TIMEOUT_SECONDS, Address, Connection
 from walferry.rpc.errors import RemoteError, RpcError
+from walferry.security.login import UNSECURED, Login
 
 SERVICE = "ClientService"
 CLOSE_TIMEOUT_SECONDS = 5.0
 _MANY_ROWS = 0x7FFFFFFF  # an answer's size is limited by bytes
 
 
-def connect(server: Address, *, user: str | None = None, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
+def connect(server: Address, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
     """A connection to a RegionServer for scans, to be used as a context manager. Cells come with their tags."""
     codec = KEY_VALUE_CODEC_WITH_TAGS
-    return Connection(server.host, server.port, SERVICE, user=user, cell_codec=codec, call_timeout=timeout)
+    return Connection(server.host, server.port, SERVICE, login=login, cell_codec=codec, call_timeout=timeout)
 
 
 @dataclass(frozen=True)

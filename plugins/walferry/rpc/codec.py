@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError
 from walferry.errors import WalferryError
 from walferry.protos import hbase_pb2 as pb
 from walferry.protos.parsing import parse_message
-from walferry.rpc.errors import RequestTooLarge, UnsupportedAuth
+from walferry.rpc.errors import RequestTooLarge
 
 Buffer = bytes | bytearray | memoryview  # of one-byte items, so that len() is bytes
 
@@ -69,15 +69,18 @@ class Failure:
 
 
 def preamble(auth: AuthMethod = AuthMethod.SIMPLE) -> bytes:
-    """The first six bytes of a connection. Raises UnsupportedAuth for methods that need SASL."""
-    if auth is not AuthMethod.SIMPLE:
-        raise UnsupportedAuth(auth.name)
+    """The first six bytes of a connection."""
     return b"HBas" + bytes((0, auth))
 
 
-def connection_header(service: str, user: str, cell_codec: str | None = None) -> bytes:
-    """The frame after the preamble: protobuf service, effective user, and the codec's class if cell blocks will be sent."""
-    header = pb.ConnectionHeader(user_info=pb.UserInformation(effective_user=user), service_name=service)
+def connection_header(service: str, user: str | None, cell_codec: str | None = None) -> bytes:
+    """The frame after the preamble: protobuf service, effective user, and the codec's class if cell blocks will be sent.
+
+    After an authentication there must be no user: another name than the full principal would count as an impersonation.
+    """
+    header = pb.ConnectionHeader(service_name=service)
+    if user is not None:
+        header.user_info.effective_user = user
     if cell_codec:
         header.cell_block_codec_class = cell_codec
     encoded = header.SerializeToString()
@@ -119,6 +122,14 @@ class ResponseParser:
         self._max_bytes = max_bytes
         self._buffer = bytearray()
         self._offset = 0  # of the buffer's first byte in the stream, for messages
+
+    @property
+    def missing(self) -> int:
+        """The bytes that are missing until the response that has begun is whole, or until its length is known."""
+        if len(self._buffer) < INT32.size:
+            return INT32.size - len(self._buffer)
+        (total,) = INT32.unpack_from(self._buffer)
+        return INT32.size + int(total) - len(self._buffer)
 
     def feed(self, data: Buffer) -> list[Result | Failure]:
         """Return the responses that `data` completes, in order. Raises CodecError, after which the connection is unusable."""

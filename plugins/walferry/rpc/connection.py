@@ -17,16 +17,24 @@ from typing import Protocol, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from walferry.protos.parsing import parse_message
-from walferry.rpc import codec
+from walferry.rpc import codec, negotiation
+from walferry.rpc.channel import Channel, remaining
 from walferry.rpc.codec import AuthMethod, Buffer, Failure, Result
-from walferry.rpc.errors import ConnectionFailed, FatalConnection, ProtocolError, RpcError, RpcTimeout, remote_error
+from walferry.rpc.errors import (
+    ConnectionFailed,
+    FatalConnection,
+    NotAuthenticated,
+    ProtocolError,
+    RpcError,
+    RpcTimeout,
+    remote_error,
+)
+from walferry.security.gssapi import KerberosError
+from walferry.security.login import UNSECURED, Login, Protection
+from walferry.security.tls import TlsClient, TlsError
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 CALL_TIMEOUT_SECONDS = 60.0  # hbase.rpc.timeout
-_RECEIVE_BYTES = 64 * 1024
-_SMALL_BYTES = 64 * 1024  # smaller pieces are joined, because copying them costs less than a descriptor for each
-_IOV_MAX = max(16, min(os.sysconf("SC_IOV_MAX"), 1024))
-
 _LATE_SECONDS = 0.1  # for an answer that has arrived while the caller waited for another server
 
 M = TypeVar("M", bound=Message)
@@ -40,6 +48,14 @@ class Address(Protocol):
     def host(self) -> str: ...
     @property
     def port(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Security:
+    """What protects an open connection."""
+
+    protection: Protection | None  # by Kerberos
+    tls: str | None  # the protocol, e.g. "TLSv1.3"
 
 
 @dataclass(frozen=True)
@@ -64,7 +80,7 @@ class Connection:
     """A connection to `service` ("AdminService", "MasterService") of the server at host:port.
 
     The connection is opened by the first call, and again by the call after a failure. Only one thread at a time may use it,
-    except for `interrupt`. `user` is the effective user that the server sees; None means the operating system's.
+    except for `interrupt`. `login` says as whom, and what is demanded of the server.
     """
 
     def __init__(
@@ -73,19 +89,22 @@ class Connection:
         port: int,
         service: str,
         *,
-        user: str | None = None,
+        login: Login = UNSECURED,
         cell_codec: str | None = None,
-        auth: AuthMethod = AuthMethod.SIMPLE,
         connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
         call_timeout: float = CALL_TIMEOUT_SECONDS,
         max_response_bytes: int = codec.MAX_RESPONSE_BYTES,
     ) -> None:
         self.server = f"{host}:{port}"
         self._address = (host, port)
-        self._hello = codec.preamble(auth) + codec.connection_header(service, user or default_user(), cell_codec)
+        self._login = login
+        # The server knows the user of an authenticated connection.
+        header = codec.connection_header(service, None if login.kerberos else login.user or default_user(), cell_codec)
+        self._hello = header if login.kerberos else codec.preamble(AuthMethod.SIMPLE) + header
         self._connect_timeout = connect_timeout
         self._call_timeout = call_timeout
-        self._socket: socket.socket | None = None
+        self._channel: Channel | None = None
+        self.security: Security | None = None  # of the open connection
         self._max_response_bytes = max_response_bytes
         self._parser = codec.ResponseParser(max_response_bytes)
         self._call_id = 0
@@ -95,7 +114,7 @@ class Connection:
     @property
     def is_open(self) -> bool:
         """Whether the next call needs not connect first, as far as this side knows."""
-        return self._socket is not None and not _has_input(self._socket)
+        return self._channel is not None and not self._channel.has_input
 
     def __enter__(self) -> Connection:
         return self
@@ -168,8 +187,8 @@ class Connection:
         try:
             request = codec.encode_request(self._call_id, method, encoded, cell_block, timeout_ms=max(1, int(seconds * 1000)))
             with self._typed_errors(call):
-                sock = self._connected(call.deadline, min(self._connect_timeout, connect_timeout or self._connect_timeout))
-                self._send(sock, request, call.deadline)
+                channel = self._connected(call.deadline, min(self._connect_timeout, connect_timeout or self._connect_timeout))
+                self._send(channel, request, call.deadline)
         except BaseException:
             self._interrupted = False
             raise
@@ -186,9 +205,9 @@ class Connection:
             raise RuntimeError("no call is under way")
         try:
             with self._typed_errors(call):
-                if self._socket is None:
+                if self._channel is None:
                     raise ConnectionFailed(self.server, "it was closed before the answer came")
-                return parse(self._receive(self._socket, max(call.deadline, time.monotonic() + _LATE_SECONDS)))
+                return parse(self._receive(self._channel, max(call.deadline, time.monotonic() + _LATE_SECONDS)))
         finally:
             self._interrupted = False
 
@@ -203,6 +222,9 @@ class Connection:
         except (codec.CodecError, DecodeError) as error:
             self.close()
             raise ProtocolError(self.server, f"{call.method}: {error}") from error
+        except (KerberosError, TlsError) as error:
+            self.close()
+            raise NotAuthenticated(self.server, str(error), retry_helps=error.retry_helps) from error
         except OSError as error:
             self.close()
             raise ConnectionFailed(self.server, f"{call.method}: {error}") from error
@@ -212,9 +234,10 @@ class Connection:
 
     def close(self) -> None:
         """Close the connection if it is open. A later call opens a new one."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+            self.security = None
 
     def interrupt(self) -> None:
         """Make the waiting call of another thread fail now with ConnectionFailed.
@@ -222,23 +245,23 @@ class Connection:
         A call that is still connecting sends nothing any more, and neither does the next call.
         """
         self._interrupted = True
-        sock = self._socket
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+        channel = self._channel
+        if channel is not None:
+            channel.interrupt()
 
-    def _connected(self, deadline: float, connect_timeout: float) -> socket.socket:
-        if self._socket is not None and _has_input(self._socket):
+    def _connected(self, deadline: float, connect_timeout: float) -> Channel:
+        if self._channel is not None and self._channel.has_input:
             self.close()  # between calls a server only tells that it closed the connection
-        if self._socket is None:
-            self._socket = self._connect(deadline, connect_timeout)
+        if self._channel is None:
+            self._channel = self._connect(deadline, connect_timeout)
             self._parser = codec.ResponseParser(self._max_response_bytes)
         if self._interrupted:
             raise ConnectionFailed(self.server, "the call was ended before it was sent")
-        return self._socket
+        return self._channel
 
-    def _connect(self, deadline: float, connect_timeout: float) -> socket.socket:
-        seconds = min(connect_timeout, _remaining(deadline))
+    def _connect(self, deadline: float, connect_timeout: float) -> Channel:
+        seconds = min(connect_timeout, remaining(deadline))
+        give_up = time.monotonic() + seconds
         try:
             sock = socket.create_connection(self._address, timeout=seconds)
         except TimeoutError as error:
@@ -248,28 +271,47 @@ class Connection:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            sock.sendall(self._hello)
+            channel = Channel(sock)
+            self.security = self._secure(channel, give_up)
+            channel.send([self._hello], give_up)
+        except TimeoutError as error:
+            sock.close()
+            raise RpcTimeout(self.server, "connecting", seconds) from error
+        except EOFError as error:
+            sock.close()
+            raise NotAuthenticated(self.server, "it closed the connection before both sides knew each other") from error
         except BaseException:
             sock.close()
             raise
-        return sock
+        return channel
 
-    def _send(self, sock: socket.socket, buffers: Sequence[Buffer], deadline: float) -> None:
+    def _secure(self, channel: Channel, give_up: float) -> Security:
+        """Do what the login demands before anything else is said."""
+        server = negotiation.Server(self._address[0], self.server)
+        tls, protection = None, None
+        if self._login.tls is not None:
+            tls = TlsClient(self._login.tls, server.host)
+            channel.add(channel.run(negotiation.tls(tls), give_up))
+        if self._login.kerberos is not None:
+            steps = negotiation.kerberos(server, self._login.kerberos, self._max_response_bytes)
+            protection, layers = channel.run(steps, give_up)
+            for layer in layers:
+                channel.add(layer)
+        return Security(protection, tls.version if tls else None)
+
+    def _send(self, channel: Channel, buffers: Sequence[Buffer], deadline: float) -> None:
         try:
-            _send_all(sock, buffers, deadline)
+            channel.send(buffers, deadline)
         except (BrokenPipeError, ConnectionResetError):
             # A server that refuses a request midway says why before it closes the connection.
-            sock.settimeout(0)
             with contextlib.suppress(OSError):
-                self._receive(sock, deadline=None)
+                self._receive(channel, deadline=None)
             raise
 
-    def _receive(self, sock: socket.socket, deadline: float | None) -> Result:
+    def _receive(self, channel: Channel, deadline: float | None) -> Result:
         """Wait for the result of the call under way, or, without a deadline, take what has arrived. Raises its RemoteError."""
         while True:
-            if deadline is not None:
-                sock.settimeout(_remaining(deadline))
-            data = sock.recv(_RECEIVE_BYTES)
+            data = channel.receive(deadline)
             if not data:
                 raise ConnectionFailed(self.server, "the server closed the connection without an answer")
             for response in self._parser.feed(data):
@@ -287,57 +329,12 @@ def first_to_answer(connections: Sequence[Connection]) -> int:
     over. Returns its place. All have a call under way."""
     poll, places = select.poll(), dict[int, int]()
     for place, connection in enumerate(connections):
-        sock, call = connection._socket, connection._under_way
-        if sock is None or sock.fileno() < 0 or call is None:
+        channel, call = connection._channel, connection._under_way
+        if channel is None or channel.sock.fileno() < 0 or call is None:
             return place
-        poll.register(sock, select.POLLIN)
-        places[sock.fileno()] = place
+        poll.register(channel.sock, select.POLLIN)
+        places[channel.sock.fileno()] = place
     deadlines = [connection._under_way.deadline for connection in connections if connection._under_way]
     left = max(0.0, min(deadlines) - time.monotonic())
     ready = poll.poll(math.ceil(left * 1000))
     return places[ready[0][0]] if ready else deadlines.index(min(deadlines))
-
-
-def _remaining(deadline: float) -> float:
-    seconds = deadline - time.monotonic()
-    if seconds <= 0:
-        raise TimeoutError
-    return seconds
-
-
-def _has_input(sock: socket.socket) -> bool:
-    """Tell whether the other end has closed the connection or sent something since the last call."""
-    try:
-        sock.settimeout(0)
-        sock.recv(1, socket.MSG_PEEK)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _send_all(sock: socket.socket, buffers: Sequence[Buffer], deadline: float) -> None:
-    """Send all buffers in order, without copying big ones. Raises TimeoutError at the deadline (monotonic)."""
-    pending = [memoryview(buffer) for buffer in _gather(buffers)]
-    first = 0
-    while first < len(pending):
-        sock.settimeout(_remaining(deadline))
-        sent = sock.sendmsg(pending[first : first + _IOV_MAX])
-        while first < len(pending) and sent >= len(pending[first]):
-            sent -= len(pending[first])
-            first += 1
-        if sent:
-            pending[first] = pending[first][sent:]
-
-
-def _gather(buffers: Sequence[Buffer]) -> Iterator[Buffer]:
-    """Yield the same bytes in fewer buffers: runs of small ones are joined, big ones stay as they are."""
-    start = 0
-    for i in [i for i, length in enumerate(map(len, buffers)) if length >= _SMALL_BYTES]:
-        if start < i:
-            yield b"".join(buffers[start:i])
-        yield buffers[i]
-        start = i + 1
-    if start < len(buffers):
-        yield b"".join(buffers[start:])

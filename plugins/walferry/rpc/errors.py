@@ -2,10 +2,11 @@
 
     RpcError
     ├── ConnectionFailed          no connection, or it broke: the request may or may not have been executed
-    │   └── ProtocolError         the bytes that came back are not HBase RPC
+    │   ├── ProtocolError         the bytes that came back are not HBase RPC
+    │   └── NotAuthenticated      one side could not prove who it is, or the other did not accept it; nothing was executed
+    │       └── SaslRefused, NotSecured, WrongServerPrincipal
     ├── RpcTimeout                no answer in time: the request may or may not have been executed
     ├── RequestTooLarge           refused here, before a byte was sent
-    ├── UnsupportedAuth           an authentication that Walferry does not support
     └── RemoteError               the server's own exception
         ├── TableNotFound, ColumnFamilyNotFound, AccessDenied, PeerNotFound, RequestTooBig, FatalConnection
         ├── ServerStopped         the server stops or aborts: another server may well answer
@@ -18,6 +19,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from walferry.errors import WalferryError
 from walferry.protos.hbase_pb2 import ExceptionResponse
@@ -31,6 +33,7 @@ _MISSING_ADVICE = (
     "Create it there as it is in the source, or exclude it from the peer; until then its WAL group waits. If it is deleted at "
     "the source too, set {} to drop its edits"
 )
+_KERBEROS_ADVICE = "Give its connection a principal and a keytab"
 _DELETED_TABLE_ADVICE = _MISSING_ADVICE.format("hbase.replication.drop.on.deleted.table")
 _DELETED_FAMILY_ADVICE = _MISSING_ADVICE.format("hbase.replication.drop.on.deleted.columnfamily")
 
@@ -87,20 +90,54 @@ class RequestTooLarge(RpcError):
         self.limit = limit
 
 
-class UnsupportedAuth(RpcError):
-    """The caller asked for authentication `method`."""
+class NotAuthenticated(ConnectionFailed):
+    """`server` and this side could not make sure of each other. `reason` says who did not accept what, and what to do."""
 
-    retry_helps = False
-    advice = "Walferry supports SIMPLE (hbase.security.authentication=simple)"
-
-    def __init__(self, method: str) -> None:
-        super().__init__(self.problem(method), self.advice)
-        self.method = method
+    def __init__(self, server: str, reason: str, *, retry_helps: bool = True) -> None:
+        super().__init__(server, reason)
+        self.retry_helps = retry_helps  # type: ignore[misc]  # what failed underneath decides
 
     @staticmethod
-    def problem(method: str) -> str:
-        """The problem in words."""
-        return f"{method} authentication is not supported yet"
+    def _problem(server: str, reason: str) -> str:
+        return f"no authenticated connection to {server}: {reason}"
+
+
+class SaslRefused(NotAuthenticated):
+    """The server refused our identity, with an exception of Java `class_name` and a `message`."""
+
+    def __init__(self, server: str, class_name: str, message: str) -> None:
+        words = f"{class_name.rpartition('.')[2]}: {message}"
+        advice = (
+            ". The server's log says more. Its key may have changed (then the next try takes a new ticket), its clock or ours "
+            "may be wrong, or its principal may be another one (server_principals)"
+        )
+        super().__init__(server, f"it refused us: {words}{advice}")
+        self.class_name = class_name
+        self.message = message
+
+
+class NotSecured(NotAuthenticated):
+    """The server says that it does without Kerberos, which the login demands."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(
+            server,
+            "it says that it is not secured (hbase.security.authentication=simple), while its connection has a principal. "
+            "Nothing was sent to it. Find out whether that is the server; if it is, remove principal and keytab",
+            retry_helps=False,
+        )
+
+
+class WrongServerPrincipal(NotAuthenticated):
+    """The server says that it is `found`, which is none of the principals that are accepted."""
+
+    def __init__(self, server: str, found: str, accepted: Sequence[str]) -> None:
+        super().__init__(
+            server,
+            f"it says that it is {found}, and accepted are only {', '.join(accepted)}. If it is right, add it to "
+            "server_principals of its connection",
+            retry_helps=False,
+        )
 
 
 class RemoteError(RpcError):
@@ -179,7 +216,7 @@ class AccessDenied(RemoteError):
     def _problem_and_advice(self) -> tuple[str, str]:
         problem, _ = super()._problem_and_advice()
         if "Authentication is required" in self.message:
-            return f"{problem} ({UnsupportedAuth.problem('KERBEROS')})", UnsupportedAuth.advice
+            return f"{problem} (the cluster is secured by Kerberos)", _KERBEROS_ADVICE
         return problem, ""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.connection import CALL_TIMEOUT_SECONDS, Address, Connection
 from walferry.rpc.errors import RemoteError, RpcTimeout
+from walferry.security.login import UNSECURED, Login
 
 SERVICE = "MasterService"
 PROCEDURE_TIMEOUT_SECONDS = 180.0
@@ -23,9 +24,9 @@ class ProcedureFailed(RemoteError):
     """The master accepted the call, but its procedure ended in an exception."""
 
 
-def connect(master: Address, *, user: str | None = None, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
+def connect(master: Address, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> Connection:
     """A connection to the active master, to be used as a context manager. `timeout` limits each call, in seconds."""
-    return Connection(master.host, master.port, SERVICE, user=user, call_timeout=timeout)
+    return Connection(master.host, master.port, SERVICE, login=login, call_timeout=timeout)
 
 
 def list_peers(master: Connection) -> list[pb.ReplicationPeerDescription]:

@@ -13,6 +13,7 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.admin import SERVICE
 from walferry.rpc.connection import CALL_TIMEOUT_SECONDS, Connection
 from walferry.rpc.errors import RemoteError, RpcError
+from walferry.security.login import UNSECURED, Login
 
 MAX_RESPONSE_BYTES = 16 * 1024 * 1024  # 10,000 regions with keys of 750 bytes; parsed they take 35 times that at worst
 
@@ -25,10 +26,10 @@ class AnotherServer(RpcError):
 
 
 def online_regions(
-    server: ServerName, *, user: str | None = None, timeout: float = CALL_TIMEOUT_SECONDS
+    server: ServerName, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS
 ) -> list[pb.RegionInfo]:
     """List the regions that the server serves now. Raises an RpcError, also if another server answers in its place."""
-    with _connection(server, user, timeout) as connection:
+    with _connection(server, login, timeout) as connection:
         answer = connection.call("GetOnlineRegion", pb.GetOnlineRegionRequest(), pb.GetOnlineRegionResponse)
         # Asked afterwards: if the server is replaced between the two calls, the later one tells.
         who = connection.call("GetServerInfo", pb.GetServerInfoRequest(), pb.GetServerInfoResponse).server_info.server_name
@@ -42,7 +43,7 @@ def open_regions(
     regions: Iterable[tuple[pb.RegionInfo, int]],
     now_ms: int,
     *,
-    user: str | None = None,
+    login: Login = UNSECURED,
     timeout: float = CALL_TIMEOUT_SECONDS,
 ) -> None:
     """Ask the server to open regions, each at the version of its OFFLINE znode. Raises an RpcError.
@@ -52,19 +53,19 @@ def open_regions(
     request = pb.OpenRegionRequest(serverStartCode=server.start_code, master_system_time=now_ms)
     for region, version in regions:
         request.open_info.add(region=region, version_of_offline_node=version, openForDistributedLogReplay=False)
-    with _connection(server, user, timeout) as connection:
+    with _connection(server, login, timeout) as connection:
         connection.call("OpenRegion", request, pb.OpenRegionResponse)
 
 
 def close_regions(
-    server: ServerName, versions: Mapping[str, int], *, user: str | None = None, timeout: float = CALL_TIMEOUT_SECONDS
+    server: ServerName, versions: Mapping[str, int], *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS
 ) -> dict[str, RemoteError]:
     """Ask the server to close regions by encoded name, each at the version of its CLOSING znode. Returns what it refused.
 
     Raises an RpcError at the first call that gets no answer: the regions after that one are not asked for.
     """
     refused = {}
-    with _connection(server, user, timeout) as connection:
+    with _connection(server, login, timeout) as connection:
         for encoded_name, version in versions.items():
             try:
                 _close(connection, server, encoded_name, version)
@@ -73,9 +74,9 @@ def close_regions(
     return refused
 
 
-def close_copy(server: ServerName, encoded_name: str, *, user: str | None = None, timeout: float = CALL_TIMEOUT_SECONDS) -> None:
+def close_copy(server: ServerName, encoded_name: str, *, login: Login = UNSECURED, timeout: float = CALL_TIMEOUT_SECONDS) -> None:
     """Ask the server to close a copy of a region that must not be there, without a word to ZooKeeper. Raises an RpcError."""
-    with _connection(server, user, timeout) as connection:
+    with _connection(server, login, timeout) as connection:
         _close(connection, server, encoded_name, None)
 
 
@@ -87,7 +88,7 @@ def _close(connection: Connection, server: ServerName, encoded_name: str, versio
     connection.call("CloseRegion", request, pb.CloseRegionResponse)
 
 
-def _connection(server: ServerName, user: str | None, timeout: float) -> Connection:
+def _connection(server: ServerName, login: Login, timeout: float) -> Connection:
     return Connection(
-        server.host, server.port, SERVICE, user=user, call_timeout=timeout, max_response_bytes=MAX_RESPONSE_BYTES
+        server.host, server.port, SERVICE, login=login, call_timeout=timeout, max_response_bytes=MAX_RESPONSE_BYTES
     )

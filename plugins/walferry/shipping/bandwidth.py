@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError, SessionExpiredError
+from kazoo.exceptions import AuthFailedError, NodeExistsError, NoNodeError, NotEmptyError, SessionExpiredError
 
 from walferry.hbase.peers import Peer
 from walferry.sinks.errors import Stopped
@@ -210,7 +210,7 @@ class SharersInZooKeeper:
     def leave(self) -> None:
         """Delete the group's znode, and the folder after the last one. Otherwise both go with the session."""
         for path in (self._mine, self._folder):
-            with suppress(NoNodeError, NotEmptyError, ConnectError, SessionExpiredError):
+            with suppress(NoNodeError, NotEmptyError, ConnectError, SessionExpiredError, AuthFailedError):
                 retried(self._zk, self._zk.delete, path)
 
     def count(self) -> int:

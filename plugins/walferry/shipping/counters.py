@@ -36,6 +36,7 @@ class Counters:
         self._add(
             slave=slave, server=server, queue_id=queue_id, sizeOfLogQueue=queued,
             logsLeft=wals, bytesToShip=bytes_to_ship, bytesDone=0,
+            bytesDoneBefore=self._summary.bytesDoneBefore + self._summary.bytesDone,
         )  # fmt: skip
 
     def read(self, window: Window, kept: Kept) -> None:

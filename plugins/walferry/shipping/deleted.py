@@ -65,7 +65,7 @@ def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted
         return {}
     try:
         at = active_master(session.zk, session.nodes)
-        with master.connect(at, user=session.source.user, timeout=MASTER_SECONDS) as connection:
+        with master.connect(at, login=session.source.login, timeout=MASTER_SECONDS) as connection:
             there = master.replicated_families(connection, sorted({table for table, _ in missing}))
         in_meta = {table for table, family in missing if family is None and table not in there and _has_regions(session, table)}
     except (ClusterError, ZNodeValueError, RpcError, RegionUnavailable, ScanGivenUp) as error:
@@ -85,7 +85,7 @@ def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted
 
 
 def _has_regions(session: Session, table: str) -> bool:
-    with Tables(session.zk, session.nodes, user=session.source.user, patience_seconds=MASTER_SECONDS) as tables:
+    with Tables(session.zk, session.nodes, login=session.source.login, patience_seconds=MASTER_SECONDS) as tables:
         try:
             tables.regions(table)
         except MissingTable:

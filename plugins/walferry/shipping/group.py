@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 
-from kazoo.exceptions import ConnectionClosedError, SessionExpiredError
+from kazoo.exceptions import AuthFailedError, ConnectionClosedError, SessionExpiredError
 
 from walferry.errors import WalferryError
 from walferry.files.quarantine import WAYS_OUT
@@ -29,7 +29,7 @@ from walferry.zk.errors import ConnectError
 
 RETRY_SECONDS = 2.0  # before a group begins again in a new session
 # Trouble with the source's ZooKeeper, or with the lease that went with a session of ours: nothing is wrong with the group.
-PASSING = (ConnectError, LeaseLost, SessionExpiredError, ConnectionClosedError, *OUTCOME_UNKNOWN)
+PASSING = (ConnectError, LeaseLost, SessionExpiredError, ConnectionClosedError, AuthFailedError, *OUTCOME_UNKNOWN)
 
 log = logging.getLogger(__name__)
 

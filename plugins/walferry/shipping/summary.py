@@ -57,6 +57,7 @@ class GroupSummary:
     logsLeft: int = 0  # closed WALs that the attempt has found and that have not left the queue
     bytesToShip: int = 0  # of closed WALs when the attempt began, from the positions on
     bytesDone: int = 0  # of these, acknowledged or filtered
+    bytesDoneBefore: int = 0  # by the run's earlier attempts, of what these had found
     timestampOfLastShippedOp: int | None = None  # write time of the last edit shipped; None: none was
     ageOfLastShippedOp: int | None = None  # ms from its write to its acknowledgement
     timestampOfNextToReplicate: int | None = None  # write time of the oldest edit not shipped, or earlier; None: none is left

@@ -36,6 +36,15 @@ class SlaveUnreachable(WalferryError):
         self.answered = answered
 
 
+class SlaveRefusesLogin(WalferryError):
+    """ZooKeeper of `slave` does not take our login, and will not take it later; `why` says what is wrong with it."""
+
+    retry_helps = False
+
+    def __init__(self, slave: str, why: str) -> None:
+        super().__init__(f"slave {slave} does not let us in: {why}")
+
+
 class NotAtSlave(WalferryError):
     """The slave has no table `table`, or its table has no family `family`. The text is that of `refusal`, the slave's answer."""
 

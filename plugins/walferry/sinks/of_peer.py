@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from walferry.hbase.peers import Peer
 from walferry.sinks.hbase import reachable
-from walferry.source.cluster import SourceCluster
+from walferry.source.cluster import SourceCluster, SourceError
 from walferry.source.knobs import Knobs
 from walferry.source.session import Session
 
@@ -41,7 +41,7 @@ def open_sink(
     from walferry.sinks.hbase.slave import Slave
 
     source = session.source
-    slave = Slave(peer, knobs, deadline, user=source.user, stop=stop, on_failure=on_failure)
+    slave = Slave(peer, knobs, deadline, login=source.login_to(peer), stop=stop, on_failure=on_failure)
     hfiles = HFileSender(
         session.zk, session.nodes.hfile_refs(peer.id), lease, HFileSource.of(source), on_missing_hfiles,
         knobs.call_timeout_seconds,
@@ -54,7 +54,11 @@ def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHAB
 
     Takes about `timeout_seconds` at most. Never raises for what the slave, its ZooKeeper or the peer's cluster key do.
     """
-    return reachable.why_down(peer, user=source.user, timeout_seconds=timeout_seconds)
+    try:
+        login = source.login_to(peer)
+    except SourceError as error:
+        return str(error)
+    return reachable.why_down(peer, login=login, timeout_seconds=timeout_seconds)
 
 
 def bulk_loads_in(window: Window, kept: Kept, rules: FilterRules, source: SourceCluster, path: str) -> list[int]:

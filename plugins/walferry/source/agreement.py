@@ -13,16 +13,17 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 
+from kazoo.exceptions import NoAuthError
+
 from walferry.hbase.cluster import master as active_master
+from walferry.hbase.cluster import release
 from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, StorageError, ZNodeValueError
 from walferry.hbase.peers import Peer, as_peer, check_ours, check_shippable, read_peer
-from walferry.hbase.values import decode_server_version
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
-from walferry.rpc.errors import RemoteError, RpcError
+from walferry.rpc.errors import AccessDenied, RemoteError, RpcError
 from walferry.source.knobs import Knobs
 from walferry.source.session import Session
-from walferry.zk.client import children, read
 
 CALL_SECONDS = 20.0
 TRIES = 3  # a change reaches ZooKeeper a moment before the Master's own memory
@@ -78,12 +79,19 @@ def master_peers(session: Session) -> Mapping[str, Peer] | None:
     """Ask the active Master for its peers, by id; None for HBase 1. Raises MasterSilent, ConnectError."""
     try:
         at = active_master(session.zk, session.nodes)
-        with master.connect(at, user=session.source.user, timeout=CALL_SECONDS) as connection:
+        with master.connect(at, login=session.source.login, timeout=CALL_SECONDS) as connection:
             return {peer.id: _theirs(peer) for peer in master.list_peers(connection)}
     except (ClusterError, RpcError) as error:
         if (isinstance(error, RemoteError) and master.lacks_call(error, "ListReplicationPeers")) or _is_hbase_1(session):
             return None
-        raise MasterSilent(str(error)) from error
+        raise MasterSilent(str(error), refused=isinstance(error, AccessDenied)) from error
+
+
+def _is_hbase_1(session: Session) -> bool:
+    try:
+        return (release(session.zk, session.nodes) or "").startswith(HBASE_1)
+    except NoAuthError:  # a secured HBase keeps these znodes to itself, and the Master's own error tells more
+        return False
 
 
 def _theirs(peer: pb.ReplicationPeerDescription) -> Peer:
@@ -113,13 +121,3 @@ def _difference(session: Session, peer_id: str, theirs: Peer | None) -> str | No
         return None
     state = f" ({theirs.state}, in ZooKeeper {ours.state})" if "state" in differ else ""
     return f"the Master knows it with another {', '.join(differ)}{state} than {session.nodes.peer(peer_id)} has"
-
-
-def _is_hbase_1(session: Session) -> bool:
-    """Whether the first live RegionServer that publishes its version runs HBase 0 or 1. Servers before 1.2 publish none."""
-    for name in children(session.zk, session.nodes.rs) or ():
-        znode = read(session.zk, f"{session.nodes.rs}/{name}")
-        version = decode_server_version(znode.value, f"{session.nodes.rs}/{name}") if znode else None
-        if version is not None:
-            return version.startswith(HBASE_1)
-    return False

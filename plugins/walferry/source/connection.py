@@ -19,8 +19,10 @@ there: see retention/archive.py.
 
 HBase's replication settings have HBase's names: see knobs.py.
 
+The fields of a login (principal, keytab, …) are in logins.py, and what says as whom the slaves are talked to is in slaves.py.
+
 The key provider is for encrypted WALs (walferry.crypto.provider). The connection's password is not used, and is refused beside a
-key provider: it could reach the Spark tasks only through arguments or Spark's settings, which are visible to every user.
+key provider or a login: it could reach the Spark tasks only through arguments or Spark's settings, which every user can see.
 """
 
 from __future__ import annotations
@@ -30,23 +32,24 @@ import os
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import urlsplit
 
 from walferry.crypto.errors import KeyProviderError
 from walferry.crypto.provider import KeyStoreUrl
+from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.layout import QueueLayout
 from walferry.source import knobs
-from walferry.source.cluster import ARCHIVE_DAYS, DEFAULT_CONN_ID, SourceCluster, SourceError, VisibilityLabels
-from walferry.texts import one_line
+from walferry.source.cluster import ARCHIVE_DAYS, DEFAULT_CONN_ID, SourceCluster, SourceError, VisibilityLabels, canonical
+from walferry.source.fields import check_known, fields_of, is_conn_id, quorum_of
+from walferry.source.logins import LOGIN_FIELDS, login_of
 
-DEFAULT_ZK_PORT = 2181
-MAX_NAMES_CHARS = 500
 MAX_DAYS = 36_500
 KNOWN_EXTRAS = (
     "znode_parent",
     "wal_root",
     "walferry_root",
-    "user",
+    *LOGIN_FIELDS,
+    "slaves",
     "queue_layout",
     "quarantine",
     "archive",
@@ -58,6 +61,7 @@ KNOWN_EXTRAS = (
     "skip_bulk_loads",
     "visibility_labels",
 )
+KNOWN_FIELDS = (*KNOWN_EXTRAS, *knobs.KEYS)
 # On other file systems a reader may see a stale length for ever after a file's writer has died, and nothing tells it so: they
 # have no leases, or no call to recover one (webhdfs), or it depends on their server.
 WAL_SCHEMES = ("file", "hdfs", "viewfs")
@@ -67,7 +71,6 @@ _FOLDERS = {
     "archive": "the URL of a folder outside of wal_root for shipped WALs, e.g. 's3a://bucket/walferry-archive'",
     "quarantine": "the URL of a folder for broken WALs, e.g. 'hdfs://nn:8020/walferry-quarantine'",
 }
-_HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
 _PASSWORD = re.compile(r"^[^/]*//[^/?#]*:[^/?#]*@")
 _ZNODE = re.compile(r"^(/[^/\s\x00]+)+$")
 
@@ -83,16 +86,14 @@ def from_connection(
     """Check a connection's fields and return the cluster. Raises a SourceError that names the connection and the field."""
     where = f"connection {conn_id!r}"
     extra = {name: value for name, value in extra.items() if value is not None}  # a form's field that was left empty
-    known = (*KNOWN_EXTRAS, *knobs.KEYS)
-    if unknown := sorted(set(extra) - set(known)):
-        names = one_line(", ".join(unknown), MAX_NAMES_CHARS)
-        raise SourceError(f"{where}: extra has {names}, which Walferry does not know; it takes {known}")
+    check_known(where, extra, KNOWN_FIELDS)
     return SourceCluster(
-        quorum=_quorum(where, host, port),
+        quorum=quorum_of(where, host, port),
         wal_root=_wal_root(where, extra.get("wal_root")),
         znode_parent=_znode(where, "znode_parent", extra.get("znode_parent", "/hbase")),
         root=_znode(where, "walferry_root", extra.get("walferry_root", "/walferry")),
-        user=_user(where, extra.get("user")),
+        login=login_of(where, extra, has_password=has_password),
+        slave_conn_ids=_slave_conn_ids(where, extra.get("slaves", {})),
         queue_layout=_queue_layout(where, extra.get("queue_layout", QueueLayout.HBASE2)),
         quarantine=_folder(where, "quarantine", extra["quarantine"]) if extra.get("quarantine") else None,
         archive=_archive(where, extra["archive"], extra.get("wal_root")) if extra.get("archive") else None,
@@ -118,33 +119,27 @@ def from_env(conn_id: str = DEFAULT_CONN_ID, environ: Mapping[str, str] = os.env
 
 def from_text(text: str, conn_id: str = DEFAULT_CONN_ID) -> SourceCluster:
     """Read a connection as Airflow writes it in the environment: JSON, or a URI. Raises SourceError."""
-    host, port, extra, has_password = (_from_json if text.lstrip().startswith("{") else _from_uri)(text, conn_id)
-    return from_connection(host, port, extra, conn_id, has_password=has_password)
+    fields = fields_of(text, conn_id)
+    return from_connection(fields.host, fields.port, fields.extra, conn_id, has_password=fields.has_password)
 
 
-def _quorum(where: str, host: str | None, port: int | None) -> str:
-    if not host or not isinstance(host, str):
-        what = "empty" if not host else repr(host)
-        raise SourceError(f"{where}: host is {what}; it must be the ZooKeeper quorum of the source cluster, e.g. 'zk1,zk2,zk3'")
-    members = []
-    for member in host.split(","):
-        match = _HOST.match(member.strip())
-        if not match:
-            # What stands before "@" or behind ":" may be a password.
-            what = "an entry" if "@" in member or ":" in member else repr(member.strip())
-            raise SourceError(f"{where}: host has {what}, which is neither a host nor host:port")
-        members.append(f"{match[1]}:{_port(where, match[2] or port or DEFAULT_ZK_PORT)}")
-    return ",".join(members)
-
-
-def _port(where: str, port: Any) -> int:
+def _slave_conn_ids(where: str, slaves: Any) -> dict[str, str]:
+    """The field `slaves`: ids of connections, by canonical cluster keys."""
+    form = 'it must be an object such as {"zk1,zk2:2181:/hbase": "hbase_slave"}'
     try:
-        number = int(port)
-    except (OverflowError, TypeError, ValueError):
-        number = 0
-    if not 0 < number < 65536:
-        raise SourceError(f"{where}: port is {port!r}; it must be ZooKeeper's client port, 1 to 65535")
-    return number
+        found = json.loads(slaves) if isinstance(slaves, str) else slaves  # a form or a URI has text
+    except ValueError:
+        found = None
+    if not isinstance(found, Mapping):
+        raise SourceError(f"{where}: extra's slaves is not an object of connections by cluster keys; {form}")
+    for key, conn_id in found.items():
+        try:
+            parse_cluster_key(str(key))
+        except ValueError as error:
+            raise SourceError(f"{where}: extra's slaves: {error}") from None
+        if not isinstance(conn_id, str) or not is_conn_id(conn_id):
+            raise SourceError(f"{where}: extra's slaves has no connection's id for {key}; {form}")
+    return {canonical(key): conn_id for key, conn_id in found.items()}
 
 
 def _wal_root(where: str, url: Any) -> str:
@@ -220,12 +215,6 @@ def _znode(where: str, field: str, path: Any) -> str:
     return path
 
 
-def _user(where: str, user: Any) -> str | None:
-    if user is not None and (not isinstance(user, str) or not user):
-        raise SourceError(f"{where}: extra's user is {user!r}; it must be the user name that RPCs carry, or be left out")
-    return user
-
-
 def _queue_layout(where: str, layout: Any) -> str:
     if layout not in list(QueueLayout):
         known = ", ".join(repr(str(each)) for each in QueueLayout)
@@ -271,39 +260,3 @@ def _key_names(where: str, names: Any) -> tuple[str, ...]:
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
         raise SourceError(f"{where}: extra's key_names is {names!r}; it must be the aliases of keys in the key store, as a list")
     return tuple(names)
-
-
-_Fields = tuple[str | None, int | None, Mapping[str, Any], bool]
-"""Host, port, extra, and whether the connection has a password."""
-
-
-def _from_json(text: str, conn_id: str) -> _Fields:
-    try:
-        fields = json.loads(text)
-        extra = fields.get("extra") or {}
-        if isinstance(extra, str):
-            extra = json.loads(extra)
-    except (ValueError, AttributeError) as error:
-        raise SourceError(f"connection {conn_id!r}: not a connection in JSON: {error}") from error
-    if not isinstance(extra, dict):
-        raise SourceError(f"connection {conn_id!r}: extra is {type(extra).__name__}, not an object")
-    return fields.get("host"), fields.get("port"), extra, bool(fields.get("password"))
-
-
-def _from_uri(text: str, conn_id: str) -> _Fields:
-    try:
-        parts = urlsplit(text)
-        parsed = not any("@" in text for text in (parts.path, parts.fragment, parts.query.partition("=")[0]))
-    except ValueError:  # whose text may repeat a password
-        parsed = False
-    if not parsed:
-        raise SourceError(
-            f"connection {conn_id!r}: not a connection's URI; characters such as / ? # @ [ ] in its user or password must be "
-            "percent-encoded"
-        )
-    query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    host = unquote(parts.netloc.rpartition("@")[2]) or None
-    extra = _from_json(json.dumps({"extra": query["__extra__"]}), conn_id)[2] if "__extra__" in query else query
-    # Each host keeps its port, since a quorum may have several; the last port is also the connection's, as Airflow reads it.
-    port = host.rpartition(",")[2].rpartition(":")[2] if host else ""
-    return host, int(port) if port.isdecimal() else None, extra, bool(parts.password)

@@ -112,6 +112,18 @@ class Knobs:
             raise PeerError(peer.id, f"in its configuration, {PREFIX}{error}", "Correct it") from None
 
 
+def refusal(peer: Peer) -> str | None:
+    """Say why Walferry may not ship the peer, by its state and configuration; None if it may, or is only paused."""
+    from walferry.hbase.peers import check_ours
+
+    try:
+        check_ours(peer)
+        Knobs.of({}, peer)
+    except PeerError as error:
+        return str(error)
+    return None
+
+
 @dataclass(frozen=True)
 class _Knob:
     field: str

@@ -12,6 +12,7 @@ from kazoo.client import KazooClient
 from walferry.files.store import WalStore
 from walferry.hbase.layout import OwnZNodes, ZNodes
 from walferry.source.cluster import SourceCluster
+from walferry.zk.acls import share
 from walferry.zk.client import connected
 
 
@@ -41,6 +42,13 @@ class Session:
 
 @contextmanager
 def open_session(source: SourceCluster, *, look_only: bool = False) -> Iterator[Session]:
-    """Connect to the source's ZooKeeper for the length of a block. Raises ConnectError."""
-    with connected(source.quorum) as zk:
-        yield Session(source, zk, look_only)
+    """Connect to the source's ZooKeeper for the length of a block. Raises ConnectError, NoAccess."""
+    with connected(source.quorum, login=source.login) as zk:
+        yield writing_session(source, zk, look_only=look_only)
+
+
+def writing_session(source: SourceCluster, zk: KazooClient, *, look_only: bool = False) -> Session:
+    """The session of a connected client that creates znodes, which belong to those that HBase's own do. Raises as `share`."""
+    session = Session(source, zk, look_only)
+    share(zk, (session.nodes.queues, session.nodes.base), session.own.root)
+    return session

@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
 
 from walferry.source.cluster import SourceCluster
-from walferry.source.session import Session
+from walferry.source.session import Session, writing_session
 from walferry.texts import one_line
 from walferry.zk.client import connect, disconnect, read
 
@@ -34,6 +34,7 @@ class LoadNote:
         self._run_id = run_id
         self._lock = threading.Lock()
         self._zk: KazooClient | None = None
+        self._path = ""
         self._ended = False
 
     def tell(self, text: str) -> None:
@@ -42,13 +43,14 @@ class LoadNote:
             if self._ended:
                 return
             try:
-                self._zk = self._zk or connect(self._source.quorum)
-                path = Session(self._source, self._zk).own.loading(self._peer_id, self._run_id)
+                if self._zk is None:
+                    self._zk = connect(self._source.quorum, login=self._source.login)
+                    self._path = writing_session(self._source, self._zk).own.loading(self._peer_id, self._run_id)
                 value = one_line(text, MAX_CHARS).encode()
                 with suppress(NodeExistsError):
-                    self._zk.create(path, value, ephemeral=True, makepath=True)
+                    self._zk.create(self._path, value, ephemeral=True, makepath=True)
                     return
-                self._zk.set(path, value)
+                self._zk.set(self._path, value)
             except Exception as error:
                 log.info("how far the load is cannot be noted: %s", error)
 

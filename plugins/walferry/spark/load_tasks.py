@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from walferry.bulkload.wals import LoadWal
 
 PARTITION, OUTCOME = "partition", "outcome"  # columns
-COLUMNS = {PARTITION: "int", "region": "int", "family": "int", "wal": "int", "number": "int", "data": "binary"}
+COLUMNS = {
+    PARTITION: "int", "region": "int", "family": "int", "wal": "int", "number": "int", "size": "int", "crc": "int",
+    "data": "binary",
+}  # fmt: skip
 
 Map = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 

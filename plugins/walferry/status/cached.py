@@ -29,9 +29,12 @@ class Cached(Generic[K, V]):
         self._made: dict[K, tuple[float, V]] = {}
         self._failed: dict[K, tuple[float, Exception]] = {}
 
-    def get(self, key: K) -> V | None:
-        """The value of the key. Raises what `make` has raised for it, again until `keep_seconds` are over."""
-        give_up = time.monotonic() + self._wait_seconds
+    def get(self, key: K, wait_seconds: float | None = None) -> V | None:
+        """The value of the key. Raises what `make` has raised for it, again until `keep_seconds` are over.
+
+        With `wait_seconds`, this caller waits so long instead; without waiting, it has the value made for others.
+        """
+        give_up = time.monotonic() + (self._wait_seconds if wait_seconds is None else wait_seconds)
         with self._changed:
             if not self._is_fresh(key) and key not in self._being_made:
                 self._being_made.add(key)
@@ -40,6 +43,11 @@ class Cached(Generic[K, V]):
                 self._changed.wait(left)
             if key in self._failed:
                 raise self._failed[key][1].with_traceback(None)
+        return self.last(key)
+
+    def last(self, key: K) -> V | None:
+        """The value that was made last, however old it is; None if there is none."""
+        with self._changed:
             made = self._made.get(key)
             return None if made is None else made[1]
 

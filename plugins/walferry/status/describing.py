@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from walferry.amounts import duration
 from walferry.errors import WalferryError
-from walferry.hbase.peers import ENABLED, MAX_CLUSTER_KEY_CHARS, Peer, check_ours
+from walferry.hbase.cluster_key import MAX_CLUSTER_KEY_CHARS
+from walferry.hbase.peers import ENABLED, Peer
 from walferry.queues.dead_servers import WALFERRY_SERVER, as_recovered
 from walferry.queues.reading import Queue, closed_groups, groups
+from walferry.source.knobs import refusal
 from walferry.status import ages
 from walferry.status.ages import Age
 from walferry.status.files import FilesSeen
@@ -122,7 +125,7 @@ def _peer(
         managed=peer.managed if peer else None,
         cluster_key=one_line(peer.cluster_key, MAX_CLUSTER_KEY_CHARS) if peer else None,
         paused=peer.paused if peer else None,
-        refusal=_refusal(peer) if peer else None,
+        refusal=refusal(peer) if peer and peer.managed else None,  # others are HBase's, and nothing is wrong with that
         max_lag=max_lag,
         max_lag_problem=max_lag_problem,
         slave=slave,
@@ -142,17 +145,6 @@ def _peer(
         failing_since_ms=failing_since,
         stuck=_stuck(peer, every, held=in_hand is not None, now=now),
     )
-
-
-def _refusal(peer: Peer) -> str | None:
-    """Why Walferry may not ship a peer that is managed. A peer that is not managed is HBase's, and nothing is wrong with that."""
-    if not peer.managed:
-        return None
-    try:
-        check_ours(peer)
-    except WalferryError as error:
-        return str(error)
-    return None
 
 
 def _max_lag(peer: Peer | None) -> tuple[float | None, str | None]:
@@ -202,10 +194,10 @@ def _stuck(peer: Peer | None, every: Sequence[GroupStatus], *, held: bool, now: 
     if not still:
         return None
     group = min(still, key=lambda group: still[group])
-    minutes = (now - still[group]) // 60_000
+    minutes = (now - still[group]) // 60_000  # seconds would change with each look
     return (
         f"{len(still):,} of its {len(every):,} WAL groups have WALs to ship and have not advanced for long, {group} for "
-        f"{minutes:,} minutes, and {_who_ships(peer)}"
+        f"{duration(minutes * 60)}, and {_who_ships(peer)}"
     )
 
 

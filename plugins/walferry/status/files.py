@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from walferry.errors import WalferryError
@@ -20,6 +20,7 @@ from walferry.files.closedness import Closed, closedness
 from walferry.files.listing import locate_all
 from walferry.files.store import WalLocation, WalStore
 from walferry.files.systems import OpenWal, scheme
+from walferry.names import WalName
 from walferry.queues.reading import Queue, QueuedWal, closed_groups, groups
 from walferry.shipping.candidates import Candidate
 from walferry.source.cluster import SourceCluster
@@ -85,8 +86,9 @@ class Files:
         """Look at the files of the WALs in these queues, whose positions were read. What goes wrong is told as `problem`."""
         with self._lock:
             at = time.time()
-            every = {wal.queued.name.text: wal for queue in queues for wal in _closed(queue)}
-            wanted = [(wal.queued.name, wal.dead_servers) for name, wal in every.items() if name not in self._sizes]
+            queues = [replace(queue, wals=tuple(queue.wals)) for queue in queues]  # they are gone through several times
+            every = {wal.text: (wal, dead_servers) for queue in queues for wal, dead_servers in _closed(queue)}
+            wanted = [each for name, each in every.items() if name not in self._sizes]
             try:
                 self._store.check_root()
                 found = locate_all(self._store, wanted)
@@ -152,7 +154,8 @@ class _Reads:
                 read, is_open = self._kept.get(place), number >= len(closed[group])
                 if read is None or self._may_have_grown(read, is_open=is_open):
                     last_ms = read.open_ms if read and read.open_ms else 0
-                    yield _Turn(queue.id.peer_id, is_open, last_ms, wal.name.timestamp, _candidate(queue, wal))
+                    candidate = Candidate(wal, queue.live, _dead_servers(queue))
+                    yield _Turn(queue.id.peer_id, is_open, last_ms, wal.name.timestamp, candidate)
                 if read is None or read.written_ms is not None or read.open_ms is not None:
                     break
 
@@ -192,13 +195,14 @@ class _Reads:
         return Read(None) if isinstance(closedness(store, location), Closed) else None
 
 
-def _closed(queue: Queue) -> list[Candidate]:
-    return [_candidate(queue, wal) for wals in closed_groups(queue).values() for wal in wals]
+def _closed(queue: Queue) -> list[tuple[WalName, Sequence[str]]]:
+    """The queue's closed WALs, with the dead servers whose folders may have them."""
+    dead_servers = _dead_servers(queue)
+    return [(wal.name, dead_servers) for wals in closed_groups(queue).values() for wal in wals]
 
 
-def _candidate(queue: Queue, wal: QueuedWal) -> Candidate:
-    dead = queue.id.dead_servers if queue.live else (*queue.id.dead_servers, queue.server)
-    return Candidate(wal, queue.live, dead)
+def _dead_servers(queue: Queue) -> tuple[str, ...]:
+    return queue.id.dead_servers if queue.live else (*queue.id.dead_servers, queue.server)
 
 
 def _place(wal: QueuedWal) -> Place | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from walferry.hbase.errors import PositionError
 from walferry.names import WalName
-from walferry.queues.reading import Queue, QueuedWal
+from walferry.queues.reading import Queue, QueuedWal, positions
 from walferry.shipping.summary import Status
 from walferry.status import ages
 from walferry.status.ages import Age
@@ -63,12 +64,12 @@ def _oldest(wal: QueuedWal) -> WalStatus:
 
 def _bytes_left(closed: Sequence[QueuedWal], files: FilesSeen) -> BytesLeft:
     known = unsure = 0
-    for wal in closed:
-        size, position = files.sizes.get(wal.name.text), _position(wal)
-        if size is None or position is None or wal.name.text in files.growing:
+    for name, position in positions(closed):
+        size, passed = files.sizes.get(name), position if isinstance(position, int) else None
+        if size is None or passed is None or name in files.growing:
             unsure += 1
         if size is not None:
-            known += max(0, size - (position or 0))
+            known += max(0, size - (passed or 0))
     return BytesLeft(known, unsure)
 
 
@@ -118,7 +119,7 @@ def _last_run(note: RunNote, holder: Holder | None, now: int) -> LastRun:
         ageOfLastShippedOp=s.ageOfLastShippedOp,
         timestampOfLastShippedOp=s.timestampOfLastShippedOp,
         shippedBytes=s.shippedBytes,
-        bytes_per_second=s.logReadInBytes / s.seconds if s.seconds >= LEAST_SECONDS else None,
+        bytes_per_second=(s.bytesDoneBefore + s.bytesDone) / s.seconds if s.seconds >= LEAST_SECONDS else None,
         bytesDone=s.bytesDone,
         bytesToShip=s.bytesToShip,
     )
@@ -129,7 +130,8 @@ def _advanced(wals: Sequence[QueuedWal], closed: Sequence[QueuedWal], notes: Gro
     if not closed:
         return None
     after = wals[1].name.timestamp if len(wals) > 1 else closed[0].name.timestamp  # a WAL is closed when the next one is begun
-    set_ms = [wal.set_ms for wal in closed if wal.set_ms is not None]
+    begun = takewhile(lambda wal: wal.set_ms is not None, closed)  # positions are read from the oldest WAL on
+    set_ms = [wal.set_ms for wal in begun if wal.set_ms is not None]
     progressed = [note.at_ms for note in notes.notes if _has_progressed(note)] if notes else []
     return max([after, *set_ms, *progressed])
 

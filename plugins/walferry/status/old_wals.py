@@ -1,7 +1,7 @@
 """What lies in oldWALs, whose queues keep it from HBase's log cleaner, and when the disk is full.
 
 Listing oldWALs costs a call that answers with each of its files, so this is a look of its own, which is made less often than a
-pass.
+pass. It takes the queues of one.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import time
 from dataclasses import dataclass
 
 from walferry.errors import WalferryError
-from walferry.hbase.peers import read_peers
-from walferry.queues.reading import see_queues
+from walferry.files.store import WalStore
 from walferry.retention.forecast import Forecast, forecast
 from walferry.retention.old_wals import list_old_wals
 from walferry.retention.survey import Blocker, Fate, Survey, surveyed
-from walferry.source.session import Session
+from walferry.status.view import View
 from walferry.texts import one_line
 
 TTL_SECONDS = 600.0  # the default of hbase.master.logcleaner.ttl
@@ -68,16 +67,21 @@ class OldWalsStatus:
     forecast_problem: str | None = None  # why some of these four are not known
 
 
-def look_at_old_wals(session: Session, ttl_seconds: float = TTL_SECONDS) -> OldWalsStatus:
-    """List oldWALs and the queues. What goes wrong is told as `problem`."""
+def look_at_old_wals(store: WalStore, seen: View, ttl_seconds: float = TTL_SECONDS) -> OldWalsStatus:
+    """List oldWALs, and find what keeps its files in the queues of a pass. What goes wrong is told as `problem`.
+
+    A file that was archived since the pass was queued then, because servers queue their WALs before they use them.
+    """
     at = time.time()
+    if seen.queues is None:
+        return OldWalsStatus(int(at * 1000), "the queues cannot be read")
     try:
-        files = list_old_wals(session.store)
-        peers = {peer.id: peer for peer in read_peers(session.zk, session.nodes).peers}
-        found = surveyed(at, ttl_seconds, files, see_queues(session).queues, peers)
+        files = list_old_wals(store)
     except (WalferryError, OSError) as error:
         return OldWalsStatus(int(at * 1000), one_line(str(error), MAX_PROBLEM_CHARS))
-    return _status(found, forecast(session.store, [each.wal for each in found.wals if each.fate is Fate.HELD], at))
+    peers = {peer_id: peer for peer_id, peer in (seen.peers or {}).items() if peer is not None}
+    found = surveyed(at, ttl_seconds, files, seen.queues, peers)
+    return _status(found, forecast(store, [each.wal for each in found.wals if each.fate is Fate.HELD], at))
 
 
 def _status(found: Survey, of: Forecast) -> OldWalsStatus:

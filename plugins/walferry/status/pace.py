@@ -31,6 +31,8 @@ def pace_of(groups: Iterable[GroupStatus], left: BytesLeft | None, history: Sequ
     seconds = (recent[-1].interval - recent[0].interval) * INTERVAL_SECONDS
     rate = sum(each or 0 for each in shipped) / seconds
     first, last = recent[0], recent[-1]
+    if left is not None and not left.known and not left.unsure:
+        return Pace(rate, 0.0, "")
     if first.bytes_left is None or last.bytes_left is None or first.unsure or last.unsure:
         return Pace(rate, None, "the bytes left are not known for all of the last minutes")
     shrinks = (first.bytes_left - last.bytes_left) / seconds

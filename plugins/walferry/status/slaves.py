@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from walferry.hbase.peers import ENABLED, INTER_CLUSTER_ENDPOINTS, Peer
+from walferry.security.login import Login
 from walferry.sinks.of_peer import why_down
 from walferry.source.cluster import SourceCluster
 
 ASK_SECONDS = 4.0  # that a slave has to answer
 KEEP_SECONDS = 20.0
+STALE_SECONDS = 60.0  # from then on an answer is not told while the next one is awaited
 MOST_AT_ONCE = 32  # slaves that are being asked
 
 Ask = Callable[[Peer, SourceCluster, float], str | None]
@@ -32,6 +34,8 @@ class SlaveStatus:
     asked_ms: int | None = None  # when this was found out
 
 
+_Slave = tuple[str, str | None, Login]  # its cluster key, its connection, and the login of the source, which it may inherit
+
 NOT_ASKED = SlaveStatus(None, "it was not asked")
 
 
@@ -42,8 +46,8 @@ class Slaves:
         self._ask = ask
         self._keep_seconds = keep_seconds
         self._lock = threading.Condition()
-        self._asking: set[tuple[str, str | None]] = set()
-        self._known: dict[tuple[str, str | None], tuple[float, SlaveStatus]] = {}
+        self._asking: set[_Slave] = set()
+        self._known: dict[_Slave, tuple[float, SlaveStatus]] = {}
 
     def statuses(self, peers: Iterable[Peer], source: SourceCluster, wait_seconds: float) -> dict[str, SlaveStatus]:
         """The slaves' statuses by peer. Those that have not answered after `wait_seconds` are told as they were known last.
@@ -52,7 +56,7 @@ class Slaves:
         """
         asked = {peer.id: peer for peer in peers}
         found = {peer_id: why for peer_id, peer in asked.items() if (why := _not_to_ask(peer))}
-        rest = {peer_id: (peer.cluster_key, source.user) for peer_id, peer in asked.items() if peer_id not in found}
+        rest = {peer_id: _slave_of(peer, source) for peer_id, peer in asked.items() if peer_id not in found}
         give_up = time.monotonic() + wait_seconds
         with self._lock:
             self._forget()
@@ -62,7 +66,7 @@ class Slaves:
                 self._lock.wait(left)
             return found | {peer_id: self._status(slave) for peer_id, slave in rest.items()}
 
-    def _begin(self, slave: tuple[str, str | None], peer: Peer, source: SourceCluster) -> None:
+    def _begin(self, slave: _Slave, peer: Peer, source: SourceCluster) -> None:
         known = self._known.get(slave)
         fresh = known is not None and time.monotonic() - known[0] < self._keep_seconds
         if fresh or slave in self._asking or len(self._asking) >= MOST_AT_ONCE:
@@ -70,7 +74,7 @@ class Slaves:
         self._asking.add(slave)
         threading.Thread(target=self._look, args=(slave, peer, source), name="a look at a slave", daemon=True).start()
 
-    def _look(self, slave: tuple[str, str | None], peer: Peer, source: SourceCluster) -> None:
+    def _look(self, slave: _Slave, peer: Peer, source: SourceCluster) -> None:
         try:
             why = self._ask(peer, source, ASK_SECONDS)
             status = SlaveStatus(why is None, why, int(time.time() * 1000))
@@ -81,9 +85,9 @@ class Slaves:
             self._asking.discard(slave)
             self._lock.notify_all()
 
-    def _status(self, slave: tuple[str, str | None]) -> SlaveStatus:
+    def _status(self, slave: _Slave) -> SlaveStatus:
         known = self._known.get(slave)
-        if known is not None:
+        if known is not None and time.monotonic() - known[0] < STALE_SECONDS:
             return known[1]
         return SlaveStatus(None, "it is being asked" if slave in self._asking else "too many slaves are being asked")
 
@@ -92,6 +96,10 @@ class Slaves:
         old = time.monotonic() - 100 * self._keep_seconds
         for slave in [slave for slave, (at, _) in self._known.items() if at < old]:
             del self._known[slave]
+
+
+def _slave_of(peer: Peer, source: SourceCluster) -> _Slave:
+    return peer.cluster_key, source.conn_id_of(peer.cluster_key, peer.slave_conn_id), source.login
 
 
 def _not_to_ask(peer: Peer) -> SlaveStatus | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kazoo.exceptions import KazooException
 
 from walferry.errors import WalferryError
+from walferry.files.store import WalStore
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session
 from walferry.status.cached import Cached
@@ -20,6 +22,7 @@ from walferry.status.old_wals import OldWalsStatus, look_at_old_wals
 from walferry.status.slaves import Slaves
 from walferry.status.view import View, view
 from walferry.zk.client import connected
+from walferry.zk.errors import known
 
 CONNECT_SECONDS = 6.0  # a page does not wait as long as a run
 STATUS_SECONDS = 5.0  # for which a status is kept
@@ -28,70 +31,94 @@ OLD_WALS_SECONDS = 300.0
 FIRST_SECONDS = 20.0  # that the first one to ask waits for a pass
 
 
-class Statuses:
-    """Makes the statuses of sources. What takes longer than these seconds is told as unknown, and is known the next time."""
+@dataclass(frozen=True)
+class _Pass:
+    """What was read of ZooKeeper in one go. Without a view, `unreachable` says why there is none."""
 
-    def __init__(self, files_seconds: float = 1.0, slaves_seconds: float = 1.0, old_wals_seconds: float = 1.0) -> None:
+    view: View | None = None
+    unreachable: str = ""
+    histories: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
+    problems: Sequence[str] = ()  # of the histories
+
+
+class Statuses:
+    """Makes the statuses of sources. All looks at a source take the queues of one pass.
+
+    What is not known so many seconds after a pass is told as unknown, and is known the next time. With `from_begin` the seconds
+    of the pass are counted, too: whoever comes back soon does not wait for more where the pass alone took long.
+    """
+
+    def __init__(self, files_seconds: float = 1.0, slaves_seconds: float = 1.0, *, from_begin: bool = False) -> None:
+        self._from_begin = from_begin
         self._slaves = Slaves()
+        self._files_seconds = files_seconds
         self._slaves_seconds = slaves_seconds
         self._lock = threading.Lock()
-        self._views: dict[SourceCluster, View] = {}
-        self._histories: dict[SourceCluster, Mapping[str, Sequence[Sample]]] = {}
         self._files: dict[SourceCluster, Files] = {}
+        self._passes = Cached(_pass_over, STATUS_SECONDS, FIRST_SECONDS)
         self._statuses = Cached(self._make, STATUS_SECONDS, FIRST_SECONDS)
         self._looks = Cached(self._look, FILES_SECONDS, files_seconds)
-        self._old_wals = Cached(_old_wals, OLD_WALS_SECONDS, old_wals_seconds)
+        self._old_wals = Cached(self._list_old_wals, OLD_WALS_SECONDS, 0.0)
 
     def of(self, source: SourceCluster) -> SourceStatus:
         """The status of a source, a few seconds old at most, unless its ZooKeeper is silent."""
-        found = self._statuses.get(source)
-        return found or unreachable(f"ZooKeeper at {source.quorum} has not answered for {FIRST_SECONDS:g} s", time.time())
+        return self._statuses.get(source) or unreachable(_silent(source), time.time())
 
     def histories(self, source: SourceCluster) -> Mapping[str, Sequence[Sample]]:
-        """The histories of the source's peers, as its last status was made with; none before there was one."""
-        with self._lock:
-            return self._histories.get(source, {})
+        """The histories of the source's peers, as its last pass has read them; none before there was one."""
+        last = self._passes.last(source)
+        return last.histories if last else {}
 
-    def old_wals(self, source: SourceCluster) -> OldWalsStatus | None:
+    def old_wals(self, source: SourceCluster, wait_seconds: float) -> OldWalsStatus | None:
         """What lies in the source's oldWALs, minutes old at most; None while it is listed for the first time."""
-        return self._old_wals.get(source)
+        return self._old_wals.get(source, wait_seconds)
 
     def _make(self, source: SourceCluster) -> SourceStatus:
-        try:
-            with connected(source.quorum, CONNECT_SECONDS) as zk:
-                session = Session(source, zk, look_only=True)
-                seen = view(session)
-                histories, problems = read_histories(session, list(seen.peers or ()))
-        except WalferryError as error:
-            return unreachable(str(error), time.time())
-        except KazooException as error:
-            return unreachable(f"ZooKeeper at {source.quorum} refuses to be read: {error!r}", time.time())
-        with self._lock:
-            self._views[source] = seen
-            self._histories[source] = histories
-            self._forget()
-        files = self._looks.get(source)
-        peers = [peer for peer in (seen.peers or {}).values() if peer is not None]
-        slaves = self._slaves.statuses(peers, source, self._slaves_seconds)
-        return describe(seen, files, slaves, histories, problems)
+        began = time.monotonic()
+        read = self._pass_of(source)
+        if read.view is None:
+            return unreachable(read.unreachable, time.time())
+        if not self._from_begin:
+            began = time.monotonic()
+        waits = began + self._files_seconds > time.monotonic()
+        if waits:
+            self._looks.get(source, 0.0)  # it is made while slaves are asked
+        peers = [peer for peer in (read.view.peers or {}).values() if peer is not None]
+        slaves = self._slaves.statuses(peers, source, began + self._slaves_seconds - time.monotonic())
+        files = self._looks.get(source, began + self._files_seconds - time.monotonic()) if waits else self._looks.last(source)
+        status = describe(read.view, files, slaves, read.histories, read.problems)
+        self._looks.get(source, 0.0)  # if it was not waited for, it is begun now, when it slows down nobody
+        return status
 
-    def _forget(self) -> None:
-        """Drop what is known of sources whose statuses and looks are not kept any more. The lock is held."""
-        shown = self._statuses.known() | self._looks.known()
-        for kept in (self._views, self._histories, self._files):
-            for source in kept.keys() - shown:
-                del kept[source]
+    def _pass_of(self, source: SourceCluster) -> _Pass:
+        return self._passes.get(source) or _Pass(unreachable=_silent(source))
 
     def _look(self, source: SourceCluster) -> FilesSeen:
         with self._lock:
-            seen = self._views[source]
+            for other in self._files.keys() - self._statuses.known() - self._looks.known():
+                del self._files[other]
             files = self._files.setdefault(source, Files(source))
-        return files.look(seen.queues or ())
+        read = self._pass_of(source)
+        return FilesSeen(time.time(), problem=read.unreachable) if read.view is None else files.look(read.view.queues or ())
+
+    def _list_old_wals(self, source: SourceCluster) -> OldWalsStatus:
+        read = self._pass_of(source)
+        if read.view is None:
+            return OldWalsStatus(int(time.time() * 1000), read.unreachable)
+        return look_at_old_wals(WalStore(source.wal_root, look_only=True), read.view)
 
 
-def _old_wals(source: SourceCluster) -> OldWalsStatus:
+def _silent(source: SourceCluster) -> str:
+    return f"ZooKeeper at {source.quorum} has not answered for {FIRST_SECONDS:g} s"
+
+
+def _pass_over(source: SourceCluster) -> _Pass:
     try:
-        with connected(source.quorum, CONNECT_SECONDS) as zk:
-            return look_at_old_wals(Session(source, zk, look_only=True))
-    except (WalferryError, KazooException) as error:
-        return OldWalsStatus(int(time.time() * 1000), str(error) or repr(error))
+        with connected(source.quorum, CONNECT_SECONDS, login=source.login) as zk:
+            session = Session(source, zk, look_only=True)
+            seen = view(session)
+            return _Pass(seen, "", *read_histories(session, list(seen.peers or ())))
+    except WalferryError as error:
+        return _Pass(unreachable=str(error))
+    except KazooException as error:
+        return _Pass(unreachable=f"ZooKeeper at {source.quorum} refuses to be read. {known(error)}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from walferry.amounts import count, duration, size
 from walferry.status.ages import Age, Certainty
 from walferry.status.model import BytesLeft, Pace
@@ -22,14 +20,14 @@ def lag(age: Age) -> str:
     return told if age.certainty is Certainty.EXACT else f"{age.certainty} {told}"
 
 
-def left(bytes_left: BytesLeft | None, shown: Callable[[float], str] = size) -> str:
-    """The bytes that are left, as `shown` has a number of bytes, and how sure that is."""
+def left(bytes_left: BytesLeft | None) -> str:
+    """The bytes that are left, and how sure that is."""
     if bytes_left is None:
         return UNKNOWN
     if not bytes_left.unsure:
-        return shown(bytes_left.known)
+        return size(bytes_left.known)
     more = f"{count(bytes_left.unsure, 'WAL')} of unknown size"
-    return f"{shown(bytes_left.known)} and {more}" if bytes_left.known else more
+    return f"{size(bytes_left.known)} and {more}" if bytes_left.known else more
 
 
 def rate(pace: Pace) -> str:

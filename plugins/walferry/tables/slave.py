@@ -7,14 +7,15 @@ from contextlib import contextmanager
 
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer, slave_of
+from walferry.security.login import Login
 from walferry.tables.tables import Tables
 from walferry.zk.client import connected
 
 
 @contextmanager
-def slave_tables(peer: Peer, user: str | None) -> Iterator[Tables]:
+def slave_tables(peer: Peer, login: Login) -> Iterator[Tables]:
     """Connect to the slave for the length of a block. Raises ConnectError, PeerError."""
     key = peer.slave
     whose, nodes = slave_of(peer.id, key), ZNodes(key.znode_parent)
-    with connected(key.connect_string, whose=whose) as zk, Tables(zk, nodes, user=user) as tables:
+    with connected(key.connect_string, whose=whose, login=login) as zk, Tables(zk, nodes, login=login) as tables:
         yield tables

@@ -20,6 +20,7 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import client
 from walferry.rpc.client import RegionScanner
 from walferry.rpc.connection import CALL_TIMEOUT_SECONDS, Connection
+from walferry.security.login import UNSECURED, Login
 from walferry.tables.errors import MissingTable, RegionUnavailable, TooManyRegions
 from walferry.tables.regions import (
     ENABLED,
@@ -50,12 +51,12 @@ class Tables:
     """The tables of the cluster whose ZooKeeper client is given. A context manager, for one thread at a time."""
 
     def __init__(
-        self, zk: KazooClient, nodes: ZNodes, *, user: str | None = None, patience_seconds: float = PATIENCE_SECONDS,
+        self, zk: KazooClient, nodes: ZNodes, *, login: Login = UNSECURED, patience_seconds: float = PATIENCE_SECONDS,
         call_seconds: float = CALL_TIMEOUT_SECONDS,
     ) -> None:  # fmt: skip
         self.zk = zk
         self.nodes = nodes
-        self._user = user
+        self.login = login
         self._patience_seconds = patience_seconds
         self._call_seconds = call_seconds
         self._connections: dict[ServerName, Connection] = {}
@@ -136,7 +137,7 @@ class Tables:
     def connection(self, server: ServerName) -> Connection:
         """The connection to a server for scans, which is made once."""
         if server not in self._connections:
-            self._connections[server] = client.connect(server, user=self._user, timeout=self._call_seconds)
+            self._connections[server] = client.connect(server, login=self.login, timeout=self._call_seconds)
         return self._connections[server]
 
 

@@ -17,6 +17,7 @@ from kazoo.client import KazooClient
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.layout import ZNodes
 from walferry.rpc import master
+from walferry.security.login import Login
 
 MEASURE_SECONDS = 8.0  # two reports and some
 _POLL_SECONDS = 0.05
@@ -33,9 +34,9 @@ class Skew:
     within_ms: int
 
 
-def skews(zk: KazooClient, nodes: ZNodes, user: str | None) -> list[Skew]:
+def skews(zk: KazooClient, nodes: ZNodes, login: Login) -> list[Skew]:
     """Measure a cluster's RegionServers. Servers that have not reported in time are left out. Raises ClusterError, RpcError."""
-    with master.connect(active_master(zk, nodes), user=user) as connection:
+    with master.connect(active_master(zk, nodes), login=login) as connection:
         return measure(lambda: master.server_reports(connection))
 
 

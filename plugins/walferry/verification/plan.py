@@ -50,9 +50,9 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
     problems: dict[str, str] = {}
     key = peer.slave
     with (
-        connected(key.connect_string, whose=slave_of(peer.id, key)) as zk,
-        Tables(zk, ZNodes(key.znode_parent), user=session.source.user) as slave,
-        Tables(session.zk, session.nodes, user=session.source.user) as source,
+        connected(key.connect_string, whose=slave_of(peer.id, key), login=session.source.login_to(peer)) as zk,
+        Tables(zk, ZNodes(key.znode_parent), login=session.source.login_to(peer)) as slave,
+        Tables(session.zk, session.nodes, login=session.source.login) as source,
     ):
         for table, names in sorted(families.items()):
             try:
@@ -65,7 +65,7 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
 
 def _families(session: Session, peer: Peer, asked: Collection[str]) -> dict[str, tuple[bytes, ...]]:
     """The families of each table that the peer gets. Raises NothingToCompare if it gets none of a table asked for."""
-    with master.connect(active_master(session.zk, session.nodes), user=session.source.user) as connection:
+    with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as connection:
         known = master.replicated_families(connection, asked) if asked else master.all_replicated_families(connection)
     choice = PeerTables.of_peer(peer)
     wanted = {

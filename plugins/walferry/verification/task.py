@@ -25,9 +25,9 @@ def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: 
     try:
         with (
             open_session(source, look_only=True) as session,
-            connected(key.connect_string, whose=slave_of(peer.id, key)) as slave_zk,
-            Tables(session.zk, session.nodes, user=source.user) as ours,
-            Tables(slave_zk, ZNodes(key.znode_parent), user=source.user) as theirs,
+            connected(key.connect_string, whose=slave_of(peer.id, key), login=source.login_to(peer)) as slave_zk,
+            Tables(session.zk, session.nodes, login=source.login) as ours,
+            Tables(slave_zk, ZNodes(key.znode_parent), login=source.login_to(peer)) as theirs,
         ):
             comparison = RangeComparison(ours, theirs, part, options)
             comparison.run()

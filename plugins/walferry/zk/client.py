@@ -6,7 +6,10 @@ a call waits `call_timeout` seconds at most for its answer, and reads are tried 
 
 import contextlib
 import logging
+import select
 import socket
+import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +19,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import (
+    AuthFailedError,
     ConnectionClosedError,
     ConnectionLoss,
     NoNodeError,
@@ -30,7 +34,9 @@ from kazoo.protocol.states import WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry, RetryFailedError
 
 from walferry.hosts import unreachable
+from walferry.security.login import UNSECURED, Login
 from walferry.zk.errors import ConnectError
+from walferry.zk.secured import SecuredClient
 
 log = logging.getLogger(__name__)
 
@@ -85,22 +91,43 @@ class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self.whose = whose
         self._socket: Any = None
         self._hung_up = False
+        self.dropped = False  # whether a server has ended a connection before it had a session
+        self.no_zookeeper = False  # whether what was taken for a server has answered with something else
+        self.encrypted: Callable[[socket.socket, str, int], socket.socket] = lambda sock, host, port: sock
 
     def async_result(self) -> _BoundedResult:
         return _BoundedResult(self)
 
-    def create_connection(self, *args: Any, timeout: float, **kwargs: Any) -> Any:
+    def create_connection(self, address: tuple[str, int], hostname: str, timeout: float, **_: Any) -> Any:
         if self._hung_up:
             raise ConnectionError("this client is being closed")
-        self._socket = super().create_connection(*args, timeout=min(timeout, TCP_TIMEOUT_SECONDS), **kwargs)
+        self._socket = super().create_connection(address, timeout=min(timeout, TCP_TIMEOUT_SECONDS))
+        self._socket.settimeout(TCP_TIMEOUT_SECONDS)
+        self._socket = self.encrypted(self._socket, hostname, address[1])
         return self._socket
+
+    def select(
+        self, readers: Sequence[Any], writers: Sequence[Any], _: Sequence[Any], timeout: float
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """Wait as select.select does, several times for each request. kazoo's own way makes and closes an epoll each time.
+
+        A socket whose TLS layer holds decrypted bytes can be read, though nothing more has arrived.
+        """
+        held = [each for each in readers if isinstance(each, ssl.SSLSocket) and each.pending()]
+        waiting = select.poll()
+        for sockets, event in ((readers, select.POLLIN), (writers, select.POLLOUT)):
+            for each in sockets:
+                waiting.register(each, event)
+        ready = {descriptor for descriptor, _ in waiting.poll(0 if held else timeout * 1000)}
+        readable = [each for each in readers if each in held or each.fileno() in ready]
+        return readable, [each for each in writers if each.fileno() in ready], []
 
     def hang_up(self) -> None:
         """Close the connection and open no other, so that nothing waits for the server any more."""
         self._hung_up = True
         if self._socket is not None:
             with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # an SSLSocket's own would forget that it encrypts
 
 
 def connect(
@@ -110,16 +137,20 @@ def connect(
     call_timeout: float = CALL_TIMEOUT_SECONDS,
     whose: Whose = SOURCE,
     most_bytes: int = MAX_ANSWER_BYTES,
-) -> KazooClient:
+    login: Login = UNSECURED,
+) -> SecuredClient:
     """Start a client of the ensemble "host:port,host:port"; all times in seconds. `disconnect` ends it.
 
     A server that announces an answer of more than `most_bytes` is dropped.
 
-    Raises ConnectError if no server answers within `timeout`, or if none can be reached within UNREACHABLE_SECONDS.
+    Raises ConnectError if no server answers within `timeout`, or if none can be reached within UNREACHABLE_SECONDS; LoginFailed
+    or LoginRefused, which are ConnectErrors, if the login fails.
     """
     advice = f"It is the ensemble of {whose.name}: check {whose.check} and that it is up"
     try:
-        zk = KazooClient(
+        zk = SecuredClient(
+            login,
+            whose.name,
             hosts=quorum,
             timeout=session_timeout,
             handler=_BoundedHandler(call_timeout, whose),
@@ -130,44 +161,73 @@ def connect(
     except ValueError as error:  # for a malformed host or port
         raise ConnectError(f"no ZooKeeper server of {quorum} can be reached: {error}. {advice}") from error
     _bound_answers(zk, most_bytes)
+    _drop_unreadable(zk)
     why = _start(zk, timeout)
     if not zk.connected:
+        refusal = zk.refusal  # before this client hangs up itself
         disconnect(zk)
+        if refusal is not None:
+            raise refusal
         why = why or unreachable(zk.hosts, LAST_LOOK_SECONDS)
         what = f"can be reached: {why}" if why else f"answered within {timeout:.3g} s"
         raise ConnectError(f"no ZooKeeper server of {quorum} {what}. {advice}")
     return zk
 
 
-def _bound_answers(zk: KazooClient, most_bytes: int) -> None:
+def _bound_answers(zk: SecuredClient, most_bytes: int) -> None:
     """Drop a server that announces an impossibly long answer. kazoo would collect up to 2 GiB of it."""
     read = zk._connection._read
 
     def bounded(length: int, timeout: float) -> Any:
         if not 0 <= length <= most_bytes:
+            zk.handler.no_zookeeper |= not zk.connected
             raise ConnectionDropped(f"an answer of {length} bytes; at most {most_bytes} are accepted")
-        return read(length, timeout)
+        try:
+            return read(length, timeout)
+        except ConnectionDropped as dropped:
+            zk.handler.dropped |= not zk.connected
+            if isinstance(dropped.__context__, ssl.SSLError):
+                zk.tls_ended(dropped.__context__)
+            raise
 
     zk._connection._read = bounded
 
 
-def _start(zk: KazooClient, timeout: float) -> str | None:
-    """Connect as KazooClient.start does, but give up early if no server can be reached.
+def _drop_unreadable(zk: SecuredClient) -> None:
+    """Drop a server whose answer cannot be parsed. It would end kazoo's thread, and with it the client for good."""
+    read = zk._connection._read_socket
+
+    def dropping(timeout: float) -> Any:
+        try:
+            return read(timeout)
+        except (struct.error, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ConnectionDropped(f"an answer that cannot be read: {error!r}") from error
+
+    zk._connection._read_socket = dropping
+
+
+def _start(zk: SecuredClient, timeout: float) -> str | None:
+    """Connect as KazooClient.start does, but give up early if no server can be reached, or some refuse the login.
 
     KazooClient.start tries an unknown host for the whole `timeout`. Returns why no server can be reached, if that is known; the
     caller checks whether the client is connected.
     """
     began = time.monotonic()
-    live = zk.start_async()
-    live.wait(min(timeout, FIRST_LOOK_SECONDS))
-    why = None
-    while not live.is_set() and timeout > UNREACHABLE_SECONDS and (why := unreachable(zk.hosts, TCP_TIMEOUT_SECONDS)):
-        if time.monotonic() - began >= UNREACHABLE_SECONDS:
+    zk.start_async()
+    zk.settled.wait(min(timeout, FIRST_LOOK_SECONDS))
+    if not zk.settled.is_set() and (zk.handler.dropped or zk.handler.no_zookeeper) and zk.wants_tls(LAST_LOOK_SECONDS):
+        return None
+    why, reachable = None, timeout <= UNREACHABLE_SECONDS
+    while not zk.settled.is_set() and (left := began + timeout - time.monotonic()) > 0:
+        answered = zk.handler.no_zookeeper or zk.refusal
+        if not reachable and not answered:
+            why = unreachable(zk.hosts, TCP_TIMEOUT_SECONDS)
+            reachable = why is None
+        # Until then, another server of the ensemble may be a good one.
+        if (why or answered) and time.monotonic() - began >= UNREACHABLE_SECONDS:
             break
-        live.wait(1.0)
-    if why is None:
-        live.wait(max(0.0, began + timeout - time.monotonic()))
-    return why
+        zk.settled.wait(min(1.0, left))
+    return "what listens there answers, but not as a ZooKeeper server does" if zk.handler.no_zookeeper else why
 
 
 def disconnect(zk: KazooClient) -> None:
@@ -185,9 +245,11 @@ def disconnect(zk: KazooClient) -> None:
 
 
 @contextmanager
-def connected(quorum: str, timeout: float = CONNECT_TIMEOUT_SECONDS, whose: Whose = SOURCE) -> Iterator[KazooClient]:
+def connected(
+    quorum: str, timeout: float = CONNECT_TIMEOUT_SECONDS, whose: Whose = SOURCE, login: Login = UNSECURED
+) -> Iterator[SecuredClient]:
     """Connect for the length of a block."""
-    zk = connect(quorum, timeout, whose=whose)
+    zk = connect(quorum, timeout, whose=whose, login=login)
     try:
         yield zk
     finally:
@@ -198,9 +260,21 @@ def retried(zk: KazooClient, call: Callable[P, T], *args: P.args, **kwargs: P.kw
     """Make a call that may be repeated; try it again if the connection is lost. Raises ConnectError in the end."""
     try:
         result: T = zk.retry(call, *args, **kwargs)
+    except AuthFailedError as error:
+        raise refusal_of_login(zk) or error from error
     except (*OUTCOME_UNKNOWN, RetryFailedError, ConnectionClosedError) as error:
-        raise ConnectError(f"ZooKeeper of {whose(zk).name} at {hosts(zk)} does not answer ({type(error).__name__})") from error
+        raise unanswered(zk, f"does not answer ({type(error).__name__})") from error
     return result
+
+
+def unanswered(zk: KazooClient, how: str) -> ConnectError:
+    """The error of a client whose ensemble does not answer: why, if it does not take the client's login any more."""
+    return refusal_of_login(zk) or ConnectError(f"ZooKeeper of {whose(zk).name} at {hosts(zk)} {how}")
+
+
+def refusal_of_login(zk: KazooClient) -> ConnectError | None:
+    """Why the client has no session, if that is because of its login."""
+    return zk.refusal if isinstance(zk, SecuredClient) else None
 
 
 def hosts(zk: KazooClient) -> str:

@@ -4,10 +4,33 @@ from walferry.errors import WalferryError
 from walferry.texts import one_line
 
 MAX_ERROR_CHARS = 300
+_NO_ACCESS = (
+    "Log in to ZooKeeper as a user that the ACL of HBase's znodes names (getAcl <parent>/replication/rs): as HBase itself, or as "
+    "one of hbase.superuser"
+)
 
 
 class ConnectError(WalferryError):
     """The ensemble did not answer in time."""
+
+
+class LoginFailed(ConnectError):
+    """A login to the ensemble failed, for a reason that may pass: no ticket to be had, or a server that hung up."""
+
+
+class LoginRefused(LoginFailed):
+    """The ensemble does not take the login, or is not one to which it may be shown."""
+
+    retry_helps = False
+
+
+class NoAccess(WalferryError):
+    """A znode does not let the login do what is needed."""
+
+    retry_helps = False
+
+    def __init__(self, whose: str, path: str) -> None:
+        super().__init__(f"{path} in ZooKeeper of {whose} belongs to others than this login, and does not let it in", _NO_ACCESS)
 
 
 class Contention(WalferryError):
@@ -35,6 +58,8 @@ def known(error: Exception) -> WalferryError:
 
 
 def _advice(name: str) -> str:
-    if name in ("NoAuthError", "AuthFailedError", "InvalidACLError"):
-        return "The user of this process may not read or write a znode: see to its ACL, or run as a user that it names"
+    if name in ("NoAuthError", "InvalidACLError"):
+        return _NO_ACCESS
+    if name in ("AuthFailedError", "SessionClosedRequireSaslError"):
+        return "The ensemble demands a login that it knows: give the connection one (zk_auth)"
     return "See to the ensemble and to the network from here, then try again"

@@ -23,12 +23,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import BadVersionError, ConnectionClosedError, NodeExistsError, NoNodeError, SessionExpiredError
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    ConnectionClosedError,
+    NodeExistsError,
+    NoNodeError,
+    SessionExpiredError,
+)
 from kazoo.protocol.states import KazooState
 
 from walferry.errors import WalferryError
 from walferry.texts import one_line
-from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, children, commit, hosts, read, refusal_of, retried, whose
+from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, children, commit, read, refusal_of, refusal_of_login, retried, unanswered
 from walferry.zk.errors import ConnectError, Contention
 
 ACQUIRE_TRIES = 50  # a try fails if another client acquires and releases in between
@@ -146,7 +153,7 @@ class Hold:
                     continue
                 try:
                     refusal = refusal_of(answer.get())
-                except (SessionExpiredError, ConnectionClosedError):
+                except (SessionExpiredError, ConnectionClosedError, AuthFailedError):
                     raise self._lost() from None
                 except OUTCOME_UNKNOWN as error:
                     unknown = error
@@ -156,8 +163,7 @@ class Hold:
             if unknown is None:
                 return [outcomes[i] for i in range(len(writes))]
             if time.monotonic() > give_up:
-                where = f"ZooKeeper of {whose(self._zk).name} at {hosts(self._zk)}"
-                raise ConnectError(f"{where} has not answered for {PATIENCE_SECONDS:g} s") from unknown
+                raise unanswered(self._zk, f"has not answered for {PATIENCE_SECONDS:g} s") from unknown
             self.lost.wait(RETRY_SECONDS)
         raise self._lost()
 
@@ -208,6 +214,8 @@ class Hold:
 
     def _on_state(self, state: str) -> None:
         if state == KazooState.LOST:
+            if (why := refusal_of_login(self._zk)) is not None:
+                self._why_lost = f"{self._why_lost}, because there is {why}"
             self.lost.set()
 
     def _lost(self, why: str | None = None) -> WalferryError:

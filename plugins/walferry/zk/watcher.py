@@ -14,8 +14,10 @@ from typing import Self, TypeVar
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState, WatchedEvent
 
+from walferry.security.login import Login
 from walferry.zk.client import Watch, connect, disconnect
 from walferry.zk.errors import ConnectError, Contention
+from walferry.zk.secured import SecuredClient
 
 log = logging.getLogger(__name__)
 
@@ -29,12 +31,13 @@ Look = Callable[[KazooClient, Watch], T | None]
 class Watcher:
     """One session with an ensemble. Use `async with`, or `close` it in the end, so that no session or thread is left."""
 
-    def __init__(self, quorum: str) -> None:
+    def __init__(self, quorum: str, login: Login) -> None:
         self._quorum = quorum
+        self._login = login
         self._changed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
-        self._zk: KazooClient | None = None
+        self._zk: SecuredClient | None = None
         self._closed = False
 
     async def connect(self) -> None:
@@ -45,13 +48,15 @@ class Watcher:
         """Call `look` until it finds something, and return that. Each change that its watches report leads to another call.
 
         After each call, `pause()` gives the seconds after which `look` is called even without a change (None: it is not). If the
-        session is lost or the ensemble is away, this waits for it. Raises whatever else `look` raises.
+        session is lost or the ensemble is away, this waits for it. Raises LoginRefused, and whatever else `look` raises.
         """
         while True:
             self._changed.clear()
             try:
                 found = await asyncio.to_thread(lambda: look(self._client(), self._on_watch))
             except (ConnectError, Contention) as error:
+                if not error.retry_helps:
+                    raise
                 log.warning("%s; trying again", error)
                 await asyncio.sleep(RECONNECT_SECONDS)
                 continue
@@ -85,8 +90,11 @@ class Watcher:
         with self._lock:
             if self._closed:
                 raise ConnectError("this watcher was closed")
+            if self._zk is not None and self._zk.over:
+                disconnect(self._zk)
+                self._zk = None
             if self._zk is None:
-                self._zk = connect(self._quorum)
+                self._zk = connect(self._quorum, login=self._login)
                 self._zk.add_listener(self._on_state)
             return self._zk
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from tests.unit.status.views import peer
-from walferry.admin import changing
+from walferry.admin import changing, peers
 from walferry.admin.changing import set_tables, set_values, settings_of
 from walferry.admin.ends import Wanted
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin
 from walferry.hbase.peers import DISABLED, Peer, as_peer
 from walferry.protos import hbase_pb2 as pb
+from walferry.rpc.errors import RemoteError
 
 
 class Master:
@@ -137,3 +139,18 @@ def test_marks_are_no_settings() -> None:
 def test_the_limit_is_shown_among_the_settings_and_marks_are_not() -> None:
     config = {"walferry.managed": "true", "walferry.paused": "false", "walferry.max_lag": "300", "walferry.sink": "direct"}
     assert settings_of(replace(peer(), config=config)) == {"max_lag": "300", "sink": "direct"}
+
+
+def test_the_master_changes_no_peer_whose_slave_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As HBase 2.6.1's Master answers."""
+
+    def refuse(*_: object) -> None:
+        message = "Can't get peerClusterId for clusterKey=west:2181:/hbase"
+        raise RemoteError("master:16000", "org.apache.hadoop.hbase.DoNotRetryIOException", message, do_not_retry=True)
+
+    admin = PeerAdmin(cast(Any, None))
+    monkeypatch.setattr(PeerAdmin, "master", lambda _: nullcontext())
+    monkeypatch.setattr(peers.master, "get_peer", lambda *_: pb.ReplicationPeer(clusterkey="west:2181:/hbase"))
+    monkeypatch.setattr(peers.master, "update_peer_config", refuse)
+    with pytest.raises(Refused, match="only while the ZooKeeper of its slave answers it, and it does not"):
+        admin.put_configuration("2", {"walferry.paused": "true"})

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+
+from tests.otlp_receiver import otlp_receiver
 
 HOSTILE = "p:1|g#x@0.1,y=z\nwalferry.fake:7|g"
 SEND = f"""
@@ -25,25 +24,6 @@ lag, up, left = (MEASURES["source." + name] for name in ("replicationLag", "up",
 values = [Value(up, True), Value(lag, 90_000, "2"), Value(left, None, "2"), Value(lag, 0.12345, {HOSTILE!r})]
 print(send("hbase_source", values))
 """
-# What Airflow's extra `statsd` brings, as far as gauges need it.
-STATSD = """
-import socket
-class StatsClient:
-    def __init__(self, host, port, prefix, ipv6):
-        self._prefix, self._socket = prefix, socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.connect((host, int(port)))
-    def gauge(self, stat, value, rate=1, delta=False):
-        assert rate == 1 and not delta
-        self._socket.send(f"{self._prefix}.{stat}:{value}|g".encode())
-    def timer(self, *_):  # Airflow's own
-        return Timer()
-    incr = timing = timer
-class Timer:
-    def start(self, *_):
-        return self
-    stop = start
-"""
-
 
 @pytest.fixture
 def collector() -> Iterator[socket.socket]:
@@ -55,11 +35,7 @@ def collector() -> Iterator[socket.socket]:
 
 def sent(tmp_path: Path, environ: dict[str, str]) -> str:
     """Send the values from a process with an Airflow of its own."""
-    path = [*sys.path]
-    if importlib.util.find_spec("statsd") is None:
-        (tmp_path / "statsd.py").write_text(STATSD)
-        path.append(str(tmp_path))
-    ours = {"AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": ":".join(path), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    ours = {"AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": ":".join(sys.path), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
     done = subprocess.run([sys.executable, "-c", SEND], env={**os.environ, **ours, **environ}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]
@@ -99,39 +75,9 @@ def test_statsd_with_tags_gets_them(collector: socket.socket, tmp_path: Path) ->
 
 
 def test_opentelemetry_gets_gauges_with_attributes(tmp_path: Path) -> None:
-    bodies: list[bytes] = []
-
-    class Collector(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    server = HTTPServer(("127.0.0.1", 0), Collector)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        endpoint = f"http://127.0.0.1:{server.server_port}"
-        sent(tmp_path, {"AIRFLOW__METRICS__OTEL_ON": "True", "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint})
-    finally:
-        server.shutdown()
-        server.server_close()
-    assert gauges(bodies)["airflow.walferry.source.replicationlag", "hbase_source", "2"] == 90_000  # its SDK knows no capitals
-    assert gauges(bodies)["airflow.walferry.source.up", "hbase_source", None] == 1
-    assert len(gauges(bodies)) == 6
-
-
-def gauges(bodies: list[bytes]) -> dict[tuple[str, str, str | None], float]:
-    """The values that have arrived, by name, source and peer."""
-    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-
-    found = {}
-    for body in bodies:
-        for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-            for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
-                for point in metric.gauge.data_points:
-                    tags = {each.key: each.value.string_value for each in point.attributes}
-                    found[metric.name, tags["source"], tags.get("peer")] = point.as_double or point.as_int
-    return found
+    with otlp_receiver(tmp_path) as receiver:
+        count = int(sent(tmp_path, receiver.settings))
+        gauges = receiver.await_gauge(("source.replicationlag", "hbase_source", "2"))  # its SDK knows no capitals
+    assert gauges["source.replicationlag", "hbase_source", "2"] == 90_000
+    assert gauges["source.up", "hbase_source", None] == 1
+    assert len(gauges) == count == 6

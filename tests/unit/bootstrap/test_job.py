@@ -74,8 +74,8 @@ def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(mo
     monkeypatch.setattr(job.master, "connect", lambda *_, **__: nullcontext())
     monkeypatch.setattr(job, "make_target", lambda *_: made)
     monkeypatch.setattr(job, "has_rows", has_rows)
-    slave: Any = SimpleNamespace(zk=None, nodes=None)
-    request: Any = SimpleNamespace(source=SimpleNamespace(user=None, root_dir="file:/x", wal_root=""), say=print)
+    slave: Any = SimpleNamespace(zk=None, nodes=None, login=None)
+    request: Any = SimpleNamespace(source=SimpleNamespace(login=None, root_dir="file:/x", wal_root=""), say=print)
     records: Any = Kept()
     chosen = ChosenTable("t", (b"f",), pb.TableSchema())
     tasks = job._Copy(None, None, slave, request, SimpleNamespace(attempt="a"))._begin(records, chosen, lambda table: "snapshot")  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ def begun(tmp_path: Path) -> Path:
 @pytest.fixture
 def delete(tmp_path: Path, begun: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """Deletes peer 2's snapshots. The master knows a snapshot as complete once it is no longer being put together."""
-    source = SimpleNamespace(root_dir="", wal_root=tmp_path.as_uri(), user=None)
+    source = SimpleNamespace(root_dir="", wal_root=tmp_path.as_uri(), login=None)
     session: Any = SimpleNamespace(zk=None, nodes=None, source=source)
     monkeypatch.setattr(snapshots, "active_master", lambda *_: None)
     monkeypatch.setattr(snapshots.master, "connect", lambda *_, **__: nullcontext())

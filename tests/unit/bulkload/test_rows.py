@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walferry.bulkload.rows import BATCH_BYTES, COLUMNS, MAX_ERROR_CHARS, SCHEMA, Note, Row, WalReport, batches, rows_in
+from walferry.bulkload.errors import BrokenRow
+from walferry.bulkload.rows import BATCH_BYTES, COLUMNS, MAX_ERROR_CHARS, NUMBERS, SCHEMA, Note, Row, WalReport, batches, rows_in
 from walferry.spark.load_tasks import COLUMNS as SPARK_COLUMNS
 
 INT = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -48,6 +50,65 @@ def test_rows_are_the_same_behind_the_shuffle(rows: list[Row]) -> None:
 def test_rows_of_some_megabytes_and_empty_ones_are_the_same() -> None:
     rows = [row(bytes([number % 251]) * size, number) for number, size in enumerate([0, 9 << 20, 0, 0, 3 << 20, 3 << 20, 1, 0])]
     assert plain(rows_in(sent(batches(rows)))) == plain(rows)
+
+
+def test_a_row_that_can_be_made_smaller_is_and_comes_out_whole() -> None:
+    text = b"".join(b"row-%08d value of the row " % number for number in range(200_000))
+    rows = [row(text, 1), row(text[:100], 2), row(random.Random(1).randbytes(1 << 20), 3)]
+    through = sent(batches(rows))
+    small, as_it_is, random_bytes = (data for batch in through for data in batch["data"].to_pylist())
+    assert len(small) < len(text) / 3
+    assert [as_it_is, random_bytes] == [bytes(rows[1].data), bytes(rows[2].data)]
+    assert plain(rows_in(through)) == plain(rows)
+
+
+TEXT = b"walferry " * 10_000
+
+
+@pytest.mark.parametrize("data", [b"some bytes", TEXT], ids=["as they are", "compressed"])
+@given(place=st.integers(0), bit=st.integers(0, 7))
+def test_a_row_that_was_changed_on_its_way_is_refused_or_whole_again(data: bytes, place: int, bit: int) -> None:
+    """A changed LZ4 block may stand for the same bytes."""
+    (batch,) = batches([row(data, 7)])
+    (through,) = batch["data"].to_pylist()
+    changed = bytearray(through)
+    changed[place % len(changed)] ^= 1 << bit
+    column = pa.array([bytes(changed)], pa.binary())
+    found, problem = None, ""
+    try:
+        (found,) = rows_in([batch.set_column(COLUMNS.index("data"), "data", column)])
+    except BrokenRow as error:
+        problem = str(error)
+    if found is None:
+        assert "row 0 of the load's WAL 7" in problem
+    else:
+        assert data is TEXT
+        assert bytes(found.data) == TEXT
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, "crc"])
+@given(bit=st.integers(0, 30))
+def test_a_row_whose_numbers_were_changed_on_their_way_is_refused(name: str, bit: int) -> None:
+    """It would go into another region or family, or be the newer of two equal cells."""
+    (batch,) = batches([Row(1, 2, 3, 4, 5, memoryview(b"some bytes"))])
+    changed = pa.array([batch[name].to_pylist()[0] ^ 1 << bit], pa.int32())
+    with pytest.raises(BrokenRow):
+        list(rows_in([batch.set_column(COLUMNS.index(name), name, changed)]))
+
+
+def test_a_row_that_lacks_its_last_byte_is_refused() -> None:
+    for data in (b"some bytes", TEXT):
+        (batch,) = batches([row(data, 7)])
+        column = pa.array([batch["data"].to_pylist()[0][:-1]], pa.binary())
+        with pytest.raises(BrokenRow, match="row 0 of the load's WAL 7"):
+            list(rows_in([batch.set_column(COLUMNS.index("data"), "data", column)]))
+
+
+@pytest.mark.parametrize("size", [-1, 0, 1, len(TEXT) - 1, len(TEXT) + 1, (1 << 31) - 1])
+def test_a_row_of_another_size_is_refused(size: int) -> None:
+    (batch,) = batches([row(TEXT, 7)])
+    with pytest.raises(BrokenRow):
+        list(rows_in([batch.set_column(COLUMNS.index("size"), "size", pa.array([size], pa.int32()))]))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -149,7 +150,11 @@ def test_the_shell_s_completion_knows_commands_and_options() -> None:
 
 @pytest.mark.parametrize(
     ("error", "advice"),
-    [(NoAuthError(), "see to its ACL"), (SessionExpiredError(), "try again"), (ConnectionLoss(), "try again")],
+    [
+        (NoAuthError(), "Log in to ZooKeeper as a user that the ACL of HBase's znodes names"),
+        (SessionExpiredError(), "try again"),
+        (ConnectionLoss(), "try again"),
+    ],
     ids=lambda each: type(each).__name__,
 )
 def test_an_error_of_zookeeper_s_ends_a_command_without_a_traceback(
@@ -180,3 +185,35 @@ def test_an_error_that_nobody_has_thought_of_keeps_its_traceback(monkeypatch: py
     for arguments in (["peers", "list"], ["peers", "list", "--watch", "1"]):
         with pytest.raises(RuntimeError, match="boo"):
             main(["--source", json.dumps(SOURCE), *arguments])
+
+
+def default_of(option: click.Option) -> str:
+    """As docs/command.md has it: only what a reader could not tell from the option's text."""
+    value = option.default
+    return f"{value:g}" if isinstance(value, float) else str(value) if type(value) in (int, str) and not option.is_flag else ""
+
+
+def test_the_documentation_has_each_option_of_each_command_with_its_default() -> None:
+    rows = re.findall(r"(?m)^\| (`--.*?) \| (`.*?) \| (.*?)\| (?=[\w`])", (ROOT / "docs/command.md").read_text())
+    told = {
+        (command, option, default.strip())
+        for options, commands, default in rows
+        for option in re.findall(r"`(.*?)`", options)
+        for command in re.findall(r"`(.*?)`", commands)
+    }
+    assert told == {
+        (" ".join(path), name, default_of(option))
+        for path in every_command()
+        if path
+        for option in command_of(path).params
+        if isinstance(option, click.Option)
+        for name in (*option.opts, *option.secondary_opts)
+    }
+
+
+def command_of(path: list[str]) -> click.Command:
+    found: click.Command = cli.walferry
+    for name in path:
+        assert isinstance(found, click.Group)
+        found = found.get_command(click.Context(found), name) or pytest.fail(f"there is no {name}")
+    return found

@@ -35,21 +35,31 @@ def runs(environment: Path) -> int:
     return len((environment / "runs").read_text().splitlines())
 
 
-def test_it_says_how_far_it_is(environment, monkeypatch, capsys):
+def test_it_says_how_far_it_is(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip goes on only once it was said how far it is."""
     monkeypatch.setattr(venv, "PROGRESS_SECONDS", 0.05)
     packages = environment / "lib" / "python3.11" / "site-packages"
+    said = environment / "said"
+    said.touch()
+
+    def say(text: str) -> None:
+        with said.open("a") as lines:
+            lines.write(f"{text}\n")
+
+    monkeypatch.setattr(venv, "_say", say)
+    begun, installed = "1 of 2 looked up, now: Downloading one-1.whl (3 MB)", "1 of 2 installed"
     pip_says(
         environment,
         f"""
-        echo Collecting one==1; echo '  Downloading one-1.whl (3 MB)'; sleep 0.3; echo Collecting two==2
+        await() {{ until grep -qF "$1" said; do sleep 0.02; done; }}
+        echo Collecting one==1; echo '  Downloading one-1.whl (3 MB)'; await '{begun}'; echo Collecting two==2
         echo 'Installing collected packages: one, two'
-        mkdir -p {packages}/one-1.dist-info; sleep 0.3; mkdir {packages}/two-2.dist-info; sleep 0.3
+        mkdir -p {packages}/one-1.dist-info; await '{installed}'; mkdir {packages}/two-2.dist-info
         """,
     )
     assert install(environment) == 0
-    said = list(dict.fromkeys(capsys.readouterr().out.splitlines()))
-    for expected in ("1 of 2 looked up, now: Downloading one-1.whl (3 MB)", "1 of 2 installed", "2 of 2 installed"):
-        assert f"Python packages: {expected}" in said
+    lines = list(dict.fromkeys(said.read_text().splitlines()))
+    assert [line for line in (begun, installed, "2 of 2 installed") if f"Python packages: {line}" not in lines] == []
 
 
 def test_after_a_lost_connection_it_runs_again(environment, capsys):

@@ -11,7 +11,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from walferry.files import systems
+from walferry.files import clients, systems
 from walferry.files.store import WalLocation, WalStore, WrongRoot
 from walferry.files.systems import StoreError, copy_file, open_wal, write_file
 from walferry.names import ServerName, parse_wal_name
@@ -176,7 +176,7 @@ def test_a_percent_sign_in_a_name_is_only_a_percent_sign(tmp_path: Path) -> None
 
 
 def test_a_file_system_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(systems, "REMOTE_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(clients, "REMOTE_TIMEOUT_SECONDS", 0.2)
     never = threading.Event()
     monkeypatch.setattr(fsspec.implementations.memory.MemoryFileSystem, "info", lambda *_: never.wait(30))
     with pytest.raises(StoreError, match=r"^memory://hbase/WALs/.*: no answer within 0.2 s\. Check wal_root"):
@@ -207,7 +207,7 @@ def test_a_file_system_that_cannot_be_reached_is_named_in_seconds(
     entries = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
     (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    monkeypatch.setattr(systems, "REMOTE_TIMEOUT_SECONDS", 15)
+    monkeypatch.setattr(clients, "REMOTE_TIMEOUT_SECONDS", 15)
     began = time.monotonic()
     with pytest.raises(StoreError, match=f"^{root}/WALs/.*: .*{why}.*Check wal_root"):
         WalStore(root).locate(WAL)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.errors import (
     CustomEndpointPeer,
     CustomFilterPeer,
@@ -14,7 +15,7 @@ from walferry.hbase.errors import (
     SerialPeer,
     UnmanagedPeer,
 )
-from walferry.hbase.peers import CUSTOM_FILTERS_KEY, MAX_LAG_KEY, Peer, check_ours, check_shippable, parse_cluster_key
+from walferry.hbase.peers import CUSTOM_FILTERS_KEY, MAX_LAG_KEY, Peer, check_ours, check_shippable
 
 PEER = Peer(id="p", cluster_key="h1,h2:2181:/hbase", state="DISABLED", config={"walferry.managed": "true"})
 

@@ -14,9 +14,10 @@ from walferry.names import ServerName
 from walferry.queues import rolling
 from walferry.queues.rolling import Rolled, roll
 from walferry.rpc.errors import ConnectionFailed
+from walferry.security.login import Login
 from walferry.source.cluster import SourceCluster
 
-SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase", user="etl")
+SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase", login=Login(user="etl"))
 SESSION = session_of(None, SOURCE)  # type: ignore[arg-type]
 ONE, TWO = ServerName("one", 16020, 1), ServerName("two", 16020, 2)
 
@@ -37,8 +38,8 @@ class Servers:
     def queue(self, server: ServerName, peer: str) -> str:
         return SESSION.nodes.queue(str(server), peer)
 
-    def roll(self, server: ServerName, *, user: str | None, timeout: float) -> None:
-        self.asked.append((server, user))
+    def roll(self, server: ServerName, *, login: Login, timeout: float) -> None:
+        self.asked.append((server, login.user))
         if server in self.dying:
             self.alive = self.alive - {server}
             for peer in self.peers:
@@ -116,7 +117,7 @@ def test_very_many_silent_servers_delay_a_roll_no_longer_than_one(servers: Serve
     servers.alive = {ServerName(f"s{number}", 16020, 1) for number in range(40)}
     servers.wals = {}
 
-    def silent(server: ServerName, *, user: str | None, timeout: float) -> None:
+    def silent(server: ServerName, *, login: Login, timeout: float) -> None:
         time.sleep(timeout)
         raise ConnectionFailed(f"{server.host}:{server.port}", "no answer")
 
@@ -132,10 +133,10 @@ def test_a_call_that_does_not_keep_its_time_delays_no_roll(servers: Servers, mon
     monkeypatch.setattr(rolling, "CALLS_SECONDS", 0.3)
     hung = threading.Event()
 
-    def ask(server: ServerName, *, user: str | None, timeout: float) -> None:
+    def ask(server: ServerName, *, login: Login, timeout: float) -> None:
         if server == TWO:
             hung.wait(20)
-        servers.roll(server, user=user, timeout=timeout)
+        servers.roll(server, login=login, timeout=timeout)
 
     monkeypatch.setattr(rolling, "roll_wal_writer", ask)
     began = time.monotonic()

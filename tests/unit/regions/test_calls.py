@@ -22,6 +22,7 @@ from walferry.rpc import regions as rpc
 from walferry.rpc.errors import ConnectionFailed, RemoteError
 from walferry.rpc.server import Caller, Method, RpcServer
 from walferry.rpc.server_codec import JavaException, Refused
+from walferry.security.login import Login
 
 
 def info(
@@ -87,7 +88,7 @@ def three() -> Iterator[list[FakeRegionServer]]:
 
 def test_each_server_says_what_it_serves(three):
     three[1].regions.append(META)
-    found = CalledServers(user="hbase").online(server.name for server in three)
+    found = CalledServers(login=Login(user="hbase")).online(server.name for server in three)
     assert found == {
         server.name: frozenset(encoded_name_of(region) for region in server.regions) for server in three
     }
@@ -97,7 +98,7 @@ def test_each_server_says_what_it_serves(three):
 def test_a_name_that_is_not_utf_8_hides_no_region_and_ends_no_look(three):
     odd = pb.RegionInfo(region_id=1, table_name=pb.TableName(namespace=b"\xfe", qualifier=b"\xff"), start_key=b"")
     three[0].regions.append(odd)
-    found = CalledServers(user="hbase").online(server.name for server in three)
+    found = CalledServers(login=Login(user="hbase")).online(server.name for server in three)
     assert {server: len(names) for server, names in found.items()} == {three[0].name: 2, three[1].name: 1, three[2].name: 1}
 
 
@@ -107,14 +108,14 @@ def test_silent_and_dead_servers_are_left_out_and_do_not_add_up(three):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         dead = ServerName("127.0.0.1", closed.getsockname()[1], 1)
     began = time.monotonic()
-    found = CalledServers(user="hbase", online_timeout=2.0).online([dead, *(server.name for server in three)])
+    found = CalledServers(login=Login(user="hbase"), online_timeout=2.0).online([dead, *(server.name for server in three)])
     assert found.keys() == {three[1].name}
     assert time.monotonic() - began < 3.9
 
 
 def test_a_server_that_another_one_has_replaced_is_left_out(three, caplog):
     three[0].start_code = 2
-    found = CalledServers(user="hbase").online(server.name for server in three)
+    found = CalledServers(login=Login(user="hbase")).online(server.name for server in three)
     assert found.keys() == {three[1].name, three[2].name}
     assert f"127.0.0.1,{three[0].name.port},2 answers in place of {three[0].name}" in caplog.text
 
@@ -126,7 +127,7 @@ def test_without_servers_nobody_is_asked():
 def test_regions_are_opened_and_closed_at_the_version_of_their_znodes(three):
     name = b"t,,1.0123456789abcdef0123456789abcdef."
     znode = RegionInTransition(name, State.OFFLINE, three[0].name, 7, 0, False, b"")
-    servers = CalledServers(user="hbase")
+    servers = CalledServers(login=Login(user="hbase"))
     assert servers.open({three[0].name: [ToOpen(info(), znode), ToOpen(info(b"x"), znode)]}) == {}
     assert servers.close({three[0].name: [znode]}) == {}
     opened, closed = three[0].asked
@@ -163,7 +164,8 @@ def test_a_server_that_stands_still_is_not_waited_for_once_a_region(three):
     began = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as still:
         silent = ServerName("127.0.0.1", still.getsockname()[1], 1)
-        failed = CalledServers(user="hbase", call_timeout=1.0).close({silent: regions[:10], three[1].name: regions[10:]})
+        servers = CalledServers(login=Login(user="hbase"), call_timeout=1.0)
+        failed = servers.close({silent: regions[:10], three[1].name: regions[10:]})
     assert failed.keys() == {region.encoded_name for region in regions[:10]}
     assert len(three[1].asked) == 10
     assert time.monotonic() - began < 9

@@ -13,6 +13,7 @@ from walferry.regions.registry import ServerRegistry
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import RemoteError, ServerNotReady
 from walferry.rpc.server import RpcServer
+from walferry.security.login import Login
 
 NOW = 1_700_000_000.0
 A = ServerName("a.example.org", 16020, 100)
@@ -42,7 +43,8 @@ def registry() -> ServerRegistry:
 @pytest.fixture
 def master(registry: ServerRegistry) -> Iterator[Connection]:
     calls = MasterCalls(registry, check, SETTINGS, name_of=lambda address: {"127.0.0.1": "a.example.org"}[address])
-    with RpcServer(calls.services()) as server, Connection("127.0.0.1", server.port, SERVICE, user="hbase") as connection:
+    login = Login(user="hbase")
+    with RpcServer(calls.services()) as server, Connection("127.0.0.1", server.port, SERVICE, login=login) as connection:
         yield connection
 
 

@@ -9,7 +9,7 @@ from tests.unit.rpc.fake_server import delimited, framed
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import codec
 from walferry.rpc.codec import AuthMethod, CodecError, Failure, ResponseParser, Result
-from walferry.rpc.errors import RequestTooLarge, UnsupportedAuth
+from walferry.rpc.errors import RequestTooLarge
 
 call_ids = st.integers(0, 0xFFFFFFFF)
 
@@ -38,10 +38,10 @@ def test_a_connection_begins_as_hbase_expects():
     assert header.cell_block_codec_class == "org.apache.hadoop.hbase.codec.KeyValueCodecWithTags"
 
 
-@pytest.mark.parametrize("auth", [AuthMethod.KERBEROS, AuthMethod.DIGEST])
-def test_an_authentication_that_needs_sasl_is_refused_by_name(auth):
-    with pytest.raises(UnsupportedAuth, match=f"{auth.name} authentication is not supported yet"):
-        codec.preamble(auth)
+def test_an_authenticated_connection_says_nothing_of_a_user_because_another_name_would_count_as_an_impersonation():
+    header = pb.ConnectionHeader.FromString(codec.connection_header("AdminService", None)[4:])
+    assert codec.preamble(AuthMethod.KERBEROS) == b"HBas\x00\x51"
+    assert not header.HasField("user_info")
 
 
 @given(

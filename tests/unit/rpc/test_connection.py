@@ -28,6 +28,7 @@ from walferry.rpc.errors import (
     RpcTimeout,
     TableNotFound,
 )
+from walferry.security.login import Login
 
 
 def connect(server: FakeServer, **options) -> Connection:
@@ -41,7 +42,7 @@ def roll(connection: Connection, **options) -> RollWALWriterResponse:
 def test_a_call_carries_user_service_codec_and_timeout():
     with (
         FakeServer() as server,
-        connect(server, user="hbase", cell_codec=KEY_VALUE_CODEC_WITH_TAGS, call_timeout=7) as connection,
+        connect(server, login=Login(user="hbase"), cell_codec=KEY_VALUE_CODEC_WITH_TAGS, call_timeout=7) as connection,
     ):
         roll(connection)
     (request,) = server.requests
@@ -120,7 +121,7 @@ def test_the_servers_exception_is_typed_and_the_connection_lives_on():
 def test_an_exception_of_the_whole_connection_ends_it():
     denied = exception("org.apache.hadoop.hbase.security.AccessDeniedException", "Authentication is required", call_id=0xFFFFFFFF)
     with FakeServer(denied, answer) as server, connect(server) as connection:
-        with pytest.raises(AccessDenied, match="KERBEROS authentication is not supported yet"):
+        with pytest.raises(AccessDenied, match=r"secured by Kerberos.*Give its connection a principal"):
             roll(connection)
         roll(connection)
     assert server.connections == 2
@@ -306,7 +307,7 @@ def test_opening_a_connection_to_a_port_without_a_server_fails_as_a_call_does():
 
 
 def wait_until_closed(connection: Connection) -> None:
-    sock = connection._socket
+    sock = connection._channel.sock
     sock.settimeout(10)
     assert sock.recv(1, socket.MSG_PEEK) == b""
 
@@ -373,6 +374,6 @@ def test_a_call_that_was_ended_while_connecting_is_never_sent(monkeypatch, first
 
 def test_rolling_asks_the_region_server_named():
     with FakeServer() as server:
-        admin.roll_wal_writer(server, user="hbase", timeout=5)
+        admin.roll_wal_writer(server, login=Login(user="hbase"), timeout=5)
     (request,) = server.requests
     assert (request.header.method_name, request.connection.service_name) == ("RollWALWriter", "AdminService")

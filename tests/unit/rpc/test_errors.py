@@ -133,7 +133,7 @@ def test_a_server_s_message_becomes_one_short_line():
 
 def test_a_cluster_that_wants_kerberos_is_told_apart():
     found = error("org.apache.hadoop.hbase.security.AccessDeniedException", "Authentication is required", do_not_retry=True)
-    assert "KERBEROS authentication is not supported yet" in str(found)
+    assert str(found).endswith("(the cluster is secured by Kerberos). Give its connection a principal and a keytab")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,10 @@ def test_a_cluster_that_wants_kerberos_is_told_apart():
         errors.ProtocolError("h:1", "garbage"),
         errors.RpcTimeout("h:1", "M", 1.5),
         errors.RequestTooLarge("M", 2, 1),
-        errors.UnsupportedAuth("KERBEROS"),
+        errors.NotAuthenticated("h:1", "no ticket", retry_helps=False),
+        errors.SaslRefused("h:1", "javax.security.sasl.SaslException", "GSS initiate failed"),
+        errors.NotSecured("h:1"),
+        errors.WrongServerPrincipal("h:1", "other/h@R", ["hbase/h@R"]),
         errors.TableNotFound("h:1", "x.TableNotFoundException", "'t'", True, "trace"),
     ],
 )
@@ -168,7 +171,6 @@ def test_errors_say_what_to_do_after_what_is_wrong():
         (errors.ServerNotReady, True),
         (errors.ServerOverloaded, True),
         (errors.RequestTooLarge, False),
-        (errors.UnsupportedAuth, False),
         (errors.AccessDenied, False),
         (errors.TableNotFound, False),
         (errors.ColumnFamilyNotFound, False),

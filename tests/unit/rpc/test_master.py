@@ -4,6 +4,7 @@ from tests.unit.rpc.fake_server import FakeServer, answer, exception
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
 from walferry.rpc.errors import PeerNotFound, RpcTimeout
+from walferry.security.login import Login
 
 CONFIG = pb.ReplicationPeer(clusterkey="zk:2181:/hbase", replicate_all=True)
 
@@ -24,7 +25,7 @@ def test_adding_a_peer_returns_when_its_procedure_is_finished():
     added = reply(pb.AddReplicationPeerResponse(proc_id=42))
     with (
         FakeServer(added, procedure("RUNNING"), procedure("FINISHED")) as server,
-        master.connect(server, user="op") as connection,
+        master.connect(server, login=Login(user="op")) as connection,
     ):
         master.add_peer(connection, "p1", CONFIG, enabled=False)
     assert methods(server) == ["AddReplicationPeer", "getProcedureResult", "getProcedureResult"]

@@ -16,6 +16,7 @@ from walferry.rpc.connection import Connection
 from walferry.rpc.errors import ConnectionFailed, FatalConnection, RemoteError, RpcError, ServerNotReady
 from walferry.rpc.server import Caller, CannotListen, Limits, Method, RpcServer
 from walferry.rpc.server_codec import JavaException, Refused
+from walferry.security.login import Login
 
 HELLO = codec.preamble() + codec.connection_header("S", "hbase")
 MIB = 1 << 20
@@ -43,7 +44,7 @@ def serving(**limits: float) -> Iterator[RpcServer]:
 
 
 def client(server: RpcServer, service: str = "S") -> Connection:
-    return Connection("127.0.0.1", server.port, service, user="tester", call_timeout=10)
+    return Connection("127.0.0.1", server.port, service, login=Login(user="tester"), call_timeout=10)
 
 
 def call(connection: Connection, text: str, method: str = "echo") -> str:
@@ -148,10 +149,10 @@ def test_a_request_that_comes_byte_by_byte_has_its_time():
 def test_a_client_may_pause_between_requests_and_is_closed_when_idle_too_long():
     with serving(request_seconds=0.2, idle_seconds=2.0) as server, client(server) as connection:
         assert call(connection, "a") == "a"
-        sock = connection._socket
+        sock = connection._channel.sock
         time.sleep(0.5)  # longer than a request may take
         assert call(connection, "b") == "b"
-        assert connection._socket is sock, "the same connection"
+        assert connection._channel.sock is sock, "the same connection"
         assert is_closed(sock, 5)
         assert call(connection, "c") == "c", "over a new connection"
 
@@ -207,7 +208,7 @@ def test_the_longest_idle_connection_makes_room_for_a_new_one():
         for i, connection in enumerate(connections):
             assert call(connection, str(i)) == str(i)
         assert len(server._open) == 3
-        assert is_closed(connections[0]._socket, 5)
+        assert is_closed(connections[0]._channel.sock, 5)
         assert call(connections[3], "again") == "again"
         for connection in connections:
             connection.close()

@@ -47,7 +47,7 @@ def source(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
         monkeypatch.setattr(module, "active_master", lambda *_: None)
         monkeypatch.setattr(module.master, "connect", lambda *_, **__: nullcontext())
         monkeypatch.setattr(module.master, "replicated_families", families)
-        return SimpleNamespace(zk=None, nodes=None, source=SimpleNamespace(user=None))
+        return SimpleNamespace(zk=None, nodes=None, source=SimpleNamespace(login=None))
 
     return session
 

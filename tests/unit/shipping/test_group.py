@@ -15,6 +15,7 @@ from tests.unit.sinks.hbase.test_bulk_loads import OFF, load
 from walferry.files.quarantine import BrokenWals
 from walferry.filters.visibility import LabelFilter, LabelsRefused
 from walferry.queues.errors import LeaseLost
+from walferry.security.login import Login
 from walferry.shipping import group as shipping
 from walferry.shipping.acknowledged import Acknowledged
 from walferry.shipping.counters import Counters
@@ -45,10 +46,10 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupSummary, f
         left = list(attempts)
 
         @contextmanager
-        def connected(quorum: str) -> Iterator[None]:
+        def connected(quorum: str, *, login: Login) -> Iterator[SimpleNamespace]:
             if not reached:
                 raise ConnectError("no ZooKeeper server answered")
-            yield
+            yield SimpleNamespace(default_acl=None)
 
         def attempt(job: GroupJob, zk: object) -> GroupSummary:
             now[0] += TRY_SECONDS

@@ -1,13 +1,15 @@
 """The source connection is checked field by field."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from walferry.files.systems import HDFS_SCHEMES
 from walferry.hbase.layout import QueueLayout, ZNodes
 from walferry.source.cluster import SourceCluster, SourceError
-from walferry.source.connection import WAL_SCHEMES, from_connection, from_env, from_text
+from walferry.source.connection import KNOWN_EXTRAS, WAL_SCHEMES, from_connection, from_env, from_text
 
 EXTRA = {"wal_root": "hdfs://nn:8020/hbase"}
 
@@ -18,7 +20,7 @@ def test_hosts_without_a_port_get_the_connection_s_port():
 
 def test_defaults_are_those_of_hbase():
     source = from_connection("zk1", None, EXTRA)
-    assert (source.quorum, source.znode_parent, source.root, source.user) == ("zk1:2181", "/hbase", "/walferry", None)
+    assert (source.quorum, source.znode_parent, source.root, source.login.user) == ("zk1:2181", "/hbase", "/walferry", None)
 
 
 def test_it_survives_the_way_to_a_spark_job():
@@ -253,3 +255,9 @@ def test_an_unknown_field_s_name_is_quoted_and_cut():
         from_connection("zk", None, {"wal_root": "file:///hbase", "x\nFAILED" + "y" * 100_000: 1})
     assert str(error.value).isprintable()
     assert len(str(error.value)) < 3000
+
+
+def test_the_documentation_has_each_field_of_the_connection():
+    docs = (Path(__file__).resolve().parents[3] / "docs/connect.md").read_text()
+    rows = re.findall(r"(?m)^\| extra (.*?) \|", docs)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(KNOWN_EXTRAS)

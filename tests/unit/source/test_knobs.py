@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from walferry.hbase.errors import PeerError
-from walferry.hbase.peers import Peer
+from walferry.hbase.peers import MARKS, Peer
+from walferry.source import knobs
 from walferry.source.cluster import SourceCluster, SourceError
 from walferry.source.connection import from_connection
 from walferry.source.knobs import HBASES_KEYS, KEYS, PREFIX, Knobs, SinkKind
 
+DOCS = (Path(__file__).resolve().parents[3] / "docs/settings.md").read_text()
 MANAGED = {"walferry.managed": "true"}
 
 
@@ -197,3 +201,25 @@ def test_an_empty_value_of_the_peer_is_none():
     """HBase's Master can empty a key, but not remove it."""
     at = source(**{"replication.source.ratio": 0.2})
     assert Knobs.of(at.replication, peer({"walferry.replication.source.ratio": "", "walferry.sink": " "})).ratio == 0.2
+
+
+def test_the_documentation_has_each_setting_with_its_default_and_its_values():
+    rows = re.findall(r"(?m)^\| `([\w.-]+)` \| (.*?) \| (.*?) \|", DOCS)
+    told = {key: (default.removesuffix(" ms").strip("`"), values) for key, default, values in rows if key in KEYS}
+    assert told == {knob.key: (_default(knob), _values(knob)) for knob in knobs._KNOBS}
+
+
+def test_the_documentation_has_each_mark_of_a_peer():
+    assert set(MARKS) <= set(re.findall(r"(?m)^\| `(walferry\.[\w.-]+)` \|", DOCS))
+
+
+def _default(knob: knobs._Knob) -> str:
+    value = getattr(Knobs(), knob.field)
+    return str(value).lower() if isinstance(value, bool | str) else f"{value * knob.unit:.10g}"
+
+
+def _values(knob: knobs._Knob) -> str:
+    if knob.choices:
+        return ", ".join(f"`{choice}`" for choice in knob.choices)
+    kind = "whole number" if knob.whole or knob.unit != 1 else "number"
+    return "true, false" if knob.flag else f"{kind} from {knob.least:g} to {knob.most:.10g}"

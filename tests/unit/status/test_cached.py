@@ -78,6 +78,25 @@ def test_a_viewer_does_not_wait_for_a_slow_making_but_gets_the_value_before_it()
     maker.go_on.set()
 
 
+def test_what_nobody_waits_for_is_made_all_the_same() -> None:
+    maker = Maker()
+    cached = Cached(maker, keep_seconds=60, wait_seconds=30)
+    maker.go_on.clear()
+    assert (cached.get("a", wait_seconds=0), cached.last("a")) == (None, None)
+    maker.go_on.set()
+    assert cached.get("a") == cached.last("a") == 1
+    assert maker.calls == ["a"]
+
+
+def test_the_last_value_is_told_however_old_it_is_and_is_not_made_for_it() -> None:
+    maker = Maker()
+    cached = Cached(maker, keep_seconds=0, wait_seconds=30)
+    assert cached.last("a") is None
+    cached.get("a")
+    assert cached.last("a") == 1
+    assert maker.calls == ["a"]
+
+
 def test_an_error_is_told_to_all_and_kept_as_long_as_a_value() -> None:
     maker = Maker()
     maker.error = ValueError("no")

@@ -164,6 +164,22 @@ def test_only_a_managed_peer_can_be_refused() -> None:
     assert "it is ENABLED" in (peer_of(view(peers=(peer(state="ENABLED"),))).refusal or "")
 
 
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({"walferry.sinc": "direct"}, "walferry.sinc, which Walferry does not know"),
+        ({"walferry.sink": "fast"}, "walferry.sink is 'fast'"),
+        ({"walferry.paused": "yes"}, "walferry.paused is 'yes'"),
+        ({"hbase.replication.drop.on.deleted.table": "perhaps"}, "hbase.replication.drop.on.deleted.table"),
+        ({"walferry.paused": "true", "walferry.max_lag": "soon"}, None),  # a lag that makes no sense keeps no batch from shipping
+    ],
+    ids=["unknown", "no such sink", "neither paused nor not", "HBase's", "shipped all the same"],
+)
+def test_a_peer_whose_settings_a_batch_refuses_is_refused(config: dict[str, str], why: str | None) -> None:
+    refusal = peer_of(view(peers=(replace(peer(), config={"walferry.managed": "true", **config}),))).refusal
+    assert refusal is None if why is None else why in (refusal or "")
+
+
 def test_the_last_run_is_told_with_its_error_and_since_when_it_fails() -> None:
     failing = notes(
         note(Status.RUNNING, MINUTE // 60, "r4"),
@@ -226,7 +242,7 @@ def test_a_peer_is_not_stuck_if_its_wals_are_known_to_be_shipped() -> None:
 
 def test_runs_that_only_fail_leave_a_peer_stuck() -> None:
     failing = notes(*(note(Status.FAILED, minutes * MINUTE, error="no") for minutes in range(5)))
-    assert "for 31 minutes, and no run has it now" in (peer_of(view(LONG_AGO, notes=failing)).stuck or "")
+    assert "for 31 min, and no run has it now" in (peer_of(view(LONG_AGO, notes=failing)).stuck or "")
 
 
 def test_who_should_ship_a_stuck_peer_is_told() -> None:
@@ -240,7 +256,8 @@ SIZES = FilesSeen(0, {name(NOW - 3 * HOUR): 1100, name(NOW - 2 * HOUR): 5000})
 
 
 def test_while_a_run_ships_its_own_figures_tell_the_pace() -> None:
-    running = notes(note(Status.RUNNING, 1000, logReadInBytes=600, seconds=10.0))
+    # What was read ahead of a slow slave is not shipped yet.
+    running = notes(note(Status.RUNNING, 1000, logReadInBytes=60_000, bytesDone=400, bytesDoneBefore=200, seconds=10.0))
     pace = peer_of(view(BEHIND, notes=running, leases=HELD), SIZES).pace
     assert (pace.bytes_per_second, pace.seconds_left, pace.why) == (60.0, 100.0, "")
     unknown = peer_of(view(BEHIND, notes=running, leases=HELD)).pace
@@ -262,6 +279,12 @@ def test_between_two_runs_the_history_tells_the_pace_with_what_was_written_meanw
     assert (pace.bytes_per_second, pace.seconds_left) == (20.0, 600.0)
     growing = peer_of(view(BEHIND), SIZES, samples((6000, 99), (9000, 6000))).pace
     assert (growing.bytes_per_second, growing.seconds_left, growing.why) == (20.0, None, "the backlog does not shrink")
+
+
+def test_nothing_left_is_done_whatever_was_known_of_the_last_minutes() -> None:
+    unsure = tuple(replace(each, bytes_left=None) for each in samples((12_000, 99), (9000, 6000), (6000, 6000)))
+    pace = peer_of(view(queue(wal(NOW - HOUR, 100))), SIZES, unsure).pace
+    assert (pace.bytes_per_second, pace.seconds_left, pace.why) == (20.0, 0.0, "")
 
 
 def test_without_runs_and_history_the_pace_is_not_known() -> None:

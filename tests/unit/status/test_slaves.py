@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
 from walferry.hbase.peers import Peer
 from walferry.source.cluster import SourceCluster
-from walferry.status.slaves import MOST_AT_ONCE, Slaves
+from walferry.status.slaves import MOST_AT_ONCE, STALE_SECONDS, Slaves
 
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")
 
@@ -62,6 +64,18 @@ def test_an_answer_is_kept_for_a_while_and_shared_by_peers_of_one_slave() -> Non
     for _ in range(2):
         forgetful.statuses([peer("a")], SOURCE, 10)
     assert len(asked.calls) == 3
+
+
+def test_an_old_answer_is_not_told_as_if_it_were_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, now = Asked(), time.monotonic()
+    slaves = Slaves(asked)
+    assert slaves.statuses([peer("p")], SOURCE, 10)["p"].reachable
+    asked.silent = ("p",)
+    monkeypatch.setattr("walferry.status.slaves.time.monotonic", lambda: now + STALE_SECONDS - 10)
+    assert slaves.statuses([peer("p")], SOURCE, 0)["p"].reachable
+    monkeypatch.setattr("walferry.status.slaves.time.monotonic", lambda: now + STALE_SECONDS + 10)
+    assert slaves.statuses([peer("p")], SOURCE, 0)["p"].why == "it is being asked"
+    asked.answer.set()
 
 
 def test_only_so_many_are_asked_at_a_time() -> None:

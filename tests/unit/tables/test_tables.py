@@ -15,6 +15,7 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF
 from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
+from walferry.security.login import Login
 from walferry.tables import tables as module
 from walferry.tables.errors import RegionUnavailable, ScanGivenUp, TooManyRegions
 from walferry.tables.regions import META_REGION, Region
@@ -82,7 +83,7 @@ def test_a_call_under_way_can_be_ended_from_another_thread(monkeypatch: pytest.M
     with FakeServer(silence) as server, ThreadPoolExecutor() as pool:
         at = Region(META_REGION, b"", b"", ServerName(server.host, server.port, 1))
         monkeypatch.setattr(module._MetaPlace, "locate", lambda self, row, known=False: at)
-        with Tables(None, ZNodes("/hbase"), user="u", patience_seconds=0.0) as tables:  # type: ignore[arg-type]
+        with Tables(None, ZNodes("/hbase"), login=Login(user="u"), patience_seconds=0.0) as tables:  # type: ignore[arg-type]
             tables.interrupt()
             reading = pool.submit(tables.regions, "t")
             while not server.requests:
@@ -96,7 +97,7 @@ def test_a_call_has_the_time_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -
     with FakeServer(silence) as server:
         at = Region(META_REGION, b"", b"", ServerName(server.host, server.port, 1))
         monkeypatch.setattr(module._MetaPlace, "locate", lambda self, row, known=False: at)
-        tables = Tables(None, ZNodes("/hbase"), user="u", patience_seconds=0.0, call_seconds=0.2)  # type: ignore[arg-type]
+        tables = Tables(None, ZNodes("/hbase"), login=Login(user="u"), patience_seconds=0.0, call_seconds=0.2)  # type: ignore[arg-type]
         with tables, pytest.raises(ScanGivenUp, match=r"Scan took longer than 0\.2 s"):
             tables.regions("t")
 
@@ -130,7 +131,7 @@ def test_a_call_of_a_look_up_has_the_time_that_is_left(monkeypatch: pytest.Monke
     with FakeServer(silence) as server:
         at = Region(META_REGION, b"", b"", ServerName(server.host, server.port, 1))
         monkeypatch.setattr(module._MetaPlace, "locate", lambda self, row, known=False: at)
-        tables = Tables(None, ZNodes("/hbase"), user="u", patience_seconds=0.0, call_seconds=20.0)  # type: ignore[arg-type]
+        tables = Tables(None, ZNodes("/hbase"), login=Login(user="u"), patience_seconds=0.0, call_seconds=20.0)  # type: ignore[arg-type]
         with tables, pytest.raises(ScanGivenUp, match=r"Scan took longer than 0\.2 s"):
             tables.regions("t", lambda: 0.2)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from typing import Any
 
 from airflow.sdk import BaseHook
@@ -11,6 +13,15 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 from walferry.airflow.provider import CONN_TYPE, HOOK_NAME
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
 from walferry.source.connection import from_text
+from walferry.source.fields import Fields
+from walferry.source.slaves import (
+    CONN_TYPES,
+    SlaveConnection,
+    SlaveLogins,
+    slave_from_fields,
+    slave_from_text,
+    slave_not_defined,
+)
 
 
 class HBaseSourceHook(BaseHook):
@@ -31,7 +42,15 @@ class HBaseSourceHook(BaseHook):
             conn = self.get_connection(self.conn_id)
         except AirflowNotFoundException as error:
             raise _not_defined(self.conn_id) from error
-        return _checked(conn, self.conn_id)
+        return replace(_checked(conn, self.conn_id), slave_logins=SlaveLogins(_slave_of_task))
+
+
+def _slave_of_task(conn_id: str) -> SlaveConnection:
+    try:
+        conn = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException as error:
+        raise slave_not_defined(conn_id) from error
+    return _checked_slave(conn, conn_id)
 
 
 def from_airflow(conn_id: str) -> SourceCluster:
@@ -39,18 +58,38 @@ def from_airflow(conn_id: str) -> SourceCluster:
 
     That is Airflow's environment, its secrets backends, and its database. Raises SourceError.
     """
-    from airflow.models.connection import Connection
-
-    try:
-        conn = Connection.get_connection_from_secrets(conn_id)
-    except AirflowNotFoundException as error:
-        raise _not_defined(conn_id) from error
-    except AirflowException as error:
-        raise SourceError(f"connection {conn_id!r} cannot be read from Airflow: {error}") from error
+    conn = _kept(conn_id)
+    if conn is None:
+        raise _not_defined(conn_id)
     return _checked(conn, conn_id)
 
 
+def slave_from_airflow(conn_id: str) -> SlaveConnection:
+    """Read the connection of a slave as `from_airflow` does. Raises SourceError."""
+    conn = _kept(conn_id)
+    if conn is None:
+        raise slave_not_defined(conn_id)
+    return _checked_slave(conn, conn_id)
+
+
+def _kept(conn_id: str) -> Any:
+    from airflow.models.connection import Connection
+
+    try:
+        return Connection.get_connection_from_secrets(conn_id)
+    except AirflowNotFoundException:
+        return None
+    except AirflowException as error:
+        raise SourceError(f"connection {conn_id!r} cannot be read from Airflow: {error}") from error
+
+
 def _not_defined(conn_id: str) -> SourceError:
+    """What to raise of a connection that Airflow has not found. It does not find one either that it cannot read."""
+    if text := os.environ.get(f"AIRFLOW_CONN_{conn_id.upper()}"):
+        try:
+            from_text(text, conn_id)
+        except SourceError as error:
+            return error
     return SourceError(
         f"connection {conn_id!r} is not defined: add one of type generic (host: ZooKeeper quorum, port, "
         f'extra: {{"wal_root": "hdfs://…"}}), or set AIRFLOW_CONN_{conn_id.upper()}'
@@ -61,3 +100,10 @@ def _checked(conn: Any, conn_id: str) -> SourceCluster:
     # Not the password itself: it only matters whether there is one.
     fields = {"host": conn.host, "port": conn.port, "extra": conn.extra, "password": "set" if conn.password else ""}
     return from_text(json.dumps(fields), conn_id)
+
+
+def _checked_slave(conn: Any, conn_id: str) -> SlaveConnection:
+    if conn.conn_type not in CONN_TYPES:  # before its extra is read, of which nothing is to be told
+        return slave_from_fields(Fields(conn.conn_type, None, None, {}, False), conn_id)
+    fields = {"conn_type": conn.conn_type, "host": conn.host, "port": conn.port, "extra": conn.extra}
+    return slave_from_text(json.dumps({**fields, "password": "set" if conn.password else ""}), conn_id)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
+from walferry.airflow.hooks.spark_output import Levelled
+from walferry.hosts import unreachable
 from walferry.spark.archive_entry import cache_folder
 from walferry.spark.quick_start import quick_start
 
@@ -23,8 +27,20 @@ TERMINATION_SECONDS = 3.0  # Airflow kills a task 5 s after it asked it to end
 QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
 # A local job is one process for one batch: it does not listen on the network, and looks for no port.
 LOCAL = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+KRB5_CONFIG = "KRB5_CONFIG"
+# By these each kind of cluster is told the environment of executors, and of drivers that it runs.
+ELSEWHERE = ("spark.executorEnv", "spark.yarn.appMasterEnv", "spark.kubernetes.driverEnv")
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1
+
+
+def kerberos_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings by which a job finds the realms' KDCs as this process does. A driver that runs here inherits the variable.
+
+    It is the path of krb5.conf, which must be there on the executors too. Without it theirs is /etc/krb5.conf.
+    """
+    path = environ.get(KRB5_CONFIG)
+    return {f"{prefix}.{KRB5_CONFIG}": path for prefix in ELSEWHERE} if path else {}
 
 
 class WalferrySubmitHook(SparkSubmitHook):
@@ -33,7 +49,7 @@ class WalferrySubmitHook(SparkSubmitHook):
     def __init__(self, *, conf: dict[str, Any], **kwargs: Any) -> None:
         super().__init__(conf=conf, **kwargs)
         local = self._connection["master"].startswith("local")
-        self._conf = {**QUIET, **(LOCAL if local else {}), **conf}
+        self._conf = {**QUIET, **(LOCAL if local else {}), **kerberos_settings(os.environ), **conf}
         self._env_vars = {**self._environment(local), **(self._env_vars or {})}
 
     @classmethod
@@ -47,8 +63,12 @@ class WalferrySubmitHook(SparkSubmitHook):
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         """Run spark-submit to its end. On Linux it also ends when this process is killed without notice.
 
-        Otherwise the job would go on by itself, and the next try of the task would find that it holds all queues.
+        Otherwise the job would go on by itself, and the next try of the task would find that it holds all queues. Raises
+        AirflowException if it fails, or at once if no master of a standalone cluster can be reached: Spark tries for a minute.
         """
+        if why := unreachable(_standalone_masters(self._connection["master"])):
+            advice = f"Correct host and port of the connection {self._conn_id}, or start the master"
+            raise AirflowException(f"Spark's master cannot be reached: {why}. {advice}")
         return super().submit(application, preexec_fn=_end_with_parent, **kwargs)
 
     def on_kill(self) -> None:
@@ -61,6 +81,24 @@ class WalferrySubmitHook(SparkSubmitHook):
             except subprocess.TimeoutExpired:
                 self.log.warning("spark-submit (pid %s) did not end within %g s", process.pid, TERMINATION_SECONDS)
         super().on_kill()
+
+    @property
+    def last_lines(self) -> Sequence[str]:
+        """The end of what spark-submit has printed, without secrets: from the first exception on, if there was one."""
+        return tuple(self._mask_cmd([line]) for line in self._last_submit_log_lines)
+
+    @property
+    def status(self) -> int:
+        """With what spark-submit has ended; 0 if it has not."""
+        return (self._submit_sp.poll() or 0) if self._submit_sp else 0
+
+    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        """Log what spark-submit prints. What Spark warns of is a warning here, too; the provider logs all lines as INFO."""
+        logger, self._log = self.log, Levelled(self.log)
+        try:
+            super()._process_spark_submit_log(itr)
+        finally:
+            self._log = logger
 
     def _environment(self, local: bool) -> dict[str, str]:
         if self._connection["deploy_mode"] == "cluster":
@@ -78,6 +116,12 @@ class WalferrySubmitHook(SparkSubmitHook):
         if shutil.which(binary) is None and beside_python.exists():
             return [str(beside_python)]
         return [binary]
+
+
+def _standalone_masters(url: str) -> list[tuple[str, int]]:
+    """Host and port of each master in spark://host:port,host:port; none for other masters, and for what Spark will not accept."""
+    found = [re.fullmatch(r"(.+):(\d{1,5})", server) for server in url.removeprefix("spark://").split(",")]
+    return [(each[1], int(each[2])) for each in found if each] if url.startswith("spark://") and all(found) else []
 
 
 def _end_with_parent() -> None:

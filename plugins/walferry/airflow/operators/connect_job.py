@@ -22,7 +22,7 @@ class ThroughConnect:
     """Runs jobs of one task through the server of a connection, if there is such a connection."""
 
     def __init__(self, conn_id: str) -> None:
-        self._conn_id = conn_id
+        self.conn_id = conn_id
         self._under_way: ConnectShip | None = None
         self._ended = False  # by us
 
@@ -32,7 +32,7 @@ class ThroughConnect:
         Raises AirflowException if the job has failed or was ended on purpose, and WalferryError if it may not begin.
         """
         try:
-            address = WalferryConnectHook(self._conn_id).address()
+            address = WalferryConnectHook(self.conn_id).address()
         except SparkConnectError as error:
             return str(error)
         if address is None:

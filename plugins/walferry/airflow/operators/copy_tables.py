@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.providers.standard.operators.trigger_dagrun import DagIsPaused, TriggerDagRunOperator
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException
 
 from walferry.airflow.forms.tables import tables_of
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.literal import LiteralFields
 from walferry.airflow.operators.spark_job import SparkJobOperator
+from walferry.airflow.retries import ends_plainly
 
 BATCH_DAG = "replicate_peer"
 POLL_SECONDS = 10
@@ -24,12 +26,15 @@ class CopyTablesOperator(SparkJobOperator):
 
     script = "copy_tables.py"
 
+    @ends_plainly
     def execute(self, context: Context) -> None:
         """Submit the job and wait for it."""
+        from walferry.airflow.steps import slaves
         from walferry.airflow.steps.batch import run_of
 
         params = context["params"]
-        source = HBaseSourceHook(params["source_conn_id"]).get_conn()
+        self.shown = {"source": params["source_conn_id"], "peer": params["peer"]}
+        source = slaves.for_job(HBaseSourceHook(params["source_conn_id"]).get_conn(), params["peer"])
         self.submit(context, f"walferry first copy {params['peer']}", [
             *("--source", source.to_json(), "--peer", params["peer"], "--run-id", run_of(context["ti"])),
             *(f"--table={table}" for table in tables_of(params)),
@@ -50,3 +55,14 @@ class ShipQueueOperator(LiteralFields, TriggerDagRunOperator):
     def pre_execute(self, context: Context) -> None:
         """Take the peer and the source from the run's parameters."""
         self.conf = {name: context["params"][name] for name in ("peer", "source_conn_id")}
+
+    @ends_plainly
+    def execute(self, context: Context) -> None:
+        """Start the run. Airflow's task runner waits for it."""
+        try:
+            super().execute(context)
+        except DagIsPaused as error:
+            raise AirflowException(
+                f"The tables are copied, but the DAG {BATCH_DAG}, which ships what was written meanwhile, is paused. Unpause it, "
+                "and clear this task: the run goes on from here"
+            ) from error

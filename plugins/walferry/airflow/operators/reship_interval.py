@@ -14,6 +14,7 @@ from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
 from walferry.airflow.reports.progress import ProgressLog
 from walferry.airflow.reports.reship import PlannedInterval
+from walferry.airflow.retries import ends_plainly
 
 
 class ReshipIntervalOperator(SparkJobOperator):
@@ -33,13 +34,17 @@ class ReshipIntervalOperator(SparkJobOperator):
         """Let the task be killed some time after its deadline."""
         self.execution_timeout = timedelta(seconds=int(context["params"]["deadline"]) + STARTUP_SECONDS)
 
+    @ends_plainly
     def execute(self, context: Context) -> None:
         """Submit the job and wait for it."""
+        from walferry.airflow.steps import slaves
+
         planned = PlannedInterval.from_xcom(self.plan)
         if not planned.wals:
             raise AirflowSkipException(f"{planned.interval}: there is no WAL that can have entries of this time")
         params = context["params"]
-        source = HBaseSourceHook(params["source_conn_id"]).get_conn()
+        self.shown = {"source": params["source_conn_id"], "peer": planned.peer}
+        source = slaves.for_job(HBaseSourceHook(params["source_conn_id"]).get_conn(), planned.peer)
         arguments = [
             *("--source", source.to_json(), "--peer", planned.peer, "--run-id", planned.run_id),
             *("--from", str(planned.start), "--to", str(planned.end), "--deadline", str(int(params["deadline"]))),

@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from walferry.airflow.failures import MAX_REASONS
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperator
+from walferry.airflow.reports.batch import MAX_REASON_CHARS
 from walferry.airflow.reports.progress import ProgressLog
+from walferry.airflow.retries import ends_plainly
 from walferry.airflow.values import Planned
+from walferry.amounts import count
 from walferry.errors import WalferryError
 from walferry.hbase.errors import PausedPeer
 from walferry.source.cluster import SourceCluster
@@ -119,9 +123,11 @@ class ShipWalsOperator(SparkJobOperator):
         for name in ("deadline", "broken_wals", "sink", "hfiles_from", "source_conn_id"):
             if getattr(self, name) is None:
                 setattr(self, name, context["params"][name])
+        self.shown = {"source": str(self.source_conn_id), "peer": self.peer, "queue": self.groups[0] if self.groups else ""}
         waiting = int(self.deadline) if self.groups else 0
         self.execution_timeout = timedelta(seconds=waiting + int(self.deadline) + STARTUP_SECONDS)
 
+    @ends_plainly
     def execute(self, context: Context) -> None:
         """Take the peer in hand, look whether its slave is there, then submit the job and wait for it."""
         from walferry.airflow.steps import batch
@@ -178,6 +184,7 @@ class ShipWalsOperator(SparkJobOperator):
 
     def _ship(self, context: Context, source: SourceCluster, planned: Planned, only: Sequence[str]) -> None:
         """Run the job to its end. `only` are the WAL groups that it ships; none named: all."""
+        from walferry.airflow.steps import slaves
         from walferry.files.quarantine import BrokenWals
         from walferry.source.knobs import SinkKind
         from walferry.spark.ship_run import ShipRun
@@ -185,7 +192,8 @@ class ShipWalsOperator(SparkJobOperator):
         free = self._await_free(source)
         before = self._summaries(source)
         run = ShipRun(
-            source=source, peer_id=self.peer, run_id=planned.run_id, deadline=int(self.deadline), groups=list(only) or None,
+            source=slaves.for_job(source, self.peer), peer_id=self.peer, run_id=planned.run_id, deadline=int(self.deadline),
+            groups=list(only) or None,
             keep=KEPT_SECONDS if self.groups else None, broken_wals=BrokenWals(str(self.broken_wals)),
             sink=None if self.sink == CONFIGURED else SinkKind(str(self.sink)),
             hfiles_from=None if self.hfiles_from is None else int(self.hfiles_from) << 20,
@@ -205,6 +213,7 @@ class ShipWalsOperator(SparkJobOperator):
         """Run the job through the Spark Connect server, or else through spark-submit. Raises AirflowException if it fails."""
         began = time.monotonic()
         self.check_alive()
+        self.ran_through = self._connect.conn_id
         if (why_not := self._connect.ship(run)) is None:
             return
         self.check_alive()
@@ -226,7 +235,12 @@ class ShipWalsOperator(SparkJobOperator):
         source_was_away = all(s.passing for s in failed)
         if another_was_faster or slave_is_down or source_was_away:  # try again
             raise AirflowException("; ".join(sorted({s.error or s.group for s in failed}))[:MAX_ERROR_CHARS]) from error
-        raise AirflowFailException(f"peer {self.peer}: {len(failed)} WAL groups were not shipped, see the report") from error
+        reasons = [f"{s.group}: {s.status}: {s.error}"[:MAX_REASON_CHARS] for s in failed]
+        more = [f"and {len(failed) - MAX_REASONS:,} more"] if len(failed) > MAX_REASONS else []
+        raise AirflowFailException(
+            f"peer {self.peer}: {count(len(failed), 'WAL group')} failed: {'; '.join([*reasons[:MAX_REASONS], *more])}. "
+            "The report has all of them"
+        ) from error
 
     def _await_free(self, source: SourceCluster) -> bool:
         """Whether no other run has the groups in hand; without `groups` no other run is waited for."""

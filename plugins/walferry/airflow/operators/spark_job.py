@@ -12,7 +12,9 @@ from airflow.sdk import Context, conf
 from airflow.sdk.exceptions import AirflowException
 
 from walferry.airflow.hooks.spark import WalferrySubmitHook
+from walferry.airflow.hooks.spark_output import failure, not_started
 from walferry.airflow.literal import LiteralFields
+from walferry.airflow.operators.links import LINKS
 from walferry.spark.archive import build_archive
 from walferry.spark.archive_entry import cache_folder
 
@@ -31,18 +33,30 @@ class SparkJobOperator(LiteralFields, SparkSubmitOperator):
     """
 
     script: ClassVar[str]
+    operator_extra_links = LINKS
 
     def __init__(self, *, conn_id: str = "spark_default", conf: dict[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(conn_id=conn_id, conf=conf, **kwargs)
         self._killed = False
+        self.shown: dict[str, str] = {}  # what the replication page is to show: source, peer and queue
+        self.ran_through = ""  # the connection to the Spark that has run a job
 
     def submit(self, context: Context, name: str, arguments: Sequence[str]) -> None:
         """Build the library's archive, submit the job under this name and wait for it. Raises AirflowException if it fails."""
-        self.name = name
+        self.name, self.ran_through = name, self._conn_id
         self.application = str(Path(conf.get(*CONFIG, fallback=str(SPARK_JOBS))) / self.script)
         self.py_files = str(build_archive(cache_folder() / "archives"))
         self.application_args = list(arguments)
-        super().execute(context)
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            if type(error) is not AirflowException or not isinstance(self._hook, WalferrySubmitHook):
+                raise
+            if self._killed:
+                raise AirflowException("the task was killed, and its Spark job with it") from error
+            raise AirflowException(failure(self._hook.last_lines, self._hook.status) or str(error)) from error
+        except OSError as error:
+            raise AirflowException(not_started(error)) from error
 
     def on_kill(self) -> None:
         """End spark-submit; no job begins after this. Airflow calls it from a signal's handler, after which the task goes on."""

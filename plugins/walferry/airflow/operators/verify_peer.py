@@ -9,6 +9,7 @@ from airflow.sdk import Context
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
 from walferry.airflow.operators.spark_job import SparkJobOperator
+from walferry.airflow.retries import ends_plainly
 
 
 class VerifyPeerOperator(SparkJobOperator):
@@ -24,12 +25,14 @@ class VerifyPeerOperator(SparkJobOperator):
         super().__init__(**kwargs)
         self.peer = peer
 
+    @ends_plainly
     def execute(self, context: Context) -> None:
         """Submit the job and wait for it."""
-        from walferry.airflow.steps import verification
+        from walferry.airflow.steps import slaves, verification
 
         params: Mapping[str, Any] = context["params"]
-        source = HBaseSourceHook(params["source_conn_id"]).get_conn()
+        self.shown = {"source": params["source_conn_id"], "peer": self.peer}
+        source = slaves.for_job(HBaseSourceHook(params["source_conn_id"]).get_conn(), self.peer)
         self.submit(context, f"walferry verify {self.peer}", [
             *("--source", source.to_json(), "--peer", self.peer, f"--run-id={verification.run_of(context['ti'])}"),
             *("--options", verification.options_of(params).to_json()),

@@ -2,6 +2,7 @@
 
     mounted     what plugins/walferry_plugin.py gives to Airflow's api server; it makes the app at the first request
     app         the routes, their permission and their headers
+    access      who may see it, and who is offered forms
     sources     which connections are shown, and what is known of each
     asked       what a viewer asks for: source, filters, page
     rows        the rows of the table of queues: filtered, sorted, paged
@@ -12,6 +13,6 @@
     formats     durations, sizes and times as text
     templates/, static/     HTML, style and script
 
-Whatever comes from ZooKeeper is escaped by the templates and shown by `visible`. Only `mounted` and `sources` import Airflow, and
-only when something is asked for, because each of Airflow's processes imports the plugin.
+Whatever comes from ZooKeeper is escaped by the templates and shown by `visible`. Only `mounted`, `access` and `sources` import
+Airflow, and only when something is asked for, because each of Airflow's processes imports the plugin.
 """

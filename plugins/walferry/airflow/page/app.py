@@ -36,32 +36,37 @@ log = logging.getLogger(__name__)
 
 
 def make_app(
-    names: Callable[[], Sequence[str]], look: Callable[[str], Looked], access: Callable[..., Any], links: Links
+    names: Callable[[], Sequence[str]],
+    look: Callable[[str], Looked],
+    may_see: Callable[..., Any],
+    may_trigger: Callable[..., frozenset[str]],
+    links: Links,
 ) -> FastAPI:
     """The page's app.
 
-    `names` lists the connections that are shown, `look` looks at one, and `access` is a dependency that refuses.
+    `names` lists the connections that are shown, and `look` looks at one. Two dependencies know the user: `may_see` refuses, and
+    `may_trigger` gives the DAGs whose forms are offered.
     """
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(access)])
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(may_see)])
     rendering = Rendering(links, _version())
     places, looks = CapacityLimiter(MOST_AT_ONCE), ThreadPoolExecutor(MOST_AT_ONCE, "a look for the page")
 
-    async def rendered(request: Request, *, whole: bool) -> HTMLResponse:
+    async def rendered(request: Request, may: frozenset[str], *, whole: bool) -> HTMLResponse:
         wanted = asked(request.query_params)
 
         def make() -> str:
             seen = list(looks.map(look, names()))
-            return rendering.page(seen, wanted) if whole else rendering.content(seen, wanted)
+            return rendering.page(seen, wanted, may) if whole else rendering.content(seen, wanted, may)
 
         return HTMLResponse(await to_thread.run_sync(make, limiter=places))
 
     @app.get("/replication")
-    async def page(request: Request) -> HTMLResponse:
-        return await rendered(request, whole=True)
+    async def page(request: Request, may: frozenset[str] = Depends(may_trigger)) -> HTMLResponse:
+        return await rendered(request, may, whole=True)
 
     @app.get("/content")
-    async def content(request: Request) -> HTMLResponse:
-        return await rendered(request, whole=False)
+    async def content(request: Request, may: frozenset[str] = Depends(may_trigger)) -> HTMLResponse:
+        return await rendered(request, may, whole=False)
 
     @app.get("/static/{name}")
     async def static(name: str) -> FileResponse:
@@ -79,7 +84,9 @@ def _answer_errors(app: FastAPI, rendering: Rendering) -> None:
 
     @app.exception_handler(StarletteHTTPException)
     async def refused(request: Request, error: StarletteHTTPException) -> HTMLResponse:
-        return HTMLResponse(rendering.refusal(error.status_code), error.status_code)
+        # The frame may not open pages outside of itself, so one who has to log in again there does so in it.
+        framed = request.headers.get("sec-fetch-dest") == "iframe"
+        return HTMLResponse(rendering.refusal(error.status_code, framed=framed), error.status_code)
 
     @app.middleware("http")
     async def with_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:

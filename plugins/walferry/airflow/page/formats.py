@@ -6,31 +6,15 @@ from datetime import UTC, datetime
 
 from walferry.status import words
 from walferry.status.ages import Age
-from walferry.status.model import BytesLeft
 from walferry.status.words import UNKNOWN
 
 NOTHING_WAITS = "none: nothing waits"
-_SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _LATEST_MS = 32_503_680_000_000  # in the year 3000; later times come from broken clocks or from strangers
-
-
-def size(number: float) -> str:
-    """Such as "1.2 GiB"."""
-    for unit in _SIZES:
-        if abs(number) < 1024 or unit == _SIZES[-1]:
-            break
-        number /= 1024
-    return f"{number:,.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
 
 
 def lag(age: Age) -> str:
     """An age with its certainty, such as "at most 5 min"."""
     return NOTHING_WAITS if age.nothing_waits else words.lag(age)
-
-
-def left(bytes_left: BytesLeft | None) -> str:
-    """The bytes that are left, and how sure that is."""
-    return words.left(bytes_left, size)
 
 
 def moment(ms: int | None) -> str:

@@ -16,6 +16,7 @@ from walferry.names import is_server_name
 from walferry.status.model import DeadServerStatus, PeerStatus, QueueStatus
 
 DRAIN, BACKFILL, FAILOVER = "drain_recovered_queue", "reship_interval", "regionserver_failover"
+DAGS = (REPLICATE, DRAIN, BACKFILL, FAILOVER)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Links:
         href = f"{self.dag(dag_id)}/runs/{quote(run_id, safe='')}"
         return Run(dag_id, run_id, href, f"{href}/tasks/{SHIPS}/mapped" if dag_id == REPLICATE else None)
 
-    @property
-    def login(self) -> str:
-        """Airflow's login, which leads back to the page."""
-        return f"{self.root}api/v2/auth/login?" + urlencode({"next": f"{self.root}plugin/{URL_ROUTE}"})
+    def login(self, *, framed: bool) -> str:
+        """Airflow's login, which leads back to the page: to the page alone if Airflow's frame for it has asked."""
+        page = f"{self.root}{URL_ROUTE}/replication" if framed else f"{self.root}plugin/{URL_ROUTE}"
+        return f"{self.root}api/v2/auth/login?" + urlencode({"next": page})

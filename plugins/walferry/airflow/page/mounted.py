@@ -9,7 +9,7 @@ import asyncio
 import threading
 from typing import Any
 
-from walferry.airflow.page.links import REPLICATE, URL_ROUTE
+from walferry.airflow.page.links import URL_ROUTE
 
 PREFIX = f"/{URL_ROUTE}"
 # The address is relative, because Airflow's UI may lie below a path of its own.
@@ -45,15 +45,14 @@ class MountedPage:
 
 def _make() -> Any:
     from airflow.api_fastapi.app import API_ROOT_PATH
-    from airflow.api_fastapi.core_api.security import requires_access_dag
 
+    from walferry.airflow.page.access import may_see, may_trigger
     from walferry.airflow.page.app import make_app
     from walferry.airflow.page.links import Links
     from walferry.airflow.page.sources import Sources
 
     sources = Sources()
-    # Who may see the runs that ship may see how they stand.
-    return make_app(sources.names, sources.look, requires_access_dag("GET", param_dag_id=REPLICATE), Links(API_ROOT_PATH))
+    return make_app(sources.names, sources.look, may_see, may_trigger, Links(API_ROOT_PATH))
 
 
 APPS = [{"app": MountedPage(), "url_prefix": PREFIX, "name": "Walferry's replication page"}]

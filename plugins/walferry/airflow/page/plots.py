@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from walferry.airflow.page import formats
-from walferry.amounts import duration
+from walferry.amounts import duration, size
 from walferry.status.ages import Certainty
 from walferry.status.history import INTERVAL_SECONDS, SAMPLES, Sample
 
@@ -80,7 +79,7 @@ def plot_of(samples: Iterable[Sample], at: float) -> Plot | None:
         for each in shown
     ]
     return Plot(
-        (_curve("Lag", ages, first, duration), _curve("Shipped", rates, first, lambda rate: f"{formats.size(rate)}/s")),
+        (_curve("Lag", ages, first, duration), _curve("Shipped", rates, first, lambda rate: f"{size(rate)}/s")),
         tuple(_ticks(first)),
     )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from walferry.airflow.page import asked, formats, forms
 from walferry.airflow.page.asked import Asked
@@ -17,7 +19,8 @@ from walferry.airflow.page.peers import Badge, condition, worst_first
 from walferry.airflow.page.plots import HEIGHT, WIDTH, Plot, plot_of
 from walferry.airflow.page.rows import Page, page_of, rows_of
 from walferry.airflow.page.sources import Looked
-from walferry.amounts import duration
+from walferry.amounts import count, duration, size
+from walferry.status import words
 from walferry.status.model import PeerStatus
 from walferry.texts import visible
 
@@ -33,6 +36,7 @@ REFUSALS = {
     404: "There is no such page.",
     405: "This page can only be read.",
 }
+_PART_END = re.compile(r"[,/]|%2C(?=.)|\.(?=\d{13})")  # none of them is a part of what `escape` writes
 FAILED = "The page failed; the api server's log says why."
 
 
@@ -66,29 +70,36 @@ class Rendering:
             loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )  # fmt: skip
         self._environment.filters.update(
-            visible=lambda text, chars=MAX_NAME_CHARS: visible(str(text), chars), key=_key, number="{:,}".format,
-            duration=duration, size=formats.size, lag=formats.lag, left=formats.left, moment=formats.moment,
-            iso=formats.iso,
+            visible=lambda text, chars=MAX_NAME_CHARS: visible(str(text), chars), name=_name, key=_key, number="{:,}".format,
+            counted=count, duration=duration, size=size, lag=formats.lag, left=words.left, rate=words.rate,
+            moment=formats.moment, iso=formats.iso,
         )  # fmt: skip
         self._environment.globals.update(
             links=links, version=version, asked_for=asked, forms=forms, PLOT=(WIDTH, HEIGHT), MAX_LISTED=MAX_LISTED,
             MAX_CHOICES=MAX_CHOICES,
         )
+        for name in self._environment.list_templates():
+            self._environment.get_template(name)  # compiles it, which the first viewer is not to wait for
 
-    def page(self, seen: Sequence[Looked], wanted: Asked) -> str:
-        """The whole page."""
-        return self._render("page.html", sections=_sections(seen, wanted), asked=wanted)
+    def page(self, seen: Sequence[Looked], wanted: Asked, may: frozenset[str]) -> str:
+        """The whole page, with the forms of the DAGs that the viewer may trigger."""
+        return self._render("page.html", sections=_sections(seen, wanted), asked=wanted, may=may)
 
-    def content(self, seen: Sequence[Looked], wanted: Asked) -> str:
+    def content(self, seen: Sequence[Looked], wanted: Asked, may: frozenset[str]) -> str:
         """The part that changes."""
-        return self._render("content.html", sections=_sections(seen, wanted), asked=wanted)
+        return self._render("content.html", sections=_sections(seen, wanted), asked=wanted, may=may)
 
-    def refusal(self, status: int) -> str:
+    def refusal(self, status: int, *, framed: bool = False) -> str:
         """The page of an answer that refuses or fails."""
-        return self._render("refusal.html", status=status, why=REFUSALS.get(status, FAILED))
+        return self._render("refusal.html", status=status, why=REFUSALS.get(status, FAILED), framed=framed)
 
     def _render(self, name: str, **values: Any) -> str:
         return self._environment.get_template(name).render(values)
+
+
+def _name(text: str, chars: int = MAX_NAME_CHARS) -> Markup:
+    """A long name as HTML: as text, which a narrow column may break behind its parts."""
+    return Markup(_PART_END.sub(r"\g<0><wbr>", str(escape(visible(str(text), chars)))))
 
 
 def _key(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
@@ -25,6 +25,7 @@ WAIT_SECONDS = 10.0
 LOOK_SECONDS = 2.0  # for which a look is kept
 PATIENCE_SECONDS = 0.5  # that a viewer waits for a new look, while there is an older one
 FIRST_SECONDS = 15.0  # that a viewer waits for the first one
+MORE_SECONDS = 0.3  # after its begin a look waits no more for files, slaves and oldWALs; a refresh has them seconds later
 MAX_PROBLEM_CHARS = 1000
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]*@")
 _SECRETS = re.compile(r"""(?i)((?:password|passwd|secret|token)[\w.-]*["']?\s*[=:]\s*["']?)[^&\s,;'"]+""")
@@ -45,11 +46,11 @@ class Looked:
 
 
 class Sources:
-    """The sources of Airflow's configuration. Its methods may be called from any thread."""
+    """The sources of Airflow's configuration, which `read_connection` finds. Its methods may be called from any thread."""
 
-    def __init__(self) -> None:
-        self._statuses = Statuses()
-        self._connections = Cached(_read_connection, CONNECTION_SECONDS, WAIT_SECONDS)
+    def __init__(self, read_connection: Callable[[str], SourceCluster] | None = None) -> None:
+        self._statuses = Statuses(MORE_SECONDS, MORE_SECONDS, from_begin=True)
+        self._connections = Cached(read_connection or _read_connection, CONNECTION_SECONDS, WAIT_SECONDS)
         self._looks = Cached(self._look, LOOK_SECONDS, PATIENCE_SECONDS)
 
     def names(self) -> list[str]:
@@ -76,8 +77,9 @@ class Sources:
             source = self._connections.get(conn_id)
             if source is None:
                 return Looked(conn_id, f"Airflow has not given connection {conn_id!r} within {WAIT_SECONDS:g} s")
+            began = time.monotonic()
             status = self._statuses.of(source)
-            old_wals = None if status.unreachable else self._statuses.old_wals(source)
+            old_wals = None if status.unreachable else self._statuses.old_wals(source, began + MORE_SECONDS - time.monotonic())
             return Looked(conn_id, None, status, self._statuses.histories(source), old_wals)
         except SourceError as error:
             return Looked(conn_id, without_secrets(str(error)))

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from walferry.airflow.failures import MAX_NOTE_CHARS, ReportedFailures
 from walferry.airflow.values import Planned
-from walferry.errors import WalferryError
+from walferry.amounts import count, size
 
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
     from walferry.shipping.summary import GroupSummary
@@ -26,6 +27,8 @@ COLUMNS = (
     "sizeOfLogQueue",
     *AGES,
 )
+SHOWN = ("shippedOps", "shippedBytes", "completedLogs", "sizeOfLogQueue", "replicationLag")  # of a group, in the log
+BESIDE = ("shippedBatches", "logEditsRead", "logEditsFiltered", "ageOfLastShippedOp")  # of all groups, in the log
 FIGURES = (*COLUMNS, "timestampOfNextToReplicate", "slaveSilentSince")  # of a group, for Airflow
 TOTALS = (
     "shippedBatches",
@@ -49,15 +52,14 @@ TOTALS_OF_QUEUES = (
     "bytesToShip",
     "bytesDone",
 )
-MAX_GROUPS = 100  # in XCom and in the table; failed ones first
+MAX_GROUPS = 100  # in XCom; failed ones first
+MAX_ROWS = 20  # of a table in the log
 MAX_REASON_CHARS = 500
 MAX_AGE_SECONDS = 10**12  # in the table: an edit's write time is any number that its WAL has
 
 
-class BatchFailed(WalferryError):
-    """Something of a batch was not shipped; the message says what, and why. Trying the report again would not help."""
-
-    retry_helps = False
+class BatchFailed(ReportedFailures):
+    """Something of a batch was not shipped."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,17 @@ class BatchReport:
         return reasons + of_groups + [str(problem) for problem in self.plan.problems if problem.group not in told]
 
     @property
+    def note(self) -> str:
+        """What became of the peer, in a line; empty if there was nothing to do."""
+        if failures := self.failures:
+            return noted(f"Peer {self.peer}", failures)
+        if self.left_to or self.plan is None or not self.plan.groups:
+            return ""
+        done = self.totals
+        text = f"Peer {self.peer}: {count(done['shippedOps'], 'edit')} shipped, {size(done['shippedBytes'])}"
+        return text + (f"; {count(done['sizeOfLogQueue'], 'WAL')} left" if done["sizeOfLogQueue"] else "")
+
+    @property
     def totals(self) -> dict[str, Any]:
         """The sums over all groups; where no job was started, the backlog as it was planned."""
         totals = totals_of(self.summaries)
@@ -140,7 +153,7 @@ class BatchReport:
         }
 
     def as_text(self) -> str:
-        """The report for the log."""
+        """The report for the log: what counts first, in lines that fit a window. Names come last in a line, as they are long."""
         lines = [f"Peer {self.peer}"]
         if self.left_to:
             lines.append(f"Not shipped by this run: {self.left_to}.")
@@ -162,15 +175,16 @@ class BatchReport:
         return f"{self.plan.wals:,} WALs with at least {self.plan.bytes:,} bytes" if self.plan else ""
 
     def _table(self) -> list[str]:
-        shown = _failed_first(self.summaries)
-        rows = [(s.group, str(s.status), *(as_cell(c, _value(s, c)) for c in COLUMNS), f"{s.seconds:.1f}") for s in shown]
+        shown = _failed_first(self.summaries)[:MAX_ROWS]
+        rows = [(str(s.status), *(as_cell(c, _value(s, c)) for c in SHOWN), s.group) for s in shown]
         totals = self.totals
-        last = ("all", "", *(as_cell(c, totals[c]) if c in totals else "" for c in COLUMNS), "")
-        lines = table([("group", "status", *COLUMNS, "seconds"), *rows, last])
+        last = ("", *(as_cell(c, totals[c]) for c in SHOWN), "all")
+        lines = table([("status", *SHOWN, "group"), *rows, last], texts=1, name_last=True)
+        if len(self.summaries) > len(shown):
+            lines.append(left_out(len(self.summaries) - len(shown), "WAL group"))
+        lines.append(", ".join(f"{c}: {as_cell(c, totals[c])}" for c in BESIDE))
         if totals["quarantinedLogs"]:
             lines.append(f"QUARANTINED {totals['quarantinedLogs']} broken WALs: {totals['skippedBytes']:,} bytes were given up")
-        if len(self.summaries) > len(shown):
-            lines.append(f"({len(self.summaries) - len(shown)} more groups, all in the line of totals)")
         lines += [f"logEditsFiltered {reason}: {count:,}" for reason, count in sorted(totals["filteredByReason"].items())]
         if deleted := sorted({name for s in self.summaries for name in s.deletedAtBoth}):
             lines.append(f"DROPPED the edits of what neither cluster has any more: {', '.join(deleted)[:MAX_REASON_CHARS]}")
@@ -180,6 +194,14 @@ class BatchReport:
         if totals["cellsFiltered"]:
             lines.append(f"cellsFiltered, of edits that were shipped in part: {totals['cellsFiltered']:,}")
         return lines
+
+
+def noted(what: str, failures: Sequence[str]) -> str:
+    """The line of a failure for the note on a run."""
+    more = f" (and {len(failures) - 1:,} more)" if len(failures) > 1 else ""
+    text = f"{what}: {failures[0]}"
+    left = MAX_NOTE_CHARS - len(more)
+    return (text if len(text) <= left else f"{text[: left - 1].rstrip()}…") + more
 
 
 def _place(s: GroupSummary) -> str:
@@ -236,10 +258,19 @@ def as_cell(column: str, value: int | None) -> str:
     return f"{value:,}"
 
 
-def table(rows: Sequence[Sequence[str]], texts: int = 2) -> list[str]:
-    """Lines of a table; the first row is its head, the last one its totals, the first `texts` columns hold text, not figures."""
+def left_out(number: int, noun: str) -> str:
+    """The line below a table for the rows that it does not have."""
+    return f"({count(number, f'more {noun}')}, all in the line of totals; the report as JSON has the first {MAX_GROUPS})"
+
+
+def table(rows: Sequence[Sequence[str]], texts: int = 2, *, name_last: bool = False) -> list[str]:
+    """Lines of a table; the first row is its head, the last one its totals, the first `texts` columns hold text, not figures.
+
+    With `name_last` the last column holds text, too: long names there do not push the figures out of a window.
+    """
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    formats = [f"{{:<{w}}}" if i < texts else f"{{:>{w}}}" for i, w in enumerate(widths)]
-    lines = ["  ".join(formats).format(*row) for row in rows]
-    rule = "-" * len(lines[0])
+    left = {*range(texts), *([len(widths) - 1] if name_last else [])}
+    formats = [f"{{:<{w}}}" if i in left else f"{{:>{w}}}" for i, w in enumerate(widths)]
+    lines = ["  ".join(formats).format(*row).rstrip() for row in rows]
+    rule = "-" * max(map(len, lines))
     return [lines[0], rule, *lines[1:-1], rule, lines[-1]]

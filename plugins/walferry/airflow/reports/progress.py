@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from walferry.airflow.values import Planned
-from walferry.amounts import count, size
+from walferry.amounts import count, duration, size
 from walferry.sinks.answers import Repeats
 from walferry.source.cluster import SourceCluster
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:  # a DAG file imports this by way of the operator, and is pars
 
 LOOK_SECONDS = 3.0
 EVERY_SECONDS = 10.0  # between two lines about progress
+PACE_SECONDS = 60.0  # of which the rate is told
+LEAST_SECONDS = 5.0  # before a rate is told
 JOIN_SECONDS = 5.0
 
 
@@ -63,6 +66,26 @@ def progress(plan: Planned, summaries: Sequence[GroupSummary]) -> Progress:
         return Progress(min(counted, wals - left - waiting), wals, min(bytes_done, total), total)
     # What is in no group's figures was done by earlier attempts.
     return Progress(wals - left, wals, min(bytes_done + total - to_ship, total) if left else total, total)
+
+
+class Pace:
+    """How fast the job has been of late, and how long the rest takes at that rate."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def __call__(self, now: float, at: Progress) -> str:
+        """Note how far the job is at this second. Returns words for it, empty if nothing is known yet, or nothing is left."""
+        self._seen.append((now, at.bytes_done))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - PACE_SECONDS:
+            self._seen.popleft()
+        (began, before), left = self._seen[0], at.bytes - at.bytes_done
+        if now - began < LEAST_SECONDS or left <= 0:
+            return ""
+        rate = (at.bytes_done - before) / (now - began)
+        if rate <= 0:
+            return f"; nothing in the last {duration(now - began)}"
+        return f"; {size(rate)}/s, about {duration(left / rate)} to go"
 
 
 def outage(peer: str, summaries: Sequence[GroupSummary], left: str) -> str | None:
@@ -107,6 +130,7 @@ class ProgressLog:
         self._away = Repeats()
         self._next = 0.0
         self._told: Progress | None = None
+        self._pace = Pace()
         self._loading = ""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"progress of peer {plan.peer}", daemon=True)
@@ -147,9 +171,10 @@ class ProgressLog:
         if not mine:
             return
         now = progress(self._plan, mine)
+        pace = self._pace(time.monotonic(), now)
         if now != self._told and (time.monotonic() >= self._next or self._ended.is_set()):
             self._told, self._next = now, time.monotonic() + EVERY_SECONDS
-            self._tell(f"peer {self._peer}: {now}")
+            self._tell(f"peer {self._peer}: {now}{pace}")
         trouble = outage(self._peer, mine, now.left)
         if trouble and self._repeats.due():
             self._warn(trouble)

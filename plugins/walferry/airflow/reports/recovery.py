@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from walferry.airflow.reports.batch import MAX_REASON_CHARS, as_cell, refusals, table, totals_of
+from walferry.airflow.reports.batch import MAX_REASON_CHARS, MAX_ROWS, as_cell, left_out, noted, refusals, table, totals_of
 from walferry.airflow.values import Claimed, Drain, QueueRef
 from walferry.amounts import count, size
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from walferry.shipping.plan import GroupPlan
     from walferry.shipping.summary import GroupSummary
 
-MAX_QUEUES = 100  # in XCom and in the table; failed ones first
+MAX_QUEUES = 100  # in XCom; failed ones first
 MAX_SERVERS = 100
 MAX_NOTES = 100
+SHOWN = ("shippedOps", "shippedBytes")  # of a queue, in the log
 COLUMNS = ("completedLogs", "uncleanlyClosedLogs", "sizeOfLogQueue", "shippedOps", "shippedBytes")
 
 
@@ -93,6 +94,15 @@ class Recovery:
         return {"completedRecoverQueues": complete, "failedRecoverQueues": failed}
 
 
+def note(recovery: Recovery) -> str:
+    """What became of the queues, in a line; empty if there were none."""
+    counts = recovery.counts
+    done = f"{counts['completedRecoverQueues']:,} of {count(len(recovery.drained), 'queue')} drained" if recovery.drained else ""
+    if failures := recovery.failures:
+        return noted(done or "Nothing drained", failures)
+    return done and f"{done}, {count(totals_of(_all_summaries(recovery))['shippedOps'], 'edit')} shipped"
+
+
 def as_dict(recovery: Recovery) -> dict[str, Any]:
     """The report for XCom, bounded in size."""
     shown = _failed_first(recovery.drained)
@@ -117,14 +127,16 @@ def as_text(recovery: Recovery) -> str:
     for claim in recovery.claims:
         lines += _of_claim(claim, by_server.get(claim.server, ()))
     if recovery.drained:
-        shown = _failed_first(recovery.drained)
+        shown = _failed_first(recovery.drained)[:MAX_ROWS]
         rows = [_row(d) for d in shown]
         totals = totals_of(_all_summaries(recovery))
         wals, octets = sum(d.wals for d in recovery.drained), sum(d.bytes for d in recovery.drained)
-        last = ("all", "", "", f"{wals:,}", size(octets), "", *(as_cell(c, totals[c]) for c in COLUMNS))
-        lines += table([("queue", "claimed by", "state", "WALs", "bytes", "left", *COLUMNS), *rows, last], texts=3)
+        last = ("", "", f"{wals:,}", size(octets), "", *(as_cell(c, totals[c]) for c in SHOWN), "all")
+        head = ("state", "claimed by", "WALs", "bytes", "left", *SHOWN, "queue")
+        lines += table([head, *rows, last], texts=2, name_last=True)
         if len(recovery.drained) > len(shown):
-            lines.append(f"({len(recovery.drained) - len(shown)} more queues, all in the line of totals)")
+            lines.append(left_out(len(recovery.drained) - len(shown), "queue"))
+        lines.append(", ".join(f"{c}: {as_cell(c, totals[c])}" for c in COLUMNS if c not in SHOWN))
         lines += refusals(_all_summaries(recovery))
     elif not recovery.failures and not recovery.notes:
         lines.append("No recovered queues to drain.")
@@ -188,9 +200,9 @@ def _of_claim(claim: Claimed, queues: Sequence[Drained]) -> list[str]:
 
 def _row(d: Drained) -> tuple[str, ...]:
     totals = totals_of(d.summaries)
-    figures = [as_cell(c, totals[c]) if d.summaries else "-" for c in COLUMNS]
+    figures = [as_cell(c, totals[c]) if d.summaries else "-" for c in SHOWN]
     left = "-" if d.left < 0 else f"{d.left:,}"
-    return (d.ref, d.drain.queue.claimed_by, _state(d), f"{d.wals:,}", size(d.bytes), left, *figures)
+    return (_state(d), d.drain.queue.claimed_by, f"{d.wals:,}", size(d.bytes), left, *figures, d.ref)
 
 
 def _row_as_dict(d: Drained) -> dict[str, Any]:

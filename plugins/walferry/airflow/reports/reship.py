@@ -7,9 +7,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from walferry.airflow.reports.batch import MAX_GROUPS, MAX_REASON_CHARS, as_cell, refusals, table, totals_of
+from walferry.airflow.failures import ReportedFailures
+from walferry.airflow.reports.batch import (
+    MAX_GROUPS,
+    MAX_REASON_CHARS,
+    MAX_ROWS,
+    as_cell,
+    left_out,
+    noted,
+    refusals,
+    table,
+    totals_of,
+)
 from walferry.airflow.values import MAX_PROBLEMS, MAX_TEXT_CHARS, Planned, XComValue
-from walferry.errors import WalferryError
+from walferry.amounts import count
 
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
     from walferry.shipping.summary import GroupSummary
@@ -19,10 +30,8 @@ MAX_TABLES = 200  # in the log and in the XCom
 COUNTS = ("edits", "cells", "bytes")  # of a table, in this order in a GroupSummary
 
 
-class ReshipFailed(WalferryError):
-    """Something of the interval was not shipped; the message says what, and why. Trying the report again would not help."""
-
-    retry_helps = False
+class ReshipFailed(ReportedFailures):
+    """Something of the interval was not shipped."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +108,15 @@ class ReshipReport:
         return [] if self.failures else [name for name in dict.fromkeys(self.asked) if name not in self.tables][:MAX_TABLES]
 
     @property
+    def note(self) -> str:
+        """What was shipped again, in a line."""
+        what = f"Peer {self.plan.peer}" if self.plan else "Nothing shipped"
+        if failures := self.failures:
+            return noted(what, failures)
+        edits, interval = sum(counts[0] for counts in self.tables.values()), self.plan.interval if self.plan else ""
+        return f"{what}: {count(edits, 'edit')} of {interval} {'found by a dry run' if self.dry_run else 'shipped again'}"
+
+    @property
     def totals(self) -> Mapping[str, Any]:
         """The sums over all groups, under the names of HBase's metrics."""
         return totals_of(self.summaries)
@@ -134,9 +152,12 @@ class ReshipReport:
             total = [sum(counts[i] for counts in tables.values()) for i in range(len(COUNTS))]
             lines += table([("table", *COUNTS), *((t, *_cells(c)) for t, c in tables.items()), ("all", *_cells(total))], texts=1)
         if self.summaries and not self.dry_run:
-            rows = [(s.group, str(s.status), *(as_cell(name, getattr(s, name)) for name in FIGURES)) for s in self.summaries]
-            last = ("all", "", *(as_cell(name, self.totals[name]) for name in FIGURES))
-            lines += table([("group", "status", *FIGURES), *rows[:MAX_GROUPS], last])
+            undone_first = sorted(self.summaries, key=lambda s: (s.status == "done", s.group))
+            rows = [(str(s.status), *(as_cell(name, getattr(s, name)) for name in FIGURES), s.group) for s in undone_first]
+            last = ("", *(as_cell(name, self.totals[name]) for name in FIGURES), "all")
+            lines += table([("status", *FIGURES, "group"), *rows[:MAX_ROWS], last], texts=1, name_last=True)
+            if len(rows) > MAX_ROWS:
+                lines.append(left_out(len(rows) - MAX_ROWS, "WAL group"))
         lines += refusals(self.summaries)
         lines += [f"WARNING The interval has no edit of table {name} for the peer" for name in self.without_edits]
         if self.totals["missingHFiles"]:

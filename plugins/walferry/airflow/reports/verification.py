@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from walferry.airflow.reports.batch import table
-from walferry.errors import WalferryError
+from walferry.airflow.failures import ReportedFailures
+from walferry.airflow.reports.batch import MAX_ROWS, left_out, noted, table
+from walferry.amounts import count
 
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
     from walferry.verification.outcome import Outcome
@@ -15,16 +16,15 @@ if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
 # VerifyReplication's own names, and then ours.
 KINDS = ("ONLY_IN_SOURCE_TABLE_ROWS", "ONLY_IN_PEER_TABLE_ROWS", "CONTENT_DIFFERENT_ROWS")
 FIGURES = ("GOODROWS", "BADROWS", *KINDS, "pruned", "recompared", "in_flight", "repaired")
+SHOWN = ("GOODROWS", "BADROWS", "recompared", "in_flight", "repaired")  # of a table, in the log
 MAX_TABLES = 100
 MAX_SAMPLES = 100
 SKEW_WARNING_MS = 1000
 Skews = Mapping[str, Sequence[Mapping[str, Any]]]  # of "source" and "slave"
 
 
-class VerificationFailed(WalferryError):
-    """The two sides differ, or could not be compared. Trying the report again would not help."""
-
-    retry_helps = False
+class VerificationFailed(ReportedFailures):
+    """The two sides differ, or could not be compared."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,13 @@ class VerificationReport:
         return max(gaps, key=abs) if gaps else None
 
     @property
+    def note(self) -> str:
+        """How the two sides compare, in a line."""
+        if failures := self.failures:
+            return noted(f"Peer {self.peer}", failures)
+        return f"Peer {self.peer}: {count(self.totals['GOODROWS'], 'row')} alike in {count(len(self.outcomes or ()), 'table')}"
+
+    @property
     def totals(self) -> dict[str, int]:
         """The sums over all tables."""
         rows = [_figures(outcome) for outcome in self.outcomes or ()]
@@ -81,9 +88,12 @@ class VerificationReport:
         outcomes = self.outcomes or ()
         lines = [f"Peer {self.peer}"]
         if outcomes:
-            rows = [(o.table, *_texts(_figures(o)), f"{o.seconds:.1f}") for o in outcomes[:MAX_TABLES]]
-            last = ("all", *_texts(self.totals), "")
-            lines += table([("table", *FIGURES, "seconds"), *rows, last], texts=1)
+            worst_first = sorted(outcomes, key=lambda o: (not o.problem, -o.bad_rows, o.table))[:MAX_ROWS]
+            rows = [(*_texts(_figures(o)), f"{o.seconds:.1f}", o.table) for o in worst_first]
+            lines += table([(*SHOWN, "seconds", "table"), *rows, (*_texts(self.totals), "", "all")], texts=0, name_last=True)
+            if len(outcomes) > MAX_ROWS:
+                lines.append(left_out(len(outcomes) - MAX_ROWS, "table"))
+            lines.append(", ".join(f"{name}: {self.totals[name]:,}" for name in FIGURES if name not in SHOWN))
         elif self.outcomes is not None:
             lines.append("The peer gets no table, so there is nothing to compare.")
         samples = [f"{s.kind} {o.table} {s.row}: {s.detail}" for o in outcomes for s in o.samples]
@@ -111,7 +121,7 @@ def _with_table(outcome: Outcome) -> str:
 
 
 def _texts(figures: Mapping[str, int]) -> list[str]:
-    return [f"{figure:,}" for figure in figures.values()]
+    return [f"{figures[name]:,}" for name in SHOWN]
 
 
 def _figures(outcome: Outcome) -> dict[str, int]:

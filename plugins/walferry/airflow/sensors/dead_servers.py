@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.sdk import BaseSensorOperator, Context
+from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.literal import LiteralIfMapped
+from walferry.airflow.retries import ends_plainly
+from walferry.airflow.sensors.base import PlainSensor
 from walferry.airflow.triggers.dead_servers import DeadServersTrigger, payload
 from walferry.hbase.errors import ClusterError
 from walferry.queues.dead_servers import find_dead
@@ -17,7 +18,7 @@ from walferry.source.cluster import DEFAULT_CONN_ID, SourceError
 from walferry.source.session import open_session
 
 
-class DeadServersSensor(LiteralIfMapped, BaseSensorOperator):
+class DeadServersSensor(PlainSensor):
     """Waits until a dead server's queues of managed peers are there to be drained, in the triggerer, without polling.
 
     It looks at the queues, not at deaths that it has seen: it also finds servers that died while no sensor ran, and finds them
@@ -32,6 +33,7 @@ class DeadServersSensor(LiteralIfMapped, BaseSensorOperator):
         super().__init__(**kwargs)
         self.source_conn_id = source_conn_id
 
+    @ends_plainly
     def execute(self, context: Context) -> dict[str, Any]:
         """Look once, and leave the waiting to the trigger."""
         try:
@@ -48,6 +50,7 @@ class DeadServersSensor(LiteralIfMapped, BaseSensorOperator):
             timeout=self.timeout,
         )
 
+    @ends_plainly
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Take what the trigger found."""
         if "error" in event:

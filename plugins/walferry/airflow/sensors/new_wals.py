@@ -6,11 +6,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.sdk import BaseSensorOperator, Context
+from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
-from walferry.airflow.literal import LiteralIfMapped
+from walferry.airflow.retries import ends_plainly
+from walferry.airflow.sensors.base import PlainSensor
 from walferry.airflow.triggers.new_wals import NewWalsTrigger, payload
 from walferry.hbase.errors import ClusterError, PeerError
 from walferry.queues.new_wals import commit, find_new
@@ -18,7 +19,7 @@ from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
 from walferry.source.session import open_session
 
 
-class NewWalsSensor(LiteralIfMapped, BaseSensorOperator):
+class NewWalsSensor(PlainSensor):
     """Waits until closed WALs are queued for `peer` that this sensor has not seen yet, in the triggerer, without polling.
 
     A mark in ZooKeeper, under `key` (by default `dag_id.task_id`), says what the sensor has seen. It moves on when the task
@@ -35,6 +36,7 @@ class NewWalsSensor(LiteralIfMapped, BaseSensorOperator):
         self.key = key
         self.source_conn_id = source_conn_id
 
+    @ends_plainly
     def execute(self, context: Context) -> dict[str, Any]:
         """Look once, and leave the waiting to the trigger."""
         try:
@@ -46,6 +48,7 @@ class NewWalsSensor(LiteralIfMapped, BaseSensorOperator):
             raise AirflowFailException(str(error)) from error
         return self._wait(context, until=time.time() + self.timeout)
 
+    @ends_plainly
     def execute_complete(self, context: Context, event: dict[str, Any], until: float | None = None) -> dict[str, Any]:
         """Take what the trigger found, or wait on, until the time `until`, if another run has taken it.
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.sdk import BaseSensorOperator, Context
+from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from walferry.airflow.literal import LiteralIfMapped
+from walferry.airflow.retries import ends_plainly
+from walferry.airflow.sensors.base import PlainSensor
 from walferry.airflow.triggers.stuck_regions import StuckRegionsTrigger
 from walferry.regions.reconcile import LIMIT_SECONDS
 from walferry.source.cluster import DEFAULT_CONN_ID
 
 
-class StuckRegionsSensor(LiteralIfMapped, BaseSensorOperator):
+class StuckRegionsSensor(PlainSensor):
     """Waits until a region has been in one state longer than `limit_seconds`, in the triggerer, without polling.
 
     It looks at the znodes of regions in transition of a cluster of HBase 1. What is stuck when it begins is found at once.
@@ -41,6 +42,7 @@ class StuckRegionsSensor(LiteralIfMapped, BaseSensorOperator):
             timeout=self.timeout,
         )
 
+    @ends_plainly
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Take what the trigger found."""
         if "error" in event:

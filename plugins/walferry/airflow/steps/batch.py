@@ -29,6 +29,7 @@ from walferry.shipping.summary import GroupSummary
 from walferry.shipping.sweeping import sweep
 from walferry.source.agreement import check_peer, disagreements, master_peers
 from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs
 from walferry.source.session import Session, open_session
 from walferry.zk.hold import is_held, read_record
 
@@ -72,6 +73,8 @@ def roll(source: SourceCluster, peer_ids: Collection[str], run: str) -> RollRepo
         if not mine:
             return None
         rolled = rolling.roll(session, mine)
+    for server, why in rolled.failures.items():  # the report has the first ones
+        log.warning("roll of %s: %s", server, why)
     return RollReport.of(rolled.servers, rolled.failures)
 
 
@@ -187,9 +190,11 @@ def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], tim
 def _check(session: Session, peer_id: str, chosen: Chosen | None) -> None:
     """Raises what speaks against shipping the peer. The Master is not asked again a short while after it has agreed."""
     if chosen is None or peer_id in chosen.refused or not 0 <= time.time() - chosen.at < MASTER_WORD_SECONDS:
-        check_peer(session, peer_id)
+        peer = check_peer(session, peer_id)
     else:
-        check_shippable(read_peer(session.zk, session.nodes, peer_id))
+        peer = read_peer(session.zk, session.nodes, peer_id)
+        check_shippable(peer)
+    Knobs.of(session.source.replication, peer)  # a job would refuse a setting that there is not, too, but later
 
 
 def _is_mine(session: Session, peer_id: str, run: str) -> bool:

@@ -27,7 +27,7 @@ def look(source: SourceCluster, peer_id: str, run: str, tables: Sequence[str], *
         if state is not None and state.complete and state.run == run:
             return {table: [] for table in state.tables}
         request = CopyRequest(source=source, peer_id=peer_id, run=run, tables=tuple(tables), allow_not_empty=allow_not_empty)
-        with slave_tables(peer, source.user) as slave:
+        with slave_tables(peer, source.login_to(peer)) as slave:
             chosen = chosen_tables(session, peer, slave, request)
     return {table.name: [family.decode(errors="replace") for family in table.families] for table in chosen}
 

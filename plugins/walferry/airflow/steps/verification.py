@@ -62,10 +62,11 @@ def options_of(params: Mapping[str, Any]) -> Options:
 def clocks(source: SourceCluster, peer_id: str) -> dict[str, list[Skew]]:
     """How far the clocks of the RegionServers on both sides are ahead of this machine's. Raises WalferryError."""
     with open_session(source, look_only=True) as session:
-        key = read_peer(session.zk, session.nodes, peer_id).slave
-        ours = skews(session.zk, session.nodes, source.user)
-        with connected(key.connect_string, whose=slave_of(peer_id, key)) as zk:
-            return {"source": ours, "slave": skews(zk, ZNodes(key.znode_parent), source.user)}
+        peer = read_peer(session.zk, session.nodes, peer_id)
+        key, login = peer.slave, source.login_to(peer)
+        ours = skews(session.zk, session.nodes, source.login)
+        with connected(key.connect_string, whose=slave_of(peer_id, key), login=login) as zk:
+            return {"source": ours, "slave": skews(zk, ZNodes(key.znode_parent), login)}
 
 
 def result(source: SourceCluster, peer_id: str, run: str) -> list[Outcome] | None:

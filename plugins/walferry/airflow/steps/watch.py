@@ -38,7 +38,7 @@ def look(source: Callable[[], SourceCluster], with_old_wals: bool) -> Seen:
         cluster = source()
     except WalferryError as error:
         return Seen(unreachable(str(error), time.time()), None)
-    statuses = Statuses(LOOK_SECONDS, LOOK_SECONDS, OLD_WALS_SECONDS)
+    statuses = Statuses(LOOK_SECONDS, LOOK_SECONDS)
     status = statuses.of(cluster)
     if status.unreachable is not None:
         return Seen(status, None)
@@ -51,7 +51,7 @@ def look(source: Callable[[], SourceCluster], with_old_wals: bool) -> Seen:
 
 
 def _old_wals(statuses: Statuses, cluster: SourceCluster) -> OldWalsStatus:
-    found = statuses.old_wals(cluster)
+    found = statuses.old_wals(cluster, OLD_WALS_SECONDS)
     if found is None:
         found = OldWalsStatus(int(time.time() * 1000), f"oldWALs was not listed within {OLD_WALS_SECONDS:g} s")
     if found.problem is not None:

@@ -11,25 +11,24 @@ from typing import Any
 
 from airflow.sdk import TriggerRule, get_current_context
 
+from walferry.airflow.endings import leave_note
+from walferry.airflow.failures import Failures
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import BY_SPARK_SUBMIT, LEFT_TO, SLAVE_DOWN, ShipWalsOperator
 from walferry.airflow.reports.batch import BatchFailed, BatchReport, Steps
 from walferry.airflow.reports.kept import as_lines, with_earlier
-from walferry.airflow.tasks.common import PROBLEM, source, telling
+from walferry.airflow.reports.saying import say
+from walferry.airflow.tasks.common import PROBLEM, source, task_of_peer, telling
 from walferry.airflow.values import Chosen, Planned, RollReport
-from walferry.errors import WalferryError
 
 PEER_NAME = label("task.op_kwargs['peer']")  # so pass it by name
 GROUP = "peer"  # the task group that is mapped over the peers
-MAX_REASONS = 10  # in the error that ends a report
 CHOSEN, ROLLED = "chosen", "rolled"  # XComs
 
 
-class RollFailed(WalferryError):
+class RollFailed(Failures):
     """Some RegionServers have begun no new WALs. What lies in closed WALs is shipped, and the next batch rolls again."""
-
-    retry_helps = False
 
 
 @task
@@ -61,11 +60,11 @@ def roll(peers: Sequence[str]) -> None:
     print(f"{rolled.servers} RegionServers have begun new WALs.")
     context["ti"].xcom_push(ROLLED, rolled.to_xcom())
     if rolled.problems:
-        raise RollFailed("; ".join(rolled.problems))
+        raise RollFailed(rolled.problems, "see the warnings above")
 
 
 # Also if the roll failed: the WALs that are closed are shipped all the same, and the report says so.
-@task(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
+@task_of_peer(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
 def plan(peer: str) -> dict[str, Any]:
     """What there is to ship for the peer."""
     from walferry.airflow.steps import batch
@@ -78,7 +77,7 @@ def plan(peer: str) -> dict[str, Any]:
     return planned.to_xcom()
 
 
-@task(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
+@task_of_peer(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
 def report(peer: str, planned: dict[str, Any] | None) -> None:
     """Tell what was shipped for the peer, as text in the log and as XCom; fails if anything was not."""
     from walferry.airflow.steps import batch
@@ -89,10 +88,11 @@ def report(peer: str, planned: dict[str, Any] | None) -> None:
     shipped = batch.summaries(source(), peer, ours.run_id) if ours else ()
     done = BatchReport(peer, ours, _steps(ti), shipped, int(time.time() * 1000))
     told = with_earlier(context, ours.run_id if ours else f"{batch.run_of(ti)}, report {ti.try_number}", done.to_xcom())
-    print("\n".join([done.as_text(), *as_lines(told)]))
+    say("\n".join([done.as_text(), *as_lines(told)]))
+    leave_note(context, done.note)
     ti.xcom_push("return_value", told)
     if done.failures:
-        raise BatchFailed("; ".join(done.failures[:MAX_REASONS]))
+        raise BatchFailed(done.failures)
 
 
 def batch_of(peer: str) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from airflow.sdk import Param, get_current_context
+from airflow.sdk import Context, Param, get_current_context
+from airflow.sdk.bases.decorator import Task, task_decorator_factory
 
 from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.literal import LiteralTask
+from walferry.airflow.operators.links import ReplicationLink
 from walferry.airflow.retries import RetryIfItHelps
 from walferry.errors import WalferryError
 from walferry.source.cluster import DEFAULT_CONN_ID
@@ -17,6 +20,9 @@ from walferry.texts import one_line
 
 if TYPE_CHECKING:
     from walferry.source.cluster import SourceCluster
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MAX_PROBLEM_CHARS = 4000
 PROBLEM = "problem"  # the XCom that tells the report why a task has failed
@@ -37,6 +43,22 @@ def default_args(minutes: int) -> dict[str, Any]:
         "execution_timeout": timedelta(minutes=minutes),
         "retry_policy": RetryIfItHelps(),
     }
+
+
+class PeerTask(LiteralTask):
+    """A task made of a function with an argument `peer`, which leads to that peer on the replication page."""
+
+    operator_extra_links = (ReplicationLink(),)
+
+    def execute(self, context: Context) -> Any:
+        """Call the function."""
+        self.shown = {"source": context["params"]["source_conn_id"], "peer": self.op_kwargs["peer"]}
+        return super().execute(context)
+
+
+def task_of_peer(**kwargs: Any) -> Callable[[Callable[P, R]], Task[P, R]]:
+    """Make a PeerTask of a function."""
+    return task_decorator_factory(decorated_operator_class=PeerTask, **kwargs)
 
 
 def source() -> SourceCluster:

@@ -39,6 +39,7 @@ def clean_up() -> None:
     from walferry.airflow.steps import batch, first_copy
 
     context = get_current_context()
+    check_run(context)
     peer = context["params"]["peer"]
     deleted = first_copy.clean_up(source(), peer, batch.run_of(context["ti"])) if peer else []
     print(f"Deleted {', '.join(deleted)}." if deleted else "No snapshot is left.")

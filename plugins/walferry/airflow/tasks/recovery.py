@@ -12,6 +12,7 @@ A failed server or queue stops no other. The only state is in ZooKeeper, so ever
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -19,19 +20,19 @@ from typing import Any
 
 from airflow.sdk import Param, TriggerRule, get_current_context
 
+from walferry.airflow.endings import leave_note
+from walferry.airflow.failures import ReportedFailures
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.ship_wals import BY_SPARK_SUBMIT, ShipWalsOperator
 from walferry.airflow.reports.kept import as_lines, with_earlier
-from walferry.airflow.reports.recovery import Drained, Recovery, as_dict, as_text
+from walferry.airflow.reports.recovery import Drained, Recovery, as_dict, as_text, note
+from walferry.airflow.reports.saying import say
 from walferry.airflow.tasks.common import PROBLEM, name_of, source, telling
 from walferry.airflow.values import Claimed, Drain, QueueRef
-from walferry.errors import WalferryError
 
 
-class RecoveryFailed(WalferryError):
-    """Something of a recovery was left undone; the message says what, and why. Trying the report again would not help."""
-
-    retry_helps = False
+class RecoveryFailed(ReportedFailures):
+    """Something of a recovery was left undone."""
 
 
 DEADLINE = Param(
@@ -46,6 +47,9 @@ DRAINS = "drains"  # the XCom of plan with all queues, also those that need no j
 MAX_REMOVED = 500  # names of servers in an XCom
 CLAIM_RETRIES = 6  # while another run claims the server: a claim takes seconds, a killed claimer's session 20 s to end
 DRAIN_RETRIES = 3  # of a job that was killed or could not start, or before which another run was faster
+
+
+log = logging.getLogger(__name__)
 
 
 def recover(first: str, servers: Any, queues: Any = None, also: Any = None) -> None:
@@ -75,7 +79,7 @@ def claim(server: str) -> dict[str, Any]:
     for queue in claimed.queues:
         print(f"  {queue.ref}: {queue.wals} WALs")
     for why in claimed.left:
-        print(f"  left to others: {why}")
+        log.warning("left to others: %s", why)
     return replace(claimed, task=name_of(ti)).to_xcom()
 
 
@@ -132,11 +136,12 @@ def report(first: str, also: Sequence[str] | None) -> None:
     planned = [each.drain.plan.run_id for each in recovered.drained if each.drain.plan]
     attempt = planned[0] if planned else f"{batch.run_of(ti)}, report {ti.try_number}"
     whole = with_earlier(context, attempt, as_dict(recovered))
-    print("\n".join([as_text(recovered), *as_lines(whole)]))
+    say("\n".join([as_text(recovered), *as_lines(whole)]))
+    leave_note(context, note(recovered))
     ti.xcom_push("return_value", whole)
     recovery.propose(source(), context["params"]["source_conn_id"])
     if recovered.failures:
-        raise RecoveryFailed("; ".join(recovered.failures[:10]))
+        raise RecoveryFailed(recovered.failures)
 
 
 def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param, get_current_context
 
+from walferry.airflow.failures import Failures
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
+from walferry.airflow.reports.saying import say
 from walferry.airflow.tasks.common import source
-from walferry.errors import WalferryError
 
 if TYPE_CHECKING:
     from walferry.regions.work import Terms
 
+IN_LOG = "see the log of the task before this one"
 ROLE_PARAMS = {  # of a run that acts as the cluster's master
     "limit_minutes": Param(
         10, type="number", minimum=0, maximum=10_000, title="Minutes in one state",
@@ -38,10 +40,8 @@ ROLE_PARAMS = {  # of a run that acts as the cluster's master
 }  # fmt: skip
 
 
-class RegionsWarning(WalferryError):
-    """Regions need people; the message says which, and what to do."""
-
-    retry_helps = False
+class RegionsWarning(Failures):
+    """Regions need people; each line says of one what to do."""
 
 
 @task
@@ -52,7 +52,7 @@ def report() -> dict[str, Any]:
     context = get_current_context()
     check_run(context)
     found = regions.report(source(), 60 * context["params"]["limit_minutes"])
-    print(found.as_text())
+    say(found.as_text())
     return found.to_xcom()
 
 
@@ -65,7 +65,7 @@ def act(before: dict[str, Any]) -> dict[str, Any]:
         print("This is a dry run: nothing was done. Trigger a run with dry_run off to do what the report says.")
         return before
     found = regions.act(source(), terms(), print)
-    print(found.as_text())
+    say(found.as_text())
     return found.to_xcom()
 
 
@@ -84,7 +84,7 @@ def start() -> None:
 def check(after: dict[str, Any]) -> None:
     """Fail if regions need people, so that they show in the run, and Airflow's callbacks can tell of them."""
     if after["warnings"]:
-        raise RegionsWarning("; ".join(after["warnings"]))
+        raise RegionsWarning(after["warnings"], IN_LOG)
     print("No region is stuck.")
 
 

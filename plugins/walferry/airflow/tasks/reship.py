@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from airflow.sdk import TriggerRule, get_current_context
 
+from walferry.airflow.endings import leave_note
 from walferry.airflow.forms.interval import interval_of
 from walferry.airflow.forms.recovery_input import InputError
 from walferry.airflow.forms.tables import tables_of
@@ -13,9 +15,10 @@ from walferry.airflow.literal import task
 from walferry.airflow.operators.reship_interval import ReshipIntervalOperator
 from walferry.airflow.reports.kept import as_lines, with_earlier
 from walferry.airflow.reports.reship import PlannedInterval, ReshipFailed, ReshipReport
+from walferry.airflow.reports.saying import say
 from walferry.airflow.tasks.common import PROBLEM, source, telling
 
-MAX_REASONS = 10  # in the error that ends a report
+log = logging.getLogger(__name__)
 
 
 def reship() -> None:
@@ -43,7 +46,8 @@ def plan() -> dict[str, Any]:
             roll=params["roll"], whole=not (params["what_is_there"] or params["dry_run"]),
         )  # fmt: skip
     print(f"{planned.interval}: {planned.wals:,} WALs of {planned.groups:,} WAL groups, {planned.bytes:,} bytes.")
-    print("\n".join(planned.problems))
+    for problem in planned.problems:
+        log.warning("%s", problem)
     return planned.to_xcom()
 
 
@@ -64,9 +68,10 @@ def report(planned: dict[str, Any] | None) -> None:
         asked=tables_of(context["params"]),
     )  # fmt: skip
     told = with_earlier(context, ours.run_id if ours else f"{batch.run_of(ti)}, report {ti.try_number}", done.to_xcom())
-    print("\n".join([done.as_text(), *as_lines(told)]))
+    say("\n".join([done.as_text(), *as_lines(told)]))
+    leave_note(context, done.note)
     ti.xcom_push("return_value", told)
     if ours and not done.failures:
         steps.end(source(), ours.peer, ours.run_id)
     if done.failures:
-        raise ReshipFailed("; ".join(done.failures[:MAX_REASONS]))
+        raise ReshipFailed(done.failures)

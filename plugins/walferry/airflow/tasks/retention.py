@@ -6,17 +6,16 @@ from typing import Any
 
 from airflow.sdk import get_current_context
 
+from walferry.airflow.failures import Failures
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.reports.retention import archive_text
+from walferry.airflow.reports.saying import say
 from walferry.airflow.tasks.common import source
-from walferry.errors import WalferryError
 
 
-class RetentionWarning(WalferryError):
-    """A threshold is passed; the message says which, and what to do."""
-
-    retry_helps = False
+class RetentionWarning(Failures):
+    """Thresholds are passed; each line says which, and what to do."""
 
 
 @task
@@ -30,7 +29,7 @@ def report() -> dict[str, Any]:
     params = context["params"]
     limits = Limits(params["warn_held_gib"], params["warn_blocked_hours"], params["warn_days_left"])
     found = retention.report(source(), params["ttl"], limits, params["listed"])
-    print(found.as_text())
+    say(found.as_text())
     return found.to_xcom()
 
 
@@ -38,7 +37,7 @@ def report() -> dict[str, Any]:
 def check(told: dict[str, Any]) -> None:
     """Fail if there are warnings, so that they show in the run, and Airflow's callbacks can tell of them."""
     if told["warnings"]:
-        raise RetentionWarning("; ".join(told["warnings"]))
+        raise RetentionWarning(told["warnings"], "see the log of the task report")
     print("No threshold is passed.")
 
 
@@ -47,6 +46,7 @@ def expire_archive() -> None:
     """Delete copies of WALs that are older than the archive's TTL."""
     from walferry.airflow.steps import retention
 
+    check_run(get_current_context())
     cluster = source()
     expired = retention.expire_archive(cluster)
     if expired is None:

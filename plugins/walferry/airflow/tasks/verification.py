@@ -7,15 +7,16 @@ from typing import Any
 
 from airflow.sdk import TriggerRule, get_current_context
 
+from walferry.airflow.endings import leave_note
 from walferry.airflow.forms.run_checks import check_conf
 from walferry.airflow.literal import label, task
 from walferry.airflow.operators.verify_peer import VerifyPeerOperator
+from walferry.airflow.reports.saying import say
 from walferry.airflow.reports.verification import VerificationFailed, VerificationReport
-from walferry.airflow.tasks.common import source
+from walferry.airflow.tasks.common import source, task_of_peer
 
 PEER_NAME = label("task.op_kwargs['peer']")
 GROUP = "peer"
-MAX_REASONS = 10
 
 
 @task
@@ -30,7 +31,7 @@ def peers() -> list[str]:
     return verification.choose(source(), params["peer"])
 
 
-@task(map_index_template=PEER_NAME)
+@task_of_peer(map_index_template=PEER_NAME)
 def clocks(peer: str) -> dict[str, Any]:
     """How far the clocks of the RegionServers on both sides are from this machine's."""
     from walferry.airflow.steps import verification
@@ -40,7 +41,7 @@ def clocks(peer: str) -> dict[str, Any]:
 
 
 # Also if the job failed: what it has found until then is told.
-@task(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
+@task_of_peer(map_index_template=PEER_NAME, trigger_rule=TriggerRule.ALL_DONE)
 def report(peer: str) -> None:
     """Tell how the two sides compare, as text in the log and as XCom; fails if they differ."""
     from walferry.airflow.steps import verification
@@ -52,10 +53,11 @@ def report(peer: str) -> None:
     state = next(iter(states[ti.run_id].values()), None)
     measured = ti.xcom_pull(task_ids=f"{GROUP}.clocks", map_indexes=ti.map_index) or {}
     found = VerificationReport(peer, verification.result(source(), peer, verification.run_of(ti)), state, measured)
-    print(found.as_text())
+    say(found.as_text())
+    leave_note(get_current_context(), found.note)
     ti.xcom_push("return_value", found.to_xcom())
     if found.failures:
-        raise VerificationFailed("; ".join(found.failures[:MAX_REASONS]))
+        raise VerificationFailed(found.failures)
 
 
 def verification_of(peer: str) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 from airflow.sdk import Variable, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from walferry.airflow.failures import MAX_REASONS, Failures
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source
-from walferry.errors import WalferryError
 
 VARIABLE = "walferry_alerts"  # {connection: {"alerts": …, "old_wals_at": …}}, what was told
 MAX_CONNECTIONS = 20
@@ -27,15 +27,8 @@ MAX_LINES = 50
 log = logging.getLogger(__name__)
 
 
-class Troubles(WalferryError, SystemExit):
-    """There is something to tell. Airflow logs a SystemExit as one error, without a traceback."""
-
-    retry_helps = False
-
-    @property
-    def code(self) -> str:  # type: ignore[override]
-        """What Airflow logs of it."""
-        return str(self)
+class Troubles(Failures):
+    """There is something to tell."""
 
 
 @task
@@ -50,10 +43,7 @@ def watch() -> None:
 
     context = get_current_context()
     check_run(context)
-    try:
-        those = notifiers()
-    except WalferryError as error:
-        raise Troubles(str(error)) from None
+    those = notifiers()
     params, conn_id, now = context["params"], context["params"]["source_conn_id"], time.time()
     kept = _kept(conn_id)
     due = not 0 <= now - kept["old_wals_at"] < OLD_WALS_EVERY
@@ -74,10 +64,10 @@ def _end(troubles: tuple[str, ...], over: tuple[str, ...], quiet: tuple[str, ...
         log.info("%s", line)
     for line in quiet[:MAX_LINES]:
         log.warning("%s", line)
+    for line in troubles[MAX_REASONS:MAX_LINES]:  # the run ends with the first ones
+        log.error("%s", line)
     if troubles:
-        for line in troubles[:MAX_LINES]:
-            log.error("%s", line)
-        raise Troubles("; ".join(troubles[:MAX_LINES]))
+        raise Troubles(troubles, "see the page Replication, or `walferry status`")
     if quiet:
         raise AirflowSkipException("; ".join(quiet[:MAX_LINES]))
     print("All is well.")

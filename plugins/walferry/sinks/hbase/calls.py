@@ -13,6 +13,7 @@ from walferry.rpc.client import SERVICE
 from walferry.rpc.codec import Result
 from walferry.rpc.connection import Connection, first_to_answer
 from walferry.rpc.errors import ProtocolError, RemoteError
+from walferry.security.login import Login
 from walferry.sinks.hbase import tries
 from walferry.sinks.hbase.action_errors import action_error, is_final, is_too_many
 from walferry.sinks.hbase.actions import Actions
@@ -41,8 +42,8 @@ class Ended:
 class Calls:
     """The calls of one lane, over connections that stay. Only `interrupt` and `servers` are for other threads too."""
 
-    def __init__(self, user: str | None, check_stop: Callable[[], None]) -> None:
-        self._user = user
+    def __init__(self, login: Login, check_stop: Callable[[], None]) -> None:
+        self._login = login
         self._check_stop = check_stop  # raises Stopped
         self._connections: dict[ServerName, Connection] = {}
         self._under_way: dict[ServerName, Connection] = {}
@@ -123,7 +124,7 @@ class Calls:
         connection = self._connections.get(server)
         if connection is None:
             connection = self._connections[server] = connection_to(
-                server, SERVICE, user=self._user, max_response_bytes=MAX_RESPONSE_BYTES
+                server, SERVICE, login=self._login, max_response_bytes=MAX_RESPONSE_BYTES
             )
         return connection
 

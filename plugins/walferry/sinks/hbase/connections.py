@@ -9,19 +9,20 @@ from walferry.names import ServerName
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import ConnectionFailed, RpcError, RpcTimeout
+from walferry.security.login import Login
 
 CONNECT_SECONDS = 10.0
 LAST_CONNECT_SECONDS = 2.0  # for connecting, at least, when the deadline is near
 AT_ONCE = 16  # servers that a lane connects to side by side
 
 
-def connection_to(server: ServerName, service: str, *, user: str | None, max_response_bytes: int) -> Connection:
+def connection_to(server: ServerName, service: str, *, login: Login, max_response_bytes: int) -> Connection:
     """A connection to a service of a server that takes cells. It is not open yet."""
     return Connection(
         server.host,
         server.port,
         service,
-        user=user,
+        login=login,
         cell_codec=KEY_VALUE_CODEC_WITH_TAGS,
         connect_timeout=CONNECT_SECONDS,
         max_response_bytes=max_response_bytes,

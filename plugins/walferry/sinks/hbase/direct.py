@@ -24,6 +24,7 @@ from walferry.errors import WalferryError
 from walferry.kernels.read import Ints
 from walferry.names import ServerName
 from walferry.rpc.errors import MAX_TABLE_CHARS, ColumnFamilyNotFound, RemoteError, RequestTooLarge, TableNotFound
+from walferry.security.login import UNSECURED, Login
 from walferry.sinks.answers import Answers
 from walferry.sinks.hbase import tries
 from walferry.sinks.hbase.action_errors import is_unsound
@@ -82,7 +83,7 @@ class DirectShipper:
         locations: Locations,
         *,
         stop: threading.Event,
-        user: str | None = None,
+        login: Login = UNSECURED,
         knobs: Knobs | None = None,
         answers: Answers | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -91,7 +92,7 @@ class DirectShipper:
         self._locations = locations
         self._tries = Tries(slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING)
         self._most = MAX_ACTIONS  # of a request; fewer once the slave has refused as many
-        self._calls = Calls(user, self._tries.check_stop)
+        self._calls = Calls(login, self._tries.check_stop)
 
     overdue = False  # no call may take longer than an ordinary one
 
@@ -171,9 +172,9 @@ class DirectShipper:
         except NoAuthError as error:
             raise DirectRefused(f"the znode that tells where hbase:meta is may not be read ({error!r})") from error
         except PASSING as error:
-            if not isinstance(error, RemoteError) or not error.do_not_retry:
+            if not tries.is_hopeless(error):
                 return error
-            if isinstance(error, TableNotFound | ColumnFamilyNotFound) or is_unsound(error):
+            if not isinstance(error, RemoteError) or isinstance(error, TableNotFound | ColumnFamilyNotFound) or is_unsound(error):
                 raise
             raise DirectRefused(str(error)) from error
 
@@ -199,7 +200,7 @@ class DirectShipper:
             failed.append(homeless)
             errors.append(_no_server(work.actions, int(homeless[0])))
         work.take(done, failed)
-        if final := next((error for error in errors if isinstance(error, RemoteError) and error.do_not_retry), None):
+        if final := next(filter(tries.is_hopeless, errors), None):
             raise final
         if refused:
             self._send_fewer(refused)

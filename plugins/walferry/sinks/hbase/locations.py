@@ -143,7 +143,7 @@ class Locations:
             regions = self._tables.regions(table.decode(), _limit(table.decode(), seconds))
         except (ScanGivenUp, ConnectError, ZNodeValueError, LocationsUnknown) as error:
             self._failures += 1
-            self._reason = error.reason if isinstance(error, LocationsUnknown) else str(error.__cause__ or error)
+            self._reason = error.reason if isinstance(error, LocationsUnknown) else str(error.__cause__ or "") or str(error)
             self._tables.close()  # hbase:meta may be elsewhere by the next time
             raise LocationsUnknown(table.decode(), self._reason) from error
         except RegionUnavailable as error:

@@ -17,6 +17,7 @@ from walferry.rpc.admin import MAX_RESPONSE_BYTES, SERVICE
 from walferry.rpc.codec import Buffer
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcTimeout
+from walferry.security.login import UNSECURED, Login
 from walferry.sinks.answers import SILENCE_SECONDS, Answers
 from walferry.sinks.hbase import tries
 from walferry.sinks.hbase.connections import LAST_CONNECT_SECONDS, connection_to
@@ -51,14 +52,14 @@ class Shipper:
         sinks: SinkManager,
         *,
         stop: threading.Event,
-        user: str | None = None,
+        login: Login = UNSECURED,
         knobs: Knobs | None = None,
         answers: Answers | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
         self._sinks = sinks
-        self._user = user
+        self._login = login
         self._clock = clock
         self._tries = Tries(slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING)
         self._connections: dict[ServerName, Connection] = {}
@@ -101,7 +102,7 @@ class Shipper:
             try:
                 return self._told(shipment, timeout, left, expected_seconds)
             except PASSING as error:
-                if isinstance(error, RemoteError) and error.do_not_retry:
+                if tries.is_hopeless(error):
                     raise
                 last_error, answered = self._tries.last_error(error), isinstance(error, RemoteError)
                 call_timeout = self._tries.longer(call_timeout, error, METHOD)
@@ -167,5 +168,5 @@ class Shipper:
         for unused in self._connections.keys() - self._sinks.sinks - {server}:
             self._connections.pop(unused).close()
         if server not in self._connections:
-            self._connections[server] = connection_to(server, SERVICE, user=self._user, max_response_bytes=MAX_RESPONSE_BYTES)
+            self._connections[server] = connection_to(server, SERVICE, login=self._login, max_response_bytes=MAX_RESPONSE_BYTES)
         return self._connections[server]

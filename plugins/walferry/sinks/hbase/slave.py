@@ -18,8 +18,9 @@ from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import Peer, slave_of
 from walferry.names import ServerName
 from walferry.rpc.admin import answers
+from walferry.security.login import Login
 from walferry.sinks.answers import Answers
-from walferry.sinks.errors import SlaveUnreachable, Stopped
+from walferry.sinks.errors import SlaveRefusesLogin, SlaveUnreachable, Stopped
 from walferry.sinks.hbase.direct import DirectShipper
 from walferry.sinks.hbase.locations import Locations
 from walferry.sinks.hbase.manager import SinkManager
@@ -70,7 +71,7 @@ class Slave:
     """
 
     def __init__(
-        self, peer: Peer, knobs: Knobs, deadline: float, *, user: str | None, stop: threading.Event,
+        self, peer: Peer, knobs: Knobs, deadline: float, *, login: Login, stop: threading.Event,
         on_failure: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         key = peer.slave
@@ -78,7 +79,7 @@ class Slave:
         self._whose = slave_of(peer.id, key)
         self._nodes = ZNodes(key.znode_parent)
         self._deadline = deadline
-        self._user = user
+        self._login = login
         self._stop = stop
         self._on_failure = on_failure
         self._zk: KazooClient | None = None
@@ -99,6 +100,9 @@ class Slave:
                 self._connect(timeout)
             except ConnectError as error:
                 self.answers.failed(str(error))
+                if not error.retry_helps:
+                    self.answers.given_up()
+                    raise SlaveRefusesLogin(str(self._key), str(error)) from error
                 self._check_hope(tries, error)
                 if self._stop.wait(min(CONNECT_SLEEP_SECONDS, max(0.0, self._left))):
                     raise Stopped(f"told to stop before slave {self._key} was reached") from error
@@ -127,7 +131,7 @@ class Slave:
     def shipper(self) -> Shipper:
         """A shipper for one lane. All shippers of a task share the subset of sinks."""
         shipper = Shipper(
-            str(self._key), self._sinks, stop=self._stop, user=self._user, knobs=self._knobs, answers=self.answers
+            str(self._key), self._sinks, stop=self._stop, login=self._login, knobs=self._knobs, answers=self.answers
         )
         self._shippers.append(shipper)
         return shipper
@@ -135,7 +139,7 @@ class Slave:
     def direct_shipper(self) -> DirectShipper:
         """A shipper to the slave's regions for one lane. All shippers of a task share what they know of their locations."""
         shipper = DirectShipper(
-            str(self._key), self._locations, stop=self._stop, user=self._user, knobs=self._knobs, answers=self.answers
+            str(self._key), self._locations, stop=self._stop, login=self._login, knobs=self._knobs, answers=self.answers
         )
         self._shippers.append(shipper)
         return shipper
@@ -187,10 +191,10 @@ class Slave:
             raise SlaveUnreachable(str(self._key), self.answers.since, tries, str(error), patience_seconds=waited) from error
 
     def _answers_ping(self, server: ServerName) -> bool:
-        return answers(server, user=self._user, timeout=PING_SECONDS)
+        return answers(server, login=self._login, timeout=PING_SECONDS)
 
     def _connect(self, timeout: float) -> None:
-        zk = connect(self._key.connect_string, timeout, call_timeout=CALL_TIMEOUT_SECONDS, whose=self._whose)
+        zk = connect(self._key.connect_string, timeout, call_timeout=CALL_TIMEOUT_SECONDS, whose=self._whose, login=self._login)
         try:
             self._id = cluster_id(zk, self._nodes)
         except BaseException:
@@ -202,7 +206,7 @@ class Slave:
         """The slave's tables. What fails is not tried again there: a lane's tries have an end and pauses of their own."""
         if self._zk is None:
             raise RuntimeError("a Slave is used within its with-block")
-        return Tables(self._zk, self._nodes, user=self._user, patience_seconds=0.0, call_seconds=LOOKUP_SECONDS)
+        return Tables(self._zk, self._nodes, login=self._login, patience_seconds=0.0, call_seconds=LOOKUP_SECONDS)
 
     def _live_servers(self) -> frozenset[ServerName]:
         if self._zk is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from walferry.errors import WalferryError
-from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcTimeout
+from walferry.rpc.errors import ConnectionFailed, NotAuthenticated, RemoteError, RpcTimeout
 from walferry.sinks.answers import SILENCE_SECONDS, Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.source.knobs import Knobs
@@ -19,6 +19,11 @@ NEVER_TRIED = "none: the deadline had passed already"
 PASSING = (ConnectionFailed, RpcTimeout, RemoteError)  # the next try may go better, unless the error says no
 
 log = logging.getLogger(__name__)
+
+
+def is_hopeless(error: WalferryError) -> bool:
+    """Whether no further try can succeed: the server says so, or our own keys and settings are not what it takes."""
+    return error.do_not_retry if isinstance(error, RemoteError) else isinstance(error, NotAuthenticated) and not error.retry_helps
 
 
 class Tries:
@@ -76,7 +81,7 @@ class Tries:
         except BaseException as error:
             if isinstance(error, RemoteError) and error.do_not_retry:
                 self._answers.answered()
-            elif isinstance(error, self._passing) and not self._stop.is_set():
+            elif isinstance(error, self._passing) and not is_hopeless(error) and not self._stop.is_set():
                 self._answers.failed(self.why or str(error))
             else:
                 self._answers.given_up()

@@ -59,7 +59,7 @@ def error_of(server: str, error: grpc.RpcError, token: str = "") -> WalferryErro
         said = said.replace(token, "(the token)")
     problem = f"Spark Connect server {server}: {one_line(said, MAX_DETAIL_CHARS) or code.name}"
     if code is grpc.StatusCode.UNAVAILABLE:
-        return ServerGone(problem)
+        return ServerGone(problem, "Start it, or correct host and port of the connection")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return TimedOut(problem)
     if code in _REFUSED:

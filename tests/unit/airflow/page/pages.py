@@ -11,6 +11,7 @@ from fastapi import HTTPException, Request
 from fastapi.testclient import TestClient
 
 from tests.unit.status.views import HOUR, NOW, SERVER, peer, queue, view, wal
+from walferry.airflow.page import forms
 from walferry.airflow.page.app import make_app
 from walferry.airflow.page.links import Links
 from walferry.airflow.page.sources import Looked
@@ -22,7 +23,7 @@ from walferry.status.slaves import SlaveStatus
 
 REACHED = {"p": SlaveStatus(True, None, NOW)}
 BEHIND = queue(wal(NOW - 3 * HOUR, 100), wal(NOW - 2 * HOUR), wal(NOW - HOUR))
-VOID = ("br", "input", "link", "meta", "line")
+VOID = ("br", "input", "link", "meta", "line", "wbr")
 LAST = NOW // 1000 // INTERVAL_SECONDS
 
 
@@ -39,18 +40,22 @@ def behind() -> Looked:
     return looked(describe(view(BEHIND, peers=(peer(),)), slaves=REACHED))
 
 
-def access(request: Request) -> None:
+def may_see(request: Request) -> None:
     """In place of Airflow's login and permissions."""
     who = request.headers.get("who")
-    if who != "viewer":
+    if who not in ("viewer", "operator"):
         raise HTTPException(403 if who else 401)
 
 
+def may_trigger(request: Request) -> frozenset[str]:
+    return frozenset(forms.DAGS) if request.headers.get("who") == "operator" else frozenset()
+
+
 @contextmanager
-def browser(*seen: Looked, who: str = "viewer") -> Iterator[TestClient]:
+def browser(*seen: Looked, who: str = "operator") -> Iterator[TestClient]:
     """A client of the page that shows these sources."""
     by_name = {each.conn_id: each for each in seen}
-    app = make_app(lambda: list(by_name), by_name.__getitem__, access, Links("/airflow/"))
+    app = make_app(lambda: list(by_name), by_name.__getitem__, may_see, may_trigger, Links("/airflow/"))
     with TestClient(app, headers={"who": who}, raise_server_exceptions=False) as client:
         yield client
 
@@ -65,9 +70,11 @@ class Parsed(HTMLParser):
     def __post_init__(self) -> None:
         super().__init__()
         self._open: list[str] = []
+        self._goes_on = False  # what follows belongs to the text before
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
+        self._goes_on = tag == "wbr"
         if tag not in VOID:
             self._open.append(tag)
 
@@ -78,7 +85,11 @@ class Parsed(HTMLParser):
         assert self._open.pop() == tag, f"</{tag}> closes another element, or none"
 
     def handle_data(self, data: str) -> None:
-        self.texts.append(data)
+        if self._goes_on:
+            self.texts[-1] += data
+        else:
+            self.texts.append(data)
+        self._goes_on = False
 
     @property
     def text(self) -> str:
@@ -98,9 +109,9 @@ def parsed(html: str) -> Parsed:
     return page
 
 
-def shown(*seen: Looked, query: str = "") -> Parsed:
+def shown(*seen: Looked, query: str = "", who: str = "operator") -> Parsed:
     """The page that these sources make."""
-    with browser(*seen) as client:
+    with browser(*seen, who=who) as client:
         answer = client.get(f"/replication{query}")
     assert answer.status_code == 200, answer.text
     return parsed(answer.text)

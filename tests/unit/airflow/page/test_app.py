@@ -20,7 +20,14 @@ def test_a_stranger_reads_nothing(route: str) -> None:
     assert answer.status_code == 401
     assert "hbase_source" not in answer.text
     (login,) = parsed(answer.text).all("a")
-    assert login == {"href": "/airflow/api/v2/auth/login?next=%2Fairflow%2Fplugin%2Fwalferry", "target": "_top"}
+    assert login == {"href": "/airflow/api/v2/auth/login?next=%2Fairflow%2Fplugin%2Fwalferry"}
+
+
+def test_who_has_to_log_in_again_in_airflow_s_frame_comes_back_to_the_page_in_it() -> None:
+    with browser(behind(), who="") as client:
+        answer = client.get("/replication", headers={"Sec-Fetch-Dest": "iframe"})
+    (login,) = parsed(answer.text).all("a")
+    assert login == {"href": "/airflow/api/v2/auth/login?next=%2Fairflow%2Fwalferry%2Freplication"}
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -32,7 +39,7 @@ def test_a_user_without_the_permission_reads_nothing(route: str) -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize("who", ["", "viewer"])
+@pytest.mark.parametrize("who", ["", "viewer", "operator"])
 def test_every_answer_has_the_headers_that_keep_strangers_scripts_and_frames_out(route: str, who: str) -> None:
     with browser(behind(), who=who) as client:
         answer = client.get(route)
@@ -57,7 +64,7 @@ def test_an_error_of_the_page_shows_no_traceback() -> None:
     def broken() -> list[str]:
         raise RuntimeError("secret")
 
-    app = make_app(broken, lambda name: behind(), lambda: None, Links("/"))
+    app = make_app(broken, lambda name: behind(), lambda: None, lambda: frozenset(), Links("/"))
     with TestClient(app, raise_server_exceptions=False) as client:
         answer = client.get("/replication")
     assert answer.status_code == 500
@@ -80,6 +87,6 @@ def test_who_may_read_is_asked_before_anything_is_looked_at() -> None:
     def look(name: str) -> None:
         raise AssertionError("a source was looked at")
 
-    app = make_app(lambda: ["a"], look, refused, Links("/"))  # type: ignore[arg-type]
+    app = make_app(lambda: ["a"], look, refused, lambda: frozenset(), Links("/"))  # type: ignore[arg-type]
     with TestClient(app, raise_server_exceptions=False) as client:
         assert client.get("/replication").status_code == 403

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.status.views import NOW
 from walferry.airflow.page import formats
 from walferry.amounts import duration
+from walferry.status import words
 from walferry.status.ages import NOTHING_WAITS, Age, Certainty, unknown
 from walferry.status.model import BytesLeft
 
@@ -20,13 +21,6 @@ def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("number", "text"), [(0, "0 B"), (1023, "1,023 B"), (1536, "1.5 KiB"), (5 << 40, "5.0 TiB"), (1 << 80, "1,048,576 EiB")]
-)
-def test_sizes(number: float, text: str) -> None:
-    assert formats.size(number) == text
-
-
 def test_an_age_is_shown_with_its_certainty_and_an_unknown_one_never_as_a_number() -> None:
     assert formats.lag(NOTHING_WAITS) == "none: nothing waits"
     assert formats.lag(Age(300_000, Certainty.EXACT)) == "5 min"
@@ -37,10 +31,10 @@ def test_an_age_is_shown_with_its_certainty_and_an_unknown_one_never_as_a_number
 
 
 def test_bytes_of_which_a_part_is_not_known_say_so() -> None:
-    assert formats.left(None) == "unknown"
-    assert formats.left(BytesLeft(1024, 0)) == "1.0 KiB"
-    assert formats.left(BytesLeft(1024, 2)) == "1.0 KiB and 2 WALs of unknown size"
-    assert formats.left(BytesLeft(0, 1)) == "1 WAL of unknown size"
+    assert words.left(None) == "unknown"
+    assert words.left(BytesLeft(1024, 0)) == "1.0 kB"
+    assert words.left(BytesLeft(1024, 2)) == "1.0 kB and 2 WALs of unknown size"
+    assert words.left(BytesLeft(0, 1)) == "1 WAL of unknown size"
 
 
 def test_times_that_no_clock_can_show_are_no_error() -> None:

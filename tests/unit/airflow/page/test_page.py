@@ -18,7 +18,7 @@ from walferry.shipping.summary import Status
 from walferry.status.ages import Certainty
 from walferry.status.describing import describe, unreachable
 from walferry.status.files import FilesSeen, Read
-from walferry.status.model import RegionStatus
+from walferry.status.model import Pace, RegionStatus
 from walferry.status.notes import Notes, SlaveDown
 from walferry.status.old_wals import Keeper, Kept, KeptByQueue, OldWalsStatus
 from walferry.status.slaves import SlaveStatus
@@ -48,6 +48,7 @@ def test_lag_is_the_first_thing_said_of_a_peer_with_its_certainty() -> None:
     assert "Peer p Stuck Lag at most 3 h no edit is older than its WAL's file Stuck:" in text
     assert "position 100" in text
     assert "2 of 3 WALs to ship" in text
+    assert "2 WALs to ship, 3 queued" in text
 
 
 def test_what_is_not_known_is_never_shown_as_nothing() -> None:
@@ -102,6 +103,15 @@ def test_an_orphaned_queue_stands_out_and_no_form_deletes_it_unasked() -> None:
     assert "Orphaned" in page.text
     confs = [json.loads(text) for text in page.texts if text.startswith('{"source_conn_id"')]
     assert [conf["delete_orphan"] for conf in confs] == [False]
+
+
+def test_who_may_trigger_nothing_is_offered_no_form_and_no_empty_column_for_them() -> None:
+    offered, seen = shown(full()), shown(full(), who="viewer")
+    assert {form["id"] for form in offered.all("details") if form.get("class") == "form"}
+    assert not [form for form in seen.all("details") if form.get("class") == "form"]
+    assert "Configuration JSON" not in seen.text
+    assert seen.texts.count("Act") == 0 < offered.texts.count("Act")
+    assert SERVER in seen.text
 
 
 def test_runs_are_linked_by_the_names_that_they_have_in_airflow() -> None:
@@ -193,12 +203,26 @@ def test_long_names_are_cut() -> None:
 def test_the_last_day_is_drawn_and_told_in_words() -> None:
     day = [sample(3, HOUR, 3 << 20, Certainty.AT_MOST), sample(2, None, None), sample(1, MINUTE, 0), sample(0, MINUTE, 0)]
     page = shown(replace(behind(), histories={"p": day}))
-    assert len(page.all("svg")) == 2
-    assert {each["role"] for each in page.all("svg")} == {"img"}
+    assert [each["role"] for each in page.all("svg") if "viewbox" not in each] == ["img", "img"]
     assert "Lag over the last day: highest 1 h (not exact) at 07:45 UTC, last known 1 min at 08:00 UTC." in page.text
     assert "It is not known in 1 of 4 samples." in page.text
-    assert "Shipped, up to 10.2 KiB/s" in page.text
+    assert "Shipped, up to 10.5 kB/s" in page.text
     assert LAST * 300 == NOW // 1000
+
+
+@pytest.mark.parametrize(
+    ("pace", "text"),
+    [
+        (Pace(2e6, 61.0), "2.0 MB/s, done in 1 min 1 s"), (Pace(2e6, 0.0), "2.0 MB/s"),
+        (Pace(None, None, "nothing is shipped"), "unknown, done in unknown time: nothing is shipped"),
+    ],
+)  # fmt: skip
+def test_when_it_will_be_done_is_told_only_if_something_is_left(pace: Pace, text: str) -> None:
+    looked = behind()
+    peers = tuple(replace(each, pace=pace) for each in looked.status.peers or ())
+    assert peers
+    page = shown(replace(looked, status=replace(looked.status, peers=peers)))
+    assert re.search(rf"Throughput\s+{re.escape(text)}\s+Last success", page.text)
 
 
 def test_regions_in_transition_are_listed() -> None:
@@ -214,7 +238,7 @@ def test_what_keeps_old_wals_is_told_with_the_day_on_which_the_disk_is_full() ->
     keeper = Keeper("p", "nobody", Kept(7, 3 << 30), Kept(1, 1 << 20), NOW - HOUR, queues, 0)
     old = OldWalsStatus(NOW, None, Kept(9, 4 << 30), Kept(7, 3 << 30), (keeper,), 1e6, 1 << 40, 1 << 39, NOW + 48 * HOUR)
     text = shown(replace(behind(), old_wals=old)).text
-    assert "Kept by queues 3.0 GiB in 7 files" in text
+    assert "Kept by queues 3.2 GB in 7 files" in text
     assert "Disk full 2027-01-17 08:00:00 UTC" in text
     assert "Keeps alone" in text
     unlisted = replace(behind(), old_wals=OldWalsStatus(NOW, "the NameNode does not answer"))

@@ -88,7 +88,7 @@ def test_filters(params: dict[str, str], expected: set[str]) -> None:
     failed = Notes({("p", recovered.wals[0].name.group): GroupNotes((note(Status.FAILED, error="no"),))})
     page = ask(looked(describe(view(normal, recovered, gone, leases=held, notes=failed))), **params)
     table = page.text[page.text.index("WAL groups") :] if "WAL groups" in page.text else ""
-    found = {"normal": f"Normal of peer p {SERVER}", "recovered": "Recovered of peer p", "gone": "peer gone is gone"}
+    found = {"normal": f"Normal of peer p {SERVER}", "recovered": "Recovered of peer p", "gone": "there is no peer gone"}
     assert {name for name, text in found.items() if text in table} == expected
 
 

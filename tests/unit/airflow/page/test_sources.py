@@ -49,7 +49,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
     monkeypatch.setattr(sources, "_read_connection", lambda conn_id: SourceCluster(quorum="zk", wal_root="file:///x"))
     monkeypatch.setattr(Statuses, "of", of)
-    monkeypatch.setattr(Statuses, "old_wals", lambda statuses, source: None)
+    monkeypatch.setattr(Statuses, "old_wals", lambda statuses, source, wait_seconds: None)
     return ready
 
 
@@ -57,6 +57,7 @@ def test_while_a_new_look_takes_long_the_older_one_is_shown(slow: threading.Even
     slow.set()
     shown = Sources()
     before = shown.look("a")
+    assert before.status is not None
     slow.clear()
     time.sleep(sources.LOOK_SECONDS)
     began = time.monotonic()

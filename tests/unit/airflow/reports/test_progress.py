@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from walferry.airflow.reports import progress as module
-from walferry.airflow.reports.progress import Progress, ProgressLog, outage, progress
+from walferry.airflow.reports.progress import Pace, Progress, ProgressLog, outage, progress
 from walferry.airflow.values import Planned
 from walferry.shipping import runs
 from walferry.shipping.counters import Counters
@@ -30,6 +31,27 @@ PLAN = Planned("r.1", "p", groups=2, wals=10, bytes=1000)
 def group(name: str, wals: int, to_ship: int, done: int, left: int = 0, **fields: Any) -> GroupSummary:
     counts = {"completedLogs": wals, "logsLeft": left, "bytesToShip": to_ship, "bytesDone": done}
     return GroupSummary(group=name, queue_id="p-d", **counts, **fields)
+
+
+def at(done: int, total: int = 100_000_000) -> Progress:
+    return Progress(0, 5, done, total)
+
+
+def test_the_rate_is_that_of_the_last_minute_and_the_estimate_follows_from_it():
+    pace = Pace()
+    assert pace(0.0, at(0)) == ""  # nothing is known yet
+    assert pace(3.0, at(6_000_000)) == ""
+    assert pace(10.0, at(20_000_000)) == "; 2.0 MB/s, about 40 s to go"
+    for second in range(20, 100, 10):
+        told = pace(float(second), at(20_000_000 + 100_000 * (second - 10)))
+    assert told == "; 100.0 kB/s, about 12 min to go"  # the fast beginning is long ago
+
+
+def test_a_job_that_stands_still_has_no_estimate_and_one_at_its_end_needs_none():
+    pace = Pace()
+    pace(0.0, at(5))
+    assert pace(30.0, at(5)) == "; nothing in the last 30 s"
+    assert pace(40.0, at(100, 100)) == ""
 
 
 def test_groups_are_added_up():
@@ -157,8 +179,8 @@ class Job:
         monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
 
     @contextmanager
-    def _connected(self, quorum: str):
-        yield None
+    def _connected(self, quorum: str, *, login: object):
+        yield SimpleNamespace(default_acl=None)
 
     def _read(self, session: object, peer: str, run_id: str) -> list[GroupSummary]:
         self.looks.release()
@@ -268,3 +290,14 @@ def test_counters_keep_the_outage_and_the_lag_of_what_is_not_shipped(monkeypatch
     again.end(Status.DONE)
     s = again.summary()
     assert (s.replicationLag, s.timestampOfNextToReplicate, s.slaveSilentSince, s.slaveTries) == (0, None, None, 0)
+
+
+def test_the_bytes_of_all_attempts_of_a_run_are_known() -> None:
+    first = Counters(GroupSummary(group="a"))
+    first.begin(slave="s", server="rs", queue_id="p", queued=2, wals=2, bytes_to_ship=1000)
+    first.done(300)
+    again = Counters(first.summary())
+    again.begin(slave="s", server="rs", queue_id="p", queued=2, wals=2, bytes_to_ship=700)
+    again.done(50)
+    s = again.summary()
+    assert (s.bytesDoneBefore, s.bytesDone, s.bytesToShip) == (300, 50, 700)

@@ -15,10 +15,12 @@ from tests.unit.filters.test_window import entry, put
 from tests.unit.rpc.fake_server import Request, silence
 from tests.unit.sinks.hbase.edits import OTHERS, ids_attribute, mutations_of, shipment_of
 from tests.unit.sinks.hbase.scripted_slave import NOT_SERVING, OpenRegion, ScriptedSlave
-from tests.unit.sinks.hbase.test_replicate import Time
+from tests.unit.sinks.hbase.test_replicate import NO_FILES, USER, Time
 from tests.unit.wal.encoder import Cell, Entry
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
 from walferry.rpc.connection import Connection
+from walferry.rpc.errors import NotAuthenticated
+from walferry.security.login import Login
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase import direct as module
@@ -31,11 +33,12 @@ BUSY = "org.apache.hadoop.hbase.RegionTooBusyException over the memstore's limit
 
 
 def shipper(
-    slave: ScriptedSlave, time: Time, *, stop: threading.Event | None = None, answers: Answers | None = None, **knobs: Any
+    slave: ScriptedSlave, time: Time, *, stop: threading.Event | None = None, answers: Answers | None = None,
+    login: Login = USER, **knobs: Any,
 ) -> DirectShipper:
     return DirectShipper(
         "slave:2181:/hbase", Locations(slave.as_tables, time.clock), stop=stop or threading.Event(), knobs=Knobs(**knobs),
-        answers=answers, clock=time.clock, wait=time.wait, user="u",
+        answers=answers, clock=time.clock, wait=time.wait, login=login,
     )  # fmt: skip
 
 
@@ -64,6 +67,15 @@ def latest_of(edits: Sequence[Entry]) -> dict[tuple[bytes, bytes], dict[bytes, b
             data = cell.encode()
             found.setdefault((mutation.table, cell.row), {})[data[12 : 12 + int.from_bytes(data[4:8])]] = cell.value
     return found
+
+
+def test_settings_of_ours_that_cannot_be_right_are_told_at_once_and_nothing_else_is_tried():
+    time = Time()
+    with ScriptedSlave(regions=halves()) as slave:
+        with pytest.raises(NotAuthenticated, match=r"/no/such\.pem: No such file"):
+            ship(slave, time, rows(b"a", b"z"), login=NO_FILES)
+        assert slave.multis == []
+    assert time.sleeps == []
 
 
 def once(change: Callable[[], None]) -> Callable[[int, Any], None]:
@@ -391,7 +403,7 @@ def test_a_look_up_that_goes_on_and_on_ends_with_the_lane(monkeypatch, ends):
         def close(self) -> None: ...
 
     knobs = Knobs(patience_seconds=0.3 if ends == "the patience" else 600)
-    direct = DirectShipper("slave", Locations(Tables), stop=stop, knobs=knobs, user="u")  # type: ignore[arg-type]
+    direct = DirectShipper("slave", Locations(Tables), stop=stop, knobs=knobs, login=Login(user="u"))  # type: ignore[arg-type]
     with ThreadPoolExecutor() as pool:
         deadline = monotonic() + (0.3 if ends == "the deadline" else 600)
         shipping = pool.submit(direct.ship, shipment_of([rows(b"a")]), deadline)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kazoo.exceptions import ConnectionLoss
 
 from walferry.names import ServerName
 from walferry.rpc.errors import ConnectionFailed
@@ -137,6 +138,7 @@ def test_what_prevents_a_look_up_is_told_in_one_error_with_the_table():
     with pytest.raises(LocationsUnknown, match=r"of table ns:t cannot .* hbase:meta: connection to rs:1 failed: refused$"):
         locations(meta).of(b"ns:t")
     meta.error = ConnectError("ZooKeeper of the slave does not answer")
+    meta.error.__cause__ = ConnectionLoss()  # which has no words of its own
     with pytest.raises(LocationsUnknown, match="hbase:meta: ZooKeeper of the slave does not answer"):
         locations(meta).of(b"ns:t")
 

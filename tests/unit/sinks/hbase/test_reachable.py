@@ -16,16 +16,18 @@ from tests.unit.sinks.hbase.test_replicate import closed_port, name
 from walferry.hbase.errors import ClusterError
 from walferry.hbase.peers import Peer
 from walferry.names import ServerName
+from walferry.rpc.errors import ConnectionFailed
+from walferry.security.login import Login
 from walferry.sinks import of_peer
 from walferry.sinks.hbase import reachable
 from walferry.source.cluster import SourceCluster
 
 PEER = Peer("2", "zk1:2181:/hbase", "DISABLED", {})
-SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase", user="u")
+SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase", login=Login(user="u"))
 
 
 def look(monkeypatch: pytest.MonkeyPatch, *servers: ServerName, timeout_seconds: float = 2.0) -> str | None:
-    monkeypatch.setattr(reachable, "_servers", lambda peer, timeout: servers)
+    monkeypatch.setattr(reachable, "_servers", lambda peer, login, timeout: servers)
     return of_peer.why_down(PEER, SOURCE, timeout_seconds)
 
 
@@ -57,10 +59,26 @@ def test_servers_that_are_silent_or_gone_are_named_in_time(monkeypatch, count):
 def test_a_slave_that_has_lost_a_rack_can_be_shipped_to(monkeypatch):
     """Half of its servers are gone, and their ZooKeeper sessions have not ended yet."""
     servers = [ServerName(f"rs-{number}", 16020, 1) for number in range(40)]
-    monkeypatch.setattr(reachable, "answers", lambda server, user, timeout: int(server.host[3:]) % 2 == 0)
+    gone = ConnectionFailed("rs", "refused")
+    monkeypatch.setattr(
+        reachable, "why_silent", lambda server, login, timeout: None if int(server.host[3:]) % 2 == 0 else gone
+    )
     for seed in range(300):
         reachable.random.seed(seed)
         assert look(monkeypatch, *servers) is None
+
+
+DENIED = exception(
+    "org.apache.hadoop.hbase.security.AccessDeniedException", "Authentication is required", call_id=0xFFFFFFFF
+)
+
+
+def test_a_slave_that_does_not_let_us_in_is_down_and_says_why(monkeypatch):
+    with FakeServer(DENIED) as server:
+        why = look(monkeypatch, closed_port(), name(server))
+    assert why
+    assert why.startswith("slave zk1:2181:/hbase does not let us in: 127.0.0.1:")
+    assert why.endswith("(the cluster is secured by Kerberos). Give its connection a principal and a keytab")
 
 
 def test_a_slave_without_servers_is_down(monkeypatch):
@@ -68,7 +86,7 @@ def test_a_slave_without_servers_is_down(monkeypatch):
 
 
 def test_what_is_wrong_with_its_zookeeper_is_said_in_one_line(monkeypatch):
-    def fail(peer, timeout):
+    def fail(peer, login, timeout):
         raise ClusterError("no HBase\ncluster")
 
     monkeypatch.setattr(reachable, "_servers", fail)

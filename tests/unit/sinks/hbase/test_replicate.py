@@ -10,7 +10,8 @@ from tests.unit.rpc.fake_server import FakeServer, answer, exception, raw
 from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
-from walferry.rpc.errors import RequestTooLarge, TableNotFound
+from walferry.rpc.errors import NotAuthenticated, RequestTooLarge, TableNotFound
+from walferry.security.login import Login, Tls
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase.manager import SinkManager
@@ -43,12 +44,16 @@ class Time:
         return self.stop
 
 
+USER = Login(user="u")
+NO_FILES = Login(user="u", tls=Tls(ca="/no/such.pem"))
+
+
 def name(server: FakeServer) -> ServerName:
     return ServerName(server.host, server.port, 1)
 
 
 def shipper(
-    *servers: ServerName, time: Time, list_servers=None, stop=None, answers=None, bad_sink_threshold=3, **knobs
+    *servers: ServerName, time: Time, list_servers=None, stop=None, answers=None, bad_sink_threshold=3, login=USER, **knobs
 ) -> Shipper:
     manager = SinkManager(
         list_servers or (lambda: servers), 1.0, random.Random(7), bad_sink_threshold=bad_sink_threshold, clock=time.clock
@@ -61,7 +66,7 @@ def shipper(
         answers=answers,
         clock=time.clock,
         wait=time.wait,
-        user="u",
+        login=login,
     )
 
 
@@ -139,6 +144,16 @@ def test_a_remote_exception_that_forbids_retries_is_raised_at_once():
     assert caught.value.table == "ns:t1"
     assert len(server.requests) == 1
     assert time.sleeps == []
+
+
+def test_settings_of_ours_that_cannot_be_right_are_told_at_once():
+    time = Time()
+    with FakeServer() as server:
+        ship = shipper(name(server), time=time, login=NO_FILES)
+        with pytest.raises(NotAuthenticated, match=r"/no/such\.pem: No such file"):
+            ship.ship(Shipment(), deadline=2000)
+        ship.close()
+    assert (server.requests, time.sleeps) == ([], [])
 
 
 def test_after_ten_failures_another_subset_is_drawn():

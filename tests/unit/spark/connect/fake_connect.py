@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,6 +19,10 @@ SERVICE = "spark.connect.SparkConnectService"
 
 class Broken(Exception):
     """The connection breaks here."""
+
+
+class Silence(Exception):
+    """From here on the server says nothing, until the client gives up the stream."""
 
 
 @dataclass
@@ -67,7 +71,7 @@ class Fake:
     def artifact_status(self, request: Any, context: grpc.ServicerContext) -> messages.ArtifactStatusesResponse:
         self.note("ArtifactStatus", request, context)
         if self.silent:
-            time.sleep(1)
+            await_end(context)
         answer = messages.ArtifactStatusesResponse()
         for name in request.names:
             answer.statuses[name].exists = (request.session_id, name) in self.has
@@ -89,6 +93,9 @@ class Fake:
         def respond(request: Any, context: grpc.ServicerContext) -> Iterator[messages.ExecutePlanResponse]:
             self.note(method, request, context)
             for response in self.streams.pop(0):
+                if isinstance(response, Silence):
+                    await_end(context)
+                    return
                 if isinstance(response, Broken):
                     context.abort(grpc.StatusCode.UNAVAILABLE, "Connection reset by peer")
                 if isinstance(response, Exception):
@@ -97,6 +104,13 @@ class Fake:
                 yield response
 
         return respond
+
+
+def await_end(context: grpc.ServicerContext) -> None:
+    """Wait until the client has given up the call."""
+    ended = threading.Event()
+    if context.add_callback(ended.set):
+        ended.wait()
 
 
 @contextmanager

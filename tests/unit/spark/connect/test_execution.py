@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, SupportsIndex
 
 import pytest
 
-from tests.unit.spark.connect.fake_connect import Broken, Fake, complete, progress, row
+from tests.unit.spark.connect.fake_connect import Broken, Fake, Silence, complete, progress, row
 from walferry.protos import spark_connect_pb2 as messages
 from walferry.spark.connect import execution as module
 from walferry.spark.connect import server
 from walferry.spark.connect.errors import ConnectFailed, Interrupted, OperationLost, ServerGone
-from walferry.spark.connect.execution import Execution, interrupt_tag
+from walferry.spark.connect.execution import AWAY_SECONDS, RETRY_SECONDS, Execution, interrupt_tag
 from walferry.spark.connect.plan import plan_of
 from walferry.spark.connect.server import Server
 from walferry.spark.connect.sessions import Session
@@ -23,10 +22,24 @@ ID = "9fb6e74d-b650-591d-ad1f-b6765de64b7f"
 PLAN = plan_of(3, 8, b"pickle", "text")
 
 
+class Clock:
+    """Stands still while something runs, and goes on at once by what it should sleep."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(module, "AWAY_SECONDS", 0.05)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 @pytest.fixture
@@ -86,7 +99,7 @@ def test_a_server_that_ends_each_stream_at_once_is_not_asked_for_ever(fake: Fake
     fake.streams = Streams([progress("1")], list)
     with pytest.raises(ServerGone, match="ends each stream of the job, not the job"):
         run(session)
-    assert 1 < len(fake.calls("ReattachExecute")) < 10  # with a pause after each
+    assert len(fake.calls("ReattachExecute")) == AWAY_SECONDS / RETRY_SECONDS + 1  # with a pause before each
 
 
 @pytest.mark.parametrize("first", [[], [progress("1")]], ids=["from the beginning", "after a word"])
@@ -94,15 +107,14 @@ def test_a_job_of_which_there_is_nothing_to_say_goes_on(
     fake: Fake, session: Session, monkeypatch: pytest.MonkeyPatch, first: list[messages.ExecutePlanResponse]
 ) -> None:
     monkeypatch.setattr(server, "STREAM_SECONDS", 0.2)
-    ends = time.monotonic() + 1.0
 
-    def silent() -> Iterator[messages.ExecutePlanResponse]:
-        while time.monotonic() < ends:
-            time.sleep(0.02)
-        yield from (row(b"a", "2"), complete())
+    def after_silence() -> list[Any]:
+        asked = fake.calls("ReattachExecute")
+        if len(asked) < 3:
+            return [Silence()]
+        return [complete()] if asked[-1].last_response_id == "2" else [row(b"a", "2"), complete()]
 
-    fake.streams = Streams([], silent)
-    fake.streams[0] = itertools.chain(first, silent())
+    fake.streams = Streams([*first, Silence()], after_silence)
     assert run(session) == [b"a"]
     assert len(fake.calls("ReattachExecute")) >= 3
 
@@ -113,7 +125,7 @@ def test_a_server_that_says_nothing_at_all_any_more_is_gone(
     monkeypatch.setattr(server, "STREAM_SECONDS", 0.2)
     monkeypatch.setattr(server, "CALL_SECONDS", 0.2)
     monkeypatch.setattr(fake, "silent", True)
-    fake.streams = Streams([progress("1")], lambda: (time.sleep(1) for _ in range(1)))
+    fake.streams = Streams([progress("1"), Silence()], lambda: [Silence()])
     with pytest.raises(ServerGone):
         run(session)
 

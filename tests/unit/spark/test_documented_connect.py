@@ -1,4 +1,4 @@
-"""README's commands that start a Spark Connect server, run as they are written, with another command in place of spark-submit."""
+"""The commands of docs/spark.md that start a Spark Connect server, run as they stand there, with a stand-in for spark-submit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ cd /
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], dict[str, str]]:
     """The arguments and the environment that the server gets."""
-    text = (REPO / "README.md").read_text()
+    text = (REPO / "docs/spark.md").read_text()
     (block,) = re.findall(r"(?:^    .*\n)+^    spark-submit .*SparkConnectServer.*\n(?:^    .*\n)*", text, re.MULTILINE)
     folder = tmp_path_factory.mktemp("bin")
     (folder / "spark-submit").write_text(SPARK_SUBMIT)

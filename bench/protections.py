@@ -1,0 +1,233 @@
+"""What each protection of a slave's RPC costs: one backlog, drained to slaves of each kind in turns.
+
+    PYTHONPATH=plugins python -m bench.protections    WALFERRY_BENCH_PROTECTIONS_MB (142), WALFERRY_BENCH_PROTECTIONS_ROUNDS (3)
+
+The source is not secured. The slaves are: one that is not secured either, and one of each kind in embedded.secured_site. Each
+cluster is one JVM on local files, and all of them run all the time. Each drain has a peer, and so a queue with the same WALs, of
+its own. This process ships it, `direct`, into a table that was emptied before; after it the slave's rows are counted. Each round
+begins with another kind. A first round, which is not counted, lets both sides compile what they run.
+
+ seconds    while it shipped, without a Spark job's start
+ times      of the seconds of the unsecured slave in the same round
+ own        CPU of this process
+ slave      CPU of the slave's JVM, ZooKeeper and Master among it, until the end of the drain
+ connect    ms until a new connection has answered a first call that costs nothing: median of 50
+
+A GB is that of WALs without compression.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.clusters import COLUMNS, ROW_BYTES, TABLE, VALUE_BYTES
+from bench.processes import cpu_seconds
+from embedded.certificates import Authority
+from embedded.client import GLOBAL, ClientJvm, JavaClient, even_splits
+from embedded.kerberos import Kerberos
+from embedded.secured import principals
+from embedded.secured_site import SLAVES, USER, WEST, MakeSite, SecuredSite, protected
+from embedded.standalone import StandaloneCluster
+from walferry.names import ServerName
+from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
+from walferry.queues.rolling import roll
+from walferry.rpc.admin import connect
+from walferry.security.login import Login
+from walferry.shipping.group import ship_group
+from walferry.shipping.group_job import GroupJob
+from walferry.shipping.plan import plan_peer
+from walferry.shipping.summary import Status
+from walferry.source.cluster import SourceCluster, canonical, for_slave
+from walferry.source.knobs import Knobs, SinkKind
+from walferry.source.logins import login_of
+from walferry.source.session import open_session
+
+MEGABYTES = int(os.environ.get("WALFERRY_BENCH_PROTECTIONS_MB", "142"))
+ROUNDS = int(os.environ.get("WALFERRY_BENCH_PROTECTIONS_ROUNDS", "3"))
+UNSECURED = "unsecured"
+KINDS: Mapping[str, MakeSite] = {UNSECURED: protected(), **SLAVES}
+KNOBS = Knobs(sink=SinkKind.DIRECT)
+REGIONS = 4
+HEAP = "1g"  # with less a slave would flush its memstores during a drain
+CONNECTIONS = 50
+TIMEOUT_SECONDS = 600
+MB, GB = 1e6, 1e9
+HEADER = (
+    f"{'':16}{'':25}{'CPU-seconds a GB':^16}\n"
+    f"{'':16}{'seconds':>9}{'MB/s':>8}{'times':>8}{'own':>8}{'slave':>8}"
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Drain:
+    """One drain of the backlog into a slave of that kind. CPU in seconds."""
+
+    kind: str
+    rows: int
+    seconds: float
+    own_cpu: float
+    slave_cpu: float
+
+    def figures(self, unsecured: Drain) -> tuple[float, ...]:
+        """Seconds, MB/s, times the seconds of a drain to the unsecured slave, CPU-seconds a GB of ours and of the slave."""
+        size = self.rows * ROW_BYTES
+        times = self.seconds / unsecured.seconds
+        return self.seconds, size / MB / self.seconds, times, self.own_cpu / size * GB, self.slave_cpu / size * GB
+
+
+def line(kind: str, figures: Sequence[float]) -> str:
+    """A row of a table."""
+    seconds, speed, times, own, slave = figures
+    return f"{kind:16}{seconds:9.2f}{speed:8.1f}{times:8.2f}{own:8.1f}{slave:8.1f}"
+
+
+def verdict(rounds: Sequence[Mapping[str, Drain]], connects: Mapping[str, float]) -> str:
+    """Medians of the rounds, kind by kind, with the milliseconds that a connection takes."""
+    lines = [f"{HEADER}{'connect':>9}"]
+    for kind, took in connects.items():
+        each = [drains[kind].figures(drains[UNSECURED]) for drains in rounds]
+        medians = [statistics.median(figures) for figures in zip(*each, strict=True)]
+        lines.append(f"{line(kind, medians)}{took:9.2f}")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Slave:
+    """A slave of one kind: the site, HBase's own client of it, and as whom we come."""
+
+    kind: str
+    site: SecuredSite
+    java: JavaClient
+    login: Login
+
+    @property
+    def key(self) -> str:
+        return self.site.cluster.address.cluster_key
+
+    def cpu(self) -> float:
+        """CPU seconds of its JVM so far."""
+        return cpu_seconds([self.site.cluster.process.pid])
+
+
+class Bench:
+    """The source, the slaves, and the peers that lead from one to the others."""
+
+    def __init__(self, cluster: StandaloneCluster, java: JavaClient, slaves: Sequence[Slave]) -> None:
+        address = cluster.address
+        self.slaves = slaves
+        self._java = java
+        self._source = SourceCluster(
+            quorum=address.quorum,
+            wal_root=address.wal_root,
+            znode_parent=address.znode_parent,
+            slave_conn_ids={canonical(slave.key): slave.kind for slave in slaves},
+            slaves={for_slave(slave.kind, slave.key): slave.login for slave in slaves},
+        )
+        java.create_table(TABLE, {"f": GLOBAL}, even_splits(REGIONS))
+        for slave in slaves:
+            slave.java.create_table(TABLE, {"f": GLOBAL}, even_splits(REGIONS), async_wal=True)
+
+    def write(self, rows: int, rounds: int) -> None:
+        """Queue the same closed WALs for each round's drain to each slave."""
+        peers = {_peer(slave, round_): slave.key for slave in self.slaves for round_ in range(rounds)}
+        for peer, key in peers.items():
+            self._java.add_managed_peer(peer, key)
+        self._java.put_many(TABLE, rows, COLUMNS, value_bytes=VALUE_BYTES)
+        with open_session(self._source) as session:
+            rolled = roll(session, list(peers))
+        if rolled.failures:
+            raise RuntimeError(f"not rolled: {rolled.failures}")
+
+    def round(self, round_: int, rows: int) -> dict[str, Drain]:
+        """A drain to each slave, by kind. Prints them."""
+        first = round_ % len(self.slaves)
+        drains = [self._drain(slave, round_, rows) for slave in (*self.slaves[first:], *self.slaves[:first])]
+        by_kind = {drain.kind: drain for drain in drains}
+        for drain in drains:
+            print(line(drain.kind, drain.figures(by_kind[UNSECURED])), flush=True)
+        return by_kind
+
+    def _drain(self, slave: Slave, round_: int, rows: int) -> Drain:
+        peer = _peer(slave, round_)
+        slave.java.empty_table(TABLE)
+        with open_session(self._source) as session:
+            (group,) = plan_peer(session, peer).groups
+        job = GroupJob(
+            source=self._source, peer_id=peer, group=group.group, run_id=peer, holder="bench", knobs=KNOBS, lanes=KNOBS.lanes,
+            deadline=time.time() + TIMEOUT_SECONDS,
+        )  # fmt: skip
+        slave_before, own_before, began = slave.cpu(), time.process_time(), time.monotonic()
+        summary = ship_group(job)
+        seconds = time.monotonic() - began
+        drain = Drain(slave.kind, rows, seconds, time.process_time() - own_before, slave.cpu() - slave_before)
+        found = slave.java.count_rows(TABLE)
+        if (summary.status, summary.sink, found) != (Status.DONE, SinkKind.DIRECT, rows):
+            raise RuntimeError(f"{slave.kind}: the slave has {found} of {rows} rows; {summary}")
+        return drain
+
+
+def _peer(slave: Slave, round_: int) -> str:
+    return f"{slave.kind.replace('-', '_')}_{round_}"
+
+
+def connect_ms(slave: Slave) -> float:
+    """Milliseconds until a new connection to the slave's RegionServer has answered a first call. The median."""
+    server = ServerName.parse(slave.java.region_servers()[0])
+    took = []
+    for _ in range(CONNECTIONS):
+        began = time.monotonic()
+        with connect(server, login=slave.login) as connection:
+            connection.call("GetServerInfo", b"", ReplicateWALEntryResponse)  # any message without required fields works
+            took.append(time.monotonic() - began)
+    return statistics.median(took) * 1000
+
+
+@contextmanager
+def bench() -> Iterator[Bench]:
+    """All clusters with tables. Their files are kept only if something fails."""
+    folder = Path(tempfile.mkdtemp(prefix="walferry-bench-"))
+    authority = Authority(folder / "authority")
+    with Kerberos(folder / "kdc", {WEST: principals(USER)}) as kerberos, ExitStack() as stack:
+        os.environ.update(kerberos.environment)
+        source = StandaloneCluster(folder / "source", name="source", heap=HEAP)
+        sites = {kind: make(folder / kind, kerberos, authority, kind, heap=HEAP) for kind, make in KINDS.items()}
+        clusters = [source, *(site.cluster for site in sites.values())]
+        for cluster in clusters:
+            stack.callback(cluster.kill)
+            cluster.launch()
+        for cluster in clusters:
+            cluster.await_ready()
+        plain = stack.enter_context(ClientJvm(folder / "client"))
+        secured = stack.enter_context(ClientJvm(folder / "client-secured", options=kerberos.jvm_options_in(WEST)))
+        slaves = [
+            Slave(kind, site, (secured if site.realm else plain).client(site.cluster.address), login_of(kind, site.fields()))
+            for kind, site in sites.items()
+        ]
+        yield Bench(source, plain.client(source.address), slaves)
+    shutil.rmtree(folder)
+
+
+def main() -> None:
+    """Start the clusters, warm up, drain, print."""
+    rows = MEGABYTES * 1_000_000 // ROW_BYTES
+    with bench() as on:
+        on.write(rows, 1 + ROUNDS)
+        size = f"{rows:,} rows, {len(COLUMNS)} cells of {VALUE_BYTES} bytes each ({rows * ROW_BYTES / MB:.0f} MB)"
+        print(f"{ROUNDS} rounds of {size}")
+        print(f"{HEADER}\nto warm up", flush=True)
+        on.round(0, rows)
+        print("counted", flush=True)
+        rounds = [on.round(round_, rows) for round_ in range(1, 1 + ROUNDS)]
+        print(f"\nmedians\n{verdict(rounds, {slave.kind: connect_ms(slave) for slave in on.slaves})}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

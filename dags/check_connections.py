@@ -1,0 +1,44 @@
+"""Check the connections of a source cluster and of its slaves, from the files of the logins to the last right.
+
+`check` looks, line by line, at keytabs, tickets and certificates, at ZooKeeper, at each server, at the rights that Walferry
+needs, at the file system, and at the peers: what works, what does not, and what to do about it. It fails if something does not
+work. Start it after a change of connections, keytabs or rights; `walferry check` is the same as a command. Nothing of the
+clusters is changed.
+
+It looks from the machine of an Airflow worker. Spark's driver and executors need the same files, under the same paths.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import Param, dag
+
+from walferry.airflow.tasks.checks import check
+from walferry.airflow.tasks.common import SOURCE, default_args
+
+
+@dag(
+    schedule=None,
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=4,
+    description="Check logins, servers and rights of a source cluster and its slaves",
+    params={
+        "source_conn_id": SOURCE,
+        "peer": Param(
+            None,
+            type=["null", "string"],
+            title="Peer",
+            description="The peer whose slave is looked at. Empty: all managed peers.",
+        ),
+    },
+    default_args={**default_args(minutes=15), "retries": 0},  # a failure is what it is for
+    doc_md=__doc__,
+    tags=["hbase", "replication"],
+)
+def check_connections() -> None:
+    check()
+
+
+check_connections()

@@ -1,0 +1,44 @@
+"""The command `walferry` and Airflow's, as an operator of the demo calls them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from demo.state import REPO
+from embedded.processes import ClusterError
+
+TIMEOUT_SECONDS = 300
+
+
+def walferry(connection: str, *arguments: str, may_end_with: tuple[int, ...] = (0,)) -> str:
+    """Run an operator's command; what it printed. Raises ClusterError if it ends with another status."""
+    environment = {**os.environ, "AIRFLOW_CONN_HBASE_SOURCE": connection, "PYTHONPATH": str(REPO / "plugins")}
+    done = subprocess.run(
+        [sys.executable, "-m", "walferry", *arguments],
+        env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False,
+    )  # fmt: skip
+    if done.returncode not in may_end_with:
+        told = (done.stdout + done.stderr).rstrip()
+        raise ClusterError(f"`walferry {' '.join(arguments)}` failed with code {done.returncode}: {told}")
+    return done.stdout
+
+
+def as_json(connection: str, *arguments: str, may_end_with: tuple[int, ...] = (0, 3)) -> Any:
+    """What a command prints with --json. By default it may find something that is stuck."""
+    return json.loads(walferry(connection, *arguments, "--json", may_end_with=may_end_with))
+
+
+def environment(folder: Path, of_airflow: Mapping[str, str]) -> dict[str, str]:
+    """What commands need besides their own environment. `walferry` and `airflow` are on their PATH then."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = folder / "walferry"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m walferry "$@"\n')
+    command.chmod(0o755)
+    path = os.pathsep.join([str(folder), of_airflow["PATH"]])
+    return {**of_airflow, "PATH": path, "PYTHONPATH": os.pathsep.join([str(REPO), str(REPO / "plugins")])}

@@ -1,0 +1,110 @@
+"""What spark-submit prints: at which level a line is logged, and why a job has failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from walferry.texts import one_line
+
+MAX_LINE_CHARS = 1000
+# As Spark's log4j2.properties has it: 26/11/23 16:00:00 WARN TaskSetManager: …
+_LEVEL = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d (WARN|ERROR|FATAL) ")
+_METHODS = {"WARN": "warning", "ERROR": "error", "FATAL": "error"}
+_ERROR = re.compile(r"^(?:Caused by: |Exception in thread \"[^\"]*\" )?[A-Za-z_][\w.$]*(?:Error|Exception)\b")
+_IN_A_TRACE = re.compile(r"^\s*(?:at |\.\.\. \d+ more|File \"|Traceback |[\^~]+\s*$)")
+_GOES_ON = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?!ERROR |FATAL )")  # Spark itself: it has not failed of this
+# How our own jobs end (walferry.spark.job): a slave's words behind it are not Spark's.
+_OURS = re.compile(r"^(?:nothing is shipped|nothing is compared|the first copy has stopped): ")
+_JSON = ("{", "[{", "[]")  # a result, for programs
+_KILLED, MAX_SIGNAL = 128, 64  # a shell adds the number of a signal
+# What is known of failures that beginners meet first: what Spark says, and what to do.
+_KNOWN = (
+    (
+        re.compile(r"JAVA_HOME is not set|java: (?:command )?not found|[/ ]java: No such file|Unable to locate a Java"),
+        "Spark finds no Java. Install a JDK (17 or newer) where the task runs, and set JAVA_HOME in Airflow's environment",
+    ),
+    (
+        re.compile(r"UnsupportedClassVersionError"),
+        "Java is too old for Spark. Install a JDK (17 or newer) where the task runs, and let JAVA_HOME name it",
+    ),
+    (
+        re.compile(r"PYTHON_VERSION_MISMATCH|Python in worker has different version"),
+        "The executors run another Python than the driver. Let PYSPARK_PYTHON, or spark.pyspark.python, name a Python of the "
+        "same version on each of them",
+    ),
+    (
+        re.compile(r"python[\w.]*: command not found|env: [^:]*python[^:]*: No such file|Cannot run program \"[^\"]*python"),
+        "Spark finds no such Python. Let PYSPARK_PYTHON, in Airflow's environment, or spark.pyspark.python name one that is "
+        "there: on the executors, and where the task runs if the master is local",
+    ),
+    (
+        re.compile(r"ModuleNotFoundError: No module named"),
+        "The executors' Python lacks a package of requirements.txt. Install these there, or let PYSPARK_PYTHON name another one",
+    ),
+    (
+        re.compile(r"Master must either be|Could not parse Master URL"),
+        "Spark knows no such master. Correct the host of the connection spark_default: it is local[*], yarn, or begins with "
+        "spark:// or k8s://",
+    ),
+    (
+        re.compile(r"All masters are unresponsive|Failed to connect to master"),
+        "Spark's master cannot be reached. Correct host and port of the connection spark_default, or start the master",
+    ),
+    (
+        re.compile(r"OutOfMemoryError|There is insufficient memory for the Java Runtime"),
+        "Memory has run out. Give Spark more by spark.driver.memory or spark.executor.memory, or the machine less to do",
+    ),
+)
+
+
+class Levelled:
+    """A task's logger, but a line of Spark's is a warning or an error if Spark calls it one."""
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
+
+    def info(self, event: str, *args: Any) -> None:
+        """Log a line."""
+        found = None if args else _LEVEL.match(event)
+        if found is None:
+            self._logger.info(event, *args)
+        else:
+            getattr(self._logger, _METHODS[found[1]])(event)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._logger, name)
+
+
+def failure(lines: Sequence[str], status: int = 1) -> str:
+    """Why a job has failed, by the end of its output and the exit status; empty if neither tells anything.
+
+    That is what our own job says of it, or what is known of such failures, or the last error that is named, or the last line.
+    """
+    text = [stripped[:MAX_LINE_CHARS] for line in lines if (stripped := line.strip()) and not stripped.startswith(_JSON)]
+    told = [line for line in text if not _IN_A_TRACE.match(line)] or text
+    signal = -status if status < 0 else status - _KILLED
+    if 0 < signal <= MAX_SIGNAL:
+        last = f". Its last line was: {one_line(told[-1], MAX_LINE_CHARS)}" if told else ""
+        return f"spark-submit was killed by signal {signal}. If nobody did that, the machine may have run out of memory{last}"
+    if not text:
+        return ""
+    if ours := next((line for line in reversed(told) if _OURS.match(line)), None):
+        return f"The Spark job has failed: {one_line(ours, MAX_LINE_CHARS)}"
+    for pattern, advice in _KNOWN:
+        if found := next((line for line in text if pattern.search(line) and not _GOES_ON.match(line)), None):
+            return f"{advice}. Spark says: {one_line(found, MAX_LINE_CHARS)}"
+    told = [line for line in told if not _GOES_ON.match(line)] or told
+    last = told[-1]
+    if not _ERROR.match(last) and any(_IN_A_TRACE.match(line) for line in text):
+        last = next((line for line in reversed(told) if _ERROR.match(line)), last)
+    return f"The Spark job has failed: {one_line(last, MAX_LINE_CHARS)}"
+
+
+def not_started(error: OSError) -> str:
+    """What to tell of a spark-submit that cannot be started."""
+    return (
+        f"spark-submit cannot be started: {one_line(str(error), MAX_LINE_CHARS)}. Install Walferry's extra `spark` where the "
+        "task runs, or have spark-submit on its PATH"
+    )

@@ -1,0 +1,88 @@
+"""Links on tasks in Airflow's UI: to where the task's peer stands on the replication page, and to Spark's own UI.
+
+Airflow's task runner stores an operator's links when the task has ended, as XComs; an empty text gives no button.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode, urlsplit
+
+import attrs
+from airflow.sdk import BaseHook, BaseOperator, BaseOperatorLink, conf
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from walferry.airflow.page.links import URL_ROUTE
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import TaskInstanceKey
+
+MAX_CHARS = 2000
+UI = "ui"  # in the extra of a connection to Spark: where its jobs are shown
+
+log = logging.getLogger(__name__)
+
+
+def page_of(source: str, peer: str, queue: str = "") -> str:
+    """The address of the replication page with this peer's rows, or with those of one queue, below Airflow's own path."""
+    wanted = {"source": source, "peer": peer, **({"text": queue} if queue else {})}
+    path = urlsplit(conf.get("api", "base_url", fallback="/") or "/").path.rstrip("/")
+    return f"{path}/plugin/{URL_ROUTE}/{URL_ROUTE}/replication?{urlencode(wanted)}"
+
+
+def web_address(text: object) -> str:
+    """The text if it is the address of a web page, else an empty one. A script, a file or a password is none."""
+    if not isinstance(text, str) or len(text) > MAX_CHARS or not all("!" <= char <= "~" for char in text):
+        return ""
+    try:
+        parts = urlsplit(text)
+        well = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None and parts.port != 0
+    except ValueError:
+        return ""
+    return text if well else ""
+
+
+@attrs.define()
+class ReplicationLink(BaseOperatorLink):
+    """Leads to the peer on the replication page, and of a drain to its queue there."""
+
+    @property
+    def name(self) -> str:
+        """What the button says."""
+        return "Replication"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The address; empty if the task has not come to know its peer."""
+        shown: Mapping[str, str] = getattr(operator, "shown", None) or {}
+        return page_of(**shown) if shown.get("peer") else ""
+
+
+@attrs.define()
+class SparkLink(BaseOperatorLink):
+    """Leads to what shows Spark's jobs, if the connection that the job went through says where that is.
+
+    The driver of a job has a UI only while the job runs, and a local one has none.
+    """
+
+    @property
+    def name(self) -> str:
+        """What the button says."""
+        return "Spark"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The address; empty if no job was started, or nothing is known."""
+        conn_id = getattr(operator, "ran_through", "")
+        if not conn_id:
+            return ""
+        try:
+            given = BaseHook.get_connection(conn_id).extra_dejson.get(UI)
+        except AirflowNotFoundException:
+            return ""
+        if given and not web_address(given):
+            log.warning("connection %r: `%s` in its extra is not the address of a web page, so there is no link", conn_id, UI)
+        return web_address(given)
+
+
+LINKS = (ReplicationLink(), SparkLink())

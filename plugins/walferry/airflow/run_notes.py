@@ -1,0 +1,98 @@
+"""Writes what a run did, or why it failed, into the run's note, which Airflow's UI shows in its list of runs.
+
+A task cannot do that: the API of the task SDK takes a note only for a run that a task triggers. So tasks leave a line as an XCom,
+and this listener, which Airflow calls where the run's end is written to its database, puts them together. It uses the session
+that Airflow's own object is in, commits nothing itself, and leaves notes alone that people have written.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from airflow.listeners import hookimpl
+
+from walferry.airflow.endings import NOTE
+from walferry.airflow.failures import MAX_NOTE_CHARS
+from walferry.texts import one_line
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+    from sqlalchemy.orm import Session
+
+DAGS = frozenset({
+    "bootstrap_peer", "check_connections", "drain_recovered_queue", "emergency_start", "region_transitions",
+    "regionserver_failover", "replicate_peer", "reship_interval", "retention", "verify_peer", "watch_replication",
+})  # fmt: skip
+MAX_LINES = 5
+SAME_CHARS = 60
+MAX_COMPARED = 200
+MAX_CHARS = 1000  # Airflow's own bound
+OURS = "Walferry: "  # how our notes begin
+_MARKDOWN = re.compile(r"([\\`*\[\]<>|~])")  # the UI renders notes as Markdown
+
+log = logging.getLogger(__name__)
+
+
+@hookimpl
+def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
+    """A run has succeeded."""
+    write_note(dag_run, "nothing was to be done")
+
+
+@hookimpl
+def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
+    """A run has failed."""
+    write_note(dag_run, "a task has failed without telling why: see its log")
+
+
+def write_note(dag_run: DagRun, without: str) -> None:
+    """Write the note, if the run is one of ours and nobody has written another one.
+
+    Without any line from its tasks a run has none; `without` stands in the place of what the run had before it was cleared.
+    """
+    from sqlalchemy.orm import object_session
+
+    if dag_run.dag_id not in DAGS or (session := object_session(dag_run)) is None:
+        return
+    try:
+        before = dag_run.note
+        text = note_of(_lines(dag_run, session)) or (before and f"{OURS}{without}")
+        if text and (before or OURS).startswith(OURS):
+            dag_run.note = text
+    except Exception:  # a run must end whatever becomes of its note
+        log.exception("run %s of %s gets no note", dag_run.run_id, dag_run.dag_id)
+
+
+def note_of(lines: list[str]) -> str:
+    """The note of these lines; empty if there are none."""
+    if not lines:
+        return ""
+    shown = [_MARKDOWN.sub(r"\\\1", line[:MAX_NOTE_CHARS]) for line in lines[:MAX_LINES]]
+    more = [f"and {len(lines) - MAX_LINES:,} more: see the reports"] if len(lines) > MAX_LINES else []
+    text = OURS + "; ".join([*shown, *more])
+    return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 1].rstrip("\\") + "…"
+
+
+def _lines(dag_run: DagRun, session: Session) -> list[str]:
+    from airflow.models.xcom import XComModel
+    from sqlalchemy import select
+
+    # As they are stored: Airflow would make an object of a text that looks like one, here in the scheduler.
+    found = session.scalars(
+        select(XComModel.value)
+        .where(XComModel.dag_run_id == dag_run.id, XComModel.key == NOTE)
+        .order_by(XComModel.task_id, XComModel.map_index)
+    )
+    return told_once([one_line(value, MAX_NOTE_CHARS) for value in found if isinstance(value, str) and value])
+
+
+def told_once(lines: list[str]) -> list[str]:
+    """Without the lines that others begin with, or repeat: a report tells what the task before it has failed of.
+
+    The scheduler waits meanwhile, so of very many only the first ones are compared.
+    """
+    every = list(dict.fromkeys(lines))
+    some, others = every[:MAX_COMPARED], every[MAX_COMPARED:]
+    return [line for line in some if not any(line != other and line[:SAME_CHARS] in other for other in some)] + others

@@ -1,0 +1,41 @@
+"""The task of the DAG that checks connections: it tells each finding in its log, and fails with those that are wrong."""
+
+from __future__ import annotations
+
+import logging
+
+from airflow.sdk import get_current_context
+
+from walferry.airflow.endings import leave_note
+from walferry.airflow.failures import Failures
+from walferry.airflow.forms.run_checks import check_run
+from walferry.airflow.literal import task
+from walferry.airflow.tasks.common import source
+
+log = logging.getLogger(__name__)
+
+
+class ConnectionFailures(Failures):
+    """Something does not work that a connection leads to."""
+
+
+@task
+def check() -> None:
+    """Walk through all that the connections have to lead to."""
+    from walferry.airflow.steps.checks import check_connections
+
+    context = get_current_context()
+    check_run(context)
+    wrong, count = [], 0
+    for finding in check_connections(source(), context["params"]["peer"]):
+        count += 1
+        if finding.state == "wrong":
+            wrong.append(finding.line)
+            log.error("%s", finding.line)
+        elif finding.state == "note":
+            log.warning("%s", finding.line)
+        else:
+            print(finding.line, flush=True)
+    if wrong:
+        raise ConnectionFailures(wrong, "see the log of the task check")
+    leave_note(context, f"all {count} looks are well")

@@ -1,0 +1,19 @@
+"""What goes wrong with files."""
+
+from __future__ import annotations
+
+from walferry.errors import WalferryError
+
+
+class StoreError(WalferryError):
+    """The file system did not do what was asked of it; the message names the file or folder."""
+
+
+class HdfsLoginFailed(StoreError):
+    """HDFS and this process do not agree on who this is; the message names the NameNode, principal and keytab."""
+
+
+class NoHdfsRight(StoreError):
+    """The user of an HDFS may not do this to a file or folder; the message names the user, the folder and its owner."""
+
+    retry_helps = False

@@ -1,0 +1,47 @@
+"""How a peer names its slave: by a cluster key, and maybe by the connection to it. This imports no ZooKeeper client."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+SLAVE_CONN_KEY = "walferry.slave_conn_id"  # the Airflow connection that says as whom the slave is talked to
+_HOST = re.compile(r"[^:,\s/?#@\[\]\x00-\x1f]+(?::(\d{1,5}))?")
+_ZNODE_PARENT = re.compile(r"/.*[^/]")
+MAX_CLUSTER_KEY_CHARS = 4000
+_CLUSTER_KEY_FORM = "it should be hbase.zookeeper.quorum:hbase.zookeeper.property.clientPort:zookeeper.znode.parent"
+
+
+@dataclass(frozen=True)
+class ClusterKey:
+    """Where another cluster's ZooKeeper is."""
+
+    quorum: str  # "h1,h2", or "h1:2181,h2:2182" if the hosts in the key have ports
+    port: int
+    znode_parent: str
+
+    @property
+    def connect_string(self) -> str:
+        """The quorum with a port for every host, as ZooKeeper clients take it."""
+        return ",".join(host if ":" in host else f"{host}:{self.port}" for host in self.quorum.split(","))
+
+    def __str__(self) -> str:
+        return f"{self.quorum}:{self.port}:{self.znode_parent}"
+
+
+def parse_cluster_key(text: str) -> ClusterKey:
+    """Parse `quorum:port:parent`; the quorum's hosts may have ports (ZKConfig.transformClusterKey). Raises ValueError."""
+    head, _, parent = text.rpartition(":")
+    quorum, _, port = head.rpartition(":")
+    named = [host for host in quorum.split(",") if (match := _HOST.fullmatch(host)) and 0 < int(match[1] or 1) < 65536]
+    if len(text) > MAX_CLUSTER_KEY_CHARS:
+        raise ValueError(f"a cluster key of {len(text):,} characters is too long: {text[:100]!r}…; {_CLUSTER_KEY_FORM}")
+    if not named or len(named) != quorum.count(",") + 1 or not _is_path(parent):
+        raise ValueError(f"cluster key {text!r}: {_CLUSTER_KEY_FORM}")
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"cluster key {text!r}: port {port!r} is not between 1 and 65535; {_CLUSTER_KEY_FORM}")
+    return ClusterKey(quorum, int(port), parent)
+
+
+def _is_path(parent: str) -> bool:
+    return bool(_ZNODE_PARENT.fullmatch(parent)) and parent.isprintable() and not {".", ".."} & set(parent.split("/"))

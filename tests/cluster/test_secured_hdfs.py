@@ -1,0 +1,123 @@
+"""HDFS with Kerberos: each folder is used as its cluster's principal, and refusals say who, where and what to do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded.hdfs import Hdfs, HdfsSecurity
+from embedded.kerberos import Kerberos as Kdc
+from walferry.files import clients, logins
+from walferry.files.access import WRITE, Need, missing_rights, needs_of
+from walferry.files.clients import file_system
+from walferry.files.errors import HdfsLoginFailed, NoHdfsRight
+from walferry.files.renames import rename
+from walferry.files.space import space_at
+from walferry.files.systems import NewFile, file_size, list_entries, open_wal, write_file
+from walferry.security.login import Kerberos, Protection
+
+EAST, WEST = "EXAMPLE.COM", "WEST.COM"
+SUPERUSER = f"hbase/localhost@{EAST}"
+OTHER = f"walferry@{EAST}"
+DATA = os.urandom(3_000_000)
+
+
+@pytest.fixture(scope="session")
+def kdc(cluster_folder: Path) -> Iterator[Kdc]:
+    with Kdc(cluster_folder / "hdfs-kdc", {EAST: ["hbase/localhost", "walferry"], WEST: ["hbase/localhost", "walferry"]}) as kdc:
+        yield kdc
+
+
+@pytest.fixture(autouse=True)
+def environment(kdc: Kdc, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in kdc.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(logins, "_logins", {})
+    monkeypatch.setattr(clients, "_file_systems", {})
+
+
+@pytest.fixture(scope="session", params=[each.value for each in Protection])
+def hdfs(request: pytest.FixtureRequest, kdc: Kdc, cluster_folder: Path) -> Iterator[Hdfs]:
+    hdfs = Hdfs(cluster_folder / f"hdfs-{request.param}", security=HdfsSecurity(kdc, SUPERUSER, request.param))
+    try:
+        hdfs.start()
+        yield hdfs
+    finally:
+        hdfs.kill()
+
+
+@pytest.fixture
+def login(kdc: Kdc) -> Callable[..., Kerberos]:
+    def login(principal: str, *, keytab_of: str | None = None) -> Kerberos:
+        return Kerberos(principal=principal, keytab=str(kdc.keytab(keytab_of or principal)))
+
+    return login
+
+
+@pytest.fixture
+def root(hdfs: Hdfs, login: Callable[..., Kerberos]) -> str:
+    """HBase's folder, which belongs to its user alone, as that user."""
+    root = f"{hdfs.url}/hbase"
+    logins.log_in(root, login(SUPERUSER))
+    write_file(f"{root}/WALs/rs/wal", DATA)
+    write_file(f"{root}/oldWALs/older", b"older")
+    for folder in ("WALs", "oldWALs"):
+        file_system(root).client.set_permission(f"/hbase/{folder}", 0o700)
+    return root
+
+
+def test_hbase_s_user_reads_lists_archives_and_writes(root: str) -> None:
+    with open_wal(f"{root}/WALs/rs/wal") as wal:
+        assert wal.read_at(1_000_000, 1000) == DATA[1_000_000:1_001_000]
+    rename(f"{root}/WALs/rs/wal", f"{root}/oldWALs/wal")
+    assert {entry.name for entry in list_entries(f"{root}/oldWALs")} >= {"wal", "older"}
+    with NewFile(f"{root}/staging/f/hfile") as file:
+        file.write(DATA)
+    assert file_size(f"{root}/staging/f/hfile") == len(DATA)
+    space = space_at(root)
+    assert 0 < space.remaining < space.capacity
+    assert missing_rights(needs_of(root)) is None
+    file_system(root).client.delete("/hbase/oldWALs/wal", False)
+
+
+def test_a_user_without_rights_is_told_which_and_what_to_do(root: str, login: Callable[..., Kerberos]) -> None:
+    logins.log_in(root, login(OTHER))
+    with pytest.raises(NoHdfsRight, match=r"WALs: Permission denied: user=walferry, access=READ_EXECUTE.*docs/secured-hdfs"):
+        list_entries(f"{root}/WALs")
+    with pytest.raises(NoHdfsRight, match="access=WRITE"):
+        write_file(f"{root}/file", b"")
+    told = missing_rights([*needs_of(root), Need(f"{root}/gone", WRITE, "to keep shipped WALs")])
+    assert told is not None
+    assert told.count("this user may not read") == 2
+    assert "user=walferry" in told
+
+
+def test_a_client_without_a_login_does_not_wait_for_ever(hdfs: Hdfs) -> None:
+    with pytest.raises(HdfsLoginFailed, match=r"NameNode localhost:\d+ demands Kerberos, and there is no login to it"):
+        list_entries(f"{hdfs.url}/")
+
+
+def test_a_keytab_of_another_principal_is_named(hdfs: Hdfs, login: Callable[..., Kerberos]) -> None:
+    logins.log_in(hdfs.url, login(OTHER, keytab_of=SUPERUSER))
+    with pytest.raises(HdfsLoginFailed, match=rf"as {OTHER}, keytab .*hbase_localhost@{EAST}.keytab.* no key of {OTHER}"):
+        list_entries(f"{hdfs.url}/")
+
+
+def test_a_principal_of_a_realm_that_is_not_trusted_is_refused(hdfs: Hdfs, login: Callable[..., Kerberos]) -> None:
+    logins.log_in(hdfs.url, login(f"walferry@{WEST}"))
+    told = f"as walferry@{WEST}, keytab .*refused the login: .*a realm that the cluster does not trust"
+    with pytest.raises(HdfsLoginFailed, match=told):
+        list_entries(f"{hdfs.url}/")
+
+
+def test_one_process_uses_folders_of_one_file_system_as_two_users(root: str, login: Callable[..., Kerberos]) -> None:
+    system = file_system(root)
+    system.client.mkdirs("/ours", 0o777, True)
+    system.client.set_permission("/ours", 0o777)
+    logins.log_in(ours := root.replace("/hbase", "/ours"), login(OTHER))
+    write_file(f"{ours}/file", b"x")
+    assert file_system(ours).client.get_file_info("/ours/file").owner == "walferry"
+    assert system.client.get_file_info("/hbase/oldWALs/older").owner == "hbase"

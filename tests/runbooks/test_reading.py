@@ -1,0 +1,72 @@
+"""A runbook's steps are read from its markdown, and each runbook has its parts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import click
+import pytest
+
+from tests.runbooks.reading import FOLDER, SECTIONS, Act, Command, RunbookError, names, read, steps
+from walferry.cli.main import walferry
+
+NAMES = [*names(), "index"]
+
+
+def test_commands_have_the_output_below_them() -> None:
+    text = "Text\n\n```console\n$ walferry plan PEER\nSERVER  …\n\n$ walferry ship PEER    # status 3: it is stuck\n```\n"
+    assert list(steps(text)) == [
+        Command(4, "walferry plan PEER", ("SERVER  …",)),
+        Command(7, "walferry ship PEER", (), status=3),
+    ]
+
+
+def test_a_command_may_go_on_in_the_next_line_and_be_repeated() -> None:
+    text = "```console\n$ airflow dags trigger d \\\n    --conf '{}'    # again until it has ended\nok\n```\n"
+    assert list(steps(text)) == [Command(2, "airflow dags trigger d --conf '{}'", ("ok",), again=True)]
+
+
+def test_the_demos_scripts_and_other_acts_are_done_where_they_stand() -> None:
+    text = "Stop it (in the demo: `python -m demo.stop_slave`), then `python -m demo.stop_slave --undo`.\n<!-- here: x y -->\n"
+    assert [step.text for step in steps(text)] == ["python -m demo.stop_slave", "python -m demo.stop_slave --undo", "x y"]
+    assert all(isinstance(step, Act) for step in steps(text))
+
+
+def test_other_code_is_not_carried_out() -> None:
+    assert list(steps("```\n$ rm -rf /\n```\n```sh\n$ reboot\n```\n`walferry status`\n")) == []
+
+
+@pytest.mark.parametrize("text", ["```console\n$ a\n", "```console\nno command\n```\n"])
+def test_what_is_no_runbook_is_refused(text: str) -> None:
+    with pytest.raises(RunbookError):
+        list(steps(text))
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_runbook_says_how_to_notice_what_to_do_and_how_to_see_that_it_is_over(name: str) -> None:
+    headings = re.findall(r"^## (.+)$", (FOLDER / f"{name}.md").read_text(), re.MULTILINE)
+    assert [heading for heading in headings if heading in SECTIONS] == list(SECTIONS)
+    assert any(isinstance(step, Command) for step in read(name))
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_index_leads_to_each_runbook(name: str) -> None:
+    assert f"({name}.md)" in (FOLDER / "index.md").read_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_command_of_walferry_in_a_runbook_is_there_with_its_options(name: str) -> None:
+    for text in re.findall(r"walferry ((?:[a-z-]+ ?)+[^`\n#]*)", _code((FOLDER / f"{name}.md").read_text())):
+        command: click.Command = walferry
+        words = shlex.split(text.replace("…", ""))
+        while isinstance(command, click.Group) and words and (inner := command.get_command(click.Context(command), words[0])):
+            command, words = inner, words[1:]
+        assert not isinstance(command, click.Group) or not words, f"there is no command {text!r}"
+        options = {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
+        assert {word.partition("=")[0] for word in words if word.startswith("--")} <= {*options, "--help"}, text
+
+
+def _code(markdown: str) -> str:
+    """The commands in blocks and between backticks, a line each."""
+    return "\n".join([*re.findall(r"^\s*\$ (.+)$", markdown, re.MULTILINE), *re.findall(r"`([^`\n]+)`", markdown)])

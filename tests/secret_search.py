@@ -1,0 +1,34 @@
+"""Searches what others can read for the secrets of a test, in each form that a secret may take on its way."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import quote_from_bytes
+
+
+def forms(secret: bytes) -> set[bytes]:
+    """As it is, in hexadecimal digits, in Base64 at whatever offset, escaped as in Python, in URLs and in HBase's texts."""
+    found = {secret, secret.hex().encode(), secret.hex().upper().encode(), secret.hex(":").encode()}
+    for before in range(3):
+        encoded = base64.b64encode(b"\0" * before + secret)
+        inner = encoded[(before * 8 + 5) // 6 : len(secret + b"\0" * before) * 8 // 6]  # what depends on the secret alone
+        found |= {inner, inner.translate(bytes.maketrans(b"+/", b"-_"))}
+    by_hbase = "".join(f"\\x{byte:02X}" for byte in secret).encode()
+    return found | {repr(secret)[2:-1].encode(), quote_from_bytes(secret).encode(), by_hbase}
+
+
+def leaked(secrets: Mapping[str, bytes], places: Mapping[str, str | bytes]) -> list[str]:
+    """Which secrets stand in which places."""
+    seen = {place: text if isinstance(text, bytes) else text.encode() for place, text in places.items()}
+    return [
+        f"{name} in {place}" for name, secret in secrets.items() for place, text in seen.items()
+        if any(form in text for form in forms(secret))
+    ]  # fmt: skip
+
+
+def files_under(folder: Path, besides: Iterable[Path] = ()) -> dict[str, bytes]:
+    """The content of all files of a folder, such as logs; without some that hold the secrets themselves."""
+    left_out = set(besides)
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path not in left_out}

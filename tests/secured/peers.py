@@ -1,0 +1,40 @@
+"""Peers between realms that do not trust each other. HBase's Master adds a peer only if it can read the slave's id itself."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from embedded.client import JavaClient
+from embedded.secured_site import SecuredSite
+from tests.secured.conftest import login
+from walferry.hbase.layout import ZNodes
+from walferry.hbase.values import PBUF, decode_peer
+from walferry.protos import hbase_pb2 as pb
+from walferry.zk.client import connected
+
+MANAGED = {"walferry.managed": "true"}
+
+
+@contextmanager
+def peer_with_nobody(source: SecuredSite, java: JavaClient, configuration: Mapping[str, str] = MANAGED) -> Iterator[str]:
+    """A DISABLED peer whose slave is an id under another parent of the source's own ensemble."""
+    peer_id, slave = f"p{uuid.uuid4().hex[:8]}", f"/slave-{uuid.uuid4().hex[:8]}"
+    quorum = source.cluster.address.quorum
+    with connected(quorum, login=login(source, "hbase/localhost")) as zk:
+        zk.create(f"{slave}/hbaseid", PBUF + pb.ClusterId(cluster_id=str(uuid.uuid4())).SerializeToString(), makepath=True)
+    java.roll_wals()
+    java.add_peer(peer_id, f"{quorum}:{slave}", enabled=False, configuration=configuration)
+    yield peer_id
+    if any(each.id == peer_id for each in java.list_peers()):
+        java.remove_peer(peer_id)
+
+
+def lead_to(source: SecuredSite, peer_id: str, cluster_key: str) -> None:
+    """Have the peer lead to another cluster, as ZooKeeper has it. The source's servers need not know of that."""
+    path = ZNodes().peer(peer_id)
+    with connected(source.cluster.address.quorum, login=login(source, "hbase/localhost")) as zk:
+        peer = decode_peer(zk.get(path)[0], path)
+        peer.clusterkey = cluster_key
+        zk.set(path, PBUF + peer.SerializeToString())

@@ -1,0 +1,64 @@
+"""What a check of connections finds at a real cluster with Kerberos."""
+
+from __future__ import annotations
+
+import re
+
+from embedded.kerberos import Kerberos
+from embedded.secured_site import EAST, SecuredSite
+from tests.secured.conftest import login
+from walferry.diagnosis.connections import check_connections, slave_access
+from walferry.hbase.peers import DISABLED, Peer
+from walferry.security.login import Login
+from walferry.source.cluster import SourceCluster
+
+
+def source_at(site: SecuredSite, login: Login) -> SourceCluster:
+    return SourceCluster(quorum=site.cluster.address.quorum, wal_root=site.cluster.address.wal_root, login=login)
+
+
+def found(site: SecuredSite, login: Login) -> dict[str, tuple[str, str]]:
+    """What is found of the source itself; it may have peers of other tests, or none yet."""
+    found = {each.what: (str(each.state), each.line) for each in check_connections(source_at(site, login))}
+    return {what: told for what, told in found.items() if not re.match("peer|slave|replication", what)}
+
+
+def test_what_works_is_told_from_the_keytab_to_the_master(source_site: SecuredSite) -> None:
+    told = found(source_site, login(source_site))
+    assert {what for what, (state, _) in told.items() if state != "well"} == set()
+    assert ": version 1, aes128-cts-hmac-sha1-96" in told["source: keytab"][1]
+    assert f"the KDC has given one for walferry@{EAST}" in told["source: ticket"][1]
+    assert "1 of 1 answer, Kerberos with integrity; HBase 2." in told["RegionServers"][1]
+    assert re.search(r"is active and knows \d+ peers", told["Master"][1])
+
+
+def test_a_keytab_of_somebody_else_is_told_at_each_step(source_site: SecuredSite, kerberos: Kerberos) -> None:
+    stranger = str(kerberos.keytab(f"stranger@{EAST}"))
+    told = found(source_site, login(source_site, keytab=stranger, zk_auth="none"))
+    assert {told[what][0] for what in ("source: keytab", "source: ticket", "RegionServers", "Master")} == {"wrong"}
+    assert f"it holds keys of stranger@{EAST}" in told["source: keytab"][1]
+    assert f"holds no key of walferry@{EAST}" in told["source: ticket"][1]
+    told = found(source_site, login(source_site, keytab=stranger))
+    assert told.keys() == {"source: keytab", "source: ticket", "ZooKeeper"}
+    assert f"holds no key of walferry@{EAST}" in told["ZooKeeper"][1]
+
+
+def test_a_protection_that_the_servers_do_not_offer_is_told(source_site: SecuredSite) -> None:
+    told = found(source_site, login(source_site, protection="privacy"))
+    assert told["source: ticket"][0] == "well"
+    assert told["RegionServers"][0] == told["Master"][0] == "wrong"
+    assert "privacy" in told["Master"][1]
+
+
+def test_without_kerberos_the_servers_say_what_is_missing(source_site: SecuredSite) -> None:
+    told = found(source_site, Login(user="walferry"))
+    assert "source: ticket" not in told
+    assert "Give its connection a principal and a keytab" in told["Master"][1]
+
+
+def test_a_slave_that_accepts_shipments_is_told(source_site: SecuredSite) -> None:
+    peer = Peer("p", source_site.cluster.address.cluster_key, DISABLED, {})
+    told = {each.what: (str(each.state), each.text) for each in slave_access(source_at(source_site, login(source_site)), peer)}
+    looks = ("keytab", "ticket", "ZooKeeper", "RegionServers", "rights")
+    assert {what: told[f"slave of peer p: {what}"][0] for what in looks} == dict.fromkeys(looks, "well")
+    assert told["slave of peer p: rights"][1].endswith("accepts shipments")

@@ -1,0 +1,35 @@
+"""Clusters without Kerberos need no Kerberos libraries, and nothing loads them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from walferry.security import gssapi
+from walferry.security.gssapi import Credential, KerberosMissing
+from walferry.security.login import Kerberos
+
+EVERYTHING = """
+import importlib, pkgutil, walferry
+for module in pkgutil.walk_packages(walferry.__path__, "walferry."):
+    if not module.name.startswith(("walferry.airflow", "walferry.__main__")):
+        importlib.import_module(module.name)
+print([line.split()[-1] for line in open("/proc/self/maps") if "gssapi" in line or "libkrb5" in line])
+"""
+
+
+def test_no_module_loads_the_libraries_of_kerberos():
+    done = subprocess.run([sys.executable, "-c", EVERYTHING], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_machine_without_them_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(gssapi, "LIBRARIES", ("libgssapi_no_such.so",))
+    gssapi.library.cache_clear()
+    try:
+        with pytest.raises(KerberosMissing, match=r"no MIT Kerberos libraries.*libgssapi-krb5-2 on Debian"):
+            Credential(Kerberos(principal="walferry@EXAMPLE.COM")).acquire()
+    finally:
+        gssapi.library.cache_clear()

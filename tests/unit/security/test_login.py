@@ -1,0 +1,58 @@
+"""Logins travel as JSON, and leave the password for one ZooKeeper at home when they are used for another cluster."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from walferry.security.login import Kerberos, Login, Protection, Tls, ZooKeeperAuth, ZooKeeperLogin, login_from
+
+texts = st.text(min_size=1, max_size=10)
+maybe = st.none() | texts
+tls = st.builds(Tls, ca=texts, certificate=maybe, key=maybe, key_password_file=maybe)
+kerberos = st.builds(
+    Kerberos, principal=maybe, keytab=maybe, protection=st.sampled_from(Protection), servers=st.lists(texts).map(tuple)
+)
+zookeepers = st.builds(
+    ZooKeeperLogin,
+    auth=st.sampled_from(ZooKeeperAuth), server=texts, user=maybe, password_file=maybe, tls=st.none() | tls,
+)  # fmt: skip
+logins = st.builds(Login, user=maybe, kerberos=st.none() | kerberos, tls=st.none() | tls, zookeeper=zookeepers)
+
+
+@given(logins)
+def test_a_login_is_the_same_after_a_way_as_json(login):
+    assert login_from(json.loads(json.dumps(asdict(login)))) == login
+
+
+def test_a_login_without_anything_is_the_unsecured_one():
+    assert login_from({}) == Login()
+
+
+@pytest.mark.parametrize(
+    "fields", [{"kerberos": {"protection": "none"}}, {"tls": {}}, {"zookeeper": {"auth": "magic"}}, {"kerberos": {"key": "k"}}]
+)
+def test_what_is_no_login_is_refused(fields):
+    with pytest.raises((TypeError, ValueError)):
+        login_from(fields)
+
+
+def test_for_another_cluster_a_login_is_without_the_password_for_zookeeper():
+    digest = ZooKeeperLogin(auth=ZooKeeperAuth.DIGEST, user="u", password_file="/p", tls=Tls(ca="/ca"))
+    login = Login(kerberos=Kerberos(principal="p@R", keytab="/k"), zookeeper=digest).without_password()
+    assert login.zookeeper == ZooKeeperLogin(tls=Tls(ca="/ca"))
+    assert login.kerberos == Kerberos(principal="p@R", keytab="/k")
+
+
+def test_the_tickets_of_kerberos_go_to_other_clusters_too():
+    login = Login(kerberos=Kerberos(principal="p@R"), zookeeper=ZooKeeperLogin(auth=ZooKeeperAuth.KERBEROS))
+    assert login.without_password() == login
+
+
+@pytest.mark.parametrize(("principal", "realm"), [("w/h@EAST", "EAST"), ("w", None), (None, None)])
+def test_the_realm_is_that_of_the_principal(principal, realm):
+    assert Kerberos(principal=principal).realm == realm
