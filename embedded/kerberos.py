@@ -25,6 +25,8 @@ class Kerberos:
     Ports, keys and keytabs are kept over `stop()` and `start()`.
     """
 
+    serves = "the KDC serves"  # what a KDC prints when it does
+
     def __init__(self, folder: Path, realms: Mapping[str, Sequence[str]]) -> None:
         self.folder = folder
         self.krb5_conf = folder / "krb5.conf"
@@ -64,9 +66,11 @@ class Kerberos:
         """Start the KDCs and wait until they serve. Raises ClusterError with the end of the log."""
         (self.folder / "keytabs").mkdir(parents=True, exist_ok=True)
         self.write_settings()
+        for keytab in map(self.keytab, self._passwords):
+            keytab.unlink(missing_ok=True)  # a KDC would add to it
         self._processes = [self._launch(realm, port) for realm, port in self._ports.items()]
         wait_until(
-            lambda: all("the KDC serves" in process.log_text() for process in self._processes),
+            lambda: all(self.serves in process.log_text() for process in self._processes),
             "the KDCs serve",
             processes=self._processes,
             timeout=START_TIMEOUT_SECONDS,
@@ -75,19 +79,19 @@ class Kerberos:
             self.keytab(principal).chmod(0o600)
 
     def _launch(self, realm: str, port: int) -> JavaProcess:
+        """Start the KDC of a realm, which prints `serves` once it does, with its principals' keytabs."""
         work = self.folder / realm
         work.mkdir(exist_ok=True)
-        lines = []
-        for principal, password in self._passwords.items():
-            if principal.endswith(f"@{realm}"):
-                keytab = self.keytab(principal)
-                keytab.unlink(missing_ok=True)  # Kerby would add to it
-                lines.append(f"{principal}\t{password}\t{keytab}\n")
+        lines = [f"{principal}\t{password}\t{self.keytab(principal)}\n" for principal, password in self._in(realm)]
         plan = work / "principals"
         plan.touch(mode=0o600)
         plan.write_text("".join(lines))
         args = [realm, str(port), str(work), str(plan)]
         return start_java(f"kdc-{realm}", "walferry.embedded.Kdc", args, folder=self.folder, heap="96m", options=SMALL_JVM)
+
+    def _in(self, realm: str) -> list[tuple[str, str]]:
+        """The principals of a realm, each with its password."""
+        return [(name, password) for name, password in self._passwords.items() if name.endswith(f"@{realm}")]
 
     def stop(self) -> None:
         for process in self._processes:
