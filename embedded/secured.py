@@ -109,6 +109,7 @@ def zookeeper_options(folder: Path, kerberos: Kerberos, realm: str) -> Iterator[
     yield "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
     yield "-Dzookeeper.kerberos.removeHostFromPrincipal=true"
     yield "-Dzookeeper.kerberos.removeRealmFromPrincipal=true"
+    yield "-Dzookeeper.security.auth_to_local=RULE:[2:$1] RULE:[1:$1]"  # else users of other realms are refused
     yield "-Dzookeeper.sasl.client.canonicalize.hostname=false"
     yield f"-Dzookeeper.DigestAuthenticationProvider.superDigest={_super_digest(folder)}"
 

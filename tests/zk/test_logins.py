@@ -124,7 +124,7 @@ MAY_NOT: dict[str, tuple[Callable[[Secured, Authority], tuple[str, Login]], str]
     ),
     "a server whose key is another one's": (
         lambda at, _: (at.kerberized.quorum, at.kerberos(server="zookeeper/other")),
-        "the server refuses the login. Compare the servers' principal (zk_server_principal) and keytab",
+        "the server refuses the login. Compare the server's principal, … by this connection (zk_server_principal), and",
     ),
     "a realm that no KDC serves": (
         lambda at, _: (at.kerberized.quorum, at.kerberos(server="zookeeper/localhost@ELSEWHERE")),

@@ -103,13 +103,13 @@ class NotAuthenticated(ConnectionFailed):
 
 
 class SaslRefused(NotAuthenticated):
-    """The server refused our identity, with an exception of Java `class_name` and a `message`."""
+    """The server, taken for `principal`, refused our identity, with an exception of Java `class_name` and a `message`."""
 
-    def __init__(self, server: str, class_name: str, message: str) -> None:
+    def __init__(self, server: str, principal: str, class_name: str, message: str) -> None:
         words = f"{class_name.rpartition('.')[2]}: {message}"
         advice = (
-            ". The server's log says more. Its key may have changed (then the next try takes a new ticket), its clock or ours "
-            "may be wrong, or its principal may be another one (server_principals)"
+            f". The server's log says more. Its principal may be another one than {principal} (server_principals), its key may "
+            "have changed (then the next try takes a new ticket), or its clock or ours may be wrong"
         )
         super().__init__(server, f"it refused us: {words}{advice}")
         self.class_name = class_name

@@ -85,12 +85,12 @@ def kerberos(server: Server, login: Kerberos, max_response_bytes: int) -> Steps[
     yield codec.preamble(AuthMethod.KERBEROS) + _framed(token)
     try:
         while client.protection is None:
-            came = yield from _token(server)
+            came = yield from _token(server, principal)
             yield _framed((yield partial(client.answer, came)))
     except SaslRefused:
         credential.distrust()  # the tickets may be for a key that the server had before
         raise
-    layers: list[Layer] = [LateRefusal(server, credential)]
+    layers: list[Layer] = [LateRefusal(server, principal, credential)]
     if client.protection is not Protection.AUTHENTICATION:
         sent, received = min(client.max_token_bytes, _SENT_AT_ONCE), max_response_bytes + WRAP_OVERHEAD_BYTES
         layers.append(Wraps(context, client.protection, sent, received))
@@ -127,10 +127,10 @@ def _principal_of(server: Server, login: Kerberos) -> Generator[Step, bytes, str
     return found
 
 
-def _token(server: Server) -> Generator[Step, bytes, bytes]:
+def _token(server: Server, principal: str) -> Generator[Step, bytes, bytes]:
     (status,) = INT32.unpack((yield INT32.size))
     if status == _ERROR:
-        raise (yield from _refusal(server))
+        raise (yield from _refusal(server, principal))
     if status != _SUCCESS:
         raise CodecError(f"a SASL status of {status}, where {_SUCCESS} or {_ERROR} is allowed")
     (length,) = INT32.unpack((yield INT32.size))
@@ -141,7 +141,7 @@ def _token(server: Server) -> Generator[Step, bytes, bytes]:
     return (yield length) if length else b""
 
 
-def _refusal(server: Server) -> Generator[Step, bytes, SaslRefused]:
+def _refusal(server: Server, principal: str) -> Generator[Step, bytes, SaslRefused]:
     """The refusal whose status has been read."""
     texts = []
     for limit in (MAX_CLASS_NAME_CHARS, MAX_MESSAGE_CHARS):
@@ -150,14 +150,15 @@ def _refusal(server: Server) -> Generator[Step, bytes, SaslRefused]:
             raise CodecError(f"a text of {length} bytes in a SASL refusal, where at most {_MAX_TEXT_BYTES} are allowed")
         text = (yield length) if length else b""
         texts.append(one_line(text.decode(errors="replace"), limit))
-    return SaslRefused(server.name, *texts)
+    return SaslRefused(server.name, principal, *texts)
 
 
 class LateRefusal:
     """The layer that finds a refusal in place of the first response. It stands beneath the wraps, because it is not wrapped."""
 
-    def __init__(self, server: Server, credential: Credential) -> None:
+    def __init__(self, server: Server, principal: str, credential: Credential) -> None:
         self._server = server
+        self._principal = principal
         self._credential = credential
         self._first = b""
         self._passed = False
@@ -178,7 +179,7 @@ class LateRefusal:
             self._passed = True
             data, self._first = self._first, b""
             return data
-        steps, position = _refusal(self._server), INT32.size
+        steps, position = _refusal(self._server, self._principal), INT32.size
         try:
             wanted = next(steps)
             while isinstance(wanted, int) and position + wanted <= len(self._first):

@@ -128,15 +128,19 @@ class Proof:
             return _Password(at.user, password_of(at.password_file))
         if kerberos is None:
             raise LoginRefused("a login by Kerberos needs a principal with its keytab, or a credential cache")
-        server = at.server.replace(HOST, host.lower())
         if HOST in at.server and _is_address(host):
             raise LoginRefused(
                 f"the principal {at.server} needs the server's host name, but the quorum has the address {host}",
                 "Put the host names of the servers' principals into the quorum",
             )
-        if "@" not in server and kerberos.realm:
-            server = f"{server}@{kerberos.realm}"
-        return _Kerberos(credential_of(kerberos), server)
+        return _Kerberos(credential_of(kerberos), server_principal(self._login, host))
+
+
+def server_principal(login: Login, host: str) -> str:
+    """The principal that ZooKeeper's server on `host` must have: without a realm in its pattern, one of our own realm."""
+    server = login.zookeeper.server.replace(HOST, host.lower())
+    realm = login.kerberos.realm if login.kerberos else None
+    return f"{server}@{realm}" if "@" not in server and realm else server
 
 
 def proof_of(login: Login) -> Proof | None:

@@ -26,7 +26,7 @@ from walferry.security.login import Login, Tls
 from walferry.security.tls import TlsError, TlsSettingsError, context_of
 from walferry.texts import one_line
 from walferry.zk.errors import LoginFailed, LoginRefused
-from walferry.zk.login import Refusals, proof_of
+from walferry.zk.login import Refusals, proof_of, server_principal
 
 MAX_REASON_CHARS = 300
 _CONNECTED = (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
@@ -127,7 +127,7 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         def exchange(token: bytes) -> bytes | None:
             nonlocal xid
             xid += 1
-            return self._exchange(token, xid, timeout)
+            return self._exchange(token, xid, timeout, _advice(self.login, host))
 
         try:
             self._proof.prove(host, exchange)
@@ -142,21 +142,21 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         finally:
             self._proved = False
 
-    def _exchange(self, token: bytes, xid: int, timeout: float) -> bytes | None:
+    def _exchange(self, token: bytes, xid: int, timeout: float, advice: str) -> bytes | None:
         connection = self._connection
         request = int_struct.pack(xid) + int_struct.pack(SASL.type) + bytes(SASL(token).serialize())
         connection._write(int_struct.pack(len(request)) + request, timeout)
         try:
             header, answer, offset = connection._read_header(timeout)
         except ConnectionDropped as error:  # as servers before 3.5 do with a login that they refuse
-            raise LoginFailed("the server has ended the connection during the login", _advice(self.login)) from error
+            raise LoginFailed("the server has ended the connection during the login", advice) from error
         except struct.error as error:
             raise _unreadable() from error
         if header.xid != xid:
             raise LoginFailed("the server answers another request than the login's")
         if header.err:
             kind = LoginRefused if self.login.zookeeper.user else LoginFailed  # a key may be on its way, a password is wrong
-            raise kind("the server refuses the login", _advice(self.login))
+            raise kind("the server refuses the login", advice)
         try:
             found: bytes | None = SASL.deserialize(answer, offset)[0]
         except struct.error as error:
@@ -168,10 +168,13 @@ def _unreadable() -> LoginFailed:
     return LoginFailed("the server's answer to the login cannot be read", "Find out what listens there")
 
 
-def _advice(login: Login) -> str:
+def _advice(login: Login, host: str) -> str:
     if login.zookeeper.user:
         return "Compare zk_user and zk_password_file with the section Server of the servers' JAAS file. Their log says more"
-    return "Compare the servers' principal (zk_server_principal) and keytab with those of their JAAS file. Their log says more"
+    return (
+        f"Compare the server's principal, {server_principal(login, host)} by this connection (zk_server_principal), and its "
+        "keytab with those of its JAAS file. Its log says more"
+    )
 
 
 def _handshaken(sock: socket.socket, tls: Tls, host: str) -> ssl.SSLSocket:

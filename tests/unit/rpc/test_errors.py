@@ -144,7 +144,7 @@ def test_a_cluster_that_wants_kerberos_is_told_apart():
         errors.RpcTimeout("h:1", "M", 1.5),
         errors.RequestTooLarge("M", 2, 1),
         errors.NotAuthenticated("h:1", "no ticket", retry_helps=False),
-        errors.SaslRefused("h:1", "javax.security.sasl.SaslException", "GSS initiate failed"),
+        errors.SaslRefused("h:1", "hbase/h@R", "javax.security.sasl.SaslException", "GSS initiate failed"),
         errors.NotSecured("h:1"),
         errors.WrongServerPrincipal("h:1", "other/h@R", ["hbase/h@R"]),
         errors.TableNotFound("h:1", "x.TableNotFoundException", "'t'", True, "trace"),

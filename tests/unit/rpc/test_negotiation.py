@@ -23,6 +23,7 @@ from walferry.security.login import Kerberos, Protection
 from walferry.security.sasl import ProtectionRefused
 
 SERVER = Server("RS1.example.org", "RS1.example.org:16020")
+PRINCIPAL = "hbase/rs1.example.org@EXAMPLE.COM"
 LOGIN = Kerberos(principal="walferry@EXAMPLE.COM", keytab="/k")
 MOST = 1000
 
@@ -207,7 +208,7 @@ def cut(data: bytes, size: int) -> list[bytes]:
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 1000])
 def test_a_refusal_in_place_of_the_first_response_is_found_however_it_is_cut(size):
     credential = FakeCredential()
-    layer = LateRefusal(SERVER, credential)
+    layer = LateRefusal(SERVER, PRINCIPAL, credential)
 
     def feed() -> None:
         for piece in cut(refusal("AccessControlException", "not you"), size):
@@ -220,17 +221,17 @@ def test_a_refusal_in_place_of_the_first_response_is_found_however_it_is_cut(siz
 
 @given(st.binary(min_size=4, max_size=60).filter(lambda data: data[:4] != b"\0\0\0\x01"), st.integers(1, 7))
 def test_all_that_is_no_refusal_passes(data, size):
-    layer = LateRefusal(SERVER, FakeCredential())
+    layer = LateRefusal(SERVER, PRINCIPAL, FakeCredential())
     assert b"".join(layer.incoming(piece) for piece in cut(data, size)) == data
 
 
 def test_only_the_first_response_can_be_a_refusal():
-    layer = LateRefusal(SERVER, FakeCredential())
+    layer = LateRefusal(SERVER, PRINCIPAL, FakeCredential())
     layer.incoming(framed(b"a response"))
     assert layer.incoming(refusal("C", "m")) == refusal("C", "m")
 
 
 def test_a_huge_text_in_a_late_refusal_is_not_waited_for():
-    layer: Callable[[bytes], bytes] = LateRefusal(SERVER, FakeCredential()).incoming
+    layer: Callable[[bytes], bytes] = LateRefusal(SERVER, PRINCIPAL, FakeCredential()).incoming
     with pytest.raises((CodecError, KerberosError), match="a text of 1073741824 bytes"):
         layer(struct.pack(">ii", 1, 1 << 30))

@@ -1,0 +1,115 @@
+"""Realms that trust each other, by MIT's own KDC where it is installed: one principal of ours is let in on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from embedded.client import GLOBAL, ClientJvm, JavaClient
+from embedded.mit_kerberos import MitKerberos, missing_tools
+from embedded.secured import HBASE, ZOOKEEPER
+from embedded.secured_site import EAST, USER, WEST, SecuredSite, protected
+from embedded.wire import delete_column, put
+from tests.cluster.walferry_runs import roll, ship, source_of
+from tests.secured.conftest import login
+from tests.secured.peers import MANAGED, lead_to, peer_with_nobody
+from walferry.diagnosis.connections import slave_access
+from walferry.hbase.peers import DISABLED, Peer
+from walferry.shipping.summary import Status
+from walferry.source.cluster import SourceCluster, for_slave
+from walferry.source.knobs import SinkKind
+from walferry.source.logins import login_of
+
+IN_WEST = {"server_principals": f"{HBASE}@{WEST}", "zk_server_principal": f"{ZOOKEEPER}@{WEST}"}
+CONN_ID = "west"
+NAMES_IT = {**MANAGED, "walferry.slave_conn_id": CONN_ID}
+ROWS = 500
+
+pytestmark = pytest.mark.skipif(bool(missing_tools()), reason=f"MIT's KDC is not installed: {', '.join(missing_tools())} missing")
+
+
+@dataclass(frozen=True)
+class Trust:
+    """A source in EAST and a slave in WEST, which know the one user of EAST."""
+
+    source: SecuredSite
+    slave: SecuredSite
+    source_java: JavaClient
+    slave_java: JavaClient
+
+    def as_source(self, sink: SinkKind, **fields: str) -> SourceCluster:
+        """The source as Walferry sees it; `fields` say how the servers in WEST are talked to by our principal of EAST."""
+        at = source_of(self.source.cluster.address, sink)
+        own = self.source.fields()
+        slaves = {for_slave(CONN_ID, self.slave.cluster.address.cluster_key): login_of("the slave", {**own, **fields})}
+        return SourceCluster(
+            quorum=at.quorum, wal_root=at.wal_root, replication=at.replication, login=login(self.source), slaves=slaves
+        )
+
+
+@pytest.fixture(scope="module")
+def trust(cluster_folder: Path) -> Iterator[Trust]:
+    """WEST has nobody but its servers."""
+    servers = [HBASE, ZOOKEEPER]
+    folder = cluster_folder / "trust"
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        kdc = stack.enter_context(MitKerberos(folder / "kdc", {EAST: [*servers, USER], WEST: servers}))
+        for name, value in kdc.environment.items():
+            patch.setenv(name, value)
+        source = protected("integrity", realm=EAST)(folder / "source", kdc, None, "trusted-source")  # type: ignore[arg-type]
+        slave = protected("privacy", realm=WEST)(folder / "slave", kdc, None, "trusting-slave")  # type: ignore[arg-type]
+        javas = []
+        for site, realm in ((source, EAST), (slave, WEST)):
+            stack.enter_context(site.cluster)
+            jvm = stack.enter_context(ClientJvm(folder / f"client-{realm}", options=kdc.jvm_options_in(realm)))
+            javas.append(jvm.client(site.cluster.address))
+        yield Trust(source, slave, *javas)
+
+
+@pytest.fixture
+def peer(trust: Trust) -> Iterator[str]:
+    with peer_with_nobody(trust.source, trust.source_java, NAMES_IT) as peer:
+        lead_to(trust.source, peer, trust.slave.cluster.address.cluster_key)
+        yield peer
+
+
+@pytest.mark.parametrize("sink", [SinkKind.DIRECT, SinkKind.REPLICATE, SinkKind.HFILES])
+def test_one_principal_ships_into_a_realm_that_trusts_its_own(trust: Trust, peer: str, sink: SinkKind) -> None:
+    table = f"t-{sink}"
+    for client in (trust.source_java, trust.slave_java):
+        client.create_table(table, {"f": GLOBAL}, [b"row5"], versions=3)
+    trust.source_java.write(table, [put(f"row{n % 10}-{n}", {"f:a": b"v" * n}) for n in range(ROWS)])
+    trust.source_java.write(table, [delete_column(f"row{n % 10}-{n}", "f:a") for n in range(0, ROWS, 7)])
+    summaries = ship(trust.as_source(sink, **IN_WEST), peer)
+    assert [summary.status for summary in summaries] == [Status.DONE] * len(summaries)
+    assert trust.slave_java.scan_all(table, raw=True) == trust.source_java.scan_all(table, raw=True)
+    assert trust.slave_java.count_rows(table) > ROWS // 2
+
+
+def looks(trust: Trust, **fields: str) -> dict[str, tuple[str, str]]:
+    """What a check of the slave finds."""
+    peer = Peer("p", trust.slave.cluster.address.cluster_key, DISABLED, NAMES_IT)
+    found = slave_access(trust.as_source(SinkKind.DIRECT, **fields), peer)
+    return {each.what.removeprefix("slave of peer p: "): (str(each.state), each.line) for each in found}
+
+
+def test_a_check_says_that_all_is_well(trust: Trust) -> None:
+    found = looks(trust, **IN_WEST)
+    assert {what for what, (state, _) in found.items() if state != "well"} == set()
+    assert "Kerberos with privacy" in found["RegionServers"][1]
+
+
+def test_servers_of_a_realm_that_is_not_named_are_told(trust: Trust, peer: str) -> None:
+    """Both sides have a server hbase/localhost: by default that of our own realm is meant."""
+    found = looks(trust, zk_server_principal=IN_WEST["zk_server_principal"])
+    assert found["ZooKeeper"][0] == "well"
+    assert found["RegionServers"][0] == "wrong"
+    assert f"{HBASE}@{EAST}" in found["RegionServers"][1]
+    roll(trust.as_source(SinkKind.DIRECT), peer)
+    summaries = ship(trust.as_source(SinkKind.DIRECT, zk_auth="none"), peer, roll_first=False)
+    assert {summary.status for summary in summaries} == {Status.FAILED}
+    assert all(f"{HBASE}@{EAST}" in (summary.error or "") for summary in summaries)
