@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import quote_from_bytes
@@ -17,6 +18,23 @@ def forms(secret: bytes) -> set[bytes]:
         found |= {inner, inner.translate(bytes.maketrans(b"+/", b"-_"))}
     by_hbase = "".join(f"\\x{byte:02X}" for byte in secret).encode()
     return found | {repr(secret)[2:-1].encode(), quote_from_bytes(secret).encode(), by_hbase}
+
+
+def keys_of(keytab: bytes) -> list[bytes]:
+    """The keys themselves in a keytab of version 2, whose entries are parted by their sizes."""
+    keys, at = [], 2
+    while at < len(keytab):
+        (size,) = struct.unpack_from(">i", keytab, at)
+        entry = keytab[at + 4 : at + 4 + size]
+        (components,) = struct.unpack_from(">H", entry)
+        behind = 2
+        for _ in range(components + 1):  # the realm comes first
+            behind += 2 + struct.unpack_from(">H", entry, behind)[0]
+        behind += 4 + 4 + 1 + 2  # name type, time, version, encryption
+        (length,) = struct.unpack_from(">H", entry, behind)
+        keys.append(entry[behind + 2 : behind + 2 + length])
+        at += 4 + size
+    return keys
 
 
 def leaked(secrets: Mapping[str, bytes], places: Mapping[str, str | bytes]) -> list[str]:

@@ -16,15 +16,9 @@ from embedded.client import ClientJvm, JavaClient
 from embedded.kerberos import Kerberos
 from embedded.secured import principals
 from embedded.secured_site import EAST, SLAVES, USER, WEST, SecuredSite, protected
-from walferry.security.login import Login
-from walferry.source.logins import login_of
+from tests.secured.peers import CONN_ID, MANAGED, Pair, lead_to, peer_with_nobody
 
 USERS = (USER, "stranger")
-
-
-def login(site: SecuredSite, user: str = USER, **more: object) -> Login:
-    """As the user, in the site's own realm, with more fields than a connection needs."""
-    return login_of("a test", {**site.fields(user), **more})
 
 
 @pytest.fixture(scope="session")
@@ -75,3 +69,11 @@ def secured_java(cluster_folder: Path, kerberos: Kerberos) -> Iterator[Callable[
             return clients[site.realm].client(site.cluster.address)
 
         yield client
+
+
+@pytest.fixture
+def pair(source_site: SecuredSite, slave_site: SecuredSite, secured_java: Callable[[SecuredSite], JavaClient]) -> Iterator[Pair]:
+    source = secured_java(source_site)
+    with peer_with_nobody(source_site, source, {**MANAGED, "walferry.slave_conn_id": CONN_ID}) as peer:
+        lead_to(source_site, peer, slave_site.cluster.address.cluster_key)
+        yield Pair(source, secured_java(slave_site), peer, slave_site, source_site)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from embedded.client import JavaClient
 from embedded.secured_site import SecuredSite
-from tests.secured.conftest import login
+from tests.cluster.walferry_runs import source_of
+from tests.secured.logins import login
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF, decode_peer
 from walferry.protos import hbase_pb2 as pb
+from walferry.source.cluster import SourceCluster, for_slave
+from walferry.source.knobs import SinkKind
 from walferry.zk.client import connected
 
 MANAGED = {"walferry.managed": "true"}
+CONN_ID = "west"  # the slave's connection, as a peer names it
 
 
 @contextmanager
@@ -38,3 +43,23 @@ def lead_to(source: SecuredSite, peer_id: str, cluster_key: str) -> None:
         peer = decode_peer(zk.get(path)[0], path)
         peer.clusterkey = cluster_key
         zk.set(path, PBUF + peer.SerializeToString())
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both sides through HBase's own client, and a managed peer that names the slave's connection."""
+
+    source: JavaClient
+    slave: JavaClient
+    peer: str
+    slave_site: SecuredSite
+    source_site: SecuredSite
+
+    def at(self, sink: SinkKind, **more: object) -> SourceCluster:
+        """The source as Walferry sees it; `more` changes the fields of the slave's connection."""
+        key = self.slave_site.cluster.address.cluster_key
+        at = source_of(self.source_site.cluster.address, sink)
+        slaves = {for_slave(CONN_ID, key): login(self.slave_site, **more)}
+        return SourceCluster(
+            quorum=at.quorum, wal_root=at.wal_root, replication=at.replication, login=login(self.source_site), slaves=slaves
+        )

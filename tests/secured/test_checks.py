@@ -6,7 +6,7 @@ import re
 
 from embedded.kerberos import Kerberos
 from embedded.secured_site import EAST, SecuredSite
-from tests.secured.conftest import login
+from tests.secured.logins import login
 from walferry.diagnosis.connections import check_connections, slave_access
 from walferry.hbase.peers import DISABLED, Peer
 from walferry.security.login import Login

@@ -11,7 +11,7 @@ import pytest
 from embedded.kerberos import Kerberos
 from embedded.secured import HBASE, principals
 from embedded.secured_site import USER, SecuredSite, protected
-from tests.secured.conftest import login
+from tests.secured.logins import login
 from tests.secured.servers import server_of
 from walferry.rpc.admin import connect, roll_wal_writer
 from walferry.rpc.errors import NotAuthenticated, SaslRefused

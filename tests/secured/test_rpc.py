@@ -11,7 +11,7 @@ import pytest
 from embedded.certificates import Authority
 from embedded.kerberos import Kerberos
 from embedded.secured_site import EAST, WEST, SecuredSite, identity
-from tests.secured.conftest import login
+from tests.secured.logins import login
 from tests.secured.servers import server_of
 from walferry.names import ServerName
 from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse

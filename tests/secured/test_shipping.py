@@ -2,55 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import pytest
 
-from embedded.client import GLOBAL, JavaClient
-from embedded.secured_site import SecuredSite
+from embedded.client import GLOBAL
 from embedded.wire import delete_column, put
-from tests.cluster.walferry_runs import queues, roll, ship, source_of
-from tests.secured.conftest import login
-from tests.secured.peers import MANAGED, lead_to, peer_with_nobody
+from tests.cluster.walferry_runs import queues, roll, ship
+from tests.secured.peers import Pair
 from walferry.shipping.summary import Status
-from walferry.source.cluster import SourceCluster, for_slave
 from walferry.source.knobs import SinkKind
 
-CONN_ID = "west"
 ROWS = 2000
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Both sides through HBase's own client, and a managed peer that names the slave's connection."""
-
-    source: JavaClient
-    slave: JavaClient
-    peer: str
-    slave_site: SecuredSite
-    source_site: SecuredSite
-
-    def at(self, sink: SinkKind, **more: object) -> SourceCluster:
-        """The source as Walferry sees it; `more` changes the fields of the slave's connection."""
-        key = self.slave_site.cluster.address.cluster_key
-        at = source_of(self.source_site.cluster.address, sink)
-        slaves = {for_slave(CONN_ID, key): login(self.slave_site, **more)}
-        return SourceCluster(
-            quorum=at.quorum, wal_root=at.wal_root, replication=at.replication, login=login(self.source_site), slaves=slaves
-        )
-
-
-@pytest.fixture
-def pair(
-    source_site: SecuredSite,
-    slave_site: SecuredSite,
-    secured_java: Callable[[SecuredSite], JavaClient],
-) -> Iterator[Pair]:
-    source = secured_java(source_site)
-    with peer_with_nobody(source_site, source, {**MANAGED, "walferry.slave_conn_id": CONN_ID}) as peer:
-        lead_to(source_site, peer, slave_site.cluster.address.cluster_key)
-        yield Pair(source, secured_java(slave_site), peer, slave_site, source_site)
 
 
 @pytest.fixture

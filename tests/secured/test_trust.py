@@ -15,8 +15,8 @@ from embedded.secured import HBASE, ZOOKEEPER
 from embedded.secured_site import EAST, USER, WEST, SecuredSite, protected
 from embedded.wire import delete_column, put
 from tests.cluster.walferry_runs import roll, ship, source_of
-from tests.secured.conftest import login
-from tests.secured.peers import MANAGED, lead_to, peer_with_nobody
+from tests.secured.logins import login
+from tests.secured.peers import CONN_ID, MANAGED, lead_to, peer_with_nobody
 from walferry.diagnosis.connections import slave_access
 from walferry.hbase.peers import DISABLED, Peer
 from walferry.shipping.summary import Status
@@ -25,7 +25,6 @@ from walferry.source.knobs import SinkKind
 from walferry.source.logins import login_of
 
 IN_WEST = {"server_principals": f"{HBASE}@{WEST}", "zk_server_principal": f"{ZOOKEEPER}@{WEST}"}
-CONN_ID = "west"
 NAMES_IT = {**MANAGED, "walferry.slave_conn_id": CONN_ID}
 ROWS = 500
 

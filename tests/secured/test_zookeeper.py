@@ -11,7 +11,7 @@ from kazoo.security import Permissions
 
 from embedded.client import JavaClient
 from embedded.secured_site import SecuredSite
-from tests.secured.conftest import login
+from tests.secured.logins import login
 from tests.secured.peers import peer_with_nobody
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
