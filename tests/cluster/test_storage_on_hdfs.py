@@ -26,10 +26,10 @@ from walferry.files import clients, listing
 from walferry.files import closedness as module
 from walferry.files import systems as storage
 from walferry.files.closedness import Closed, Open, WalNotClosed, await_closed, closedness
+from walferry.files.errors import StoreError
 from walferry.files.listing import locate_all
 from walferry.files.space import space_at
 from walferry.files.store import WalLocation, WalStore, WrongRoot
-from walferry.files.systems import StoreError
 from walferry.hbase.layout import quoted
 from walferry.names import WalName, parse_wal_name
 from walferry.queues.reading import QueuedWal

@@ -21,7 +21,7 @@ from tests.unit.wal.encoder import encode_wal
 from tests.zk.claim_cluster import Killed
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, LastingZNodes, expire, wal
 from tests.zk.test_paused_shipment import arrived, entries
-from walferry.files import systems
+from walferry.files import clients, systems
 from walferry.hbase.values import decode_position
 from walferry.names import parse_wal_name
 from walferry.queues.lease import acquire
@@ -84,7 +84,7 @@ class Site:
 
     def archived(self) -> dict[str, bytes]:
         """The archive's content."""
-        return {kept.name.text: Path(systems.local_path(kept.url)).read_bytes() for kept in self.archive.wals()}
+        return {kept.name.text: Path(clients.local_path(kept.url)).read_bytes() for kept in self.archive.wals()}
 
     def files(self) -> dict[str, bytes]:
         """The files of the WALs with edits."""
@@ -179,7 +179,7 @@ def test_killed_between_any_two_steps_the_wal_is_queued_or_archived(
     name, client = parse_wal_name(NAMES[0]), new_client()
     session = session_of(client, site.at)
     lease = acquire(session, "p", GROUP, "first")
-    on, what = (lease, "remove_wal") if step == "removal" else (systems.file_system("file:///"), step)
+    on, what = (lease, "remove_wal") if step == "removal" else (clients.file_system("file:///"), step)
     call = getattr(on, what)
 
     def killed(*args: object, **options: object) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from walferry.admin.changing import settings_of
 from walferry.admin.peers import PeerAdmin
-from walferry.files.systems import StoreError
+from walferry.files.errors import StoreError
 from walferry.hbase.errors import MasterSilent, StalePeer
 from walferry.hbase.peers import HANDED_BACK_KEY, Peer, read_peer, read_peers
 from walferry.queues.reading import Queue, read_queues

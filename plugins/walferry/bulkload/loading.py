@@ -19,7 +19,7 @@ from walferry.bulkload.job import LoadJob
 from walferry.bulkload.region_load import Loaded, RegionLoader
 from walferry.bulkload.rows import MAX_ERROR_CHARS, Note, Row
 from walferry.errors import WalferryError
-from walferry.files.systems import StoreError
+from walferry.files.errors import StoreError
 from walferry.hbase.peers import read_peer
 from walferry.hfiles.errors import HFileError
 from walferry.rpc.errors import RemoteError

@@ -28,7 +28,8 @@ from walferry.bulkload.job import LoadJob, PlannedRegion
 from walferry.bulkload.records import Folder, Load, check_folder, end, folders_of, forget, note_folder
 from walferry.bulkload.staging import SLAVES_FOLDERS, log_in_to, wrong_folder
 from walferry.errors import WalferryError
-from walferry.files.systems import NewFile, StoreError
+from walferry.files.errors import StoreError
+from walferry.files.systems import NewFile
 from walferry.hfiles.cutting import RunPart, cut
 from walferry.hfiles.merge import merge_runs
 from walferry.hfiles.metadata import Origin

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from walferry.files.logins import log_in
-from walferry.files.systems import HDFS_SCHEMES, scheme
+from walferry.files.clients import scheme
+from walferry.files.logins import HDFS_SCHEMES, log_in
 from walferry.names import is_file_name
 from walferry.security.login import Login
 

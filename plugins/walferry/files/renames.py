@@ -6,7 +6,9 @@ import errno
 import os
 import time
 
-from walferry.files.systems import HDFS_SCHEMES, StoreError, file_system, local_path, remote, scheme
+from walferry.files.clients import file_system, local_path, remote, scheme
+from walferry.files.errors import StoreError
+from walferry.files.logins import HDFS_SCHEMES
 
 
 def exists(url: str) -> bool:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
+from walferry.files.clients import file_system, local_path, remote, scheme
+from walferry.files.errors import StoreError
 from walferry.files.hdfs import ask
+from walferry.files.logins import HDFS_SCHEMES
 from walferry.files.namenode import NameNode, NameNodeError
 from walferry.files.namenodes import namenodes
-from walferry.files.systems import HDFS_SCHEMES, StoreError, file_system, local_path, remote, scheme
 from walferry.security.gssapi import KerberosError
 
 

@@ -18,7 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from walferry.files.systems import HDFS_SCHEMES, OpenWal, StoreError, file_size, file_system, open_wal, remote, scheme
+from walferry.files.clients import file_system, remote, scheme
+from walferry.files.errors import StoreError
+from walferry.files.logins import HDFS_SCHEMES
+from walferry.files.systems import OpenWal, file_size, open_wal
 from walferry.names import WalName
 
 WALS = "WALs"

@@ -18,12 +18,9 @@ from datetime import datetime
 from typing import Any, Protocol, Self
 from uuid import uuid4
 
-from walferry.files.clients import file_system as file_system
-from walferry.files.clients import local_path as local_path
-from walferry.files.clients import remote as remote
-from walferry.files.clients import scheme as scheme
-from walferry.files.errors import StoreError as StoreError
-from walferry.files.logins import HDFS_SCHEMES as HDFS_SCHEMES
+from walferry.files.clients import file_system, local_path, remote, scheme
+from walferry.files.errors import StoreError
+from walferry.files.logins import HDFS_SCHEMES
 
 COPY_BYTES = 8 << 20
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")  # of fsspec's file systems

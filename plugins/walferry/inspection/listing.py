@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from walferry.errors import WalferryError
+from walferry.files.clients import file_system, local_path, remote, scheme
 from walferry.files.store import OLD_WALS, SPLITTING, WALS
-from walferry.files.systems import file_system, local_path, remote, scheme
 from walferry.names import WalName, parse_wal_name
 
 CORRUPT = "corrupt"  # where HBase puts WALs that it could not split

@@ -20,9 +20,9 @@ from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import urlopen
 
 from walferry.errors import WalferryError
+from walferry.files.clients import file_system, remote, scheme
 from walferry.files.hdfs import login_in_effect
 from walferry.files.namenodes import web_addresses
-from walferry.files.systems import file_system, remote, scheme
 from walferry.names import is_file_name
 from walferry.regions.reconcile import Known
 from walferry.regions.znodes import encoded_name

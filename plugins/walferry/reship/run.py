@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from walferry.errors import WalferryError
+from walferry.files.errors import StoreError
 from walferry.files.store import WalStore
-from walferry.files.systems import StoreError
 from walferry.hbase.peers import Peer
 from walferry.reship.files import Found, GroupFiles, find
 from walferry.reship.holes import IntervalGone

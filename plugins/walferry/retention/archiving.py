@@ -16,7 +16,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from walferry.errors import WalferryError
 from walferry.files.closedness import WalMissing
-from walferry.files.systems import StoreError
+from walferry.files.errors import StoreError
 from walferry.names import WalName
 from walferry.retention.archive import WalArchive
 from walferry.source.session import Session

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from walferry.files.clients import scheme
+from walferry.files.errors import StoreError
 from walferry.files.space import Space, bytes_on_disk, space_at
 from walferry.files.store import OLD_WALS, WalStore
-from walferry.files.systems import StoreError, scheme
 from walferry.retention.old_wals import OldWal
 
 WINDOW_SECONDS = 86400.0

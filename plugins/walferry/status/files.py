@@ -16,10 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from walferry.errors import WalferryError
+from walferry.files.clients import scheme
 from walferry.files.closedness import Closed, closedness
 from walferry.files.listing import locate_all
 from walferry.files.store import WalLocation, WalStore
-from walferry.files.systems import OpenWal, scheme
+from walferry.files.systems import OpenWal
 from walferry.names import WalName
 from walferry.queues.reading import Queue, QueuedWal, closed_groups, groups
 from walferry.shipping.candidates import Candidate

@@ -9,7 +9,8 @@ import fsspec
 import pytest
 
 from walferry.files import systems
-from walferry.files.systems import NewFile, StoreError
+from walferry.files.errors import StoreError
+from walferry.files.systems import NewFile
 
 
 @pytest.fixture(params=["file", "memory"])

@@ -12,8 +12,9 @@ import fsspec
 import pytest
 
 from walferry.files import clients, systems
+from walferry.files.errors import StoreError
 from walferry.files.store import WalLocation, WalStore, WrongRoot
-from walferry.files.systems import StoreError, copy_file, open_wal, write_file
+from walferry.files.systems import copy_file, open_wal, write_file
 from walferry.names import ServerName, parse_wal_name
 
 SERVER = "rs-1.example.org,16020,1700000000001"

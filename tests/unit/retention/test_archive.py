@@ -9,7 +9,8 @@ import fsspec
 import pytest
 
 from walferry.files import systems
-from walferry.files.systems import StoreError, write_file
+from walferry.files.errors import StoreError
+from walferry.files.systems import write_file
 from walferry.names import parse_wal_name
 from walferry.retention.archive import WalArchive
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from walferry.files import space
+from walferry.files.errors import StoreError
 from walferry.files.space import Space, space_at
 from walferry.files.store import WalStore
-from walferry.files.systems import StoreError
 from walferry.retention.forecast import Forecast, forecast, rate_of
 from walferry.retention.old_wals import OldWal
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from walferry.files.systems import HDFS_SCHEMES
+from walferry.files.logins import HDFS_SCHEMES
 from walferry.hbase.layout import QueueLayout, ZNodes
 from walferry.source.cluster import SourceCluster, SourceError
 from walferry.source.connection import KNOWN_EXTRAS, WAL_SCHEMES, from_connection, from_env, from_text

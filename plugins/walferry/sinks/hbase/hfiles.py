@@ -19,7 +19,8 @@ from typing import Protocol
 from kazoo.client import KazooClient
 
 from walferry.errors import WalferryError
-from walferry.files.systems import StoreError, file_size
+from walferry.files.errors import StoreError
+from walferry.files.systems import file_size
 from walferry.rpc.errors import RpcError
 from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.hbase.bulk_loads import HFileSource
