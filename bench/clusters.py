@@ -66,8 +66,8 @@ class Setup:
             **self.source,
         }
         return {
-            "source": ClusterOptions(source, regionserver_heap="1g", classpath=self.codecs),
-            "slave": ClusterOptions(regionserver_heap="3g", round_trip=self.round_trip),
+            "source": ClusterOptions(source, regionserver_heap="1g", regionserver_jvm=(), classpath=self.codecs),
+            "slave": ClusterOptions(regionserver_heap="3g", regionserver_jvm=(), round_trip=self.round_trip),
         }
 
 

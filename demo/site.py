@@ -9,7 +9,6 @@ from typing import Any
 from embedded.distributed import ClusterOptions, DistributedCluster, FileSystem
 from embedded.ephemerals import zookeeper
 from embedded.masterless import LocalFiles
-from embedded.processes import SMALL_JVM
 from embedded.standalone import StandaloneCluster
 
 REGIONSERVERS = 2
@@ -87,9 +86,7 @@ class Site:
         return LocalFiles(self.folder / "files")
 
     def _source_options(self) -> ClusterOptions:
-        return ClusterOptions(
-            SOURCE_CONF, REGIONSERVERS, regionserver_heap="384m", master_heap="384m", regionserver_jvm=SMALL_JVM
-        )
+        return ClusterOptions(SOURCE_CONF, REGIONSERVERS, regionserver_heap="384m", master_heap="384m")
 
     def _slave(self) -> StandaloneCluster:
         return StandaloneCluster(

@@ -17,7 +17,7 @@ from embedded.distributed import ClusterOptions
 from embedded.ephemerals import zookeeper
 from embedded.hbase import ClusterAddress
 from embedded.jars import HBASE_1
-from embedded.processes import SMALL_JVM, ClusterError
+from embedded.processes import ClusterError
 
 PBUF = b"PBUF"
 DISABLED = PBUF + b"\x08\x01"
@@ -42,7 +42,6 @@ def classic_options(
         regionservers=regionservers,
         regionserver_heap="320m",
         master_heap="320m",
-        regionserver_jvm=SMALL_JVM,
         jars=HBASE_1,
     )
 

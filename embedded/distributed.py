@@ -55,7 +55,8 @@ class ClusterOptions:
     regionservers: int = 2
     regionserver_heap: str = "768m"
     master_heap: str = "512m"
-    regionserver_jvm: tuple[str, ...] = ()
+    # Compiling well takes half of the processor time of a server that lives for minutes; a benchmark wants it.
+    regionserver_jvm: tuple[str, ...] = SMALL_JVM
     jvm: tuple[str, ...] = ()  # of all its processes
     jars: JarSet = HBASE_2
     classpath: Sequence[Path] = ()  # of its servers, behind HBase's own jars

@@ -87,6 +87,7 @@ def check_loaded(done: Finished, backlog: Callable[[], None], cluster: SparkClus
     await_that(lambda: not files_left(cluster))
 
 
+@pytest.mark.soak  # the next test shows the same, with one that is killed
 def test_executors_share_a_load_and_leave_nothing_on_their_disks(sides, peer, backlog, cluster, tmp_path):
     with Job(sides.at, peer, "load", tmp_path, args=("--sink=hfiles",), master=cluster.master, conf=CONF) as job:
         done = job.finish()
