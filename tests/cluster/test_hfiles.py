@@ -16,6 +16,7 @@ import pytest
 
 from embedded import wire
 from embedded.client import GLOBAL, JavaClient
+from embedded.standalone import StandaloneCluster
 from embedded.wire import Mutation
 from tests.cluster.decoding import copies_of_closed_wals
 from walferry.files.systems import open_wal
@@ -75,6 +76,14 @@ def target_of(client: JavaClient, table: str) -> dict[bytes, TargetTable]:
     return {table.encode(): TargetTable(tuple(family.encode() for family in FAMILIES), starts)}
 
 
+def closed_wals(cluster: StandaloneCluster, client: JavaClient, folder: Path) -> list[str]:
+    """Copies of the closed WALs of the servers that live. Those of servers that other tests have killed may end anywhere."""
+    root = Path(cluster.address.wal_root.removeprefix("file://"))
+    names = {url: parse_wal_name(url.rpartition("/")[2]) for url in copies_of_closed_wals(root, folder)}
+    live = client.region_servers()
+    return [url for url, name in names.items() if str(name.server) in live and not name.is_meta]
+
+
 def edits_of(url: str, table: str) -> Iterator[Edits]:
     rules = FilterRules(uuid.uuid4(), uuid.uuid4(), PeerTables(replicate_all=False, table_families={table.encode(): frozenset()}))
     with open_wal(url) as file:
@@ -121,9 +130,7 @@ def loaded(standalone_pair, java_client, managed_peer, unique, tmp_path) -> Call
         source.split_region(first.encoded_name, b"row15")
         source.write(table, repeated(chance, 500), one_by_one=True)
         source.roll_wals()
-        root = Path(standalone_pair.source.address.wal_root.removeprefix("file://"))
-        wals = copies_of_closed_wals(root, tmp_path / "wals")
-        load(slave, table, [url for url in wals if not parse_wal_name(url.rpartition("/")[2]).is_meta])
+        load(slave, table, closed_wals(standalone_pair.source, source, tmp_path / "wals"))
         for raw in (True, False):
             compared = source.compare(table, slave, raw=raw)
             assert compared.same, compared.examples
@@ -178,9 +185,8 @@ def test_a_key_that_was_written_before_and_after_its_table_began_anew_is_refused
     begin_anew(source, table)
     source.write(table, [wire.put("row", {"f:0": b"new"}, timestamp=1)])
     source.roll_wals()
-    root = Path(standalone_pair.source.address.wal_root.removeprefix("file://"))
-    wals = [url for url in copies_of_closed_wals(root, tmp_path / "wals") if not parse_wal_name(url.rpartition("/")[2]).is_meta]
     target = target_of(source, table)
+    wals = closed_wals(standalone_pair.source, source, tmp_path / "wals")
     runs = [run for url in wals for run in sorted_runs(edits_of(url, table), target)]
     with pytest.raises(OrderUnknown, match="row row, column f:0: "):
         write_files(runs, tmp_path / "files", FileSettings())

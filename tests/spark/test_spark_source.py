@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import py4j.java_gateway
+import py4j.protocol
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -35,6 +37,8 @@ def spark() -> Iterator[SparkSession]:
     session.dataSource.register(HBaseWalDataSource)
     yield session
     session.stop()
+    # Spark has put a function of its own here, which other gateways, such as that to HBase's client, cannot use.
+    py4j.java_gateway.get_return_value = py4j.protocol.get_return_value
 
 
 @pytest.fixture(scope="module")
