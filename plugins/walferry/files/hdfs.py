@@ -101,7 +101,7 @@ def login_problem(url: str) -> str | None:
 def ask(host: str, port: int, url: str, call: Callable[[NameNode], T]) -> T:
     """What `call` gets of a NameNode, as the login of the URL. Raises OSError, NameNodeError, KerberosError, DecodeError."""
     known = hadoop_settings()
-    expected = None if known.get(f"{_PRINCIPAL}.pattern") else known.get(_PRINCIPAL)
+    expected = known.get(f"{_PRINCIPAL}.pattern") or known.get(_PRINCIPAL)
     with NameNode(host, port, login_in_effect(url), expected) as namenode:
         return call(namenode)
 

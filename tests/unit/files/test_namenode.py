@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +79,42 @@ def test_a_login_with_kerberos_is_never_given_up_for_less(serving: Callable[[byt
 def test_a_name_node_of_another_name_than_the_configured_one_gets_no_ticket(serving: Callable[[bytes], int]) -> None:
     with pytest.raises(LoginRefused, match="says that it is nn/nn1, but must be hdfs/127"):
         NameNode("127.0.0.1", serving(offer(method("KERBEROS"))), KERBEROS, "hdfs/_HOST@EAST")
+
+
+@pytest.mark.parametrize(
+    ("expected", "taken"),
+    [
+        ("nn/nn1@EAST", True),
+        ("*", True),
+        ("nn/*@EAST", True),
+        ("{hdfs,nn}/nn?@EAST", True),
+        ("hdfs/*@EAST", False),
+        ("{hdfs,dn}/*", False),
+        ("nn/nn1.*", False),
+        ("nn/_HOST@EAST", True),  # by the name that the resolver has for 127.0.0.1
+        ("hdfs/_HOST@EAST", False),
+    ],
+)
+def test_the_configured_name_may_be_a_pattern_or_the_canonical_name_of_the_host(
+    serving: Callable[[bytes], int], monkeypatch: pytest.MonkeyPatch, expected: str, taken: bool
+) -> None:
+    monkeypatch.setattr(socket, "getfqdn", lambda host: "NN1" if host == "127.0.0.1" else host)
+    monkeypatch.setattr(module, "credential_of", lambda _: FakeCredential())
+    monkeypatch.setattr(module, "Context", lambda *_, **__: FakeContext())
+    with pytest.raises(NameNodeError, match="hung up" if taken else "says that it is nn/nn1, but must be"):
+        NameNode("127.0.0.1", serving(offer(method("KERBEROS"))), KERBEROS, expected)
+
+
+def test_a_pattern_in_the_settings_is_asked_for_and_no_leave_to_be_anybody(
+    serving: Callable[[bytes], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"dfs.namenode.kerberos.principal": "nn/nn1@EAST", "dfs.namenode.kerberos.principal.pattern": "hdfs/*@EAST"}
+    entries = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    monkeypatch.setattr(hdfs, "login_at", lambda _: KERBEROS)
+    url = f"hdfs://127.0.0.1:{serving(offer(method('KERBEROS')))}/hbase"
+    assert "says that it is nn/nn1, but must be hdfs/*" in str(hdfs.login_problem(url))
 
 
 def test_a_refusal_says_what_the_name_node_says(serving: Callable[[bytes], int]) -> None:
