@@ -4,7 +4,7 @@
     ├── ConnectionFailed          no connection, or it broke: the request may or may not have been executed
     │   ├── ProtocolError         the bytes that came back are not HBase RPC
     │   └── NotAuthenticated      one side could not prove who it is, or the other did not accept it; nothing was executed
-    │       └── SaslRefused, NotSecured, WrongServerPrincipal
+    │       └── SaslRefused, NotSecured, WrongServerPrincipal, PrincipalNotTold
     ├── RpcTimeout                no answer in time: the request may or may not have been executed
     ├── RequestTooLarge           refused here, before a byte was sent
     └── RemoteError               the server's own exception
@@ -138,6 +138,15 @@ class WrongServerPrincipal(NotAuthenticated):
             "server_principals of its connection",
             retry_helps=False,
         )
+
+
+class PrincipalNotTold(NotAuthenticated):
+    """The server cannot say which of its `candidates` it is, as HBase before 2.6 cannot. It has closed the connection."""
+
+    def __init__(self, server: str, candidates: Sequence[str]) -> None:
+        names = ", ".join(candidates)
+        super().__init__(server, f"it is older than HBase 2.6, and cannot say which one of {names} it is (server_principals)")
+        self.candidates = candidates
 
 
 class RemoteError(RpcError):
