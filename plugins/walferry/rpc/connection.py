@@ -33,6 +33,7 @@ from walferry.rpc.errors import (
 )
 from walferry.security.gssapi import KerberosError
 from walferry.security.login import UNSECURED, Login, Protection
+from walferry.security.sasl import ProtectionRefused
 from walferry.security.tls import TlsClient, TlsError
 
 CONNECT_TIMEOUT_SECONDS = 10.0
@@ -227,7 +228,8 @@ class Connection:
             raise ProtocolError(self.server, f"{call.method}: {error}") from error
         except (KerberosError, TlsError) as error:
             self.close()
-            raise NotAuthenticated(self.server, str(error), retry_helps=error.retry_helps) from error
+            weak = isinstance(error, ProtectionRefused)
+            raise NotAuthenticated(self.server, str(error), retry_helps=error.retry_helps, others_may=weak) from error
         except OSError as error:
             self.close()
             raise ConnectionFailed(self.server, f"{call.method}: {error}") from error

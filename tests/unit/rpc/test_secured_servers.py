@@ -1,4 +1,4 @@
-"""A secured server before HBase 2.6, which cannot say which of several principals it has: they are tried one by one."""
+"""Secured servers that are not as others: before HBase 2.6 none can say which of several principals it has."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.unit.security.fake_gssapi import FakeContext, FakeCredential, offer
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import negotiation
 from walferry.rpc.connection import Connection
-from walferry.rpc.errors import SaslRefused
-from walferry.security.login import Kerberos, Login
+from walferry.rpc.errors import NotAuthenticated, SaslRefused
+from walferry.security.login import Kerberos, Login, Protection
 
 ASKED = b"Securi"
 LOGIN = Login(kerberos=Kerberos(principal="w@EAST", keytab="/k", servers=("hm/_HOST", "rs/_HOST")))
@@ -121,3 +121,12 @@ def test_if_it_has_none_of_them_the_last_refusal_is_told(server: OldServer) -> N
     with Connection("127.0.0.1", server.port, "AdminService", login=LOGIN) as connection, pytest.raises(SaslRefused):
         call(connection)
     assert server.tried == ["asked", "hm", "rs"]
+
+
+def test_too_weak_a_protection_is_that_server_s_alone(server: OldServer) -> None:
+    login = Login(kerberos=Kerberos(principal="w@EAST", keytab="/k", servers=("rs/_HOST",), protection=Protection.PRIVACY))
+    weak = "offers authentication, but at least privacy is demanded"
+    connection = Connection("127.0.0.1", server.port, "AdminService", login=login)
+    with connection, pytest.raises(NotAuthenticated, match=weak) as caught:
+        call(connection)
+    assert (caught.value.retry_helps, caught.value.others_may) == (False, True)
