@@ -38,6 +38,7 @@ from walferry.security.gssapi import Context, Credential, KdcSilent, credential_
 from walferry.security.login import HOST, Kerberos, Protection
 from walferry.security.sasl import MAX_TOKEN_BYTES, GssapiClient, Wraps
 from walferry.security.tls import TlsClient
+from walferry.security.waiting import Slow
 from walferry.texts import one_line
 
 DEFAULT_SERVICE = "hbase"
@@ -86,15 +87,16 @@ def kerberos(
     credential = credential_of(login)
     context = Context(credential, principal)
     client = GssapiClient(context, principal, login.protection)
+    kdcs = f"{credential} in {principal.rpartition('@')[2]}"
     try:
-        token = yield client.first  # which may ask KDCs
+        token = yield Slow(client.first, kdcs)
     except TimeoutError as error:
         raise KdcSilent(credential, principal) from error
     yield codec.preamble(AuthMethod.KERBEROS) + _framed(token)
     try:
         while client.protection is None:
             came = yield from _token(server, principal)
-            yield _framed((yield partial(client.answer, came)))
+            yield _framed((yield Slow(partial(client.answer, came), kdcs)))
     except SaslRefused:
         credential.distrust()  # the tickets may be for a key that the server had before
         raise

@@ -65,7 +65,7 @@ class _Kerberos:
 
     def _in_time(self, step: Callable[[], bytes]) -> bytes:
         try:
-            return within(KDC_SECONDS, step)
+            return within(KDC_SECONDS, step, f"{self._credential} in {self._server.rpartition('@')[2]}")
         except TimeoutError as error:
             raise KdcSilent(self._credential, self._server) from error
 
