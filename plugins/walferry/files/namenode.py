@@ -66,6 +66,10 @@ class LoginRefused(NameNodeError):
     """NameNode and client do not agree on how to log in, or the login failed."""
 
 
+class WrongNameNode(LoginRefused):
+    """Who answers is not what the NameNode must be: it has another name, or does without Kerberos."""
+
+
 class NameNode:
     """A connection to a NameNode; a context manager that closes it. Calls raise OSError, NameNodeError, DecodeError."""
 
@@ -137,7 +141,7 @@ class NameNode:
         server = f"{chosen.protocol}/{chosen.serverId}"
         if expected and not _is_expected(server, expected, self._host):
             wanted = _wanted(expected, self._host)
-            raise LoginRefused(
+            raise WrongNameNode(
                 f"says that it is {one_line(server, MAX_TEXT_CHARS)}, but must be {wanted}",
                 "Compare dfs.namenode.kerberos.principal in HADOOP_CONF_DIR with that of the cluster",
             )
@@ -225,11 +229,11 @@ class _Session(NamedTuple):
 
 
 def _chosen(offer: pb.RpcSasl) -> pb.SaslAuth:
-    """Kerberos, of the methods that a NameNode offers. LoginRefused also if it would do without: hdfs-native would, too."""
+    """Kerberos, of the methods that a NameNode offers. WrongNameNode also if it would do without: hdfs-native would, too."""
     methods = {each.method: each for each in offer.auths}
     if offer.state != _NEGOTIATE or "KERBEROS" not in methods or "SIMPLE" in methods:
         offered = one_line(", ".join(sorted(methods)), MAX_TEXT_CHARS) or "nothing"
-        raise LoginRefused(
+        raise WrongNameNode(
             f"does not demand Kerberos, but the login has a principal: it offers {offered}",
             "Nothing was read or written. Find out whether that is the NameNode. If it is, its cluster is not secured: then take "
             "principal and keytab out of the connection, and hadoop.security.authentication out of HADOOP_CONF_DIR",

@@ -152,6 +152,30 @@ def test_a_standby_name_node_has_taken_the_login(monkeypatch: pytest.MonkeyPatch
     assert hdfs.login_problem("hdfs://nn:8020/hbase") is None
 
 
+@pytest.mark.parametrize("names", [["SIMPLE"], ["KERBEROS", "SIMPLE"]])
+def test_one_name_node_that_does_without_kerberos_is_a_problem_though_another_demands_it(
+    serving: Callable[[bytes], int], monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    """hdfs-native would believe it, and asks the same ones in the same order."""
+    fake, asked = serving(offer(*map(method, names))), hdfs.ask
+    monkeypatch.setattr(hdfs, "namenodes", lambda _: [("127.0.0.1", fake), ("nn2", 8020)])
+    monkeypatch.setattr(hdfs, "ask", lambda host, *rest: asked(host, *rest) if host == "127.0.0.1" else None)
+    monkeypatch.setattr(hdfs, "login_at", lambda _: KERBEROS)
+    problem = str(hdfs.login_problem("hdfs://service/hbase"))
+    assert f"127.0.0.1:{fake} as walferry@EAST, keytab /k: it does not demand Kerberos" in problem
+
+
+def test_one_name_node_that_refuses_a_login_is_none_if_another_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(host: str, *_: object) -> None:
+        if host == "nn1":
+            raise LoginRefused("refused the login: SaslException: GSS initiate failed")
+
+    monkeypatch.setattr(hdfs, "namenodes", lambda _: [("nn1", 8020), ("nn2", 8020)])
+    monkeypatch.setattr(hdfs, "ask", ask)
+    monkeypatch.setattr(hdfs, "login_at", lambda _: KERBEROS)
+    assert hdfs.login_problem("hdfs://service/hbase") is None
+
+
 def test_a_name_node_that_sends_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     namenode = NameNode.__new__(NameNode)
     ours, theirs = socket.socketpair()
