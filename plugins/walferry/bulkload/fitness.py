@@ -20,7 +20,7 @@ from itertools import pairwise
 from uuid import UUID
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import KazooException, NoAuthError
 
 from walferry.errors import WalferryError
 from walferry.filters.rules import PeerTables
@@ -70,6 +70,8 @@ def read_own_peers(zk: KazooClient, nodes: ZNodes, source_id: UUID) -> OwnPeers:
         if not zk_has(zk, nodes.queues):
             return OwnPeers({})  # it has never had a peer
         return OwnPeers({}, str(error))
+    except NoAuthError:  # a login that may write to the slave's tables need not be one of HBase's own
+        return OwnPeers({}, f"{nodes.peers} does not let this login in")
     others = [peer for peer in listing.peers if peer.endpoint_impl != _REPLICAS_ENDPOINT]
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         back = list(pool.map(lambda peer: _leads_to(peer, source_id), others[:MOST_ASKED]))

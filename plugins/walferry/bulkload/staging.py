@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from walferry.files.clients import scheme
-from walferry.files.logins import HDFS_SCHEMES, log_in
+from walferry.files.logins import HDFS_SCHEMES, lend
 from walferry.names import is_file_name
 from walferry.security.login import Login
 
@@ -30,8 +30,8 @@ def wrong_folder(token: str, table: str, source_root: str) -> str | None:
 
 
 def log_in_to(token: str, login: Login) -> None:
-    """Use a folder that the slave has made, and its others beside it, with the slave's login."""
-    log_in(token.rpartition("/")[0], login.kerberos)
+    """Use a folder that the slave has made with the slave's login; only that one, because a slave may name any place."""
+    lend(token, login.kerberos)
 
 
 def _folders(url: str) -> list[str]:

@@ -52,7 +52,7 @@ def _ticket(what: str, kerberos: Kerberos) -> Finding:
     credential = Credential(kerberos)
     credential.forget()  # tickets of its own, so that the KDC is asked
     try:
-        within(TICKET_SECONDS, credential.get)
+        within(TICKET_SECONDS, credential.get, str(credential))
     except TimeoutError:
         told = f"no KDC of {kerberos.realm or 'the realm'} has answered within {TICKET_SECONDS:g} s"
         settings = os.environ.get("KRB5_CONFIG", "/etc/krb5.conf")

@@ -17,7 +17,7 @@ import fsspec
 from google.protobuf.message import DecodeError
 
 from walferry.files.logins import login_at
-from walferry.files.namenode import MAX_TEXT_CHARS, LoginRefused, NameNode, NameNodeError, NameNodeRefused
+from walferry.files.namenode import MAX_TEXT_CHARS, LoginRefused, NameNode, NameNodeError, NameNodeRefused, WrongNameNode
 from walferry.files.namenodes import hadoop_settings, namenodes
 from walferry.security.gssapi import KerberosError
 from walferry.security.login import Kerberos
@@ -77,7 +77,8 @@ def login_in_effect(url: str) -> Kerberos | None:
 def login_problem(url: str) -> str | None:
     """Say why no NameNode behind a URL lets us in, as whom, and what to do. None if one does, or if no login is needed.
 
-    A login that no NameNode has taken is a problem too: hdfs-native would go on without it where it is not demanded.
+    A login that no NameNode has taken is a problem too, and so is one that is not what it must be, whatever the others are:
+    hdfs-native would go on without a login where it is not demanded.
     """
     if login_at(url) is None and os.environ.get(_TOKENS):
         return None  # delegation tokens, which only hdfs-native uses
@@ -87,6 +88,8 @@ def login_problem(url: str) -> str | None:
             ask(host, port, url, NameNode.space)
         except (KerberosError, LoginRefused) as error:
             problems.append(_described(host, port, login_in_effect(url), error))
+            if isinstance(error, WrongNameNode) and urlsplit(url).scheme == "hdfs":  # viewfs may lead to other clusters, too
+                break
         except NameNodeRefused:
             let_in = True  # a standby NameNode
         except (OSError, NameNodeError, DecodeError) as error:
@@ -101,7 +104,7 @@ def login_problem(url: str) -> str | None:
 def ask(host: str, port: int, url: str, call: Callable[[NameNode], T]) -> T:
     """What `call` gets of a NameNode, as the login of the URL. Raises OSError, NameNodeError, KerberosError, DecodeError."""
     known = hadoop_settings()
-    expected = None if known.get(f"{_PRINCIPAL}.pattern") else known.get(_PRINCIPAL)
+    expected = known.get(f"{_PRINCIPAL}.pattern") or known.get(_PRINCIPAL)
     with NameNode(host, port, login_in_effect(url), expected) as namenode:
         return call(namenode)
 

@@ -19,10 +19,12 @@ With integrity or privacy, context, requests and responses are a stream of bytes
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
 import time
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import NamedTuple, Self
 from uuid import uuid4
@@ -49,6 +51,7 @@ _SASL_CALL = -33
 _PROTOBUF_KIND = 2
 _SUCCESS, _NEGOTIATE, _INITIATE, _CHALLENGE, _RESPONSE, _WRAP = range(6)
 _RPC_PROTECTION = "hadoop.rpc.protection"
+_BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 class NameNodeError(WalferryError):
@@ -63,11 +66,16 @@ class LoginRefused(NameNodeError):
     """NameNode and client do not agree on how to log in, or the login failed."""
 
 
+class WrongNameNode(LoginRefused):
+    """Who answers is not what the NameNode must be: it has another name, or does without Kerberos."""
+
+
 class NameNode:
     """A connection to a NameNode; a context manager that closes it. Calls raise OSError, NameNodeError, DecodeError."""
 
     def __init__(self, host: str, port: int, kerberos: Kerberos | None, expected: str | None = None) -> None:
-        """Connect and log in. `expected` is the principal that the NameNode must have, if it is known; _HOST stands for the host.
+        """Connect and log in. `expected` is the principal that the NameNode must have, if it is known, or a pattern of it as
+        Hadoop takes them; _HOST stands for the host.
 
         Raises OSError, LoginRefused, KerberosError, DecodeError.
         """
@@ -131,9 +139,9 @@ class NameNode:
         self._send_sasl(pb.RpcSasl(state=_NEGOTIATE))
         chosen = _chosen(self._receive_sasl())
         server = f"{chosen.protocol}/{chosen.serverId}"
-        wanted = (expected or "").partition("@")[0].replace(HOST, self._host)
-        if wanted and server.lower() != wanted.lower():
-            raise LoginRefused(
+        if expected and not _is_expected(server, expected, self._host):
+            wanted = _wanted(expected, self._host)
+            raise WrongNameNode(
                 f"says that it is {one_line(server, MAX_TEXT_CHARS)}, but must be {wanted}",
                 "Compare dfs.namenode.kerberos.principal in HADOOP_CONF_DIR with that of the cluster",
             )
@@ -221,16 +229,38 @@ class _Session(NamedTuple):
 
 
 def _chosen(offer: pb.RpcSasl) -> pb.SaslAuth:
-    """Kerberos, of the methods that a NameNode offers. LoginRefused also if it would do without: hdfs-native would, too."""
+    """Kerberos, of the methods that a NameNode offers. WrongNameNode also if it would do without: hdfs-native would, too."""
     methods = {each.method: each for each in offer.auths}
     if offer.state != _NEGOTIATE or "KERBEROS" not in methods or "SIMPLE" in methods:
         offered = one_line(", ".join(sorted(methods)), MAX_TEXT_CHARS) or "nothing"
-        raise LoginRefused(
+        raise WrongNameNode(
             f"does not demand Kerberos, but the login has a principal: it offers {offered}",
             "Nothing was read or written. Find out whether that is the NameNode. If it is, its cluster is not secured: then take "
             "principal and keytab out of the connection, and hadoop.security.authentication out of HADOOP_CONF_DIR",
         )
     return methods["KERBEROS"]
+
+
+def _is_expected(server: str, expected: str, host: str) -> bool:
+    """Whether the principal `server`, without its realm, is the expected one, or matches the pattern.
+
+    Hadoop's client puts the name that the resolver has for the host in the place of _HOST (SecurityUtil.getServerPrincipal).
+    """
+    if _matches(server, _wanted(expected, host)):
+        return True
+    return HOST in expected and _matches(server, _wanted(expected, socket.getfqdn(host)))
+
+
+def _wanted(expected: str, host: str) -> str:
+    return expected.partition("@")[0].replace(HOST, host)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Whether a name matches a pattern of Hadoop's (GlobPattern): *, ?, [abc] and {one,another}. Upper case does not matter."""
+    if braces := _BRACES.search(pattern):
+        before, after = pattern[: braces.start()], pattern[braces.end() :]
+        return any(_matches(name, f"{before}{each}{after}") for each in braces[1].split(","))
+    return fnmatchcase(name.lower(), pattern.lower())
 
 
 def _words(header: pb.RpcResponseHeader) -> str:

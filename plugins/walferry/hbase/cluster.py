@@ -4,13 +4,16 @@ import uuid
 from collections.abc import Iterable
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 
 from walferry.hbase.errors import ClusterError, StorageError, ZNodeValueError
 from walferry.hbase.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
 from walferry.hbase.values import decode_cluster_id, decode_labels, decode_master, decode_server_version
 from walferry.names import ServerName, is_server_name
+from walferry.texts import one_line
 from walferry.zk.client import Watch, children, hosts, read, whose
 
+MAX_VERSION_CHARS = 100
 IN_ZOOKEEPER = ("0.", "1.", "2.")  # versions that keep their replication queues there
 
 
@@ -41,15 +44,19 @@ def live_servers(zk: KazooClient, nodes: ZNodes, watch: Watch | None = None) -> 
 
 
 def release(zk: KazooClient, nodes: ZNodes) -> str | None:
-    """The version of the first live RegionServer that publishes it; None if none does: servers before 1.2 do not.
+    """The version of the first live RegionServer that publishes it, as a short line; None if none does: servers before 1.2 do
+    not, and a secured HBase keeps these znodes to itself.
 
     Raises ZNodeValueError.
     """
     for name in children(zk, nodes.rs) or ():
-        znode = read(zk, f"{nodes.rs}/{name}")
+        try:
+            znode = read(zk, f"{nodes.rs}/{name}")
+        except NoAuthError:
+            return None
         version = decode_server_version(znode.value, f"{nodes.rs}/{name}") if znode else None
         if version is not None:
-            return version
+            return one_line(version, MAX_VERSION_CHARS)
     return None
 
 

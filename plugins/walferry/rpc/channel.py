@@ -6,11 +6,11 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from walferry.rpc.codec import Buffer, CodecError
-from walferry.security.waiting import within
+from walferry.security.waiting import Slow, within
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ _SMALL_BYTES = 64 * 1024  # smaller pieces are joined, because copying them cost
 _IOV_MAX = max(16, min(os.sysconf("SC_IOV_MAX"), 1024))
 ANY = -1
 
-Step = bytes | int | Callable[[], bytes]
+Step = bytes | int | Slow
 Steps = Generator[Step, bytes, T]
 """A dialogue without I/O. It yields bytes to be sent, or how many bytes it has to get (ANY: what comes; empty at the end), or a
 call that may take long, whose result it gets. What goes wrong in that is raised where it was yielded, TimeoutError too."""
@@ -60,9 +60,9 @@ class Channel:
         try:
             wanted = next(steps)
             while True:
-                if callable(wanted):
+                if isinstance(wanted, Slow):
                     try:
-                        came = within(remaining(deadline), wanted)
+                        came = within(remaining(deadline), wanted, wanted.what)
                     except Exception as error:
                         wanted = steps.throw(error)
                         continue

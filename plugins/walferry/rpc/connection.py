@@ -24,13 +24,16 @@ from walferry.rpc.errors import (
     ConnectionFailed,
     FatalConnection,
     NotAuthenticated,
+    PrincipalNotTold,
     ProtocolError,
     RpcError,
     RpcTimeout,
+    SaslRefused,
     remote_error,
 )
 from walferry.security.gssapi import KerberosError
 from walferry.security.login import UNSECURED, Login, Protection
+from walferry.security.sasl import ProtectionRefused
 from walferry.security.tls import TlsClient, TlsError
 
 CONNECT_TIMEOUT_SECONDS = 10.0
@@ -105,6 +108,7 @@ class Connection:
         self._call_timeout = call_timeout
         self._channel: Channel | None = None
         self.security: Security | None = None  # of the open connection
+        self._principal: str | None = None  # the server's, if it was found by trying
         self._max_response_bytes = max_response_bytes
         self._parser = codec.ResponseParser(max_response_bytes)
         self._call_id = 0
@@ -224,7 +228,8 @@ class Connection:
             raise ProtocolError(self.server, f"{call.method}: {error}") from error
         except (KerberosError, TlsError) as error:
             self.close()
-            raise NotAuthenticated(self.server, str(error), retry_helps=error.retry_helps) from error
+            weak = isinstance(error, ProtectionRefused)
+            raise NotAuthenticated(self.server, str(error), retry_helps=error.retry_helps, others_may=weak) from error
         except OSError as error:
             self.close()
             raise ConnectionFailed(self.server, f"{call.method}: {error}") from error
@@ -262,6 +267,18 @@ class Connection:
     def _connect(self, deadline: float, connect_timeout: float) -> Channel:
         seconds = min(connect_timeout, remaining(deadline))
         give_up = time.monotonic() + seconds
+        known, self._principal = self._principal, None
+        try:
+            return self._connect_to(known, give_up, seconds)
+        except PrincipalNotTold as error:
+            *others, last = error.candidates
+        for principal in others:
+            with contextlib.suppress(KerberosError, SaslRefused):  # it is another one then
+                return self._connect_to(principal, give_up, remaining(give_up))
+        return self._connect_to(last, give_up, remaining(give_up))
+
+    def _connect_to(self, principal: str | None, give_up: float, seconds: float) -> Channel:
+        """Connect to the server, which has this principal; None: it is configured, or the server is asked."""
         try:
             sock = socket.create_connection(self._address, timeout=seconds)
         except TimeoutError as error:
@@ -272,7 +289,7 @@ class Connection:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             channel = Channel(sock)
-            self.security = self._secure(channel, give_up)
+            self.security = self._secure(channel, principal, give_up)
             channel.send([self._hello], give_up)
         except TimeoutError as error:
             sock.close()
@@ -283,9 +300,10 @@ class Connection:
         except BaseException:
             sock.close()
             raise
+        self._principal = principal
         return channel
 
-    def _secure(self, channel: Channel, give_up: float) -> Security:
+    def _secure(self, channel: Channel, principal: str | None, give_up: float) -> Security:
         """Do what the login demands before anything else is said."""
         server = negotiation.Server(self._address[0], self.server)
         tls, protection = None, None
@@ -293,7 +311,7 @@ class Connection:
             tls = TlsClient(self._login.tls, server.host)
             channel.add(channel.run(negotiation.tls(tls), give_up))
         if self._login.kerberos is not None:
-            steps = negotiation.kerberos(server, self._login.kerberos, self._max_response_bytes)
+            steps = negotiation.kerberos(server, self._login.kerberos, self._max_response_bytes, principal)
             protection, layers = channel.run(steps, give_up)
             for layer in layers:
                 channel.add(layer)

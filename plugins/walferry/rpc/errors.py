@@ -4,7 +4,7 @@
     ├── ConnectionFailed          no connection, or it broke: the request may or may not have been executed
     │   ├── ProtocolError         the bytes that came back are not HBase RPC
     │   └── NotAuthenticated      one side could not prove who it is, or the other did not accept it; nothing was executed
-    │       └── SaslRefused, NotSecured, WrongServerPrincipal
+    │       └── SaslRefused, NotSecured, WrongServerPrincipal, PrincipalNotTold
     ├── RpcTimeout                no answer in time: the request may or may not have been executed
     ├── RequestTooLarge           refused here, before a byte was sent
     └── RemoteError               the server's own exception
@@ -91,10 +91,14 @@ class RequestTooLarge(RpcError):
 
 
 class NotAuthenticated(ConnectionFailed):
-    """`server` and this side could not make sure of each other. `reason` says who did not accept what, and what to do."""
+    """`server` and this side could not make sure of each other. `reason` says who did not accept what, and what to do.
 
-    def __init__(self, server: str, reason: str, *, retry_helps: bool = True) -> None:
+    `others_may` tells whether other servers of the cluster may do better, because this one is not what they should be.
+    """
+
+    def __init__(self, server: str, reason: str, *, retry_helps: bool = True, others_may: bool = False) -> None:
         super().__init__(server, reason)
+        self.others_may = retry_helps or others_may
         self.retry_helps = retry_helps  # type: ignore[misc]  # what failed underneath decides
 
     @staticmethod
@@ -125,6 +129,7 @@ class NotSecured(NotAuthenticated):
             "it says that it is not secured (hbase.security.authentication=simple), while its connection has a principal. "
             "Nothing was sent to it. Find out whether that is the server; if it is, remove principal and keytab",
             retry_helps=False,
+            others_may=True,
         )
 
 
@@ -137,7 +142,17 @@ class WrongServerPrincipal(NotAuthenticated):
             f"it says that it is {found}, and accepted are only {', '.join(accepted)}. If it is right, add it to "
             "server_principals of its connection",
             retry_helps=False,
+            others_may=True,
         )
+
+
+class PrincipalNotTold(NotAuthenticated):
+    """The server cannot say which of its `candidates` it is, as HBase before 2.6 cannot. It has closed the connection."""
+
+    def __init__(self, server: str, candidates: Sequence[str]) -> None:
+        names = ", ".join(candidates)
+        super().__init__(server, f"it is older than HBase 2.6, and cannot say which one of {names} it is (server_principals)")
+        self.candidates = candidates
 
 
 class RemoteError(RpcError):

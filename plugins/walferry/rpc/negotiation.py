@@ -2,7 +2,8 @@
 
     plain        = preamble(SIMPLE), connection header                              and no answer
     kerberos     = [ask], preamble(KERBEROS), token exchange, connection header     and no answer
-    ask          ⇒ "Securi"                              ⇐ response to call -1 (SecurityPreamableResponse), from HBase 2.6 on
+    ask          ⇒ "Securi"                              ⇐ response to call -1 (SecurityPreamableResponse), from HBase 2.6 on;
+                                                           older ones answer with an exception, and close the connection
     token        ⇒ int32 length, bytes                   ⇐ int32 0, int32 length, bytes
     refusal                                              ⇐ int32 1, int32 length, Java class, int32 length, message
     not secured                                          ⇐ int32 0, int32 -88
@@ -26,7 +27,9 @@ from walferry.rpc.codec import INT32, AuthMethod, Buffer, CodecError, Failure
 from walferry.rpc.errors import (
     MAX_CLASS_NAME_CHARS,
     MAX_MESSAGE_CHARS,
+    FatalConnection,
     NotSecured,
+    PrincipalNotTold,
     SaslRefused,
     WrongServerPrincipal,
     remote_error,
@@ -35,6 +38,7 @@ from walferry.security.gssapi import Context, Credential, KdcSilent, credential_
 from walferry.security.login import HOST, Kerberos, Protection
 from walferry.security.sasl import MAX_TOKEN_BYTES, GssapiClient, Wraps
 from walferry.security.tls import TlsClient
+from walferry.security.waiting import Slow
 from walferry.texts import one_line
 
 DEFAULT_SERVICE = "hbase"
@@ -44,6 +48,7 @@ _SENT_AT_ONCE = 1 << 20
 _SUCCESS, _ERROR, _SIMPLE = 0, 1, -88
 _MAX_TEXT_BYTES = 64 * 1024
 _MAX_PRINCIPAL_CHARS = 500
+_NOT_A_PREAMBLE = "Expected HEADER="  # ServerRpcConnection.processPreamble, and SimpleRpcServer's of HBase 1
 
 
 @dataclass(frozen=True)
@@ -69,24 +74,29 @@ def tls(client: TlsClient) -> Steps[Layer]:
     return client
 
 
-def kerberos(server: Server, login: Kerberos, max_response_bytes: int) -> Steps[tuple[Protection, list[Layer]]]:
+def kerberos(
+    server: Server, login: Kerberos, max_response_bytes: int, principal: str | None = None
+) -> Steps[tuple[Protection, list[Layer]]]:
     """Authenticate both sides, and return what was agreed on, and the layers to be put on the connection.
 
-    Raises KerberosError, SaslRefused, NotSecured, WrongServerPrincipal, CodecError.
+    `principal` is the server's, where that is known. Raises KerberosError, SaslRefused, NotSecured, WrongServerPrincipal,
+    PrincipalNotTold, CodecError.
     """
-    principal = yield from _principal_of(server, login)
+    if principal is None:
+        principal = yield from _principal_of(server, login)
     credential = credential_of(login)
     context = Context(credential, principal)
     client = GssapiClient(context, principal, login.protection)
+    kdcs = f"{credential} in {principal.rpartition('@')[2]}"
     try:
-        token = yield client.first  # which may ask KDCs
+        token = yield Slow(client.first, kdcs)
     except TimeoutError as error:
         raise KdcSilent(credential, principal) from error
     yield codec.preamble(AuthMethod.KERBEROS) + _framed(token)
     try:
         while client.protection is None:
             came = yield from _token(server, principal)
-            yield _framed((yield partial(client.answer, came)))
+            yield _framed((yield Slow(partial(client.answer, came), kdcs)))
     except SaslRefused:
         credential.distrust()  # the tickets may be for a key that the server had before
         raise
@@ -120,6 +130,8 @@ def _principal_of(server: Server, login: Kerberos) -> Generator[Step, bytes, str
         error = remote_error(server.name, answers[0].exception)
         if "SecurityNotEnabled" in error.class_name:
             raise NotSecured(server.name)
+        if isinstance(error, FatalConnection) and _NOT_A_PREAMBLE in error.message:
+            raise PrincipalNotTold(server.name, known)
         raise error
     found = parse_message(pb.SecurityPreamableResponse, answers[0].message).server_principal
     if found not in known:  # nobody vouches for the answer

@@ -13,8 +13,6 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 
-from kazoo.exceptions import NoAuthError
-
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.cluster import release
 from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, StalePeer, StorageError, ZNodeValueError
@@ -88,10 +86,8 @@ def master_peers(session: Session) -> Mapping[str, Peer] | None:
 
 
 def _is_hbase_1(session: Session) -> bool:
-    try:
-        return (release(session.zk, session.nodes) or "").startswith(HBASE_1)
-    except NoAuthError:  # a secured HBase keeps these znodes to itself, and the Master's own error tells more
-        return False
+    """Whether its servers say so. Those of a secured HBase may not: then the Master's own error tells more."""
+    return (release(session.zk, session.nodes) or "").startswith(HBASE_1)
 
 
 def _theirs(peer: pb.ReplicationPeerDescription) -> Peer:

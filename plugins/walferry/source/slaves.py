@@ -132,6 +132,8 @@ def _found(conn_id: str, read: ReadSlave) -> SlaveConnection | str:
         return read(conn_id)
     except SourceError as error:
         return str(error)
+    except Exception as error:  # of a secrets backend: a task may not see each connection that a peer names
+        return f"connection {conn_id!r} cannot be read: {type(error).__name__}"  # whose text may hold what is to stay secret
 
 
 def _disagreement(found: SlaveConnection, conn_id: str, cluster_key: str) -> str | None:

@@ -49,6 +49,16 @@ def readable_by_all(zk: KazooClient) -> list[ACL] | None:
     return None if zk.default_acl is None else [*zk.default_acl, *READ_ACL_UNSAFE]
 
 
+def strangers(zk: KazooClient, path: str) -> list[str]:
+    """Who may change a znode, but for those that a session's own znodes belong to, as "digest:mallory:…".
+
+    Raises NoAccess, ConnectError.
+    """
+    ours = {entry.id for entry in zk.default_acl or ()}
+    others = {entry.id for entry in acl_of(zk, path) or () if entry.perms & ~Permissions.READ} - ours
+    return sorted(f"{each.scheme}:{each.id}" for each in others)
+
+
 def _all_may_write(acl: list[ACL] | None) -> bool:
     return any(entry.id.scheme == WORLD and entry.perms & ~Permissions.READ for entry in acl or ())
 

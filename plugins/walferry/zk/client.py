@@ -93,7 +93,8 @@ class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self._hung_up = False
         self.dropped = False  # whether a server has ended a connection before it had a session
         self.no_zookeeper = False  # whether what was taken for a server has answered with something else
-        self.encrypted: Callable[[socket.socket, str, int], socket.socket] = lambda sock, host, port: sock
+        self.encrypted: Callable[[socket.socket, str, tuple[str, int]], socket.socket] = lambda sock, host, address: sock
+        self.unreached: Callable[[tuple[str, int], str], None] = lambda server, address: None
 
     def async_result(self) -> _BoundedResult:
         return _BoundedResult(self)
@@ -101,9 +102,13 @@ class _BoundedHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def create_connection(self, address: tuple[str, int], hostname: str, timeout: float, **_: Any) -> Any:
         if self._hung_up:
             raise ConnectionError("this client is being closed")
-        self._socket = super().create_connection(address, timeout=min(timeout, TCP_TIMEOUT_SECONDS))
+        try:
+            self._socket = super().create_connection(address, timeout=min(timeout, TCP_TIMEOUT_SECONDS))
+        except Exception:
+            self.unreached((hostname, address[1]), address[0])
+            raise
         self._socket.settimeout(TCP_TIMEOUT_SECONDS)
-        self._socket = self.encrypted(self._socket, hostname, address[1])
+        self._socket = self.encrypted(self._socket, hostname, address)
         return self._socket
 
     def select(

@@ -65,7 +65,7 @@ class _Kerberos:
 
     def _in_time(self, step: Callable[[], bytes]) -> bytes:
         try:
-            return within(KDC_SECONDS, step)
+            return within(KDC_SECONDS, step, f"{self._credential} in {self._server.rpartition('@')[2]}")
         except TimeoutError as error:
             raise KdcSilent(self._credential, self._server) from error
 
@@ -167,7 +167,8 @@ def password_of(path: str) -> bytes:
 class Refusals:
     """Why the servers of an ensemble did not take a login since one of them last did, and whether another try has any hope.
 
-    A server is tried twice: it may have ended the connection for another reason, or have another key by now.
+    A server is tried twice: it may have ended the connection for another reason, or have another key by now. A name may be that
+    of several servers, which are told apart by their addresses.
     """
 
     TRIES = 2
@@ -175,8 +176,9 @@ class Refusals:
     def __init__(self, whose: str, login: Login) -> None:
         self._whose = whose
         self._as = f" as {proof}" if (proof := proof_of(login)) else ""
-        self._tries: dict[tuple[str, int], int] = {}
+        self._tries: dict[tuple[str, int], dict[str, int]] = {}  # by address
         self._errors: dict[tuple[str, int], WalferryError] = {}
+        self._unreached: set[tuple[tuple[str, int], str]] = set()
 
     def __bool__(self) -> bool:
         return bool(self._errors)
@@ -185,15 +187,29 @@ class Refusals:
         """Forget them, because a server has taken the login."""
         self._tries.clear()
         self._errors.clear()
+        self._unreached.clear()
 
-    def add(self, server: tuple[str, int], error: WalferryError, *, tries: int = 1) -> None:
-        """Note a failed login; `tries` is TRIES if there is no sense in another one."""
-        self._tries[server] = self._tries.get(server, 0) + tries
+    def add(self, server: tuple[str, int], error: WalferryError, address: str = "", *, tries: int = 1) -> None:
+        """Note a failed login; `tries` is TRIES if there is no sense in another one. No address: that of the only one."""
+        found = self._tries.setdefault(server, {})
+        found[address] = found.get(address, 0) + tries
+        self._unreached.discard((server, address))  # it is there again
         self._errors[server] = error
+
+    def unreached(self, server: tuple[str, int], address: str) -> None:
+        """Note an address that could not be connected to: it is not waited for, once others of that name have refused."""
+        self._unreached.add((server, address))
 
     def hopeless(self, servers: list[tuple[str, int]]) -> bool:
         """Whether each of the servers has refused the login for good."""
-        return all(self._tries.get((host.strip(), port), 0) >= self.TRIES for host, port in servers)
+        return all(self._is_hopeless((host.strip(), port)) for host, port in servers)
+
+    def _is_hopeless(self, server: tuple[str, int]) -> bool:
+        tries = self._tries.get(server, {})
+        if server not in self._errors:
+            return False
+        every = tries if len(tries) == 1 and "" in tries else {*tries, *_addresses(*server)}
+        return all((server, address) in self._unreached or tries.get(address, 0) >= self.TRIES for address in every)
 
     def error(self) -> LoginFailed:
         """All of it in one error."""
@@ -206,6 +222,13 @@ class Refusals:
         kind = LoginFailed if any(error.retry_helps for error in errors.values()) else LoginRefused
         advice = ". ".join(dict.fromkeys(error.advice for error in errors.values() if error.advice))
         return kind(f"no session{self._as} with ZooKeeper of {self._whose}: {text}", advice)
+
+
+def _addresses(host: str, port: int) -> set[str]:
+    try:
+        return {str(address[0]) for *_, address in socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)}
+    except (OSError, UnicodeError):
+        return set()
 
 
 def _is_address(host: str) -> bool:

@@ -51,11 +51,12 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         self._proved = False
         self._had_session = False
         self._reached = KeeperState.CONNECTED
-        self._server = ("", 0)  # of the present connection
+        self._server, self._address = ("", 0), ""  # of the present connection
         secure = {} if self._proof is None else {"sasl_options": {}, "default_acl": CREATOR_ALL_ACL}
         super().__init__(**secure, **options)
         self._connection._authenticate_with_sasl = self._log_in
         self.handler.encrypted = self._encrypted
+        self.handler.unreached = self._refusals.unreached
 
     @property
     def refusal(self) -> LoginFailed | None:
@@ -81,9 +82,9 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         if not self.connected and "ALERT" in (error.reason or ""):
             raise self._refused(tls_error(error)) from error
 
-    def _encrypted(self, sock: socket.socket, host: str, port: int) -> socket.socket:
+    def _encrypted(self, sock: socket.socket, host: str, address: tuple[str, int]) -> socket.socket:
         """The new connection as it is to be used: inside TLS, if the login wants that."""
-        self._server = (host, port)
+        self._server, self._address = (host, address[1]), address[0]
         tls = self.login.zookeeper.tls
         if tls is None:
             return sock
@@ -102,7 +103,7 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         if self._had_session and (error.retry_helps or isinstance(error, NoKey)):
             # The session goes on for as long as the ensemble keeps it: a KDC may be back soon, a keytab is just being replaced.
             tries = 0
-        self._refusals.add(self._server, error, tries=tries)
+        self._refusals.add(self._server, error, self._address, tries=tries)
         kind = AuthFailedError if self._refusals.hopeless(self.hosts) else ConnectionDropped
         refused: Exception = kind("the server does not take this login")
         return refused

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from uuid import UUID
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError, NoNodeError
 
-from walferry.bulkload.fitness import OwnPeers, unfit_family, unfit_regions, unfit_table
+from walferry.bulkload.fitness import OwnPeers, read_own_peers, unfit_family, unfit_regions, unfit_table
 from walferry.filters.rules import PeerTables
+from walferry.hbase.layout import ZNodes
 from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.tables.regions import Region, TableInMeta
@@ -104,6 +108,31 @@ def test_a_family_that_a_peer_of_the_slave_gets_is_unfit_and_the_peer_named():
 def test_peers_that_cannot_be_read_may_get_any_replicated_family():
     own = OwnPeers({}, "znode /hbase/replication/peers/p is broken")
     assert "its peers may take it (znode /hbase/replication/peers/p is broken)" in of_family(own, REPLICATION_SCOPE="1")
+    assert of_family(own) == ""
+
+
+def test_a_secured_slave_that_never_had_a_peer_has_none_though_its_servers_versions_may_not_be_read():
+    class NeverHadOne(KazooClient):
+        def get_children(self, path, watch=None):
+            if path == "/hbase/rs":
+                return ["h,1,1"]
+            raise NoNodeError
+
+        def get(self, path):
+            if path.endswith("/hbaseid"):
+                return str(UUID(int=2)).encode(), None
+            raise NoAuthError if path.endswith("/h,1,1") else NoNodeError
+
+    assert read_own_peers(NeverHadOne(), ZNodes("/hbase"), UUID(int=1)) == NO_PEERS
+
+
+def test_peers_that_a_secured_slave_keeps_to_itself_may_get_any_replicated_family():
+    class Closed(KazooClient):
+        def get_children(self, *_, **__):
+            raise NoAuthError
+
+    own = read_own_peers(Closed(), ZNodes("/hbase"), UUID(int=1))
+    assert "its peers may take it (/hbase/replication/peers does not let this login in)" in of_family(own, REPLICATION_SCOPE="1")
     assert of_family(own) == ""
 
 

@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +81,42 @@ def test_a_name_node_of_another_name_than_the_configured_one_gets_no_ticket(serv
         NameNode("127.0.0.1", serving(offer(method("KERBEROS"))), KERBEROS, "hdfs/_HOST@EAST")
 
 
+@pytest.mark.parametrize(
+    ("expected", "taken"),
+    [
+        ("nn/nn1@EAST", True),
+        ("*", True),
+        ("nn/*@EAST", True),
+        ("{hdfs,nn}/nn?@EAST", True),
+        ("hdfs/*@EAST", False),
+        ("{hdfs,dn}/*", False),
+        ("nn/nn1.*", False),
+        ("nn/_HOST@EAST", True),  # by the name that the resolver has for 127.0.0.1
+        ("hdfs/_HOST@EAST", False),
+    ],
+)
+def test_the_configured_name_may_be_a_pattern_or_the_canonical_name_of_the_host(
+    serving: Callable[[bytes], int], monkeypatch: pytest.MonkeyPatch, expected: str, taken: bool
+) -> None:
+    monkeypatch.setattr(socket, "getfqdn", lambda host: "NN1" if host == "127.0.0.1" else host)
+    monkeypatch.setattr(module, "credential_of", lambda _: FakeCredential())
+    monkeypatch.setattr(module, "Context", lambda *_, **__: FakeContext())
+    with pytest.raises(NameNodeError, match="hung up" if taken else "says that it is nn/nn1, but must be"):
+        NameNode("127.0.0.1", serving(offer(method("KERBEROS"))), KERBEROS, expected)
+
+
+def test_a_pattern_in_the_settings_is_asked_for_and_no_leave_to_be_anybody(
+    serving: Callable[[bytes], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"dfs.namenode.kerberos.principal": "nn/nn1@EAST", "dfs.namenode.kerberos.principal.pattern": "hdfs/*@EAST"}
+    entries = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    monkeypatch.setattr(hdfs, "login_at", lambda _: KERBEROS)
+    url = f"hdfs://127.0.0.1:{serving(offer(method('KERBEROS')))}/hbase"
+    assert "says that it is nn/nn1, but must be hdfs/*" in str(hdfs.login_problem(url))
+
+
 def test_a_refusal_says_what_the_name_node_says(serving: Callable[[bytes], int]) -> None:
     refusal = answer(b"", 2, exceptionClassName="javax.security.sasl.SaslException", errorMsg="GSS initiate failed\n\tat x")
     with pytest.raises(LoginRefused, match="refused the login: SaslException: GSS initiate failed"):
@@ -113,6 +150,30 @@ def test_a_standby_name_node_has_taken_the_login(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(hdfs, "ask", ask)
     monkeypatch.setattr(hdfs, "login_at", lambda _: KERBEROS)
     assert hdfs.login_problem("hdfs://nn:8020/hbase") is None
+
+
+@pytest.mark.parametrize("names", [["SIMPLE"], ["KERBEROS", "SIMPLE"]])
+def test_one_name_node_that_does_without_kerberos_is_a_problem_though_another_demands_it(
+    serving: Callable[[bytes], int], monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    """hdfs-native would believe it, and asks the same ones in the same order."""
+    fake, asked = serving(offer(*map(method, names))), hdfs.ask
+    monkeypatch.setattr(hdfs, "namenodes", lambda _: [("127.0.0.1", fake), ("nn2", 8020)])
+    monkeypatch.setattr(hdfs, "ask", lambda host, *rest: asked(host, *rest) if host == "127.0.0.1" else None)
+    monkeypatch.setattr(hdfs, "login_at", lambda _: KERBEROS)
+    problem = str(hdfs.login_problem("hdfs://service/hbase"))
+    assert f"127.0.0.1:{fake} as walferry@EAST, keytab /k: it does not demand Kerberos" in problem
+
+
+def test_one_name_node_that_refuses_a_login_is_none_if_another_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(host: str, *_: object) -> None:
+        if host == "nn1":
+            raise LoginRefused("refused the login: SaslException: GSS initiate failed")
+
+    monkeypatch.setattr(hdfs, "namenodes", lambda _: [("nn1", 8020), ("nn2", 8020)])
+    monkeypatch.setattr(hdfs, "ask", ask)
+    monkeypatch.setattr(hdfs, "login_at", lambda _: KERBEROS)
+    assert hdfs.login_problem("hdfs://service/hbase") is None
 
 
 def test_a_name_node_that_sends_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from walferry.rpc.channel import ANY, Channel, Steps
 from walferry.rpc.codec import CodecError
+from walferry.security.waiting import Slow
 
 
 class Shifted:
@@ -112,9 +113,9 @@ def test_a_dialogue_does_not_wait_for_its_calls_beyond_the_deadline(ends):
     ended = threading.Event()
 
     def dialogue() -> Steps[list[bytes]]:
-        first = yield lambda: b"quick"
+        first = yield Slow(lambda: b"quick", "")
         try:
-            yield lambda: bytes(ended.wait(20))
+            yield Slow(lambda: bytes(ended.wait(20)), "")
         except TimeoutError:
             return [first, b"late"]
         return []
@@ -128,7 +129,7 @@ def test_what_goes_wrong_in_a_call_is_raised_in_the_dialogue(ends):
 
     def dialogue() -> Steps[str]:
         try:
-            yield lambda: bytes(-1)
+            yield Slow(lambda: bytes(-1), "")
         except ValueError as error:
             return str(error)
         return ""

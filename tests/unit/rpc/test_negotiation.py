@@ -16,7 +16,7 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import negotiation
 from walferry.rpc.channel import ANY
 from walferry.rpc.codec import CodecError
-from walferry.rpc.errors import NotSecured, RemoteError, SaslRefused, WrongServerPrincipal
+from walferry.rpc.errors import NotSecured, PrincipalNotTold, RemoteError, SaslRefused, WrongServerPrincipal
 from walferry.rpc.negotiation import LateRefusal, Server, candidates, kerberos
 from walferry.security.gssapi import KdcSilent, KerberosError
 from walferry.security.login import Kerberos, Protection
@@ -183,12 +183,31 @@ def test_a_server_that_has_no_principal_is_not_secured(credential):
         lead(framed(delimited(header.SerializeToString())), TWO)
 
 
-def test_a_server_too_old_to_say_its_principal_says_so_itself(credential):
+def fatal(text: str) -> bytes:
+    """How a server refuses a connection that it cannot make sense of."""
     header = pb.ResponseHeader(call_id=0xFFFFFFFF)
     header.exception.exception_class_name = "org.apache.hadoop.hbase.ipc.FatalConnectionException"
-    header.exception.stack_trace = "FatalConnectionException: Expected HEADER=HBas but received HEADER=Secu"
-    with pytest.raises(RemoteError, match="Expected HEADER"):
-        lead(framed(delimited(header.SerializeToString())), TWO)
+    header.exception.stack_trace = f"FatalConnectionException: {text}"
+    return framed(delimited(header.SerializeToString()))
+
+
+def test_a_server_too_old_to_say_its_principal_leaves_those_to_be_tried(credential):
+    with pytest.raises(PrincipalNotTold, match=r"older than HBase 2\.6") as caught:
+        lead(fatal("Expected HEADER=HBas but received HEADER=Secu from /10.0.0.1:1"), TWO)
+    assert caught.value.candidates == ["hbase/rs1.example.org@EXAMPLE.COM", "hb/rs1.example.org@EXAMPLE.COM"]
+
+
+def test_another_refusal_of_the_question_is_told_as_it_is(credential):
+    with pytest.raises(RemoteError, match="Unknown service"):
+        lead(fatal("Unknown service"), TWO)
+
+
+def test_a_principal_that_is_known_is_not_asked_for(credential, monkeypatch):
+    asked = []
+    monkeypatch.setattr(negotiation, "Context", lambda credential, principal: asked.append(principal) or FakeContext())
+    steps = kerberos(SERVER, TWO, MOST, "hb/rs1.example.org@EXAMPLE.COM")
+    assert next(steps)() == b"token"
+    assert asked == ["hb/rs1.example.org@EXAMPLE.COM"]
 
 
 @given(st.binary(max_size=80), st.sampled_from([LOGIN, TWO]))

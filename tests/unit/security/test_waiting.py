@@ -31,8 +31,15 @@ def test_there_is_no_time_for_a_call_whose_time_is_over():
     ended.set()
 
 
-def test_only_so_many_calls_are_left_behind(monkeypatch):
-    monkeypatch.setattr(waiting, "_PLACES", threading.BoundedSemaphore(2))
+@pytest.fixture
+def two_places(monkeypatch):
+    monkeypatch.setattr(waiting, "MOST_LEFT_BEHIND", 2)
+    waiting._places.cache_clear()
+    yield
+    waiting._places.cache_clear()
+
+
+def test_only_so_many_calls_are_left_behind(two_places):
     ended, begun = threading.Event(), []
 
     def hang() -> None:
@@ -45,7 +52,16 @@ def test_only_so_many_calls_are_left_behind(monkeypatch):
     assert len(begun) == 2
     ended.set()
     give_up = time.monotonic() + 10
-    while waiting._PLACES._value < 2:
+    while waiting._places("")._value < 2:
         assert time.monotonic() < give_up
         time.sleep(0.01)
     assert within(10, lambda: "on again") == "on again"
+
+
+def test_what_waits_for_one_realm_does_not_hold_up_another(two_places):
+    ended = threading.Event()
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            within(0.1, lambda: ended.wait(20), "walferry@WEST in WEST")
+    assert within(10, lambda: "a ticket", "walferry@EAST in EAST") == "a ticket"
+    ended.set()

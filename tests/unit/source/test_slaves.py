@@ -87,6 +87,18 @@ def test_a_missing_connection_stops_that_peer_alone() -> None:
             cluster.login_to(peer(conn_id="none"))
 
 
+def test_a_connection_that_this_task_may_not_see_stops_that_peer_alone() -> None:
+    def denied(conn_id: str) -> SlaveConnection:
+        """Raise as Airflow does for a connection of another team (AirflowSecretsBackendAccessDenied)."""
+        raise PermissionError("the token eyJhbGciOi may not see it")
+
+    source = replace(SOURCE, slave_logins=SlaveLogins(denied))
+    travelled = with_slaves_of(source, [peer(conn_id="theirs"), peer(OTHER)])
+    assert travelled.login_to(peer(OTHER)) == OURS
+    with pytest.raises(SourceError, match=r"connection 'theirs' cannot be read: PermissionError$"):
+        travelled.login_to(peer(conn_id="theirs"))
+
+
 def test_a_connection_by_cluster_key_that_nobody_has_read_is_not_passed_over() -> None:
     with pytest.raises(SourceError, match=r"the slave zk1,zk2:2181:/hbase has the connection 'slave', which was not read"):
         BY_KEY.login_to(peer())

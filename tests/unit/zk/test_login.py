@@ -179,6 +179,32 @@ def test_there_is_hope_until_each_server_has_refused_for_good() -> None:
     assert not refusals.hopeless(SERVERS)
 
 
+def test_a_name_of_several_addresses_is_hopeless_once_each_of_them_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a headless service, behind which one server of three may be broken."""
+    every = [(2, 1, 6, "", (f"10.0.0.{n}", 1)) for n in (1, 2, 3)]
+    monkeypatch.setattr(logins.socket, "getaddrinfo", lambda host, port, **_: every if host == "a" else [])
+    refusals = Refusals("the source", KERBEROS)
+    refusals.unreached(("a", 1), "10.0.0.3")
+    assert not refusals
+    assert not refusals.hopeless([("a", 1)])
+    refusals.add(("a", 1), LoginFailed("no"), "10.0.0.1", tries=Refusals.TRIES)
+    refusals.add(("a", 1), LoginFailed("no"), "10.0.0.2")
+    assert not refusals.hopeless([("a", 1)])
+    refusals.add(("a", 1), LoginFailed("no"), "10.0.0.2")
+    assert refusals.hopeless([("a", 1)])
+    refusals.clear()
+    refusals.unreached(("a", 1), "10.0.0.3")
+    assert not refusals.hopeless([("a", 1)])
+
+
+def test_a_server_that_was_away_for_a_while_is_not_one_that_has_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins.socket, "getaddrinfo", lambda host, port, **_: [(2, 1, 6, "", ("10.0.0.1", 1))])
+    refusals = Refusals("the source", KERBEROS)
+    refusals.unreached(("a", 1), "10.0.0.1")
+    refusals.add(("a", 1), LoginFailed("a new key"), "10.0.0.1", tries=0)  # of a session that goes on
+    assert not refusals.hopeless([("a", 1)])
+
+
 def test_what_several_servers_say_is_one_error_with_each_reason_once() -> None:
     refusals = Refusals("the source", KERBEROS)
     refusals.add(("a", 1), KerberosError("no ticket", "Do this"))

@@ -89,10 +89,10 @@ def is_final(error: RemoteError) -> bool:
     return error.do_not_retry or (named and _WRONG_REGION not in error.message)
 
 
-def is_unsound(error: RemoteError) -> bool:
+def is_unsound(error: WalferryError) -> bool:
     """Whether a server has refused what an edit says, such as a visibility label that it does not know: no other way to send the
     edit would help."""
-    return error.class_name.rpartition(".")[2] == _UNSOUND
+    return isinstance(error, RemoteError) and error.class_name.rpartition(".")[2] == _UNSOUND
 
 
 def is_too_many(error: WalferryError) -> bool:

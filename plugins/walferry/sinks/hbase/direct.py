@@ -23,7 +23,14 @@ from kazoo.exceptions import NoAuthError
 from walferry.errors import WalferryError
 from walferry.kernels.read import Ints
 from walferry.names import ServerName
-from walferry.rpc.errors import MAX_TABLE_CHARS, ColumnFamilyNotFound, RemoteError, RequestTooLarge, TableNotFound
+from walferry.rpc.errors import (
+    MAX_TABLE_CHARS,
+    ColumnFamilyNotFound,
+    NotAuthenticated,
+    RemoteError,
+    RequestTooLarge,
+    TableNotFound,
+)
 from walferry.security.login import UNSECURED, Login
 from walferry.sinks.answers import Answers
 from walferry.sinks.hbase import tries
@@ -174,7 +181,8 @@ class DirectShipper:
         except PASSING as error:
             if not tries.is_hopeless(error):
                 return error
-            if not isinstance(error, RemoteError) or isinstance(error, TableNotFound | ColumnFamilyNotFound) or is_unsound(error):
+            ours = isinstance(error, NotAuthenticated) and not error.others_may
+            if ours or isinstance(error, TableNotFound | ColumnFamilyNotFound) or is_unsound(error):
                 raise
             raise DirectRefused(str(error)) from error
 

@@ -69,6 +69,12 @@ class SinkManager:
         with self._lock:
             return frozenset(self._sinks)
 
+    @property
+    def has_others(self) -> bool:
+        """Whether there is a live server that has answered so far, or was not tried."""
+        with self._lock:
+            return bool(self._good())
+
     def choose(self) -> ServerName:
         """A random member of the subset. Raises NoSinks, saying why there is none."""
         with self._lock:
@@ -124,9 +130,12 @@ class SinkManager:
         else:
             self._problem = "it has no live RegionServer"
 
-    def _draw(self) -> None:
+    def _good(self) -> list[ServerName]:
+        """The live servers that are not avoided."""
         now = self._clock()
-        count = math.ceil(len(self._live) * self._ratio)
-        good = sorted(server for server in self._live if self._avoided_until.get(server, 0.0) <= now)
+        return sorted(server for server in self._live if self._avoided_until.get(server, 0.0) <= now)
+
+    def _draw(self) -> None:
+        count, good = math.ceil(len(self._live) * self._ratio), self._good()
         self._sinks = self._rng.sample(good or sorted(self._live), min(count, len(good) or count))
         self._bad_reports.clear()

@@ -6,6 +6,7 @@ cell block = the shipment's cells, as KeyValueCodecWithTags writes them and as a
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.rpc.admin import MAX_RESPONSE_BYTES, SERVICE
 from walferry.rpc.codec import Buffer
 from walferry.rpc.connection import Connection
-from walferry.rpc.errors import ConnectionFailed, RemoteError, RpcTimeout
+from walferry.rpc.errors import ConnectionFailed, NotAuthenticated, RemoteError, RpcTimeout
 from walferry.security.login import UNSECURED, Login
 from walferry.sinks.answers import SILENCE_SECONDS, Answers
 from walferry.sinks.hbase import tries
@@ -27,6 +28,8 @@ from walferry.source.knobs import Knobs
 
 METHOD = "ReplicateWALEntry"
 PASSING = (NoSinks, *tries.PASSING)
+
+log = logging.getLogger(__name__)
 
 
 class Shipment(Protocol):
@@ -87,8 +90,8 @@ class Shipper:
         `overdue`: whoever looks after the calls then ends it unless the server still answers.
 
         Raises SlaveUnreachable when the deadline or the patience with a silent slave is over, Stopped, RequestTooLarge, and a
-        RemoteError that says itself that trying again does not help, such as TableNotFound. A shipment that was not
-        acknowledged may have been applied all the same.
+        RemoteError that says itself that trying again does not help, such as TableNotFound; NotAuthenticated if that is true of
+        all servers. A shipment that was not acknowledged may have been applied all the same.
         """
         count, last_error, answered = 0, NEVER_TRIED, False
         call_timeout = self._tries.knobs.call_timeout_seconds
@@ -103,7 +106,11 @@ class Shipper:
                 return self._told(shipment, timeout, left, expected_seconds)
             except PASSING as error:
                 if tries.is_hopeless(error):
-                    raise
+                    if not (isinstance(error, NotAuthenticated) and error.others_may and self._sinks.has_others):
+                        raise
+                    log.warning("another server is shipped to: %s", error)
+                    last_error = str(error)
+                    continue
                 last_error, answered = self._tries.last_error(error), isinstance(error, RemoteError)
                 call_timeout = self._tries.longer(call_timeout, error, METHOD)
             self._tries.pause(count, deadline, last_error)

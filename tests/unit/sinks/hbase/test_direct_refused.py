@@ -17,7 +17,8 @@ from tests.unit.sinks.hbase.test_direct import halves, rows, ship, shipper
 from tests.unit.sinks.hbase.test_replicate import Time
 from tests.unit.wal.encoder import Cell
 from walferry.rpc import codec
-from walferry.rpc.errors import ColumnFamilyNotFound, RemoteError, TableNotFound
+from walferry.rpc.connection import Connection
+from walferry.rpc.errors import ColumnFamilyNotFound, NotSecured, RemoteError, TableNotFound
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.hbase import direct as module
@@ -44,6 +45,24 @@ def test_a_slave_that_refuses_is_not_asked_again(script):
         with pytest.raises(DirectRefused):
             ship(slave, time, rows(b"a"), answers=answers)
         assert len(slave.hosts[0].requests) == 1
+    assert time.sleeps == []
+    assert answers.outage is None
+
+
+def test_a_server_that_is_not_as_secured_as_the_others_may_be_passed_by(monkeypatch):
+    """Others take its edits where the slave sees replication, and bring them to it themselves."""
+    time, answers = Time(), Answers()
+    with ScriptedSlave(regions=halves()) as slave:
+        stranger, connected = slave.name(1), Connection._connect_to
+
+        def connect(self, *args):
+            if self.server == f"{stranger.host}:{stranger.port}":
+                raise NotSecured(self.server)
+            return connected(self, *args)
+
+        monkeypatch.setattr(Connection, "_connect_to", connect)
+        with pytest.raises(DirectRefused, match="it says that it is not secured"):
+            ship(slave, time, rows(b"a", b"z"), answers=answers)
     assert time.sleeps == []
     assert answers.outage is None
 

@@ -10,10 +10,12 @@ from tests.unit.rpc.fake_server import FakeServer, answer, exception, raw
 from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS
-from walferry.rpc.errors import NotAuthenticated, RequestTooLarge, TableNotFound
+from walferry.rpc.errors import NotAuthenticated, NotSecured, RequestTooLarge, TableNotFound, WrongServerPrincipal
 from walferry.security.login import Login, Tls
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import SlaveUnreachable, Stopped
+from walferry.sinks.hbase import replicate
+from walferry.sinks.hbase.connections import connection_to
 from walferry.sinks.hbase.manager import SinkManager
 from walferry.sinks.hbase.replicate import Shipper
 from walferry.source.knobs import Knobs
@@ -154,6 +156,63 @@ def test_settings_of_ours_that_cannot_be_right_are_told_at_once():
             ship.ship(Shipment(), deadline=2000)
         ship.close()
     assert (server.requests, time.sleeps) == ([], [])
+
+
+class Stranger:
+    """A connection to a server that is not what the servers of the slave should be."""
+
+    def __init__(self, server: ServerName, error: NotAuthenticated) -> None:
+        self.server, self.error, self.called = server, error, 0
+
+    def call(self, *_: object, **__: object) -> None:
+        self.called += 1
+        raise self.error
+
+    def close(self) -> None:
+        pass
+
+
+def strange(monkeypatch: pytest.MonkeyPatch, error: NotAuthenticated, *servers: ServerName) -> list[Stranger]:
+    """Let connections to these servers fail so."""
+    strangers = [Stranger(server, error) for server in servers]
+    known = {stranger.server: stranger for stranger in strangers}
+    monkeypatch.setattr(replicate, "connection_to", lambda server, *a, **o: known.get(server) or connection_to(server, *a, **o))
+    return strangers
+
+
+NOT_SECURED = NotSecured("rs9:1")
+TOO_WEAK = NotAuthenticated("rs9:1", "it offers authentication", retry_helps=False, others_may=True)
+
+
+@pytest.mark.parametrize("error", [NOT_SECURED, WrongServerPrincipal("rs9:1", "a", ["b"]), TOO_WEAK])
+def test_a_server_that_is_not_as_secured_as_the_others_does_not_stop_them(monkeypatch, error):
+    time = Time()
+    with FakeServer() as server:
+        (stranger,) = strange(monkeypatch, error, ServerName("rs9", 1, 1))
+        ship = shipper(name(server), stranger.server, time=time)
+        for _ in range(20):
+            assert ship.ship(Shipment(), deadline=2000) == name(server)
+        ship.close()
+    assert (stranger.called, time.sleeps) == (1, [])
+
+
+def test_if_no_server_is_as_secured_as_demanded_that_is_told_at_once(monkeypatch):
+    time = Time()
+    strangers = strange(monkeypatch, NOT_SECURED, ServerName("rs8", 1, 1), ServerName("rs9", 1, 1))
+    ship = shipper(*(stranger.server for stranger in strangers), time=time)
+    with pytest.raises(NotSecured):
+        ship.ship(Shipment(), deadline=2000)
+    assert [stranger.called for stranger in strangers] == [1, 1]
+    assert time.sleeps == []
+
+
+def test_what_is_wrong_with_our_own_keys_is_not_tried_at_each_server(monkeypatch):
+    ours = NotAuthenticated("rs9:1", "no ticket: the keytab holds no key of it", retry_helps=False)
+    strangers = strange(monkeypatch, ours, ServerName("rs8", 1, 1), ServerName("rs9", 1, 1))
+    ship = shipper(*(stranger.server for stranger in strangers), time=Time())
+    with pytest.raises(NotAuthenticated, match="the keytab holds no key"):
+        ship.ship(Shipment(), deadline=2000)
+    assert sum(stranger.called for stranger in strangers) == 1
 
 
 def test_after_ten_failures_another_subset_is_drawn():
