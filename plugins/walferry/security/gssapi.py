@@ -156,8 +156,14 @@ class Credential:
         return credential
 
     def get(self) -> None:
-        """Get a ticket, if there is none yet. Raises KerberosError."""
-        _release("gss_release_cred", self.acquire())
+        """Get a ticket, if there is none yet. Raises KerberosError, also if the tickets of kinit have ended."""
+        minor, left, credential = c_uint32(), c_uint32(), self.acquire()
+        try:
+            library().gss_inquire_cred(byref(minor), credential, None, byref(left), None, None)
+        finally:
+            _release("gss_release_cred", credential)
+        if not left.value and self.kerberos.keytab is None:
+            raise KerberosError(f"the ticket of {self} has expired", _advice(self.kerberos))
 
 
 @functools.lru_cache(maxsize=64)
@@ -248,7 +254,7 @@ class Context:
 
 def _advice(kerberos: Kerberos) -> str:
     if kerberos.keytab is None:
-        return "Give the connection a principal and a keytab, or get a ticket by kinit for the user that runs this"
+        return "Give the connection a keytab with its principal, or get a ticket by kinit for the user that runs this"
     return "Compare principal and keytab (klist -kt), and see whether the realm's KDC can be reached (KRB5_CONFIG, krb5.conf)"
 
 
