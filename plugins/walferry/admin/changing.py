@@ -78,7 +78,7 @@ def _left_out(peer: Peer, namespaces: Sequence[str]) -> list[str]:
 
 
 def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, allow_missing: bool = False) -> Peer:
-    """Set settings of the peer, each by its name with or without `walferry.`, its bandwidth, its slave's connection, or namespaces.
+    """Set settings of the peer, each by its name with or without `walferry.`, bandwidth, slave's connection or namespaces.
 
     An empty value stands for the default. Raises Refused for what is not known, and for a value that is wrong; SourceError for a
     connection that is not there, or not that of the slave.
