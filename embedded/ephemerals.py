@@ -6,6 +6,7 @@ outlives a machine that stands still for a while.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -16,6 +17,8 @@ from embedded.hbase import ClusterAddress
 
 CONNECT_TIMEOUT_SECONDS = 60
 SUPER_PASSWORD = "zookeeper-super"  # the file beside hbase-site.xml with the password of a secured ensemble (embedded.secured)
+_kazoo_log = logging.getLogger("embedded.kazoo")
+_kazoo_log.setLevel(logging.ERROR)  # that a server is still starting is no news
 
 
 def forget_regionserver(address: ClusterAddress, server_name: str) -> None:
@@ -44,7 +47,7 @@ def forget_servers(address: ClusterAddress, *, created_before: float) -> None:
 @contextmanager
 def zookeeper(address: ClusterAddress) -> Iterator[KazooClient]:
     """A client of the cluster's ZooKeeper, which may still be starting."""
-    zk = KazooClient(hosts=address.quorum)
+    zk = KazooClient(hosts=address.quorum, logger=_kazoo_log)
     password = address.hbase_site.with_name(SUPER_PASSWORD)
     try:
         zk.start(timeout=CONNECT_TIMEOUT_SECONDS)

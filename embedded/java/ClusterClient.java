@@ -8,6 +8,7 @@ import java.io.DataOutputStream;
 import java.io.EOFException;
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.security.PrivilegedExceptionAction;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.EnumSet;
@@ -61,13 +62,15 @@ public final class ClusterClient implements AutoCloseable {
 
   final Configuration conf;
   final Connection connection;
+  private final User user;
 
   public ClusterClient(String hbaseSite) throws IOException {
     conf = HBaseConfiguration.create();
     conf.addResource(new Path(hbaseSite));
     // Otherwise a client neither sends nor gets the tags of cells.
     conf.set("hbase.client.rpc.codec", "org.apache.hadoop.hbase.codec.KeyValueCodecWithTags");
-    connection = ConnectionFactory.createConnection(conf, user());
+    user = user();
+    connection = ConnectionFactory.createConnection(conf, user);
   }
 
   /** Who talks to the cluster: with Kerberos, the principal and keytab of the settings. */
@@ -252,7 +255,7 @@ public final class ClusterClient implements AutoCloseable {
     Map<String, Long> newest = new HashMap<>();
     FileStatus[] files;
     try {
-      files = folder.getFileSystem(conf).listStatus(folder);
+      files = filesOf(folder).listStatus(folder);
     } catch (FileNotFoundException splitOrArchived) {
       return newest;
     }
@@ -280,9 +283,19 @@ public final class ClusterClient implements AutoCloseable {
     return true;
   }
 
+  /** The file system as whoever talks to the cluster sees it. */
+  private FileSystem filesOf(Path path) throws IOException {
+    try {
+      return user.runAs((PrivilegedExceptionAction<FileSystem>) () -> path.getFileSystem(conf));
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new IOException(e);
+    }
+  }
+
   private boolean endsWithTrailer(Path wal) throws IOException {
     byte[] end = new byte[TRAILER_MAGIC.length];
-    FileSystem files = wal.getFileSystem(conf);
+    FileSystem files = filesOf(wal);
     try (FSDataInputStream in = files.open(wal)) {
       in.readFully(Math.max(0, files.getFileStatus(wal).getLen() - end.length), end);
       return Arrays.equals(end, TRAILER_MAGIC);

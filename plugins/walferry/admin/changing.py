@@ -9,12 +9,13 @@ from walferry.admin.creating import edits_of, put_edits
 from walferry.admin.ends import Wanted, check_ends
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin, put_keys
+from walferry.hbase.cluster_key import SLAVE_CONN_KEY
 from walferry.hbase.peers import MARKS, MAX_LAG_KEY, Peer, as_peer, parse_max_lag
 from walferry.protos import hbase_pb2 as pb
 from walferry.source import knobs
 
 BANDWIDTH, NAMESPACES = "bandwidth", "namespaces"
-MAX_LAG = MAX_LAG_KEY.removeprefix(knobs.PREFIX)
+MAX_LAG, SLAVE_CONN_ID = MAX_LAG_KEY.removeprefix(knobs.PREFIX), SLAVE_CONN_KEY.removeprefix(knobs.PREFIX)
 MAX_BANDWIDTH = (1 << 63) - 1
 
 
@@ -77,15 +78,18 @@ def _left_out(peer: Peer, namespaces: Sequence[str]) -> list[str]:
 
 
 def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, allow_missing: bool = False) -> Peer:
-    """Set settings of the peer, each by its name with or without `walferry.`, its bandwidth, or its namespaces.
+    """Set settings of the peer, each by its name with or without `walferry.`, bandwidth, slave's connection or namespaces.
 
-    An empty value stands for the default. Raises Refused for what is not known, and for a value that is wrong.
+    An empty value stands for the default. Raises Refused for what is not known, and for a value that is wrong; SourceError for a
+    connection that is not there, or not that of the slave.
     """
     settings = {_known(name): value.strip() for name, value in values.items()}
     bandwidth, namespaces = settings.pop(BANDWIDTH, None), settings.pop(NAMESPACES, None)
     _check_values({name: value for name, value in settings.items() if value})
     limit = None if bandwidth is None else _bandwidth(bandwidth)
     before = admin.managed(peer_id)
+    if conn_id := settings.get(SLAVE_CONN_ID):
+        admin.session.source.login_at(before.cluster_key, conn_id)
     if namespaces is not None:
         names = [name.strip() for name in namespaces.split(",") if name.strip()]
         set_tables(admin, peer_id, None, names, allow_missing=allow_missing)
@@ -100,7 +104,7 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
 def settings_of(peer: Peer) -> dict[str, str]:
     """The peer's own settings by their names without `walferry.`, and its bandwidth; those without a value are left out."""
     ours = {key.removeprefix(knobs.PREFIX): value for key, value in peer.config.items() if key.startswith(knobs.PREFIX)}
-    marks = {key.removeprefix(knobs.PREFIX) for key in MARKS} - {MAX_LAG}
+    marks = {key.removeprefix(knobs.PREFIX) for key in MARKS} - {MAX_LAG, SLAVE_CONN_ID}
     own = {name: value for name, value in sorted(ours.items()) if value.strip() and name not in marks}
     return {**own, **({BANDWIDTH: str(peer.bandwidth)} if peer.bandwidth else {})}
 
@@ -108,7 +112,7 @@ def settings_of(peer: Peer) -> dict[str, str]:
 def _known(name: str) -> str:
     """The setting's name without `walferry.`. Raises Refused, with the name that may be meant."""
     short = name.strip().removeprefix(knobs.PREFIX)
-    known = [*knobs.KEYS, MAX_LAG, BANDWIDTH, NAMESPACES]
+    known = [*knobs.KEYS, MAX_LAG, SLAVE_CONN_ID, BANDWIDTH, NAMESPACES]
     if short in known:
         return short
     if f"{knobs.PREFIX}{short}" in MARKS:

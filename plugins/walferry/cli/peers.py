@@ -185,7 +185,8 @@ def set_values(chosen: Chosen, peer_id: str, values: tuple[tuple[str, str], ...]
     """Change settings of a managed peer, from the next batch on.
 
     KEY is a setting such as `sink` or `replication.source.ratio`, `max_lag` (seconds that its oldest edit may wait, or there is
-    an alert), `bandwidth` (bytes a second), or `namespaces` (split by commas). An empty VALUE stands for the default.
+    an alert), `bandwidth` (bytes a second), `slave_conn_id` (the connection that says as whom the slave is talked to), or
+    `namespaces` (split by commas). An empty VALUE stands for the default.
     """
     from walferry.admin import changing
     from walferry.admin.showing import scope

@@ -13,7 +13,7 @@ from walferry.names import ServerName
 from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.rpc.admin import connect
 from walferry.rpc.connection import Connection, Security
-from walferry.rpc.errors import AccessDenied, RemoteError, RpcError
+from walferry.rpc.errors import AccessDenied, NotAuthenticated, RemoteError, RpcError
 from walferry.security.login import Login
 
 CALL_SECONDS = 10.0
@@ -61,12 +61,18 @@ def is_answer(answer: Answer) -> bool:
 
 
 def silent(what: str, answers: dict[ServerName, Answer], advice: str) -> list[Finding]:
-    """Findings of those that have not answered, not too many of them."""
+    """Findings of those that have not answered, or do not let us in, not too many of them. `advice` is for the former."""
     errors = [(server, answer) for server, answer in answers.items() if isinstance(answer, RpcError)]
-    found = [wrong(what, f"{server} does not answer: {error}", advice) for server, error in errors[:MAX_TOLD]]
+    found = [_silent(what, server, error, advice) for server, error in errors[:MAX_TOLD]]
     if len(errors) > MAX_TOLD:
         found.append(wrong(what, f"{len(errors) - MAX_TOLD:,} more do not answer"))
     return found
+
+
+def _silent(what: str, server: ServerName, error: RpcError, advice: str) -> Finding:
+    if isinstance(error, AccessDenied | NotAuthenticated):  # which say themselves what to do
+        return wrong(what, f"{server} does not let us in: {error}")
+    return wrong(what, f"{server} does not answer: {error}", advice)
 
 
 def answering(answers: dict[ServerName, Answer]) -> str:

@@ -82,8 +82,8 @@ def _own_root(session: Session) -> Finding:
     try:
         just_written(session.zk, f"{root}/clock")
     except (WalferryError, KazooException) as error:
-        return wrong("own root", f"{root} cannot be written: {error!r}", "Leases and claims lie there: see to its ACL, or set "
-                     "walferry_root in the connection's extra")  # fmt: skip
+        advice = "Leases and claims lie there: see to its ACL, or set walferry_root in the connection's extra"
+        return wrong("own root", f"{root} cannot be written: {known(error)}", advice)
     return _open_to_others(session) or well("own root", f"{root} can be written")
 
 
@@ -157,7 +157,8 @@ def _master(session: Session) -> Iterator[Finding]:
         yield wrong("Master", error, grant_admin(session.source.login) if denied else "")
         return
     at = active_master(session.zk, session.nodes)
-    yield well("Master", f"{at} is active" + ("" if peers is None else f" and knows {len(peers):,} peers"))
+    known_peers = "" if peers is None else f" and knows {len(peers):,} {'peer' if len(peers) == 1 else 'peers'}"
+    yield well("Master", f"{at} is active{known_peers}")
 
 
 def _folders(session: Session) -> str:

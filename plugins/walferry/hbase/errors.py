@@ -32,12 +32,16 @@ class ClusterError(WalferryError):
 
 
 class MasterSilent(ClusterError):
-    """The active Master could not be asked for its peers. `refused`: it answers, but not this user."""
+    """The active Master could not be asked for its peers.
 
-    def __init__(self, reason: str, *, refused: bool = False) -> None:
+    `refused`: it answers, but not this user. `closed`: it does not take the login.
+    """
+
+    def __init__(self, reason: str, *, refused: bool = False, closed: bool = False) -> None:
+        then = "it answers; the user needs global ADMIN" if refused else "it answers; try again when a master is active"
         super().__init__(
-            f"the Master could not be asked whether the peers are as ZooKeeper has them: {reason}. Nothing is touched until it "
-            f"answers; {'the user needs global ADMIN' if refused else 'try again when a master is active'}"
+            f"the Master could not be asked whether the peers are as ZooKeeper has them: {reason}. Nothing is touched until "
+            f"{'it lets us in' if closed else then}"
         )
         self.retry_helps = not refused  # type: ignore[misc]
 

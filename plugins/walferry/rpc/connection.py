@@ -296,12 +296,21 @@ class Connection:
             raise RpcTimeout(self.server, "connecting", seconds) from error
         except EOFError as error:
             sock.close()
-            raise NotAuthenticated(self.server, "it closed the connection before both sides knew each other") from error
+            why = f"it closed the connection before both sides knew each other. {self._perhaps()}"
+            raise NotAuthenticated(self.server, why) from error
         except BaseException:
             sock.close()
             raise
         self._principal = principal
         return channel
+
+    def _perhaps(self) -> str:
+        """Why a server hangs up most often without a word."""
+        if self._login.tls is None:
+            return "If it wants TLS (hbase.server.netty.tls.enabled), set tls_ca in its connection"
+        if self._login.tls.certificate is None:
+            return "If it demands a certificate of ours, set tls_certificate and tls_key in its connection"
+        return "Its log says more"
 
     def _secure(self, channel: Channel, principal: str | None, give_up: float) -> Security:
         """Do what the login demands before anything else is said."""

@@ -38,7 +38,7 @@ _SERVICE_NAME = bytes.fromhex("2a864886f71201020104")  # GSS_C_NT_HOSTBASED_SERV
 _AS_THEY_ARE: Mapping[str, str] = {}
 _AT_THE_KDC = (
     "Compare the server's principal and host name with the principals that the KDC has, and see whether the realm's KDC can be "
-    "reached (KRB5_CONFIG, krb5.conf)"
+    "reached"
 )
 _generations = itertools.count(1)  # of tickets, of the whole process
 _NO_REASON = "Success"  # the mechanism's words where it has none for what GSSAPI itself has found
@@ -156,8 +156,14 @@ class Credential:
         return credential
 
     def get(self) -> None:
-        """Get a ticket, if there is none yet. Raises KerberosError."""
-        _release("gss_release_cred", self.acquire())
+        """Get a ticket, if there is none yet. Raises KerberosError, also if the tickets of kinit have ended."""
+        minor, left, credential = c_uint32(), c_uint32(), self.acquire()
+        try:
+            library().gss_inquire_cred(byref(minor), credential, None, byref(left), None, None)
+        finally:
+            _release("gss_release_cred", credential)
+        if not left.value and self.kerberos.keytab is None:
+            raise KerberosError(f"the ticket of {self} has expired", _advice(self.kerberos))
 
 
 @functools.lru_cache(maxsize=64)
@@ -198,7 +204,7 @@ class Context:
                 byref(given) if token else None, None, byref(out), byref(granted), None,
             )  # fmt: skip
             kerberos = self._credential.kerberos
-            advice = _AT_THE_KDC if kerberos.keytab else _advice(kerberos)
+            advice = f"{_AT_THE_KDC} {_by_settings()}" if kerberos.keytab else _advice(kerberos)
             _check(major, minor, f"{self._credential} got no access to {self._server}", advice=advice)
         except KerberosError:
             self._credential.distrust()  # they may have ended: the library renews them at half of their time, but not at any time
@@ -248,8 +254,15 @@ class Context:
 
 def _advice(kerberos: Kerberos) -> str:
     if kerberos.keytab is None:
-        return "Give the connection a principal and a keytab, or get a ticket by kinit for the user that runs this"
-    return "Compare principal and keytab (klist -kt), and see whether the realm's KDC can be reached (KRB5_CONFIG, krb5.conf)"
+        return "Give the connection a keytab with its principal, or get a ticket by kinit for the user that runs this"
+    return f"Compare principal and keytab (klist -kt), and see whether the realm's KDC can be reached {_by_settings()}"
+
+
+def _by_settings() -> str:
+    """Where the libraries look for krb5.conf, and whether they find it."""
+    paths = os.environ.get("KRB5_CONFIG") or "/etc/krb5.conf"
+    there = any(os.path.exists(path) for path in paths.split(os.pathsep))
+    return f"(KRB5_CONFIG, krb5.conf: {paths if there else f'there is no {paths}'})"
 
 
 def _oid(encoded: bytes) -> tuple[_Oid, Any]:

@@ -19,7 +19,7 @@ from walferry.hbase.errors import ClusterError, MasterSilent, MissingPeer, Stale
 from walferry.hbase.peers import Peer, as_peer, check_ours, check_shippable, read_peer
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
-from walferry.rpc.errors import AccessDenied, RemoteError, RpcError
+from walferry.rpc.errors import AccessDenied, NotAuthenticated, RemoteError, RpcError
 from walferry.source.knobs import Knobs
 from walferry.source.session import Session
 
@@ -82,7 +82,8 @@ def master_peers(session: Session) -> Mapping[str, Peer] | None:
     except (ClusterError, RpcError) as error:
         if (isinstance(error, RemoteError) and master.lacks_call(error, "ListReplicationPeers")) or _is_hbase_1(session):
             return None
-        raise MasterSilent(str(error), refused=isinstance(error, AccessDenied)) from error
+        refused, closed = isinstance(error, AccessDenied), isinstance(error, NotAuthenticated)
+        raise MasterSilent(str(error), refused=refused, closed=closed) from error
 
 
 def _is_hbase_1(session: Session) -> bool:

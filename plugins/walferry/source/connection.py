@@ -113,7 +113,10 @@ def from_env(conn_id: str = DEFAULT_CONN_ID, environ: Mapping[str, str] = os.env
     name = f"AIRFLOW_CONN_{conn_id.upper()}"
     value = environ.get(name)
     if not value:
-        raise SourceError(f"{name} is not set; give the source cluster there, as Airflow's JSON or URI of a connection")
+        raise SourceError(
+            f"{name} is not set; give the source cluster there, as Airflow's JSON or URI of a connection, or name one that "
+            f"Airflow keeps: walferry --conn-id {conn_id} …"
+        )
     return from_text(value, conn_id)
 
 

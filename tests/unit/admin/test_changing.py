@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -18,6 +19,8 @@ from walferry.admin.peers import PeerAdmin
 from walferry.hbase.peers import DISABLED, Peer, as_peer
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.errors import RemoteError
+from walferry.security.login import Login
+from walferry.source.cluster import SourceError
 
 
 class Master:
@@ -37,6 +40,17 @@ class Master:
         edit(config)
         self.config = config
         self.after()
+
+    @property
+    def session(self) -> Any:
+        """That of a source with one connection of a slave."""
+
+        def login_at(cluster_key: str, conn_id: str) -> Login:
+            if conn_id != "west":
+                raise SourceError(f"the slave {cluster_key} cannot be talked to: connection {conn_id!r} is not defined")
+            return Login()
+
+        return SimpleNamespace(source=SimpleNamespace(login_at=login_at))
 
     @property
     def admin(self) -> PeerAdmin:
@@ -134,6 +148,18 @@ def test_marks_are_no_settings() -> None:
         set_values(NotAsked(), "p", {"paused": "true"})  # type: ignore[arg-type]
     with pytest.raises(Refused, match="did you mean max_lag"):
         set_values(NotAsked(), "p", {"maxlag": "5"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["slave_conn_id", "walferry.slave_conn_id"])
+def test_the_connection_of_the_slave_can_be_set_if_it_is_there(name: str) -> None:
+    master = Master()
+    after = set_values(master.admin, "p", {name: "west"})
+    assert after.slave_conn_id == "west"
+    assert settings_of(after) == {"slave_conn_id": "west"}
+    with pytest.raises(SourceError, match="connection 'east' is not defined"):
+        set_values(master.admin, "p", {name: "east"})
+    assert master.managed("p").slave_conn_id == "west"
+    assert set_values(master.admin, "p", {name: ""}).slave_conn_id is None
 
 
 def test_the_limit_is_shown_among_the_settings_and_marks_are_not() -> None:

@@ -17,6 +17,7 @@ from walferry.status.history import INTERVAL_SECONDS, SAMPLES, Sample
 
 WIDTH, HEIGHT = SAMPLES, 48
 HOUR_TICKS = (0, 6, 12, 18)
+LATE = 0.85  # a label takes up to 14% of a narrow plot
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,11 @@ class Tick:
 
     x: int
     label: str
+
+    @property
+    def late(self) -> bool:
+        """Whether there may be no room for the label between the tick and the right border."""
+        return self.x > LATE * WIDTH
 
 
 @dataclass(frozen=True)

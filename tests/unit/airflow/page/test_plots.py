@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from tests.unit.airflow.page.pages import LAST, sample
 from tests.unit.status.views import HOUR, MINUTE, NOW
 from walferry.airflow.page.plots import HEIGHT, WIDTH, plot_of
 from walferry.status.ages import Certainty
-from walferry.status.history import SAMPLES
+from walferry.status.history import INTERVAL_SECONDS, SAMPLES
 
 AT = NOW / 1000
+DAY_SECONDS = 24 * 3600
 
 
 def test_nothing_is_drawn_of_a_day_without_samples() -> None:
@@ -48,3 +53,12 @@ def test_the_hours_are_those_of_the_clock() -> None:
     plot = plot_of([sample(0)], AT)
     assert [tick.label for tick in plot.ticks] == ["12:00", "18:00", "00:00", "06:00"]  # type: ignore[union-attr]
     assert LAST * 300 == AT
+
+
+@pytest.mark.parametrize(("minutes", "late"), [(10, True), (3 * 60, True), (4 * 60, False)])
+def test_a_label_at_the_right_border_stands_before_its_tick(minutes: int, late: bool) -> None:
+    six_o_clock = AT // DAY_SECONDS * DAY_SECONDS + 6 * 3600
+    shown = replace(sample(0), interval=int(six_o_clock) // INTERVAL_SECONDS)
+    plot = plot_of([shown], six_o_clock + minutes * 60)
+    assert plot
+    assert (plot.ticks[-1].label, [tick.late for tick in plot.ticks]) == ("06:00", [False] * 3 + [late])
