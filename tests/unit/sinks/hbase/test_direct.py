@@ -26,6 +26,7 @@ from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase import direct as module
 from walferry.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.sinks.hbase.locations import Locations
+from walferry.sinks.hbase.share import Share
 from walferry.source.knobs import Knobs
 from walferry.tables.errors import RegionUnavailable, TooManyRegions
 
@@ -34,11 +35,11 @@ BUSY = "org.apache.hadoop.hbase.RegionTooBusyException over the memstore's limit
 
 def shipper(
     slave: ScriptedSlave, time: Time, *, stop: threading.Event | None = None, answers: Answers | None = None,
-    login: Login = USER, **knobs: Any,
+    login: Login = USER, share: Share | None = None, **knobs: Any,
 ) -> DirectShipper:
     return DirectShipper(
         "slave:2181:/hbase", Locations(slave.as_tables, time.clock), stop=stop or threading.Event(), knobs=Knobs(**knobs),
-        answers=answers, clock=time.clock, wait=time.wait, login=login,
+        answers=answers, clock=time.clock, wait=time.wait, login=login, share=share,
     )  # fmt: skip
 
 
@@ -477,8 +478,121 @@ def test_why_a_call_was_ended_is_not_said_of_others():
     assert "it answers nothing else" not in error.value.last_error
 
 
+def share_of(lanes: int) -> Share:
+    """The share of one lane of so many."""
+    share = Share()
+    for _ in range(lanes - 1):
+        share.join()
+    return share
+
+
+def single() -> list[OpenRegion]:
+    """Table t in one region."""
+    return [OpenRegion(b"t", b"", b"", 0)]
+
+
+MANY = [b"%03d" % i for i in range(100)]
+
+
+def test_a_lane_makes_the_calls_to_one_server_side_by_side_and_never_more_than_its_share(monkeypatch):
+    monkeypatch.setattr(module, "MAX_ACTIONS", 10)
+    at_once, most, together = [0], [0], threading.Barrier(3)
+
+    def before(server: int, _: Any) -> None:
+        at_once[0] += 1
+        most[0] = max(most[0], at_once[0])
+        if len(slave.multis) < 3:
+            together.wait(30)
+        threading.Event().wait(0.01)
+        at_once[0] -= 1
+
+    with ScriptedSlave(servers=1, regions=single(), before=before) as slave:
+        direct = shipper(slave, Time(), share=share_of(3))
+        direct.ship(shipment_of([rows(*MANY)]), 2000)
+        direct.ship(shipment_of([rows(*MANY)]), 2000)
+        direct.close()
+        assert slave.hosts[0].connections == 3
+        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == dict.fromkeys(MANY, 2)
+    assert most == [3]
+    assert direct.failed_batches == 0
+
+
+def test_no_other_call_is_begun_to_a_server_that_has_answered_with_an_error(monkeypatch):
+    monkeypatch.setattr(module, "MAX_ACTIONS", 10)
+    time = Time()
+    with ScriptedSlave(servers=2, regions=single()) as slave:
+
+        def move() -> None:
+            slave.regions[0].server = 1
+            slave.tell()
+
+        slave.before = once(move)
+        ship(slave, time, rows(*MANY), share=share_of(2))
+        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == dict.fromkeys(MANY, 1)
+    assert len([server for server, _ in slave.multis if server == 0]) <= 3
+    assert time.sleeps == []
+
+
+def test_what_other_calls_of_a_round_have_done_is_not_sent_again_when_one_is_lost(monkeypatch):
+    monkeypatch.setattr(module, "MAX_ACTIONS", 10)
+    lost = [1]
+
+    def reply(server: int, request: Request) -> bytes | None:
+        return b"" if lost and lost.pop() else None
+
+    time = Time()
+    with ScriptedSlave(servers=1, regions=single(), reply=reply) as slave:
+        ship(slave, time, rows(*MANY), share=share_of(4), call_timeout_seconds=0.5)
+        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == dict.fromkeys(MANY, 1)
+    assert time.sleeps == [1.0]
+
+
+def test_a_lane_that_is_told_to_stop_waits_for_its_calls_and_begins_no_others(monkeypatch):
+    monkeypatch.setattr(module, "MAX_ACTIONS", 10)
+    stop, begun = threading.Event(), threading.Barrier(3)
+
+    def before(server: int, _: Any) -> None:
+        begun.wait(30)
+        stop.set()
+
+    with ScriptedSlave(servers=1, regions=single(), before=before) as slave:
+        with pytest.raises(Stopped):
+            ship(slave, Time(), rows(*MANY), stop=stop, share=share_of(3))
+        assert len(slave.multis) == 3
+
+
+def test_the_calls_under_way_to_a_silent_server_are_all_ended(monkeypatch):
+    monkeypatch.setattr(module, "MAX_ACTIONS", 10)
+    time, silent = Time(), threading.Semaphore(3)
+
+    def reply(server: int, request: Request) -> bytes | None:
+        return silence(request) if silent.acquire(blocking=False) else None
+
+    with ScriptedSlave(servers=1, regions=single(), reply=reply) as slave, ThreadPoolExecutor() as pool:
+        direct = shipper(slave, time, share=share_of(3))
+        shipping = pool.submit(direct.ship, shipment_of([rows(*MANY)]), 2000)
+        while silent._value:
+            threading.Event().wait(0.01)
+        assert direct.calls == {slave.name(0)}
+        direct.interrupt("it answers nothing else", slave.name(0))
+        shipping.result(30)
+        direct.close()
+        assert {row: len(cells) for (_, row), cells in slave.cells.items()} == dict.fromkeys(MANY, 1)
+    assert time.sleeps == [1.0]
+
+
+def test_a_request_is_no_larger_than_the_peer_s_setting_says():
+    edits = [rows(*MANY, value=b"x" * 1000)]
+    with ScriptedSlave(servers=1, regions=single()) as slave:
+        ship(slave, Time(), *edits, shipment_bytes=20_000)
+        assert slave.latest() == latest_of(edits)
+    assert max(len(request.cells) for request in slave.requests) <= 20_000
+    assert len(slave.requests) < 10
+
+
+@pytest.mark.parametrize("lanes", [1, 4], ids=["one call at a time", "side by side"])
 @pytest.mark.parametrize("seed", range(12))
-def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(seed, monkeypatch):
+def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(seed, lanes, monkeypatch):
     """Rows are written again and again under equal keys, so each edit that is out of order would show."""
     chance = random.Random(seed)
     monkeypatch.setattr(module, "MAX_ACTIONS", chance.choice([3, 10, 5000]))
@@ -522,7 +636,7 @@ def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(see
         slave.before = before
         slave.judge = lambda region, row: chance.choice([BUSY, f"{NOT_SERVING} closing"]) if chance.random() < 0.03 else None
         slave.reply = lambda server, request: b"\xff" * 8 if chance.random() < 0.05 else None
-        direct = shipper(slave, time, patience_seconds=1e6, call_timeout_seconds=20)
+        direct = shipper(slave, time, share=share_of(lanes), patience_seconds=1e6, call_timeout_seconds=20)
         direct._tries._wait = wait
         for first in range(0, 300, 60):
             direct.ship(shipment_of(edits[first : first + 30], edits[first + 30 : first + 60]), 1e9)
