@@ -19,7 +19,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
@@ -130,14 +130,18 @@ class Limit:
         most = max(LEAST_SHIPMENT_BYTES, self._bandwidth // REQUESTS_A_SECOND)
         return replace(knobs, shipment_bytes=min(knobs.shipment_bytes, most))
 
-    def send(self, send: Callable[[Request, float], None], request: Request, deadline: float) -> None:
-        """Call `send` as soon as the request may be sent, or at the deadline. Raises Stopped, and what `send` raises."""
+    def send(self, send: Callable[[Sequence[Request], float], None], requests: Sequence[Request], deadline: float) -> None:
+        """Call `send` with each request as soon as it may be sent, or at the deadline; with all at once if there is no limit.
+
+        Raises Stopped, and what `send` raises.
+        """
         if not self._bandwidth:
-            send(request, deadline)
+            send(requests, deadline)
             return
         with self.sending():
-            self.throttle.take(request.size, deadline)
-            send(request, deadline)
+            for request in requests:
+                self.throttle.take(request.size, deadline)
+                send([request], deadline)
 
     @contextmanager
     def sending(self) -> Iterator[None]:

@@ -1,13 +1,13 @@
 """Lanes: each sends requests in order, and all send side by side.
 
 An entry's lane is a hash of its region, so a region's edits stay in one lane and keep their order. A lane fills a request and
-queues it; its thread sends one request at a time and waits for the acknowledgement. All lanes together hold a bounded number of
-bytes. What a request looks like is the sink's business.
+queues it. Its thread sends what has been queued meanwhile, as far as that is acknowledged within about a second (lane_queue),
+and waits for the acknowledgement. All lanes together hold a bounded number of bytes. What a request looks like is the sink's
+business.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -18,6 +18,7 @@ import numpy as np
 
 from walferry.filters.window import Kept
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
+from walferry.shipping.lane_queue import LaneQueue, Pace, Queued
 from walferry.sinks.errors import Stopped
 from walferry.sinks.sink import Ints, Request, Take
 from walferry.source.knobs import Knobs
@@ -25,9 +26,9 @@ from walferry.wal.windows import Window
 
 
 class Sends(Protocol):
-    """Sends one request and returns when it is acknowledged; raises when trying again does not help."""
+    """Sends requests, in order, and returns when all are acknowledged; raises when trying again does not help."""
 
-    def __call__(self, request: Request) -> object: ...
+    def __call__(self, requests: Sequence[Request]) -> object: ...
 
 
 class Budget:
@@ -85,7 +86,7 @@ class Lanes:
         self._on_failure = on_failure
         self._budget = Budget(knobs.buffer_bytes - len(senders) * self._limits.shipment_bytes)
         self._open: list[_Open | None] = [None] * len(senders)
-        self._queues: list[queue.SimpleQueue[tuple[int, Request] | None]] = [queue.SimpleQueue() for _ in senders]
+        self._queues = [LaneQueue() for _ in senders]
         self._stop = stop
         self._threads = [
             threading.Thread(target=self._send_all, args=(send, q), name=f"lane-{i}", daemon=True)
@@ -115,7 +116,7 @@ class Lanes:
                 written = int(window.index.write_time[part[0]])
                 if int(part[0]) in take.alone:
                     self._flush(lane)
-                    self._queue(lane, self._acknowledged.take(first, written), take.request(part))
+                    self._queue(lane, Queued(self._acknowledged.take(first, written), take.request(part), alone=True))
                 else:
                     self._add(lane, first, written, take, part, int(kept.size[part].sum()))
 
@@ -128,14 +129,14 @@ class Lanes:
         """Flush, and let the lanes end when all is sent."""
         self.flush()
         for q in self._queues:
-            q.put(None)
+            q.end()
 
     def stop(self) -> None:
         """Send no further request; those under way go on."""
         self._stop.set()
         self._budget.stop()
         for q in self._queues:
-            q.put(None)
+            q.end()
 
     @property
     def running(self) -> bool:
@@ -167,24 +168,28 @@ class Lanes:
     def _flush(self, lane: int) -> None:
         open_, self._open[lane] = self._open[lane], None
         if open_:
-            self._queue(lane, open_.ticket, self._join(open_.parts))
+            self._queue(lane, Queued(open_.ticket, self._join(open_.parts)))
 
-    def _queue(self, lane: int, ticket: int, request: Request) -> None:
-        self._budget.take(request.size)
-        self._queues[lane].put((ticket, request))
+    def _queue(self, lane: int, queued: Queued) -> None:
+        self._budget.take(queued.request.size)
+        self._queues[lane].put(queued)
 
-    def _send_all(self, send: Sends, requests: queue.SimpleQueue[tuple[int, Request] | None]) -> None:
-        while (item := requests.get()) is not None and not self._stop.is_set():
-            ticket, request = item
+    def _send_all(self, send: Sends, queued: LaneQueue) -> None:
+        pace = Pace(self._limits.buffer_bytes // 4)
+        while (some := queued.get(pace.bytes)) and not self._stop.is_set():
+            began = time.monotonic()
             try:
-                send(request)
+                send([each.request for each in some])
             except BaseException as error:  # nothing behind it can be registered: the other lanes and the reader end too
                 self._on_failure(error)
                 self.stop()
                 return
-            self._on_acknowledged(request)  # first: what may be registered has been counted
-            self._acknowledged.close(ticket)
-            self._budget.give_back(request.size)
+            size = sum(each.request.size for each in some)
+            pace.acknowledged(size, time.monotonic() - began)
+            for each in some:
+                self._on_acknowledged(each.request)  # first: what may be registered has been counted
+                self._acknowledged.close(each.ticket)
+            self._budget.give_back(size)
 
 
 def _parts(chosen: Ints, size: Ints, limits: Knobs, alone: Collection[int]) -> Iterator[Ints]:

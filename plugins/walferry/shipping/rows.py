@@ -78,7 +78,7 @@ class RowShipment:
         taken = self.sink.take(window, kept, self.rules, path)
         if len(taken.entries):
             request = taken.request(taken.entries)
-            self.sender.send(request, time.monotonic() + REQUEST_SECONDS)
+            self.sender.send([request], time.monotonic() + REQUEST_SECONDS)
             self.cells += request.cell_count
 
 

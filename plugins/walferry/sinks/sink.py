@@ -10,7 +10,7 @@ A sink keeps two promises:
 
 - **Order.** Requests that one sender sends one after the other take effect in that order, and within a request a region's entries
   do so in the order of the WAL. Senders are independent of each other: a region's entries always go through the same one.
-- **Acknowledged means durable.** When `send` returns, the target has all edits of the request and keeps them through a crash.
+- **Acknowledged means durable.** When `send` returns, the target has all edits of its requests and keeps them through a crash.
   Shipping may forget them then. When `send` raises, any part of them may have arrived; they may be sent again.
 """
 
@@ -34,7 +34,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Request(Protocol):
-    """What a sender sends at once: edits of one lane, in the order of the WAL."""
+    """Edits of one lane, in the order of the WAL."""
 
     @property
     def size(self) -> int:
@@ -79,10 +79,11 @@ class Take(Protocol):
 
 
 class Sender(Protocol):
-    """Sends the requests of one lane, one after the other, each on the lane's own thread."""
+    """Sends the requests of one lane, on the lane's own thread."""
 
-    def send(self, request: Request, deadline: float) -> None:
-        """Return when the request is acknowledged. `deadline` is on time.monotonic.
+    def send(self, requests: Sequence[Request], deadline: float) -> None:
+        """Return when all requests are acknowledged: some that follow each other, or one that goes alone. `deadline` is on
+        time.monotonic.
 
         Raises SlaveUnreachable when the deadline or the sink's patience is over, Stopped, and any other error that trying
         again does not mend.

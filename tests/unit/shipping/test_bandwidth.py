@@ -226,8 +226,19 @@ def test_requests_pass_one_limit_from_all_lanes():
     for number in range(4):
         limit.look()
         request: Any = SimpleNamespace(size=500, number=number)
-        limit.send(lambda request, deadline: sent.append((request.number, clock.now)), request, 2e3)
+        limit.send(lambda requests, deadline: sent.append((requests[0].number, clock.now)), [request], 2e3)
     assert sent == [(number, pytest.approx(1000.5 + 0.5 * number, abs=0.01)) for number in range(4)]
+
+
+def test_requests_that_a_lane_has_together_pass_one_by_one():
+    clock, sent = Clock(), list[Any]()
+    limit = Limit(1000, Groups().one(), threading.Event(), clock=clock, wait=clock.wait)
+    with limit.sending():
+        limit.look()
+    limit.look()
+    requests: Any = [SimpleNamespace(size=500) for _ in range(3)]
+    limit.send(lambda some, deadline: sent.append((len(some), clock.now)), requests, 2e3)
+    assert sent == [(1, pytest.approx(1000.5 + 0.5 * number, abs=0.01)) for number in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -243,5 +254,5 @@ def test_a_peer_without_bandwidth_waits_for_nothing():
     limit = Limit(0, groups.one(), threading.Event(), clock=clock, wait=clock.wait)
     limit.look()
     request: Any = SimpleNamespace(size=1 << 40)
-    limit.send(lambda request, deadline: sent.append(request.size), request, 2e3)
+    limit.send(lambda requests, deadline: sent.append(requests[0].size), [request], 2e3)
     assert (sent, clock.now, groups.tokens) == ([1 << 40], 1000.0, set())

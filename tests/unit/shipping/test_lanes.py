@@ -6,6 +6,7 @@ import contextlib
 import threading
 import uuid
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -55,14 +56,16 @@ class Sinks:
         if gate:
             self.gate.set()
         self.shipments: list[Shipment] = []
+        self.sent: list[int] = []  # how many of them at once
         self.begun = 0
 
-    def ship(self, shipment: Shipment) -> None:
+    def ship(self, shipments: Sequence[Shipment]) -> None:
         with self.lock:
-            self.begun += 1
+            self.begun += len(shipments)
         assert self.gate.wait(TIMEOUT)
         with self.lock:
-            self.shipments.append(shipment)
+            self.sent.append(len(shipments))
+            self.shipments += shipments
 
     def sequence_ids(self) -> dict[bytes, list[int]]:
         by_region = defaultdict(list)
@@ -185,7 +188,7 @@ def test_the_reader_waits_while_the_buffer_is_full():
     reader.start()
     reader.join(0.5)
     assert reader.is_alive()
-    assert sum(q.qsize() for q in run.lanes._queues) <= 5
+    assert sum(len(q) for q in run.lanes._queues) <= 5
     assert run.acknowledged.safe() == WalOffset(0, 85)
     sinks.gate.set()
     reader.join(TIMEOUT)
@@ -222,12 +225,45 @@ def test_an_entry_larger_than_the_buffer_passes_alone():
     assert [s.entry_count for s in sinks.shipments] == [1] * 6
 
 
+def test_what_has_been_queued_while_a_lane_waited_is_sent_at_once():
+    sinks = Sinks(gate=False)
+    run = Run(sinks.ship, 1, Knobs(shipment_entries=1))
+    w = window(100, 1)
+    run.dispatch(w)
+    run.lanes.finish()
+    assert run.acknowledged.safe() == WalOffset(0, 85)
+    sinks.gate.set()
+    assert run.lanes.join(TIMEOUT)
+    assert sinks.sent[:3] == [1, 2, 4]
+    assert max(sinks.sent) > 20
+    assert sinks.sequence_ids() == {b"region0": list(range(100))}
+    assert run.acknowledged.safe() == WalOffset(0, int(w.next_positions[-1]))
+    assert run.lanes._budget._held == 0
+
+
+def test_of_what_was_sent_at_once_nothing_is_safe_before_all_is_acknowledged():
+    sinks = Sinks(gate=False)
+
+    def ship(shipments: Sequence[Shipment]) -> None:
+        sinks.ship(shipments)
+        if len(shipments) == 4:
+            raise ValueError("no such table")
+
+    run = Run(ship, 1, Knobs(shipment_entries=1))
+    w = window(50, 1)
+    run.dispatch(w)
+    sinks.gate.set()
+    assert run.lanes.join(TIMEOUT)
+    assert sinks.sent == [1, 2, 4]
+    assert run.acknowledged.safe() == WalOffset(0, int(w.positions[3]))
+
+
 def test_a_failing_lane_leaves_the_position_before_its_shipment():
     all_handed_out = threading.Event()
 
-    def ship(shipment: Shipment) -> None:
+    def ship(shipments: Sequence[Shipment]) -> None:
         assert all_handed_out.wait(TIMEOUT)
-        request = pb.ReplicateWALEntryRequest.FromString(shipment.entries[0].tobytes())
+        request = pb.ReplicateWALEntryRequest.FromString(shipments[0].entries[0].tobytes())
         if request.entry[0].key.log_sequence_number == 3:
             raise ValueError("no such table")
 
@@ -244,7 +280,7 @@ def test_a_failing_lane_leaves_the_position_before_its_shipment():
 def test_a_failing_lane_wakes_a_waiting_reader_and_ends_the_other_lanes():
     gate = threading.Event()
 
-    def ship(_: Shipment) -> None:
+    def ship(_: Sequence[Shipment]) -> None:
         assert gate.wait(TIMEOUT)
         raise ValueError("no such table")
 

@@ -61,6 +61,7 @@ class ActionRow(enum.IntEnum):
     BEGINS = 7  # 1: the first of its row in its entry
     ROW_START = 8
     ROW_LEN = 9
+    ROW_HASH = 10
 
 
 class ShipmentUnfit(WalferryError):
@@ -221,7 +222,7 @@ def _find_actions(
             return _TOO_MANY_TABLES, entry
         if ids_number < 0:
             return _TOO_MANY_LISTS, entry
-        row, row_len, kind_of_cell = 0, -1, -1
+        row, row_len, row_hash, kind_of_cell = 0, -1, 0, -1
         for _ in range(count):
             end = cell_end(cells, cell)
             cell_row, cell_row_len = row_of(cells, cell)
@@ -231,6 +232,7 @@ def _find_actions(
                 table[ActionRow.END, found - 1] = end
                 table[ActionRow.CELLS, found - 1] += 1
             else:
+                row_hash = row_hash if same_row else hash_bytes(cells, cell_row, cell_row_len)
                 deletes = CellType.DELETE <= code <= CellType.DELETE_FAMILY
                 table[ActionRow.PART, found] = part
                 table[ActionRow.START, found] = cell
@@ -242,6 +244,7 @@ def _find_actions(
                 table[ActionRow.BEGINS, found] = 0 if same_row else 1
                 table[ActionRow.ROW_START, found] = cell_row
                 table[ActionRow.ROW_LEN, found] = cell_row_len
+                table[ActionRow.ROW_HASH, found] = row_hash
                 found += 1
             row, row_len, kind_of_cell = cell_row, cell_row_len, code
             cell = end

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 
 from walferry.errors import WalferryError
@@ -12,14 +14,16 @@ from walferry.names import ServerName
 from walferry.rpc.client import SERVICE
 from walferry.rpc.codec import Result
 from walferry.rpc.connection import Connection, first_to_answer
-from walferry.rpc.errors import ProtocolError, RemoteError
+from walferry.rpc.errors import ProtocolError, RemoteError, RpcError
 from walferry.security.login import Login
+from walferry.sinks.errors import Stopped
 from walferry.sinks.hbase import tries
 from walferry.sinks.hbase.action_errors import action_error, is_final, is_too_many
 from walferry.sinks.hbase.actions import Actions
 from walferry.sinks.hbase.connections import connection_to, open_all
-from walferry.sinks.hbase.multi import METHOD, Multi, MultiResult, Outcome, read_result
+from walferry.sinks.hbase.multi import METHOD, Multi, MultiResult, Outcome, assemble_multi, read_result
 from walferry.sinks.hbase.rounds import Call, done_in
+from walferry.sinks.hbase.share import Share
 
 # Each failed action brings a stack trace, and a Multi may have thousands.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
@@ -39,19 +43,31 @@ class Ended:
         return not self.done.size and any(map(is_too_many, self.errors))
 
 
+@dataclass(eq=False, repr=False)
+class _Line:
+    """A connection to a server, over which the calls that wait for it go one after the other."""
+
+    server: ServerName
+    connection: Connection
+    waiting: deque[Call]  # the same for all lines to the server
+    call: Call = field(init=False)
+    multi: Multi = field(init=False)
+
+
 class Calls:
     """The calls of one lane, over connections that stay. Only `interrupt` and `servers` are for other threads too."""
 
-    def __init__(self, login: Login, check_stop: Callable[[], None]) -> None:
+    def __init__(self, login: Login, check_stop: Callable[[], None], share: Share) -> None:
         self._login = login
         self._check_stop = check_stop  # raises Stopped
-        self._connections: dict[ServerName, Connection] = {}
-        self._under_way: dict[ServerName, Connection] = {}
+        self._share = share
+        self._connections: dict[ServerName, list[Connection]] = {}
+        self._under_way: dict[Connection, ServerName] = {}
 
     @property
     def servers(self) -> frozenset[ServerName]:
         """The servers that have calls under way."""
-        return frozenset(self._under_way.copy())
+        return frozenset(self._under_way.copy().values())
 
     @property
     def connected(self) -> frozenset[ServerName]:
@@ -59,43 +75,83 @@ class Calls:
         return frozenset(self._connections)
 
     def make(self, actions: Actions, calls: Sequence[Call], timeout: float, connecting: Callable[[], float]) -> list[Ended]:
-        """Make the calls. Returns when none is under way any more. `connecting` tells how long connecting may still take, and
-        raises Stopped."""
+        """Make the calls, those to one server side by side as far as the lane's share of it allows.
+
+        Returns when none is under way any more. After a call that has failed, wholly or in part, no other one to its server is
+        begun; once the lane is told to stop, no call at all. `connecting` tells how long connecting may still take, and raises
+        Stopped.
+        """
+        waiting: dict[ServerName, deque[Call]] = {}
+        for call in calls:
+            waiting.setdefault(call.server, deque()).append(call)
+        with ExitStack() as stack:
+            lines = [
+                _Line(server, connection, of_server)
+                for server, of_server in waiting.items()
+                for connection in self._connections_to(server, stack.enter_context(self._share.of(server, len(of_server))))
+            ]
+            self._under_way.update({line.connection: line.server for line in lines})
+            try:
+                return self._make(actions, lines, timeout, connecting)
+            finally:
+                self._under_way.clear()
+
+    def _make(self, actions: Actions, lines: Sequence[_Line], timeout: float, connecting: Callable[[], float]) -> list[Ended]:
         ended: list[Ended] = []
-        begun: list[tuple[Call, Connection]] = []
+        begun: list[_Line] = []
         try:
-            for call in calls:
-                self._under_way[call.server] = self._connection(call.server)
-            failures = open_all([self._under_way[call.server] for call in calls], lambda: min(connecting(), timeout))
-            for call, failure in zip(calls, failures, strict=True):
-                self._check_stop()
-                connection, problem = self._under_way[call.server], failure
-                try:
-                    if problem is None:
-                        connection.begin(METHOD, call.multi.param.data, [call.multi.cells.data], timeout=timeout)
-                        begun.append((call, connection))
-                except tries.PASSING as error:
-                    problem = error
-                if problem is not None:
-                    ended.append(self._failed(call, problem))
+            failures = open_all([line.connection for line in lines], lambda: min(connecting(), timeout))
+            for line, failure in zip(lines, failures, strict=True):
+                self._begin(actions, line, timeout, begun, ended, failure)
             while begun:
-                at = first_to_answer([connection for _, connection in begun])
-                call, connection = begun[at]
-                try:
-                    ended.append(_told(actions, call, connection.end(partial(_read, call.multi))))
-                    self._under_way.pop(call.server, None)
-                except tries.PASSING as error:
-                    ended.append(self._failed(call, error))
-                del begun[at]
+                line = begun.pop(first_to_answer([line.connection for line in begun]))
+                ended.append(self._end(actions, line))
+                self._begin(actions, line, timeout, begun, ended)
+            if not ended:
+                self._check_stop()
         finally:
-            for _, connection in begun:
-                connection.close()
-            self._under_way.clear()
+            for line in begun:
+                line.connection.close()
         return ended
 
+    def _begin(
+        self, actions: Actions, line: _Line, timeout: float, begun: list[_Line], ended: list[Ended],
+        problem: RpcError | None = None,
+    ) -> None:  # fmt: skip
+        """Begin the next call to a line's server, if there is one. It has ended at once if there is a `problem`."""
+        if not line.waiting or self._stopped():
+            self._under_way.pop(line.connection, None)
+            return
+        line.call = line.waiting.popleft()
+        try:
+            if problem is not None:
+                raise problem
+            line.multi = assemble_multi(actions, line.call.groups)
+            line.connection.begin(METHOD, line.multi.param.data, [line.multi.cells.data], timeout=timeout)
+            begun.append(line)
+        except tries.PASSING as error:
+            ended.append(self._failed(line, error))
+
+    def _end(self, actions: Actions, line: _Line) -> Ended:
+        """Wait for the answer on a line."""
+        try:
+            told = _told(actions, line, line.connection.end(partial(_read, line.multi)))
+        except tries.PASSING as error:
+            return self._failed(line, error)
+        if told.errors:
+            line.waiting.clear()
+        return told
+
+    def _stopped(self) -> bool:
+        try:
+            self._check_stop()
+        except Stopped:
+            return True
+        return False
+
     def interrupt(self, server: ServerName | None, before: Callable[[], None]) -> None:
-        """From another thread: end the calls under way, or only the one at `server`. Calls `before` first if there are any."""
-        ended = [connection for at, connection in self._under_way.copy().items() if server in (None, at)]
+        """From another thread: end the calls under way, or only those at `server`. Calls `before` first if there are any."""
+        ended = [connection for connection, at in self._under_way.copy().items() if server in (None, at)]
         if ended:
             before()
         for connection in ended:
@@ -104,38 +160,40 @@ class Calls:
     def close_but(self, servers: Collection[ServerName]) -> None:
         """Close the connections to all other servers."""
         for server in self._connections.keys() - servers:
-            self._drop(server)
+            for connection in self._connections.pop(server, ()):  # the end of the lane may have come first
+                connection.close()
 
-    def _failed(self, call: Call, error: WalferryError) -> Ended:
+    def close(self) -> None:
+        """From another thread: close all connections but those with calls under way, which the lane closes when they fail."""
+        for connections in self._connections.copy().values():
+            for connection in connections:
+                if connection not in self._under_way:
+                    connection.close()
+
+    def _failed(self, line: _Line, error: WalferryError) -> Ended:
         """A call has ended with an error. A server that is gone gets a new connection if it comes back."""
-        self._under_way.pop(call.server, None)
+        self._under_way.pop(line.connection, None)
+        line.waiting.clear()
         if isinstance(error, RemoteError):
             error.do_not_retry = is_final(error)
         else:
-            self._drop(call.server)
-        return Ended(call, call.multi.order[:0], [error])
+            line.connection.close()
+        return Ended(line.call, line.call.actions[:0], [error])
 
-    def _drop(self, server: ServerName) -> None:
-        """Close the connection to a server, if there is one: the end of the lane may have come first."""
-        if (connection := self._connections.pop(server, None)) is not None:
-            connection.close()
-
-    def _connection(self, server: ServerName) -> Connection:
-        connection = self._connections.get(server)
-        if connection is None:
-            connection = self._connections[server] = connection_to(
-                server, SERVICE, login=self._login, max_response_bytes=MAX_RESPONSE_BYTES
-            )
-        return connection
+    def _connections_to(self, server: ServerName, count: int) -> list[Connection]:
+        known = self._connections.setdefault(server, [])
+        while len(known) < count:
+            known.append(connection_to(server, SERVICE, login=self._login, max_response_bytes=MAX_RESPONSE_BYTES))
+        return known[:count]
 
 
 def _read(multi: Multi, result: Result) -> MultiResult:
     return read_result(multi, result.message)
 
 
-def _told(actions: Actions, call: Call, result: MultiResult) -> Ended:
+def _told(actions: Actions, line: _Line, result: MultiResult) -> Ended:
     """What a result tells: each kind of error once."""
-    server = f"{call.server.host}:{call.server.port}"
+    server = f"{line.server.host}:{line.server.port}"
     errors: dict[str, WalferryError] = {}
     unclear: list[WalferryError] = []
     for encoded in result.exceptions:
@@ -146,4 +204,4 @@ def _told(actions: Actions, call: Call, result: MultiResult) -> Ended:
             unclear = [unreadable]
     if missing := int((result.outcome == Outcome.NOTHING).sum()):
         unclear.append(ProtocolError(server, f"{METHOD}: no result for {missing} of {result.outcome.size} actions"))
-    return Ended(call, done_in(actions, call.multi, result), [*errors.values(), *unclear])
+    return Ended(line.call, done_in(actions, line.multi, result), [*errors.values(), *unclear])

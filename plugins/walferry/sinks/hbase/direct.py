@@ -1,6 +1,6 @@
 """Sends shipments to the slave's regions themselves: what a RegionServer's sink would do with a shipment, done here.
 
-    shipment  →  row mutations (actions)  →  a Multi to each server that has some of them (rounds)  →  a result for each action
+    shipment  →  row mutations (actions)  →  Multis to the servers that have them (rounds)  →  a result for each action
 
 The slave writes what it gets straight into its regions. With ReplicateWALEntry a RegionServer of the slave takes the shipment
 apart and sends the mutations on, which costs the slave about as much again.
@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from kazoo.exceptions import NoAuthError
@@ -40,7 +40,8 @@ from walferry.sinks.hbase.calls import Calls
 from walferry.sinks.hbase.connections import LAST_CONNECT_SECONDS
 from walferry.sinks.hbase.locations import Locations, LocationsUnknown
 from walferry.sinks.hbase.multi import METHOD
-from walferry.sinks.hbase.rounds import MAX_ACTIONS, Places, calls_of_round
+from walferry.sinks.hbase.rounds import MAX_ACTIONS, MAX_BYTES, Most, Places, calls_of_round
+from walferry.sinks.hbase.share import Share
 from walferry.sinks.hbase.shipment import Shipment
 from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
 from walferry.source.knobs import Knobs
@@ -81,7 +82,8 @@ class _Work:
 class DirectShipper:
     """Ships to the regions of `slave` (a name for messages) over connections of its own: one shipper a lane.
 
-    All lanes share the `locations`. Retries, sleeps, timeouts and `answers` are as a Shipper has them; a try is a round.
+    All lanes share the `locations`, and how many calls they make at once. Retries, sleeps, timeouts and `answers` are as a
+    Shipper has them; a try is a round.
     """
 
     def __init__(
@@ -93,13 +95,17 @@ class DirectShipper:
         login: Login = UNSECURED,
         knobs: Knobs | None = None,
         answers: Answers | None = None,
+        share: Share | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
         self._locations = locations
         self._tries = Tries(slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING)
-        self._most = MAX_ACTIONS  # of a request; fewer once the slave has refused as many
-        self._calls = Calls(login, self._tries.check_stop)
+        # Of a request; fewer actions once the slave has refused as many.
+        self._most = Most(MAX_ACTIONS, min(MAX_BYTES, self._tries.knobs.shipment_bytes))
+        share = share or Share()
+        share.join()
+        self._calls = Calls(login, self._tries.check_stop, share)
 
     overdue = False  # no call may take longer than an ordinary one
 
@@ -155,7 +161,7 @@ class DirectShipper:
     def close(self) -> None:
         """Close all connections. Calls of a lane that has not ended yet fail, and the lane closes theirs."""
         self.interrupt()
-        self._calls.close_but(self.calls)
+        self._calls.close()
 
     def _seconds(self, deadline: float) -> Callable[[], float]:
         """What is left of a shipment's time for reaching servers: some seconds at least, however near the deadline is."""
@@ -196,12 +202,11 @@ class DirectShipper:
         refused: list[int] = []
         calls = calls_of_round(work.actions, work.left, places, self._most)
         for ended in self._calls.make(work.actions, calls, timeout, connecting):
-            order = ended.call.multi.order
             if ended.too_many:
-                refused.append(order.size)
+                refused.append(ended.call.actions.size)
                 continue
             if not all(map(_is_busy, ended.errors)):
-                failed.append(np.setdiff1d(order, ended.done))
+                failed.append(np.setdiff1d(ended.call.actions, ended.done))
             done.append(ended.done)
             errors += ended.errors
         if (homeless := work.left[places.homeless()]).size:
@@ -218,9 +223,9 @@ class DirectShipper:
 
     def _send_fewer(self, refused: Sequence[int]) -> None:
         """The slave has refused requests with so many actions: from now on none has more than half as many."""
-        if max(refused) > self._most or min(refused) == 1:
+        if max(refused) > self._most.actions or min(refused) == 1:
             raise ShipmentUnfit(f"the slave refuses a request of {max(refused)} actions that change one row")
-        self._most = min(refused) // 2
+        self._most = replace(self._most, actions=min(refused) // 2)
         self._tries.failed += 1
 
     def _placed(self, work: _Work) -> Places:

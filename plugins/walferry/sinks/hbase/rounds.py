@@ -1,8 +1,9 @@
-"""What of a shipment goes out at once: one Multi for each server that has rows of it.
+"""What of a shipment goes out in a round: for each server that has rows of it, one Multi, or several that may go side by side.
 
-A shipment goes out in rounds. A round takes, for each server, the first actions that are left for its regions. The next round
-begins when all answers are there. So what a region is sent keeps its order, wherever the region is by then: while anything is
-under way to a region, nothing else of it is.
+A shipment goes out in rounds. A round takes, for each server, the actions that are left for its regions. If one Multi cannot
+carry them, a hash of their rows says in which Multi they are, so all actions of a row are in the same one. Those that find no
+room in it are left for the next round, which begins when all answers are there. So what a row is sent keeps its order, wherever
+its region is by then: while anything is under way to a row, nothing else of it is. Actions of different rows need no order.
 
 If an action fails, the later ones of its row in the same request count as failed too, and are sent again behind it.
 """
@@ -20,11 +21,12 @@ from walferry.kernels.read import Ints
 from walferry.names import ServerName
 from walferry.sinks.hbase.actions import ActionRow, Actions
 from walferry.sinks.hbase.locations import NOWHERE, RegionMap
-from walferry.sinks.hbase.multi import Multi, MultiResult, Outcome, RegionActions, assemble_multi
+from walferry.sinks.hbase.multi import Multi, MultiResult, Outcome, RegionActions
 from walferry.tables.regions import Region
 
 MAX_ACTIONS = 5000  # HBase warns of more (hbase.rpc.rows.warning.threshold)
 MAX_BYTES = 4 << 20  # of cells and cluster ids. From 0.5 to 4 MB make no difference to the slave; 8 MB cost it more
+_FULL = 0.9  # of the Multis that go side by side: what the hash gives to one of them is never exactly its share
 
 Flags = npt.NDArray[np.bool_]
 
@@ -65,39 +67,63 @@ class Places:
 
 
 @dataclass(frozen=True)
+class Most:
+    """What a Multi has at most, unless it is a single row of an entry."""
+
+    actions: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Call:
-    """A Multi, and the server that it goes to."""
+    """What goes into a Multi, and the server that it goes to."""
 
     server: ServerName
-    multi: Multi
+    groups: Sequence[RegionActions]
+
+    @property
+    def actions(self) -> Ints:
+        """Those of all groups."""
+        return np.concatenate([group.actions for group in self.groups])
 
 
-def calls_of_round(actions: Actions, left: Ints, places: Places, most: int) -> list[Call]:
-    """The Multis of a round, of `most` actions each. `left` are the actions that are to be sent, in their order; those without a
-    server are left out."""
+def calls_of_round(actions: Actions, left: Ints, places: Places, most: Most) -> list[Call]:
+    """The calls of a round. `left` are the actions that are to be sent, in their order; those without a server are left out.
+
+    No row is in two of the calls, so they may be made side by side.
+    """
     regions = places.regions()
     servers: dict[ServerName, list[int]] = {}
     for number, region in regions.items():
         if region.server is not None:
             servers.setdefault(region.server, []).append(number)
+    calls = []
+    for server, numbers in sorted(servers.items()):
+        here = np.isin(places.region, numbers)
+        those, region_of = left[here], places.region[here]
+        for some in side_by_side(actions, those, most):
+            calls.append(Call(server, _groups(actions, some, region_of[np.searchsorted(those, some)], regions)))
+    return calls
+
+
+def side_by_side(actions: Actions, some: Ints, most: Most) -> Iterator[Ints]:
+    """Parts of `some` actions, ascending and at least one, that fit into a Multi each. All actions of a row that are in any part
+    are the first ones of that row, and in the same part."""
+    sizes = _sizes(actions, some)
+    count = 1
+    if some.size > most.actions or int(sizes.sum()) > most.bytes:
+        count = 1 + int(max(some.size / most.actions, int(sizes.sum()) / most.bytes) / _FULL)
+    for which in _alike(actions.of(ActionRow.ROW_HASH)[some] % count):
+        part = some[which]
+        yield part[: how_many_fit(actions, part, most)]
+
+
+def _groups(actions: Actions, some: Ints, region_of: Ints, regions: dict[int, Region]) -> list[RegionActions]:
     return [
-        Call(server, _multi_of(actions, left, places.region, numbers, regions, most))
-        for server, numbers in sorted(servers.items())
-    ]
-
-
-def _multi_of(
-    actions: Actions, left: Ints, region: Ints, numbers: list[int], regions: dict[int, Region], most: int
-) -> Multi:
-    here = np.isin(region, numbers)
-    count = how_many_fit(actions, left[here], most)
-    some, region_of = left[here][:count], region[here][:count]
-    groups = [
         RegionActions(regions[int(region_of[which[0]])].name, group)
         for which in _alike(region_of)
         for group in by_cluster_ids(actions, some[which])
     ]
-    return assemble_multi(actions, groups)
 
 
 def _alike(values: Ints) -> list[Ints]:
@@ -106,18 +132,23 @@ def _alike(values: Ints) -> list[Ints]:
     return np.split(order, np.flatnonzero(np.diff(values[order])) + 1)
 
 
-def how_many_fit(actions: Actions, some: Ints, most: int) -> int:
-    """How many of `some` actions, ascending and at least one, go into one Multi of at most `most`. A row of an entry is never
-    cut: one that is larger goes alone."""
-    id_sizes = np.array([len(ids) for ids in actions.cluster_ids], np.int64)
-    sizes = (actions.of(ActionRow.END) - actions.of(ActionRow.START) + id_sizes[actions.of(ActionRow.IDS)])[some]
-    fit = min(int(np.searchsorted(np.cumsum(sizes), MAX_BYTES, side="right")), most)
+def how_many_fit(actions: Actions, some: Ints, most: Most) -> int:
+    """How many of `some` actions, ascending and at least one, go into one Multi. A row of an entry is never cut: one that is
+    larger goes alone."""
+    fit = min(int(np.searchsorted(np.cumsum(_sizes(actions, some)), most.bytes, side="right")), most.actions)
     if fit >= some.size:
         return int(some.size)
     begins = (actions.of(ActionRow.BEGINS)[some] == 1) | (np.diff(some, prepend=-2) != 1)
     places = np.append(np.flatnonzero(begins), some.size)
     before = places[(places > 0) & (places <= fit)]
     return int(before[-1] if before.size else places[places > 0][0])
+
+
+def _sizes(actions: Actions, some: Ints) -> Ints:
+    """The bytes of the cells and cluster ids of `some` actions."""
+    ids = np.array([len(ids) for ids in actions.cluster_ids], np.int64)
+    ends, starts = actions.of(ActionRow.END)[some], actions.of(ActionRow.START)[some]
+    return cast(Ints, ends - starts + ids[actions.of(ActionRow.IDS)[some]])
 
 
 def by_cluster_ids(actions: Actions, some: Ints) -> Iterator[Ints]:

@@ -152,42 +152,48 @@ class ShipmentSender:
     direct: DirectShipper
     way: Way
 
-    def send(self, request: Request, deadline: float) -> None:
-        """Return when the slave has acknowledged the shipment.
+    def send(self, requests: Sequence[Request], deadline: float) -> None:
+        """Return when the slave has acknowledged the shipments.
 
         Raises as Shipper.ship, DirectShipper.ship and HFileSender.ship, and NotAtSlave if the slave names the table or family
         that it lacks.
         """
-        shipment = cast(Shipment, request)
+        shipments = cast(Sequence[Shipment], requests)
         try:
-            if shipment.bulk_load is None:
-                self._ship(shipment, deadline)
+            if (load := shipments[0].bulk_load) is None:
+                self._ship(shipments, deadline)
             else:
-                self.hfiles.ship(self.shipper.ship, shipment, shipment.bulk_load, deadline)
+                self.hfiles.ship(self.shipper.ship, shipments[0], load, deadline)
         except (TableNotFound, ColumnFamilyNotFound, BulkLoadFailed) as error:
-            raise _not_at_slave(error, shipment) or error from error
+            raise _not_at_slave(error, shipments) or error from error
 
-    def _ship(self, shipment: Shipment, deadline: float) -> None:
+    def _ship(self, shipments: Sequence[Shipment], deadline: float) -> None:
+        """Write them to the slave's regions, all at once, or else let them be replicated one by one."""
         if self.way.kind is SinkKind.DIRECT:
             try:
-                self.direct.ship(shipment, deadline)
+                self.direct.ship(join(shipments) if len(shipments) > 1 else shipments[0], deadline)
                 return
             except DirectRefused as refused:
                 self.way.fall_back(str(refused))
             except ShipmentUnfit as unfit:
+                if len(shipments) > 1:  # one of them may be unfit, or only all together
+                    for shipment in shipments:
+                        self._ship([shipment], deadline)
+                    return
                 log.info("a shipment goes to the slave's RegionServers to replicate: %s", unfit)
-        self.shipper.ship(shipment, deadline)  # type: ignore[arg-type]  # an array of bytes is a buffer
+        for shipment in shipments:
+            self.shipper.ship(shipment, deadline)  # type: ignore[arg-type]  # an array of bytes is a buffer
 
 
-def _not_at_slave(error: WalferryError, shipment: Shipment) -> NotAtSlave | None:
+def _not_at_slave(error: WalferryError, shipments: Sequence[Shipment]) -> NotAtSlave | None:
     """What `error`, or the answer to a bulk load that it tells of, says that the slave lacks; None if it names nothing.
 
-    A table that does not occur in the shipment's entries is none: what a slave says is not believed beyond that.
+    A table that does not occur in the shipments' entries is none: what a slave says is not believed beyond that.
     """
     answer = error.__cause__ if isinstance(error, BulkLoadFailed) else error
     if not isinstance(answer, TableNotFound | ColumnFamilyNotFound) or answer.table is None:
         return None
-    if not any(answer.table.encode() in entries.tobytes() for entries in shipment.entries):
+    if not any(answer.table.encode() in entries.tobytes() for shipment in shipments for entries in shipment.entries):
         return None
     if isinstance(answer, TableNotFound):
         return NotAtSlave(error, answer.table)

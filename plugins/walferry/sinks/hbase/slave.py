@@ -25,6 +25,7 @@ from walferry.sinks.hbase.direct import DirectShipper
 from walferry.sinks.hbase.locations import Locations
 from walferry.sinks.hbase.manager import SinkManager
 from walferry.sinks.hbase.replicate import Shipper
+from walferry.sinks.hbase.share import Share
 from walferry.source.knobs import Knobs
 from walferry.tables.tables import Tables
 from walferry.zk.client import CONNECT_TIMEOUT_SECONDS, connect, disconnect
@@ -88,6 +89,7 @@ class Slave:
         self._knobs = knobs
         self._sinks = SinkManager(self._live_servers, knobs.ratio, bad_sink_threshold=knobs.bad_sink_threshold)
         self._locations = Locations(self._tables)
+        self._share = Share()
         self.answers = Answers()
 
     def __enter__(self) -> Self:
@@ -137,10 +139,12 @@ class Slave:
         return shipper
 
     def direct_shipper(self) -> DirectShipper:
-        """A shipper to the slave's regions for one lane. All shippers of a task share what they know of their locations."""
+        """A shipper to the slave's regions for one lane. All shippers of a task share what they know of their locations, and
+        how many calls they make at once."""
         shipper = DirectShipper(
-            str(self._key), self._locations, stop=self._stop, login=self._login, knobs=self._knobs, answers=self.answers
-        )
+            str(self._key), self._locations, stop=self._stop, login=self._login, knobs=self._knobs, answers=self.answers,
+            share=self._share,
+        )  # fmt: skip
         self._shippers.append(shipper)
         return shipper
 

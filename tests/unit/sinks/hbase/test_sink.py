@@ -46,7 +46,7 @@ def refusal(kind: SinkKind, error: WalferryError) -> WalferryError:
     by = {each: fails(error if each is kind else AssertionError()) for each in KINDS}
     hfiles: Any = None
     with pytest.raises(WalferryError) as raised:
-        ShipmentSender(by[SinkKind.REPLICATE], hfiles, by[SinkKind.DIRECT], Way(kind)).send(shipment(), 0.0)
+        ShipmentSender(by[SinkKind.REPLICATE], hfiles, by[SinkKind.DIRECT], Way(kind)).send([shipment()], 0.0)
     return raised.value
 
 
@@ -94,7 +94,7 @@ def test_a_bulk_load_goes_by_replicate_and_a_missing_table_is_named_too(kind):
     hfiles: Any = SimpleNamespace(ship=fail)
     replicate = fails(AssertionError())  # type: ignore[arg-type]
     with pytest.raises(NotAtSlave, match="bulk load of t: rs:1: table t does not exist there") as raised:
-        ShipmentSender(replicate, hfiles, fails(AssertionError()), Way(kind)).send(load, 0.0)  # type: ignore[arg-type]
+        ShipmentSender(replicate, hfiles, fails(AssertionError()), Way(kind)).send([load], 0.0)  # type: ignore[arg-type]
     assert raised.value.table == "t"
 
 
@@ -110,8 +110,8 @@ def test_a_slave_that_refuses_to_be_written_to_gets_the_same_shipment_and_all_ot
     way, direct, first, second = Way(SinkKind.DIRECT), Direct(), shipment(), shipment()
     lanes = [ShipmentSender(replicate, None, direct, way) for _ in range(2)]  # type: ignore[arg-type]
     with caplog.at_level(logging.WARNING):
-        lanes[0].send(first, 0.0)
-        lanes[1].send(second, 0.0)
+        lanes[0].send([first], 0.0)
+        lanes[1].send([second], 0.0)
     assert [(how, id(one)) for how, one in shipped] == [
         ("direct", id(first)),
         ("replicate", id(first)),
@@ -137,11 +137,65 @@ def test_a_shipment_that_is_unfit_for_regions_goes_to_replicate_and_the_others_d
     way = Way(SinkKind.DIRECT)
     lane = ShipmentSender(replicate, None, Direct(), way)  # type: ignore[arg-type]
     with caplog.at_level(logging.INFO):
-        lane.send(unfit, 0.0)
-        lane.send(other, 0.0)
+        lane.send([unfit], 0.0)
+        lane.send([other], 0.0)
     assert [(how, id(one)) for how, one in shipped] == [("replicate", id(unfit)), ("direct", id(other))]
     assert (way.kind, way.refused) == (SinkKind.DIRECT, None)
     assert caplog.messages == ["a shipment goes to the slave's RegionServers to replicate: it has too many cluster ids"]
+
+
+class Told:
+    """A direct shipper that refuses what `says` names an error for. `shipped` are the rows of what went each way."""
+
+    def __init__(self, says: Callable[[Shipment], WalferryError | None] = lambda one: None) -> None:
+        self.says = says
+        self.shipped: list[tuple[str, int]] = []
+
+    def ship(self, one: Shipment, deadline: float) -> None:
+        if error := self.says(one):
+            raise error
+        self.shipped.append(("direct", one.row_count))
+
+    def send(self, shipments: list[Shipment], kind: SinkKind = SinkKind.DIRECT) -> Way:
+        replicate: Any = SimpleNamespace(ship=lambda one, deadline: self.shipped.append(("replicate", one.row_count)))
+        way = Way(kind)
+        ShipmentSender(replicate, None, self, way).send(shipments, 0.0)  # type: ignore[arg-type]
+        return way
+
+
+def test_shipments_that_follow_each_other_are_written_to_regions_as_one():
+    told = Told()
+    told.send([shipment(), shipment(), shipment()])
+    assert told.shipped == [("direct", 3)]
+
+
+def test_each_of_them_is_a_request_of_its_own_to_replicate():
+    told = Told()
+    told.send([shipment(), shipment()], SinkKind.REPLICATE)
+    assert told.shipped == [("replicate", 1), ("replicate", 1)]
+
+
+def test_a_slave_that_refuses_all_of_them_gets_each_to_replicate():
+    told = Told(lambda one: DirectRefused("no"))
+    way = told.send([shipment(), shipment()])
+    assert told.shipped == [("replicate", 1), ("replicate", 1)]
+    assert way.kind is SinkKind.REPLICATE
+
+
+def test_of_several_only_the_one_that_is_unfit_for_regions_goes_to_replicate():
+    unfit = shipment()
+    told = Told(lambda one: ShipmentUnfit("it is") if any(cells is unfit.cells[0] for cells in one.cells) else None)
+    told.send([shipment(), unfit, shipment()])
+    assert told.shipped == [("direct", 1), ("replicate", 1), ("direct", 1)]
+
+
+def test_the_table_that_one_of_them_needs_is_named():
+    answer = TableNotFound("rs:1", "TableNotFoundException", "'t' was not found", True)
+    window = window_of(entry(put(), table=b"other"))
+    other = assemble(window, filter_window(window, RULES, "wal"), np.array([0]), MARK)
+    with pytest.raises(NotAtSlave) as raised:
+        Told(lambda one: answer).send([other, shipment()])
+    assert raised.value.table == "t"
 
 
 def test_of_lanes_that_are_refused_at_once_the_first_one_says_why(caplog):
@@ -157,6 +211,6 @@ def test_a_shipment_goes_the_way_that_was_asked_for_only(kind):
     shipped: list[SinkKind] = []
     by: Any = {each: SimpleNamespace(ship=lambda one, deadline, each=each: shipped.append(each)) for each in KINDS}
     way = Way(kind)
-    ShipmentSender(by[SinkKind.REPLICATE], None, by[SinkKind.DIRECT], way).send(shipment(), 0.0)  # type: ignore[arg-type]
+    ShipmentSender(by[SinkKind.REPLICATE], None, by[SinkKind.DIRECT], way).send([shipment()], 0.0)  # type: ignore[arg-type]
     assert shipped == [kind]
     assert (way.kind, way.refused) == (kind, None)
