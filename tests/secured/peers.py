@@ -58,7 +58,7 @@ def peer_that_the_master_knows(
     """
     peer_id, own = f"p{uuid.uuid4().hex[:8]}", source.cluster.address
     proxy = TcpProxy(_place(own))
-    key, path = f"localhost:{proxy.port}:{slave.znode_parent}", ZNodes().cluster_id
+    key, path = f"localhost:{proxy.port}:{slave.znode_parent}", ZNodes().hbaseid
     java.roll_wals()
     with zookeeper(own) as zk:
         there = zk.get(path)[0]
