@@ -80,8 +80,8 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
                 counters.end(Status.FAILED, _text(error))
             write_group(session, job.peer_id, job.run_id, counters.summary())
             return counters.summary()
-    except WalferryError as error:  # the source's ZooKeeper is away: the run may be tried again, unless it refuses the login
-        return replace(begun, status=Status.FAILED, error=_text(error), passing=error.retry_helps)
+    except WalferryError as error:  # the source's ZooKeeper is away: the run may be tried again
+        return replace(begun, status=Status.FAILED, error=_text(error), passing=True)
 
 
 def _text(error: BaseException) -> str:
