@@ -7,6 +7,7 @@ process runs on. Its environment is not that of the tests: it knows no realm, an
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -21,15 +22,13 @@ from embedded.cache import cache_home
 from embedded.client import GLOBAL, even_splits
 from embedded.hdfs import Hdfs, HdfsSecurity
 from embedded.kerberos import Kerberos
-from embedded.processes import free_port
 from embedded.secured import HBASE
-from embedded.secured_site import EAST
+from embedded.secured_site import EAST, USER, WEST
 from embedded.spark import submit_job
 from embedded.spark_cluster import Host, SparkCluster
 from embedded.wire import put
 from tests.cluster.spark_runs import Finished, Job
 from tests.cluster.walferry_runs import plan, roll
-from tests.secret_search import files_under, keys_of, leaked
 from tests.secured.peers import CONN_ID, Pair
 from walferry.files import clients, logins
 from walferry.files.systems import write_file
@@ -39,14 +38,16 @@ from walferry.source.cluster import SourceCluster, for_slave
 from walferry.source.knobs import SinkKind
 from walferry.spark.environment import kerberos_settings
 
+JOB_IN_TURN = Path(__file__).with_name("ships_in_turn.py")
 ROWS, WALS = 300, 4
+SOON_SECONDS = 10.0  # of a task, on a machine that does other things too
 JOB_SECONDS = 120
 ODD = {
     "KRB5_CONFIG": None, "KRB5CCNAME": "ODD:cache", "KRB5_CLIENT_KTNAME": "FILE:/no/such.keytab", "KRB5_KTNAME": "FILE:/no/such",
     "HOME": "/no/such/home", "XDG_CACHE_HOME": None, "USER": "nobody", "LOGNAME": "nobody",
     "WALFERRY_CACHE": str(cache_home()),
 }  # fmt: skip
-HOSTS = (Host(ODD, umask=0o077), Host(ODD, umask=0o777 & ~0o700))
+HOSTS = (Host(ODD, umask=0o077),) * 2
 CONF = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
@@ -114,15 +115,12 @@ class Backlog:
     table: str
     folder: Path
 
-    def job(self, sink: SinkKind, source: SourceCluster | None = None, **conf: str) -> Job:
+    def job(self, sink: SinkKind, source: SourceCluster | None = None) -> Job:
         """Start a job as Walferry's operator does; it has no other settings but those of a spark-defaults.conf."""
-        import os
-
-        settings = {**kerberos_settings(os.environ), **CONF, **conf}
         args = ("--broken-wals=stop", f"--sink={sink}")
         return Job(
             source or self.source, self.pair.peer, f"run-{time.monotonic_ns()}", self.folder, args=args,
-            master=self.machines.spark.master, conf=settings,
+            master=self.machines.spark.master, conf=self.conf,
         )  # fmt: skip
 
     def run(self, sink: SinkKind, source: SourceCluster | None = None) -> Finished:
@@ -133,6 +131,11 @@ class Backlog:
         assert done.code == 0, done.output
         assert self.pair.slave.scan_all(self.table, raw=True) == self.pair.source.scan_all(self.table, raw=True)
         assert not plan(self.source_here, self.pair.peer).to_ship
+
+    @property
+    def conf(self) -> dict[str, str]:
+        """Spark's settings."""
+        return {**kerberos_settings(os.environ), **CONF}
 
     @property
     def source_here(self) -> SourceCluster:
@@ -159,8 +162,18 @@ def backlog(
     local = Path(here.wal_root.removeprefix("file://"))
     for wal in [path for name in ("WALs", "oldWALs") for path in (local / name).rglob("*") if path.is_file()]:
         write_file(f"{root}/{wal.relative_to(local)}", wal.read_bytes())
-    machines.install([Path(site.fields()["keytab"]) for site in (pair.source_site, pair.slave_site)])
+    machines.install(keytabs_of(pair))
     return Backlog(pair, machines, there(here, pair, machines, root), table, tmp_path)
+
+
+def keytabs_of(pair: Pair) -> list[Path]:
+    """Those of both sides' users."""
+    return [Path(site.fields()["keytab"]) for site in (pair.source_site, pair.slave_site)]
+
+
+def queued(backlog: Backlog) -> dict[str, int]:
+    """The WALs that a job may ship, with their positions."""
+    return {wal.name: wal.position for group in plan(backlog.source_here, backlog.pair.peer).groups for wal in group.wals}
 
 
 def there(here: SourceCluster, pair: Pair, machines: Machines, root: str) -> SourceCluster:
@@ -176,26 +189,86 @@ def there(here: SourceCluster, pair: Pair, machines: Machines, root: str) -> Sou
     return replace(here, wal_root=root, login=moved(here.login), slaves={slave: moved(here.slaves[slave])})
 
 
-WEST_KEYTAB, EAST_KEYTAB = "walferry@WEST.EXAMPLE.keytab", "walferry@EAST.EXAMPLE.keytab"
 on_a_slave = pytest.mark.parametrize("slave_site", ["privacy-tls"], indirect=True)
 
 
+def on_local_files(backlog: Backlog) -> SourceCluster:
+    """The source with its WALs where HBase has them: a slave on local files takes files of no other file system."""
+    return replace(backlog.source, wal_root=backlog.source_here.wal_root)
+
+
 @on_a_slave
-def test_executors_that_know_no_realm_ship(backlog: Backlog) -> None:
+def test_executors_that_know_no_realm_ship_from_a_secured_hdfs_to_another_realm(backlog: Backlog) -> None:
     done = backlog.run(SinkKind.DIRECT)
-    print(done.output)
+    backlog.check_shipped(done)
+    assert "shipped 4 WALs" in done.output
+
+
+@on_a_slave
+@pytest.mark.parametrize("realm", [EAST, WEST])
+def test_a_keytab_that_only_the_driver_s_machine_has_is_named_at_once(backlog: Backlog, realm: str) -> None:
+    """The first try fails within a second: by hand it took as long as one that ships."""
+    name = f"{USER}@{realm}.keytab"
+    for machine in backlog.machines.workers:
+        (machine / "etc" / name).unlink()
+    before = queued(backlog)
+    done = backlog.run(SinkKind.DIRECT)
+    assert done.code == 1, done.output
+    (summary,) = json.loads(done.output.splitlines()[-1])
+    assert (summary["status"], summary["passing"]) == ("failed", False), "the operator submits the job once"
+    assert f"keytab {backlog.machines.keytabs / name} cannot be read: No such file" in summary["error"]
+    assert f"(on {socket.gethostname()})" in summary["error"]
+    assert summary["seconds"] < SOON_SECONDS
+    assert queued(backlog) == before
+    assert backlog.pair.slave.scan_all(backlog.table) == []
+
+
+@on_a_slave
+def test_a_load_goes_on_without_an_executor_that_is_killed(backlog: Backlog) -> None:
+    source, spark = on_local_files(backlog), backlog.machines.spark
+    with backlog.job(SinkKind.HFILES, source) as job:
+        give_up = time.monotonic() + JOB_SECONDS
+        while not (running := [each for each in spark.executors if each.process and "Running task" in each.log]):
+            assert job.running, job.output
+            assert time.monotonic() < give_up, job.output
+            time.sleep(0.05)
+        running[0].process.kill()
+        done = job.finish(JOB_SECONDS)
+    assert re.search(r"Lost executor \d+", done.output), done.output
+    assert re.search(r"^loaded [\d,]+ files with", done.output, re.MULTILINE), done.output
     backlog.check_shipped(done)
 
 
 @on_a_slave
-@pytest.mark.parametrize("sink", [SinkKind.DIRECT, SinkKind.HFILES])
-@pytest.mark.parametrize("keytab", [EAST_KEYTAB, WEST_KEYTAB])
-@pytest.mark.parametrize("hosts", [1, 2])
-def test_missing(backlog: Backlog, keytab: str, sink: SinkKind, hosts: int) -> None:
-    for machine in backlog.machines.workers[:hosts]:
-        (machine / "etc" / keytab).unlink()
-    began = time.monotonic()
-    done = backlog.run(sink)
-    print(time.monotonic() - began, done.code, done.output)
-    for e in backlog.machines.spark.executors:
-        print(e.number, e.log[-3000:])
+def test_a_load_of_which_one_machine_has_no_keytabs_loses_nothing(backlog: Backlog) -> None:
+    for keytab in (backlog.machines.workers[1] / "etc").iterdir():
+        keytab.unlink()
+    done = backlog.run(SinkKind.HFILES, on_local_files(backlog))
+    assert "cannot be read: No such file or directory" in done.output
+    there = backlog.pair.slave.scan_all(backlog.table, raw=True)
+    assert done.code == 1 or there == backlog.pair.source.scan_all(backlog.table, raw=True)
+    assert not done.code or plan(backlog.source_here, backlog.pair.peer).to_ship, done.output
+    backlog.machines.install(keytabs_of(backlog.pair))
+    backlog.check_shipped(backlog.run(SinkKind.HFILES, on_local_files(backlog)))
+
+
+@on_a_slave
+def test_a_worker_that_is_used_again_is_whom_the_next_job_says(backlog: Backlog, kerberos: Kerberos) -> None:
+    own = on_local_files(backlog)
+    stranger = f"stranger@{EAST}"
+    backlog.machines.install([kerberos.keytab(stranger)])
+    assert own.login.kerberos
+    keytab = str(backlog.machines.keytabs / kerberos.keytab(stranger).name)
+    other = replace(own.login, kerberos=replace(own.login.kerberos, principal=stranger, keytab=keytab))
+    sources = (own, replace(own, login=other), own)
+    args = (backlog.pair.peer, *(source.to_json() for source in sources))
+    conf = {**backlog.conf, "spark.cores.max": "1"}
+    log = backlog.folder / "in-turn.log"
+    with log.open("wb") as out:
+        job = submit_job(JOB_IN_TURN, args, out=out, master=backlog.machines.spark.master, conf=conf)
+    code = job.wait(JOB_SECONDS)
+    assert code == 0, log.read_text()
+    first, second, third = (json.loads(line) for line in log.read_text().splitlines() if line.startswith("{"))
+    assert first["pid"] == second["pid"] == third["pid"]
+    assert [each["status"] for each in (first, second, third)] == ["done", "failed", "done"]
+    assert "does not let it in" in second["error"]
