@@ -1,17 +1,19 @@
 """A standalone Spark cluster on this machine, for tests: a master, and workers that start an executor each.
 
-All of it listens on the loopback interface only. What executors write lies below the cluster's folder.
+All of it listens on the loopback interface only. What executors write lies below the cluster's folder. Each worker has a folder
+there that stands for its machine: see `Host`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -36,13 +38,26 @@ class Executor:
     log: str
 
 
-class SparkCluster:
-    """A master and `workers`, each of which has so many `cores` and so much `memory`. They end with this process."""
+@dataclass(frozen=True)
+class Host:
+    """What a worker's machine has of its own, for its executors too."""
 
-    def __init__(self, folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "512m") -> None:
+    environment: Mapping[str, str | None] = field(default_factory=dict)  # beside this process's; None: it is not there
+    umask: int = -1  # -1: this process's
+
+
+class SparkCluster:
+    """A master and `workers`, each of which has so many `cores` and so much `memory`. They end with this process.
+
+    With `hosts` there is a worker on each.
+    """
+
+    def __init__(
+        self, folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "512m", hosts: Sequence[Host] = ()
+    ) -> None:
         self.port = free_port()
         self.folder = folder
-        self._workers = workers
+        self._hosts = hosts or [Host()] * workers
         self._size = ("--cores", str(cores), "--memory", memory)
         self._running = ExitStack()
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -72,20 +87,31 @@ class SparkCluster:
     @property
     def executors(self) -> list[Executor]:
         """The executors that the newest job has had up to now, in the order of their numbers."""
-        jobs, processes = sorted((self.folder / "work").glob("app-*")), self._executor_processes()
-        logs = [log for job in jobs[-1:] for log in job.glob("*/stderr")]
+        jobs, processes = list(self.folder.glob("host*/work/app-*")), self._executor_processes()
+        newest = max((job.name for job in jobs), default="")
+        logs = [log for job in jobs if job.name == newest for log in job.glob("*/stderr")]
         found = [Executor(int(log.parent.name), processes.get(log.parent), log.read_text(errors="replace")) for log in logs]
         return sorted(found, key=lambda executor: executor.number)
 
     def start(self) -> None:
         """Start it and wait until all workers are known to the master. Raises ClusterError."""
         self.local_folder.mkdir(parents=True)
-        self._launch("master", ["master.Master", "--host", HOST, "--port", str(self.port), "--webui-port", "0"])
+        self._launch("master", Host(), ["master.Master", "--host", HOST, "--port", str(self.port), "--webui-port", "0"])
         self._await(lambda: "I have been elected leader" in self.log_text("master"), "the Spark master leads")
-        for number in range(self._workers):
-            here = ["--host", HOST, "--webui-port", "0", "--work-dir", str(self.folder / "work")]
-            self._launch(f"worker{number}", ["worker.Worker", self.master, *here, *self._size])
-        self._await(lambda: self.log_text("master").count("Registering worker") == self._workers, "Spark's workers are there")
+        for number, host in enumerate(self._hosts):
+            here = ["--host", HOST, "--webui-port", "0", "--work-dir", str(self.host_folder(number) / "work")]
+            self._launch(f"worker{number}", host, ["worker.Worker", self.master, *here, *self._size])
+        known = len(self._hosts)
+        self._await(lambda: self.log_text("master").count("Registering worker") == known, "Spark's workers are there")
+
+    def host_folder(self, number: int) -> Path:
+        """A worker's folder. Its executors run two folders below its folder `work`."""
+        return self.folder / f"host{number}"
+
+    def pages(self) -> list[str]:
+        """The addresses of what the master and the workers show of themselves."""
+        names = ["master", *(f"worker{number}" for number in range(len(self._hosts)))]
+        return [url for name in names for url in re.findall(r"and started at (http://\S+)", self.log_text(name))]
 
     def stop(self) -> None:
         """End it with all of its processes."""
@@ -96,16 +122,18 @@ class SparkCluster:
         log = self.folder / f"{name}.log"
         return log.read_text(errors="replace") if log.exists() else ""
 
-    def _launch(self, name: str, words: Sequence[str]) -> None:
+    def _launch(self, name: str, host: Host, words: Sequence[str]) -> None:
         spark_class, (main, *arguments) = Path(sys.executable).with_name("spark-class"), words
         command = [sys.executable, "-m", "embedded.hold", str(spark_class), f"org.apache.spark.deploy.{main}", *arguments]
-        environment = {
+        given = {
             **os.environ, "SPARK_LOCAL_IP": HOST, "SPARK_LOCAL_DIRS": str(self.local_folder), "SPARK_DAEMON_MEMORY": "256m",
             "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": "",  # executors get the library with the job
+            **host.environment,
         }  # fmt: skip
+        environment = {name: value for name, value in given.items() if value is not None}
         with (self.folder / f"{name}.log").open("wb") as out:
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT, env=environment, cwd=REPO
+                command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT, env=environment, cwd=REPO, umask=host.umask
             )
         self._processes.append(process)
         self._running.callback(_end, process)

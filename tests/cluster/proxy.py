@@ -87,6 +87,12 @@ class TcpProxy:
                 _end(sock)
             self._open.clear()
 
+    def lead_to(self, target: tuple[str, int]) -> None:
+        """Break all connections, and pass new ones to another target."""
+        self.cut()
+        self._target = target
+        self.mend()
+
     def mend(self) -> None:
         """Accept connections, on the same port as ever."""
         listener = socket.socket()

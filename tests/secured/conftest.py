@@ -16,7 +16,7 @@ from embedded.client import ClientJvm, JavaClient
 from embedded.kerberos import Kerberos
 from embedded.secured import principals
 from embedded.secured_site import EAST, SLAVES, USER, WEST, SecuredSite, protected
-from tests.secured.peers import CONN_ID, MANAGED, Pair, lead_to, peer_with_nobody
+from tests.secured.peers import CONN_ID, MANAGED, Pair, peer_that_the_master_knows
 
 USERS = (USER, "stranger")
 
@@ -73,7 +73,7 @@ def secured_java(cluster_folder: Path, kerberos: Kerberos) -> Iterator[Callable[
 
 @pytest.fixture
 def pair(source_site: SecuredSite, slave_site: SecuredSite, secured_java: Callable[[SecuredSite], JavaClient]) -> Iterator[Pair]:
-    source = secured_java(source_site)
-    with peer_with_nobody(source_site, source, {**MANAGED, "walferry.slave_conn_id": CONN_ID}) as peer:
-        lead_to(source_site, peer, slave_site.cluster.address.cluster_key)
-        yield Pair(source, secured_java(slave_site), peer, slave_site, source_site)
+    source, slave = secured_java(source_site), slave_site.cluster.address
+    names_it = {**MANAGED, "walferry.slave_conn_id": CONN_ID}
+    with peer_that_the_master_knows(source_site, source, slave, names_it) as (peer, key):
+        yield Pair(source, secured_java(slave_site), peer, slave_site, source_site, key)

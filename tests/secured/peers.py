@@ -8,7 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from embedded.client import JavaClient
+from embedded.ephemerals import zookeeper
+from embedded.hbase import ClusterAddress
 from embedded.secured_site import SecuredSite
+from tests.cluster.proxy import TcpProxy
 from tests.cluster.walferry_runs import source_of
 from tests.secured.logins import login
 from walferry.hbase.layout import ZNodes
@@ -45,6 +48,38 @@ def lead_to(source: SecuredSite, peer_id: str, cluster_key: str) -> None:
         zk.set(path, PBUF + peer.SerializeToString())
 
 
+@contextmanager
+def peer_that_the_master_knows(
+    source: SecuredSite, java: JavaClient, slave: ClusterAddress, configuration: Mapping[str, str] = MANAGED
+) -> Iterator[tuple[str, str]]:
+    """A DISABLED peer, and its cluster key: a port that leads to the slave's ZooKeeper once the Master has added the peer.
+
+    Until then it leads to the source's own, with the id of another cluster: the Master has its own id in memory.
+    """
+    peer_id, own = f"p{uuid.uuid4().hex[:8]}", source.cluster.address
+    proxy = TcpProxy(_place(own))
+    key, path = f"localhost:{proxy.port}:{slave.znode_parent}", ZNodes().hbaseid
+    java.roll_wals()
+    with zookeeper(own) as zk:
+        there = zk.get(path)[0]
+        zk.set(path, PBUF + pb.ClusterId(cluster_id=str(uuid.uuid4())).SerializeToString())
+        try:
+            java.add_peer(peer_id, key, enabled=False, configuration=configuration)
+        finally:
+            zk.set(path, there)
+    proxy.lead_to(_place(slave))
+    try:
+        yield peer_id, key
+        java.remove_peer(peer_id)
+    finally:
+        proxy.cut()
+
+
+def _place(cluster: ClusterAddress) -> tuple[str, int]:
+    host, _, port = cluster.quorum.rpartition(":")
+    return host, int(port)
+
+
 @dataclass(frozen=True)
 class Pair:
     """Both sides through HBase's own client, and a managed peer that names the slave's connection."""
@@ -54,12 +89,12 @@ class Pair:
     peer: str
     slave_site: SecuredSite
     source_site: SecuredSite
+    key: str  # the slave's, as the peer has it
 
     def at(self, sink: SinkKind, **more: object) -> SourceCluster:
         """The source as Walferry sees it; `more` changes the fields of the slave's connection."""
-        key = self.slave_site.cluster.address.cluster_key
         at = source_of(self.source_site.cluster.address, sink)
-        slaves = {for_slave(CONN_ID, key): login(self.slave_site, **more)}
+        slaves = {for_slave(CONN_ID, self.key): login(self.slave_site, **more)}
         return SourceCluster(
             quorum=at.quorum, wal_root=at.wal_root, replication=at.replication, login=login(self.source_site), slaves=slaves
         )

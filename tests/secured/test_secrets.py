@@ -86,6 +86,7 @@ def test_no_secret_is_in_spark_s_pages_arguments_environments_znodes_and_logs(
             seen |= started_with()
             app = fetched(f"http://127.0.0.1:{port}/api/v1/applications").partition(b'"id" : "')[2].partition(b'"')[0].decode()
             pages = {page: fetched(f"http://127.0.0.1:{port}/{page.format(app=app)}") for page in PAGES if app}
+            pages |= {page: fetched(page) for url in spark.pages() for page in (url, f"{url}/json/")}
             seen |= {page: text for page, text in pages.items() if text}
             time.sleep(0.2)
         done = job.finish(JOB_SECONDS)
@@ -101,7 +102,7 @@ def test_no_secret_is_in_spark_s_pages_arguments_environments_znodes_and_logs(
     secrets = {f"key {number}": key for number, key in enumerate(key for keytab in keytabs for key in keys_of(keytab))}
     secrets |= {f"line {n} of the private key": line for n, line in enumerate(certificate.key.read_bytes().splitlines()[1:-1])}
 
-    assert seen.keys() >= set(PAGES), "Spark's pages were read"
+    assert seen.keys() >= {*PAGES, *spark.pages()}, "the pages of Spark's driver, master and worker were read"
     assert any(pair.peer in path and "znode" in path for path in seen), "znodes were read"
     everything = b"\n".join(text if isinstance(text, bytes) else text.encode() for text in seen.values())
     assert users[1]["keytab"].encode() in everything, "its path is there, and would be found"

@@ -45,7 +45,7 @@ def ship_group(job: GroupJob) -> GroupSummary:
         except PASSING as error:
             # An ensemble that this machine has never reached may be out of its reach for good.
             if not connected_before or time.time() + RETRY_SECONDS >= job.deadline:
-                return GroupSummary(group=job.group, status=Status.FAILED, error=_text(error), passing=True)
+                return GroupSummary(group=job.group, status=Status.FAILED, error=_text(error), passing=_may_pass(error))
             log.warning("WAL group %s of peer %s begins again where it is registered: %s", job.group, job.peer_id, _text(error))
             time.sleep(RETRY_SECONDS)
         except Exception as error:  # the group's own failures are dealt with, and the other groups go on
@@ -77,6 +77,11 @@ def _ship_group(job: GroupJob, session: Session) -> GroupSummary:
     if lease or before is None:  # otherwise its holder, an attempt of the same run, writes it
         write_group(session, job.peer_id, job.run_id, summary)
     return summary
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the next try may go better: not where a keytab is missing, or the ensemble does not take the login."""
+    return not isinstance(error, WalferryError) or error.retry_helps
 
 
 def acquire_lease(session: Session, job: GroupJob) -> Lease:

@@ -29,7 +29,7 @@ from walferry.sinks.hbase.bulk_loads import BulkLoadRefused
 from walferry.sinks.hbase.sink import HBaseSink
 from walferry.source.cluster import SourceCluster, VisibilityLabels
 from walferry.source.knobs import SinkKind
-from walferry.zk.errors import ConnectError
+from walferry.zk.errors import ConnectError, LoginRefused
 
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")
 DONE = GroupSummary(group="g", status=Status.DONE)
@@ -42,11 +42,15 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupSummary, f
     """`ship(*attempts)` → the summary, and the time at which it was there. Each attempt raises or returns the given value."""
     now = [1000.0]
 
-    def ship(*attempts: Any, reached: bool = True, deadline: float = 1060.0) -> tuple[GroupSummary, float]:
+    def ship(
+        *attempts: Any, reached: bool = True, refused: bool = False, deadline: float = 1060.0
+    ) -> tuple[GroupSummary, float]:
         left = list(attempts)
 
         @contextmanager
         def connected(quorum: str, *, login: Login) -> Iterator[SimpleNamespace]:
+            if refused:
+                raise LoginRefused("no keytab")
             if not reached:
                 raise ConnectError("no ZooKeeper server answered")
             yield SimpleNamespace(default_acl=None)
@@ -81,6 +85,12 @@ def test_an_ensemble_that_stays_away_is_given_up_at_the_deadline_as_passing_trou
 def test_an_ensemble_that_was_never_reached_is_given_up_at_once(ship):
     summary, ended = ship(DONE, reached=False)
     assert (summary.status, summary.passing) == (Status.FAILED, True)
+    assert ended == 1000
+
+
+def test_a_login_that_can_never_succeed_is_no_passing_trouble(ship):
+    summary, ended = ship(DONE, refused=True)
+    assert (summary.status, summary.error, summary.passing) == (Status.FAILED, "no keytab", False)
     assert ended == 1000
 
 

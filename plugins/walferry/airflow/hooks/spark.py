@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 from walferry.airflow.hooks.spark_output import Levelled
 from walferry.hosts import unreachable
 from walferry.spark.archive_entry import cache_folder
+from walferry.spark.environment import kerberos_settings
 from walferry.spark.quick_start import quick_start
 
 LOCAL_MASTER = "local[*]"
@@ -27,20 +28,8 @@ TERMINATION_SECONDS = 3.0  # Airflow kills a task 5 s after it asked it to end
 QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
 # A local job is one process for one batch: it does not listen on the network, and looks for no port.
 LOCAL = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-KRB5_CONFIG = "KRB5_CONFIG"
-# By these each kind of cluster is told the environment of executors, and of drivers that it runs.
-ELSEWHERE = ("spark.executorEnv", "spark.yarn.appMasterEnv", "spark.kubernetes.driverEnv")
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1
-
-
-def kerberos_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings by which a job finds the realms' KDCs as this process does. A driver that runs here inherits the variable.
-
-    It is the path of krb5.conf, which must be there on the executors too. Without it theirs is /etc/krb5.conf.
-    """
-    path = environ.get(KRB5_CONFIG)
-    return {f"{prefix}.{KRB5_CONFIG}": path for prefix in ELSEWHERE} if path else {}
 
 
 class WalferrySubmitHook(SparkSubmitHook):
