@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 
 from embedded.hbase import write_site
-from embedded.hdfs import START_TIMEOUT_SECONDS, Hdfs
+from embedded.hdfs import START_TIMEOUT_SECONDS, Hdfs, HdfsSecurity
 from embedded.processes import SMALL_JVM, ClusterError, JavaProcess, free_port, start_java, wait_until
 
 NAME_SERVICE = "WalferryHA"  # with capitals, as many have
@@ -24,8 +24,8 @@ NAMENODES = ("nn1", "nn2")
 class HaHdfs(Hdfs):
     """A file system under `folder`; `url` names its name service. `processes` has the DataNodes only."""
 
-    def __init__(self, folder: Path, *, datanodes: int = 1, heap: str = "192m") -> None:
-        super().__init__(folder, datanodes=datanodes, heap=heap)
+    def __init__(self, folder: Path, *, datanodes: int = 1, heap: str = "192m", security: HdfsSecurity | None = None) -> None:
+        super().__init__(folder, datanodes=datanodes, heap=heap, security=security)
         self.url = f"hdfs://{NAME_SERVICE}"
         self.namenodes: dict[str, JavaProcess] = {}
         self.active: str | None = None
@@ -130,6 +130,12 @@ class HaHdfs(Hdfs):
     def _admin(self, *args: str) -> None:
         """Run `hdfs haadmin`. Raises ClusterError."""
         conf = self._write_conf("admin", self.client_settings())
+        options, environment = list(SMALL_JVM), {}
+        if self._security:
+            who = self._security.principal
+            options += self._security.kerberos.jvm_options
+            # Hadoop's libraries log in by these.
+            environment = {"KRB5PRINCIPAL": who, "KRB5KEYTAB": str(self._security.kerberos.keytab(who))}
         admin = start_java(
             "haadmin",
             "org.apache.hadoop.hdfs.tools.DFSHAAdmin",
@@ -137,7 +143,8 @@ class HaHdfs(Hdfs):
             folder=self._folder,
             classpath=[conf],
             heap="128m",
-            options=SMALL_JVM,
+            options=options,
+            environment=environment,
         )
         wait_until(lambda: not admin.alive, f"haadmin {' '.join(args)}", processes=[], timeout=START_TIMEOUT_SECONDS)
         if admin.popen.returncode:

@@ -14,11 +14,13 @@ import pytest
 
 from embedded.client import GLOBAL
 from embedded.distributed import ClusterOptions, DistributedCluster
+from embedded.hdfs import HdfsSecurity
 from embedded.hdfs_ha import NAME_SERVICE, NAMENODES, HaHdfs
+from embedded.kerberos import Kerberos as Kdc
 from tests.cluster.peer_changes import reconfigure
 from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.walferry_runs import Shipping, await_progress, positions, roll, ship_one, source_of
-from walferry.files import clients, failover, namenode
+from walferry.files import clients, failover, logins, namenode
 from walferry.files.access import missing_rights, needs_of
 from walferry.files.clients import file_system
 from walferry.files.errors import NoActiveNameNode, StoreError
@@ -28,8 +30,10 @@ from walferry.files.space import bytes_on_disk, space_at
 from walferry.files.store import WalLocation, WalStore
 from walferry.files.systems import NewFile, file_size, list_entries, open_wal, write_file
 from walferry.regions.locality import _blocks
+from walferry.security.login import Kerberos
 from walferry.shipping.summary import Status
 
+PRINCIPAL = "hbase/localhost@EXAMPLE.COM"
 DATA = os.urandom(3_000_000)
 FIRST, SECOND = NAMENODES
 
@@ -115,9 +119,11 @@ def test_without_an_active_namenode_the_name_service_is_named_and_a_later_try_wo
     write_file(f"{root}/file", DATA)
     hdfs.make_standby(FIRST)
     told = rf"no NameNode of the name service {NAME_SERVICE} is active: {FIRST} \(localhost:\d+\) standby; {SECOND} .* standby"
-    for use in (lambda: file_size(f"{root}/file"), lambda: write_file(f"{root}/file2", DATA), lambda: list_entries(root)):
-        with pytest.raises(NoActiveNameNode, match=rf"^{root}.*: {told}.*haadmin"):
-            use()
+    with ThreadPoolExecutor(3) as pool:
+        uses = [pool.submit(file_size, f"{root}/file"), pool.submit(list_entries, root), pool.submit(NewFile, f"{root}/more")]
+        for use in uses:
+            with pytest.raises(NoActiveNameNode, match=rf"^{root}.*: {told}.*haadmin"):
+                use.result()
     with pytest.raises(StoreError, match=r"StandbyException.*StandbyException"):
         space_at(root)
     hdfs.make_active(SECOND)
@@ -131,6 +137,37 @@ def test_a_dead_namenode_is_named_while_the_other_one_has_not_taken_over(hdfs: H
     for _ in ("with the client of before", "with a new one"):
         with pytest.raises(NoActiveNameNode, match=rf"{FIRST} \S+ standby; {SECOND} \S+ cannot be asked: .*refused"):
             file_size(f"{root}/file")
+
+
+@pytest.fixture
+def secured(cluster_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HaHdfs]:
+    """A pair of NameNodes that demand Kerberos, and this process logged in to it."""
+    with Kdc(cluster_folder / "ha-kdc", {"EXAMPLE.COM": ["hbase/localhost"]}) as kdc:
+        hdfs = HaHdfs(cluster_folder / "ha-secured", security=HdfsSecurity(kdc, PRINCIPAL))
+        try:
+            hdfs.start()
+            for name, value in kdc.environment.items():
+                monkeypatch.setenv(name, value)
+            monkeypatch.setenv("HADOOP_CONF_DIR", str(hdfs.write_client_conf(cluster_folder / "ha-secured-conf")))
+            monkeypatch.setattr(logins, "_logins", {})
+            logins.log_in(hdfs.url, Kerberos(principal=PRINCIPAL, keytab=str(kdc.keytab(PRINCIPAL))))
+            yield hdfs
+        finally:
+            hdfs.kill()
+
+
+def test_the_same_with_kerberos(secured: HaHdfs) -> None:
+    url = f"{secured.url}/hbase/file"
+    with NewFile(url) as file:
+        file.write(DATA)
+        secured.kill_namenode(FIRST)
+        with pytest.raises(NoActiveNameNode, match=rf"{FIRST} \S+ cannot be asked: .*refused.*; {SECOND} \S+ standby"):
+            list_entries(secured.url)
+        secured.make_active(SECOND)
+    assert read(url) == DATA
+    assert missing_rights(needs_of(f"{secured.url}/hbase")) is None
+    space = space_at(url)
+    assert 0 < space.remaining < space.capacity
 
 
 @pytest.fixture

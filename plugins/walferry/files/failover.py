@@ -24,11 +24,15 @@ ACTIVE, STANDBY = "active", "standby"
 
 
 def preferred(url: str) -> dict[str, str]:
-    """Settings for a client of a URL that put the active NameNode of each name service first."""
+    """Settings for a client of a URL that put the active NameNode of each name service first.
+
+    hdfs-native passes over what has blanks around it in the configuration, as Hadoop does not, so all is named without them.
+    """
     settings = {}
     for service, servers in name_services(url).items():
-        first = _active_of(_states(url, servers))
+        first = _active_of(_states(url, servers)) if len(servers) > 1 else None
         settings[f"dfs.ha.namenodes.{service}"] = ",".join(sorted(servers, key=lambda each: each != first))
+        settings |= {f"dfs.namenode.rpc-address.{service}.{name}": f"{host}:{port}" for name, (host, port) in servers.items()}
     return settings
 
 

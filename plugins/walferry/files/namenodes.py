@@ -31,7 +31,7 @@ def namenodes(url: str, environ: Mapping[str, str] = os.environ) -> list[tuple[s
 
 
 def name_services(url: str, environ: Mapping[str, str] = os.environ) -> dict[str, dict[str, Server]]:
-    """The NameNodes, by their ids, of each name service with several NameNodes behind an hdfs:// or viewfs:// URL."""
+    """The NameNodes, by their ids, of each name service behind an hdfs:// or viewfs:// URL."""
     parts, settings = urlsplit(url), hadoop_settings(environ)
     if parts.port is not None:
         return {}
@@ -42,7 +42,7 @@ def name_services(url: str, environ: Mapping[str, str] = os.environ) -> dict[str
         return {service: servers for each in behind for service, servers in each.items()}
     addresses = {each: settings.get(f"dfs.namenode.rpc-address.{name}.{each}", "") for each in _ids(settings, name)}
     servers = {each: server for each, address in addresses.items() if (server := _host_and_port(address))}
-    return {name: servers} if len(servers) > 1 else {}
+    return {name: servers} if servers else {}
 
 
 def _ids(settings: Mapping[str, str], service: str) -> list[str]:
