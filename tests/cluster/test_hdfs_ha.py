@@ -8,11 +8,12 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from embedded.client import GLOBAL
+from embedded.client import GLOBAL, JavaClient
 from embedded.distributed import ClusterOptions, DistributedCluster
 from embedded.hdfs import HdfsSecurity
 from embedded.hdfs_ha import NAME_SERVICE, NAMENODES, HaHdfs
@@ -32,6 +33,8 @@ from walferry.files.systems import NewFile, file_size, list_entries, open_wal, w
 from walferry.regions.locality import _blocks
 from walferry.security.login import Kerberos
 from walferry.shipping.summary import Status
+from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs
 
 PRINCIPAL = "hbase/localhost@EXAMPLE.COM"
 DATA = os.urandom(3_000_000)
@@ -72,9 +75,8 @@ def read(url: str) -> bytes:
         return file.read_at(0, file.size)
 
 
-@pytest.mark.parametrize("active", NAMENODES)
-def test_files_are_used_whichever_namenode_is_active(hdfs: HaHdfs, root: str, active: str) -> None:
-    make_active(hdfs, active)
+def test_files_are_used_where_the_first_namenode_is_a_standby(hdfs: HaHdfs, root: str) -> None:
+    make_active(hdfs, SECOND)
     write_file(f"{root}/WALs/rs/wal", DATA)
     rename(f"{root}/WALs/rs/wal", f"{root}/wal")
     assert read(f"{root}/wal") == DATA
@@ -98,20 +100,33 @@ def await_true(done: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
-def test_reading_and_writing_go_on_when_the_active_namenode_is_killed(hdfs: HaHdfs, root: str) -> None:
+@pytest.fixture
+def silent(hdfs: HaHdfs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """`silent(name)`: a NameNode accepts connections and says nothing, as one whose machine hangs."""
+    monkeypatch.setattr(namenode, "CALL_SECONDS", 1)
+    monkeypatch.setattr(failover, "CALL_SECONDS", 1)
+    monkeypatch.setattr(clients, "REMOTE_TIMEOUT_SECONDS", 4)
+    stopped: list[int] = []
+
+    def stop(name: str) -> None:
+        stopped.append(pid := hdfs.namenodes[name].pid)
+        os.kill(pid, signal.SIGSTOP)
+
+    yield stop
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_namenode_that_falls_silent_costs_a_client_one_failure(
+    hdfs: HaHdfs, root: str, silent: Callable[[str], None]
+) -> None:
     make_active(hdfs, FIRST)
-    write_file(f"{root}/old", DATA)
-    with open_wal(f"{root}/old") as old, NewFile(f"{root}/new") as new, ThreadPoolExecutor(2) as pool:
-        new.write(DATA)
-        hdfs.kill_namenode(FIRST)
-        assert old.read_at(0, len(DATA)) == DATA
-        new.write(DATA)
-        size, written = pool.submit(file_size, f"{root}/old"), pool.submit(write_file, f"{root}/other", DATA)
-        hdfs.make_active(SECOND)
-        assert size.result() == len(DATA)
-        written.result()
-    assert read(f"{root}/new") == DATA + DATA
-    assert read(f"{root}/other") == DATA
+    write_file(f"{root}/file", DATA)
+    make_active(hdfs, SECOND)
+    silent(FIRST)
+    with pytest.raises(StoreError, match=rf"^{root}/file: no answer within"):  # the client of before asks it first
+        file_size(f"{root}/file")
+    assert read(f"{root}/file") == DATA
 
 
 def test_without_an_active_namenode_the_name_service_is_named_and_a_later_try_works(hdfs: HaHdfs, root: str) -> None:
@@ -130,13 +145,94 @@ def test_without_an_active_namenode_the_name_service_is_named_and_a_later_try_wo
     assert read(f"{root}/file") == DATA
 
 
-def test_a_dead_namenode_is_named_while_the_other_one_has_not_taken_over(hdfs: HaHdfs, root: str) -> None:
-    make_active(hdfs, SECOND)
-    write_file(f"{root}/file", DATA)
-    hdfs.kill_namenode(SECOND)
-    for _ in ("with the client of before", "with a new one"):
-        with pytest.raises(NoActiveNameNode, match=rf"{FIRST} \S+ standby; {SECOND} \S+ cannot be asked: .*refused"):
-            file_size(f"{root}/file")
+@pytest.fixture(scope="module")
+def source(hdfs: HaHdfs, cluster_folder: Path) -> Iterator[DistributedCluster]:
+    cluster = DistributedCluster("source", cluster_folder / "ha-source", hdfs, ClusterOptions(regionservers=1))
+    try:
+        cluster.launch_zookeeper()
+        cluster.launch_servers()
+        cluster.await_ready()
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """Closed WALs of a table that take some seconds to ship, at 1.5 MB a second. Little of them is read ahead."""
+
+    at: SourceCluster
+    peer: str
+    here: JavaClient
+    there: JavaClient
+    table: str
+
+    def shipping(self) -> Shipping:
+        return Shipping(self.at, self.peer, roll_first=False, knobs=Knobs(buffer_bytes=1 << 20))
+
+    def has_arrived(self) -> bool:
+        return self.here.compare(self.table, self.there, raw=True).same
+
+
+@pytest.fixture
+def backlog(
+    hdfs: HaHdfs, source: DistributedCluster, standalone_pair, java_client, managed_peer, unique: Callable[[str], str]
+) -> Backlog:
+    make_active(hdfs, FIRST)
+    slave = standalone_pair.slave
+    peer, at, table = managed_peer(source.address, slave.address), source_of(source.address), unique("t")
+    reconfigure(source.address, peer, with_bandwidth(1_500_000))
+    here, there = java_client(source.address), java_client(slave.address)
+    for client in (here, there):
+        client.create_table(table, {"f": GLOBAL})
+    for first in range(0, 6000, 1000):
+        here.put_many(table, 1000, ["f:a"], value_bytes=1000, first=first)
+        roll(at, peer)
+    return Backlog(at, peer, here, there, table)
+
+
+def test_a_batch_without_an_active_namenode_fails_clearly_and_the_next_one_goes_on(hdfs: HaHdfs, backlog: Backlog) -> None:
+    before = positions(backlog.at, backlog.peer)
+    with backlog.shipping() as shipping:
+        await_progress(backlog.at, backlog.peer, before)
+        hdfs.make_standby(FIRST)
+        failed = shipping.summary()
+    assert failed.status is Status.FAILED
+    assert f"no NameNode of the name service {NAME_SERVICE} is active" in failed.error
+    hdfs.make_active(SECOND)
+    assert ship_one(backlog.at, backlog.peer, roll_first=False).status is Status.DONE
+    assert backlog.has_arrived()
+
+
+def test_a_batch_goes_on_while_another_namenode_takes_over_from_a_killed_one(hdfs: HaHdfs, backlog: Backlog) -> None:
+    before = positions(backlog.at, backlog.peer)
+    with backlog.shipping() as shipping:
+        await_progress(backlog.at, backlog.peer, before)
+        hdfs.kill_namenode(FIRST)
+        assert shipping.running
+        hdfs.make_active(SECOND)
+        assert shipping.summary().status is Status.DONE
+    backlog.here.put_many(backlog.table, 100, ["f:a"], first=10_000)  # HBase has found the other one, too
+    assert ship_one(backlog.at, backlog.peer).status is Status.DONE
+    assert backlog.has_arrived()
+
+
+def test_reading_and_writing_go_on_when_the_active_namenode_is_killed(hdfs: HaHdfs, root: str) -> None:
+    make_active(hdfs, FIRST)
+    write_file(f"{root}/old", DATA)
+    with open_wal(f"{root}/old") as old, NewFile(f"{root}/new") as new, ThreadPoolExecutor(2) as pool:
+        new.write(DATA)
+        hdfs.kill_namenode(FIRST)
+        assert old.read_at(0, len(DATA)) == DATA
+        new.write(DATA)
+        with pytest.raises(NoActiveNameNode, match=rf"{FIRST} \S+ cannot be asked: .*refused.*; {SECOND} \S+ standby"):
+            file_size(f"{root}/old")  # the other one takes too long
+        size, written = pool.submit(file_size, f"{root}/old"), pool.submit(write_file, f"{root}/other", DATA)
+        hdfs.make_active(SECOND)
+        assert size.result() == len(DATA)
+        written.result()
+    assert read(f"{root}/new") == DATA + DATA
+    assert read(f"{root}/other") == DATA
 
 
 @pytest.fixture
@@ -156,6 +252,7 @@ def secured(cluster_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[H
             hdfs.kill()
 
 
+@pytest.mark.soak
 def test_the_same_with_kerberos(secured: HaHdfs) -> None:
     url = f"{secured.url}/hbase/file"
     with NewFile(url) as file:
@@ -168,81 +265,3 @@ def test_the_same_with_kerberos(secured: HaHdfs) -> None:
     assert missing_rights(needs_of(f"{secured.url}/hbase")) is None
     space = space_at(url)
     assert 0 < space.remaining < space.capacity
-
-
-@pytest.fixture
-def silent(hdfs: HaHdfs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """`silent(name)`: a NameNode accepts connections and says nothing, as one whose machine hangs."""
-    monkeypatch.setattr(namenode, "CALL_SECONDS", 1)
-    monkeypatch.setattr(failover, "CALL_SECONDS", 1)
-    monkeypatch.setattr(clients, "REMOTE_TIMEOUT_SECONDS", 5)
-    stopped: list[int] = []
-
-    def stop(name: str) -> None:
-        stopped.append(pid := hdfs.namenodes[name].pid)
-        os.kill(pid, signal.SIGSTOP)
-
-    yield stop
-    for pid in stopped:
-        os.kill(pid, signal.SIGCONT)
-
-
-def test_a_silent_namenode_does_not_keep_a_process_from_the_active_one(
-    hdfs: HaHdfs, root: str, silent: Callable[[str], None]
-) -> None:
-    make_active(hdfs, SECOND)
-    write_file(f"{root}/file", DATA)
-    silent(FIRST)
-    clients._file_systems.clear()  # as in a new process
-    assert read(f"{root}/file") == DATA
-
-
-def test_a_client_whose_namenode_falls_silent_is_left_for_a_new_one(
-    hdfs: HaHdfs, root: str, silent: Callable[[str], None]
-) -> None:
-    make_active(hdfs, FIRST)
-    write_file(f"{root}/file", DATA)
-    hdfs.make_standby(FIRST)
-    silent(FIRST)
-    with pytest.raises(NoActiveNameNode, match=rf"{FIRST} \S+ (does not answer|cannot be asked).*{SECOND} \S+ standby"):
-        read(f"{root}/file")
-    hdfs.make_active(SECOND)
-    assert read(f"{root}/file") == DATA
-
-
-@pytest.fixture
-def source(hdfs: HaHdfs, cluster_folder: Path) -> Iterator[DistributedCluster]:
-    make_active(hdfs, FIRST)
-    cluster = DistributedCluster("source", cluster_folder / "ha-source", hdfs, ClusterOptions(regionservers=1))
-    try:
-        cluster.launch_zookeeper()
-        cluster.launch_servers()
-        cluster.await_ready()
-        yield cluster
-    finally:
-        cluster.kill()
-
-
-def test_a_backlog_is_shipped_while_another_namenode_takes_over(
-    hdfs: HaHdfs, source: DistributedCluster, standalone_pair, java_client, managed_peer, unique: Callable[[str], str]
-) -> None:
-    slave = standalone_pair.slave
-    peer, at, table = managed_peer(source.address, slave.address), source_of(source.address), unique("t")
-    reconfigure(source.address, peer, with_bandwidth(2_000_000))
-    here, there = java_client(source.address), java_client(slave.address)
-    for client in (here, there):
-        client.create_table(table, {"f": GLOBAL})
-    for first in range(0, 6000, 1000):  # a WAL each
-        here.put_many(table, 1000, ["f:a"], value_bytes=1000, first=first)
-        roll(at, peer)
-    before = positions(at, peer)
-    with Shipping(at, peer, roll_first=False) as shipping:
-        await_progress(at, peer, before)
-        hdfs.kill_namenode(FIRST)
-        time.sleep(1)
-        assert shipping.running
-        hdfs.make_active(SECOND)
-        assert shipping.summary().status is Status.DONE
-    here.put_many(table, 100, ["f:a"], first=10_000)  # HBase has found the other one, too
-    assert ship_one(at, peer).status is Status.DONE
-    assert here.compare(table, there, raw=True).same
