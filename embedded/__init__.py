@@ -6,6 +6,7 @@ classic.py      HBase 1.7.2 as one of the distributed clusters, for the classic 
 masterless.py   RegionServers of HBase 1.7.2 without an HMaster
 delay.py        a proxy that makes a server seem far away
 hdfs.py         the HDFS below the distributed clusters
+hdfs_ha.py      an HDFS with two NameNodes, of which one is active
 hbase.py        what all clusters share: addresses, settings, hbase-site.xml
 zookeeper.py    a ZooKeeper without HBase
 spark.py        the Spark job without Airflow

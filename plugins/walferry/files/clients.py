@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import fsspec
 
-from walferry.files.errors import HdfsLoginFailed, NoHdfsRight, StoreError
+from walferry.files.errors import HdfsLoginFailed, NoActiveNameNode, NoHdfsRight, StoreError
+from walferry.files.failover import no_active, preferred
 from walferry.files.hdfs import login_problem, new_file_system
 from walferry.files.logins import HDFS_SCHEMES, login_at
 from walferry.files.namenodes import namenodes
@@ -30,7 +31,12 @@ _LOGINS = (
     "See whether the keytab holds the principal's present key (klist -kt), and whether clocks are right; the next try takes "
     "new tickets"
 )
+_NO_ACTIVE = (
+    "See why none has taken over: hdfs haadmin -getAllServiceState, and the logs of NameNodes, JournalNodes and failover "
+    "controllers. Nothing is lost, and once one is active the next try goes on"
+)
 _OF_LOGINS = ("GSSAPIError", "SASLError", "SaslException", "GSS initiate failed", "NoSASLMechanism", "InvalidToken")
+_OF_FAILOVERS = ("StandbyException", "IOError")
 
 _Key = tuple[int, str, str, Kerberos | None]
 _file_systems: dict[_Key, Any] = {}
@@ -73,7 +79,7 @@ def _other_file_system(url: str) -> Any:
 def _hdfs(url: str, kerberos: Kerberos | None) -> Any:
     name = urlsplit(url).netloc
     try:
-        return new_file_system(url, kerberos)
+        return new_file_system(url, kerberos, preferred(url))
     except RuntimeError as error:
         if "No NameNode hosts found" not in str(error):
             raise
@@ -84,7 +90,10 @@ def _hdfs(url: str, kerberos: Kerberos | None) -> Any:
 
 
 def _forget(url: str) -> None:
-    """Make a new client for the next use of a URL: the tickets of this one may be for a key that a server had before."""
+    """Make a new client for the next use of a URL.
+
+    The tickets of this one may be for a key that a server had before, or it may wait for a NameNode that is not active any more.
+    """
     parts = urlsplit(url)
     with _file_systems_lock:
         _file_systems.pop((os.getpid(), parts.scheme, parts.netloc, login_at(url)), None)
@@ -101,7 +110,19 @@ def _failed(url: str, error: BaseException) -> StoreError:
             who = login_at(url)
             as_whom = f" as {who.principal}, keytab {who.keytab}" if who is not None else ""
             return HdfsLoginFailed(f"{url}: no login{as_whom}: {text}. {_LOGINS}")
+    if isinstance(error, OSError) or any(word in text for word in _OF_FAILOVERS):
+        return _without_namenode(url, f"{type(error).__name__}: {text}")
     return StoreError(f"{url}: {type(error).__name__}: {text}. {_ADVICE}")
+
+
+def _without_namenode(url: str, otherwise: str) -> StoreError:
+    """What to say where perhaps no NameNode is active, or `otherwise`."""
+    if scheme(url) not in HDFS_SCHEMES:
+        return StoreError(f"{url}: {otherwise}. {_ADVICE}")
+    _forget(url)
+    if why := no_active(url):
+        return NoActiveNameNode(f"{url}: {why}. {_NO_ACTIVE}")
+    return StoreError(f"{url}: {otherwise}. {_ADVICE}")
 
 
 def remote(url: str, call: Callable[[], T]) -> T:
@@ -121,7 +142,7 @@ def remote(url: str, call: Callable[[], T]) -> T:
     try:
         value, error = outcome.get(timeout=REMOTE_TIMEOUT_SECONDS)
     except Empty:
-        raise StoreError(f"{url}: no answer within {REMOTE_TIMEOUT_SECONDS:g} s. {_ADVICE}") from None
+        raise _without_namenode(url, f"no answer within {REMOTE_TIMEOUT_SECONDS:g} s") from None
     if isinstance(error, FileNotFoundError):
         raise FileNotFoundError(errno.ENOENT, "no such file", url) from error
     if isinstance(error, StoreError):

@@ -17,3 +17,7 @@ class NoHdfsRight(StoreError):
     """The user of an HDFS may not do this to a file or folder; the message names the user, the folder and its owner."""
 
     retry_helps = False
+
+
+class NoActiveNameNode(StoreError):
+    """No NameNode of a highly available HDFS is active; the message names the name service and what each NameNode is."""

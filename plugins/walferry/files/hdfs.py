@@ -9,7 +9,7 @@ client without it, and believes one that does not demand it of a client that has
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -34,19 +34,19 @@ _NO_LOGIN = (
 T = TypeVar("T")
 
 
-def new_file_system(url: str, kerberos: Kerberos | None) -> Any:
-    """fsspec's file system for a URL, with a client of its own. Nothing is connected to yet.
+def new_file_system(url: str, kerberos: Kerberos | None, more: Mapping[str, str]) -> Any:
+    """fsspec's file system for a URL, with a client of its own that has some `more` settings. Nothing is connected to yet.
 
     Raises RuntimeError if hdfs-native does not know the NameNodes.
     """
     from hdfs_native import Client  # its library takes a while to load, and not all file systems are HDFS
 
     parts = urlsplit(url)
-    root = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    # fsspec's own cache keeps one a thread, for ever.
-    # The path is left out: fsspec would interpret "::" in it, as in the name of an IPv6 host's folder.
-    system: Any = fsspec.core.url_to_fs(f"{root}/", skip_instance_cache=True)[0]
-    settings = _settings_of(kerberos)
+    server = parts.netloc.rpartition("@")[2]
+    root = f"{parts.scheme}://{server}"
+    # Without fsspec's reading of URLs, which makes the name of a name service lower case. Its cache keeps one a thread, for ever.
+    system: Any = fsspec.get_filesystem_class(parts.scheme)(server, skip_instance_cache=True)
+    settings = {**_settings_of(kerberos), **more}
     if kerberos is not None and (kerberos.principal or kerberos.keytab):
         system.client = Client(root, settings, kerberos_principal=kerberos.principal, kerberos_keytab=kerberos.keytab)
     else:

@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 
 _FILES = ("core-site.xml", "hdfs-site.xml")
 
+Server = tuple[str, int]  # host and port
+
 
 def namenodes(url: str, environ: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:
     """List host and port of each NameNode behind an hdfs:// or viewfs:// URL; empty if they are not known."""
@@ -23,9 +25,29 @@ def namenodes(url: str, environ: Mapping[str, str] = os.environ) -> list[tuple[s
     if parts.port is not None:
         return [(name, parts.port)]
     settings = hadoop_settings(environ)
-    ids = [each.strip() for each in settings.get(f"dfs.ha.namenodes.{name}", "").split(",") if each.strip()]
+    ids = _ids(settings, name)
     keys = [f"dfs.namenode.rpc-address.{name}.{each}" for each in ids] or [f"dfs.namenode.rpc-address.{name}"]
     return [server for key in keys if (server := _host_and_port(settings.get(key, "")))]
+
+
+def name_services(url: str, environ: Mapping[str, str] = os.environ) -> dict[str, dict[str, Server]]:
+    """The NameNodes, by their ids, of each name service behind an hdfs:// or viewfs:// URL."""
+    parts, settings = urlsplit(url), hadoop_settings(environ)
+    if parts.port is not None:
+        return {}
+    name = parts.netloc.rpartition("@")[2]
+    if parts.scheme == "viewfs":
+        targets = [value for key, value in settings.items() if key.startswith(f"fs.viewfs.mounttable.{name}.link")]
+        behind = [name_services(target, environ) for target in targets if target.startswith("hdfs:")]
+        return {service: servers for each in behind for service, servers in each.items()}
+    addresses = {each: settings.get(f"dfs.namenode.rpc-address.{name}.{each}", "") for each in _ids(settings, name)}
+    servers = {each: server for each, address in addresses.items() if (server := _host_and_port(address))}
+    return {name: servers} if servers else {}
+
+
+def _ids(settings: Mapping[str, str], service: str) -> list[str]:
+    """The ids of a name service's NameNodes."""
+    return [each.strip() for each in settings.get(f"dfs.ha.namenodes.{service}", "").split(",") if each.strip()]
 
 
 def web_addresses(url: str, environ: Mapping[str, str] = os.environ) -> list[str]:
@@ -34,7 +56,7 @@ def web_addresses(url: str, environ: Mapping[str, str] = os.environ) -> list[str
     service = parts.netloc.rpartition("@")[2] if parts.port is None else ""
     settings = hadoop_settings(environ)
     key = "dfs.namenode.http-address"
-    ids = [each.strip() for each in settings.get(f"dfs.ha.namenodes.{service}", "").split(",") if each.strip()]
+    ids = _ids(settings, service)
     keys = [f"{key}.{service}.{each}" for each in ids] or [f"{key}.{service}" if service else key, key]
     found = [server for each in dict.fromkeys(keys) if (server := _host_and_port(settings.get(each, "")))]
     # A NameNode that listens on all addresses is reached at the host of the URL.

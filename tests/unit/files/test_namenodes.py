@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from walferry.files.namenodes import namenodes, web_addresses
+from walferry.files.namenodes import name_services, namenodes, web_addresses
 
 SETTINGS = {
     "dfs.nameservices": "east,west",
@@ -52,6 +52,22 @@ def environ(request: pytest.FixtureRequest, tmp_path: Path) -> Mapping[str, str]
 )
 def test_a_url_leads_to_namenodes(environ: Mapping[str, str], url: str, expected: list[tuple[str, int]]) -> None:
     assert namenodes(url, environ) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("hdfs://nn:8020/hbase", {}),
+        ("hdfs://east/hbase", {"east": {"nn1": ("nn1.example.org", 8020), "nn2": ("nn2.example.org", 9000)}}),
+        ("hdfs://west/hbase", {}),
+        ("hdfs://odd/hbase", {}),
+        ("viewfs://all/hbase", {"east": {"nn1": ("nn1.example.org", 8020), "nn2": ("nn2.example.org", 9000)}}),
+    ],
+)
+def test_a_url_leads_to_name_services(
+    environ: Mapping[str, str], url: str, expected: dict[str, dict[str, tuple[str, int]]]
+) -> None:
+    assert name_services(url, environ) == expected
 
 
 def test_without_a_configuration_only_a_host_with_a_port_is_one() -> None:
