@@ -39,7 +39,7 @@ from walferry.source.knobs import SinkKind
 from walferry.spark.environment import kerberos_settings
 
 JOB_IN_TURN = Path(__file__).with_name("ships_in_turn.py")
-ROWS, WALS = 300, 4
+ROWS, WALS, VALUE_BYTES = 300, 4, 4000  # enough for a load by several tasks
 SOON_SECONDS = 10.0  # of a task, on a machine that does other things too
 JOB_SECONDS = 120
 ODD = {
@@ -47,7 +47,9 @@ ODD = {
     "HOME": "/no/such/home", "XDG_CACHE_HOME": None, "USER": "nobody", "LOGNAME": "nobody",
     "WALFERRY_CACHE": str(cache_home()),
 }  # fmt: skip
-HOSTS = (Host(ODD, umask=0o077),) * 2
+# HBase loads only files that the principal's short name may read and write (HStore.assertBulkLoadHFileOk). On local files they
+# belong to whoever runs the executors, so all may; on HDFS they belong to the principal.
+HOSTS = (Host(ODD, umask=0),) * 2
 CONF = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
@@ -154,7 +156,7 @@ def backlog(
     pair.source.create_table(table, {"f": GLOBAL}, even_splits(2))
     pair.slave.create_table(table, {"f": GLOBAL}, even_splits(4))
     for wal in range(WALS):
-        pair.source.write(table, [put(f"row{n % 10}-{wal}-{n}", {"f:a": b"v" * 1000}) for n in range(ROWS)])
+        pair.source.write(table, [put(f"row{n % 10}-{wal}-{n}", {"f:a": b"v" * VALUE_BYTES}) for n in range(ROWS)])
         roll(here, pair.peer)
     root = f"{hdfs.url}/{table}"
     hbase = f"{HBASE}@{EAST}"
@@ -205,9 +207,8 @@ def test_executors_that_know_no_realm_ship_from_a_secured_hdfs_to_another_realm(
 
 
 @on_a_slave
-@pytest.mark.parametrize("realm", [EAST, WEST])
+@pytest.mark.parametrize("realm", [EAST, pytest.param(WEST, marks=pytest.mark.soak)])
 def test_a_keytab_that_only_the_driver_s_machine_has_is_named_at_once(backlog: Backlog, realm: str) -> None:
-    """The first try fails within a second: by hand it took as long as one that ships."""
     name = f"{USER}@{realm}.keytab"
     for machine in backlog.machines.workers:
         (machine / "etc" / name).unlink()
@@ -235,7 +236,7 @@ def test_a_load_goes_on_without_an_executor_that_is_killed(backlog: Backlog) -> 
         running[0].process.kill()
         done = job.finish(JOB_SECONDS)
     assert re.search(r"Lost executor \d+", done.output), done.output
-    assert re.search(r"^loaded [\d,]+ files with", done.output, re.MULTILINE), done.output
+    assert re.search(r"^loaded [1-9][\d,]* files with", done.output, re.MULTILINE), done.output
     backlog.check_shipped(done)
 
 
