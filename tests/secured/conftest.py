@@ -5,6 +5,7 @@ A cluster is a JVM. The source runs side by side with one slave at a time.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -77,3 +78,12 @@ def pair(source_site: SecuredSite, slave_site: SecuredSite, secured_java: Callab
     names_it = {**MANAGED, "walferry.slave_conn_id": CONN_ID}
     with peer_that_the_master_knows(source_site, source, slave, names_it) as (peer, key):
         yield Pair(source, secured_java(slave_site), peer, slave_site, source_site, key)
+
+
+@pytest.fixture
+def files_of_all() -> Iterator[None]:
+    """HBase loads only files that the principal's user may read and write (HStore.assertBulkLoadHFileOk). On HDFS they are that
+    user's own; on the local files of these clusters they belong to whoever runs the tests."""
+    before = os.umask(0)
+    yield
+    os.umask(before)

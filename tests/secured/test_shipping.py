@@ -28,10 +28,12 @@ def table(pair: Pair, unique: Callable[[str], str]) -> str:
     return name
 
 
+@pytest.mark.usefixtures("files_of_all")
 @pytest.mark.parametrize("sink", [SinkKind.DIRECT, SinkKind.REPLICATE, SinkKind.HFILES])
 def test_edits_arrive_as_they_were_written(pair: Pair, table: str, sink: SinkKind) -> None:
     summaries = ship(pair.at(sink), pair.peer)
     assert [summary.status for summary in summaries] == [Status.DONE] * len(summaries)
+    assert {(summary.sink, summary.notLoaded) for summary in summaries if summary.shippedCells} == {(sink, None)}
     assert pair.slave.scan_all(table, raw=True) == pair.source.scan_all(table, raw=True)
     assert pair.slave.count_rows(table) > ROWS // 2
 
