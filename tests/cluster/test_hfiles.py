@@ -7,6 +7,7 @@ cells and are not compacted.
 from __future__ import annotations
 
 import random
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -76,12 +77,15 @@ def target_of(client: JavaClient, table: str) -> dict[bytes, TargetTable]:
     return {table.encode(): TargetTable(tuple(family.encode() for family in FAMILIES), starts)}
 
 
-def closed_wals(cluster: StandaloneCluster, client: JavaClient, folder: Path) -> list[str]:
-    """Copies of the closed WALs of the servers that live. Those of servers that other tests have killed may end anywhere."""
+def now() -> int:
+    return int(time.time() * 1000)
+
+
+def closed_wals(cluster: StandaloneCluster, folder: Path, since: int) -> list[str]:
+    """Copies of the closed WALs that were begun since then (ms). Those of tests before may be broken."""
     root = Path(cluster.address.wal_root.removeprefix("file://"))
     names = {url: parse_wal_name(url.rpartition("/")[2]) for url in copies_of_closed_wals(root, folder)}
-    live = client.region_servers()
-    return [url for url, name in names.items() if str(name.server) in live and not name.is_meta]
+    return [url for url, name in names.items() if name.timestamp >= since and not name.is_meta]
 
 
 def edits_of(url: str, table: str) -> Iterator[Edits]:
@@ -117,7 +121,8 @@ def loaded(standalone_pair, java_client, managed_peer, unique, tmp_path) -> Call
             client.switch_compaction(table, False)
             for family in FAMILIES:
                 client.alter_family(table, family, {"KEEP_DELETED_CELLS": "TRUE"})
-        managed_peer(standalone_pair.source.address, standalone_pair.slave.address)  # which keeps the WALs
+        since = now()
+        managed_peer(standalone_pair.source.address, standalone_pair.slave.address)  # which keeps the WALs, and rolls them
         early = list(repeated(chance, 300))
         source.write(table, early, one_by_one=True)
         slave.write(table, early, one_by_one=True)
@@ -130,7 +135,7 @@ def loaded(standalone_pair, java_client, managed_peer, unique, tmp_path) -> Call
         source.split_region(first.encoded_name, b"row15")
         source.write(table, repeated(chance, 500), one_by_one=True)
         source.roll_wals()
-        load(slave, table, closed_wals(standalone_pair.source, source, tmp_path / "wals"))
+        load(slave, table, closed_wals(standalone_pair.source, tmp_path / "wals", since))
         for raw in (True, False):
             compared = source.compare(table, slave, raw=raw)
             assert compared.same, compared.examples
@@ -180,13 +185,14 @@ def test_a_key_that_was_written_before_and_after_its_table_began_anew_is_refused
     """The edits of before have the larger sequence ids."""
     source, table = java_client(standalone_pair.source.address), unique("hfiles")
     source.create_table(table, dict.fromkeys(FAMILIES, GLOBAL))
+    since = now()
     managed_peer(standalone_pair.source.address, standalone_pair.slave.address)
     source.write(table, (wire.put("row", {"f:0": b"old"}, timestamp=1) for _ in range(50)), one_by_one=True)
     begin_anew(source, table)
     source.write(table, [wire.put("row", {"f:0": b"new"}, timestamp=1)])
     source.roll_wals()
     target = target_of(source, table)
-    wals = closed_wals(standalone_pair.source, source, tmp_path / "wals")
+    wals = closed_wals(standalone_pair.source, tmp_path / "wals", since)
     runs = [run for url in wals for run in sorted_runs(edits_of(url, table), target)]
     with pytest.raises(OrderUnknown, match="row row, column f:0: "):
         write_files(runs, tmp_path / "files", FileSettings())
