@@ -46,7 +46,7 @@ from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session
 
 MINE = wal(0).rpartition(".")[0]
-FOLDER = Folder("hdfs://slave:8020/hbase/staging/hbase__t__1k2", "t", b"t,,1.abc.".hex())
+FOLDER = Folder(f"hdfs://slave:8020/hbase/staging/hbase__t__{'0a' * 30}", "t", b"t,,1.abc.".hex())
 TABLES = targets(b"t", unfit={b"u": "it has a coprocessor"})
 T, U = entry(put(row=b"a"), put(row=b"z")), entry(put(), table=b"u")
 
@@ -127,7 +127,9 @@ def world(
     made = World(session_of(zk, source), tmp_path, hbase)
     slave = SimpleNamespace(
         zk=None, nodes=None, login=UNSECURED,
-        place=lambda table: SimpleNamespace(locate=lambda row: TABLES.tables[b"t"].regions[0], connection=lambda region: None),
+        place=lambda table: SimpleNamespace(
+            table=table, locate=lambda row: TABLES.tables[b"t"].regions[0], connection=lambda region: None
+        ),
     )  # fmt: skip
 
     @contextmanager

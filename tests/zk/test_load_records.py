@@ -44,13 +44,15 @@ from walferry.tables.regions import Region
 
 GROUPS = {server: wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD, OTHER)}
 MINE, THEIRS = GROUPS[SERVER], GROUPS[DEAD]
+RANDOM = "0a" * 30  # the last part of a folder's name
 REGION = b"t,a,17.0123456789abcdef0123456789abcdef."
 
 NewClient = Callable[[], KazooClient]
 
 
 def folder(name: str = "1k2", table: str = "t") -> Folder:
-    return Folder(f"hdfs://slave:8020/hbase/staging/hbase__{table}__{name}", table, REGION.hex())
+    region = table.encode() + REGION.removeprefix(b"t")
+    return Folder(f"hdfs://slave:8020/hbase/staging/hbase__{table}__{name:0>63}", table, region.hex())
 
 
 def done(*, last: int = 5, group: str = MINE, server: str = SERVER) -> Load:
@@ -88,7 +90,7 @@ class Slave:
             self.located.append((table, row))
             return Region(REGION, b"a", b"", ServerName("rs", 1, 1))
 
-        return SimpleNamespace(locate=locate, connection=lambda region: self)
+        return SimpleNamespace(table=table, locate=locate, connection=lambda region: self)
 
 
 @pytest.fixture
@@ -315,9 +317,12 @@ def test_into_a_table_that_is_gone_nothing_can_be_loaded(session: Session, slave
     [
         b"", b"{}", b"[" * 100_000, b"\xff", json.dumps({"token": 1, "table": "t", "region": ""}).encode(),
         Folder("hdfs://slave:8020/hbase/data", "t", REGION.hex()).encode(),
-        Folder("hdfs://slave:8020/hbase/staging/../../hbase__t__1k2", "t", REGION.hex()).encode(),
-        Folder("file:///etc/hbase__t__1k2", "u", REGION.hex()).encode(),
-        Folder("/hbase/staging/hbase__t__1k2", "t", "not hexadecimal").encode(),
+        Folder(f"hdfs://slave:8020/hbase/data/default/hbase__t__{RANDOM}", "t", REGION.hex()).encode(),
+        Folder(f"hdfs://slave:8020/hbase/staging/../../hbase__t__{RANDOM}", "t", REGION.hex()).encode(),
+        Folder(f"file:///etc/staging/hbase__t__{RANDOM}", "u", REGION.hex()).encode(),
+        Folder(folder().token, "t", "not hexadecimal").encode(),
+        Folder(folder().token, "t", "").encode(),
+        Folder(folder(table="u").token, "u", REGION.hex()).encode(),
     ],
 )  # fmt: skip
 def test_a_note_of_a_stranger_makes_the_slave_delete_nothing(session: Session, slave: Slave, note: bytes) -> None:

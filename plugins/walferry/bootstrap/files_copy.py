@@ -20,11 +20,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from walferry.bootstrap.errors import BrokenSnapshot, NotLoaded, Overtaken, UnreadableHFile
+from walferry.bootstrap.errors import BrokenSnapshot, CopyRefused, NotLoaded, Overtaken, UnreadableHFile
 from walferry.bootstrap.hfiles import HFileInfo, read_info
 from walferry.bootstrap.manifest import SnapshotRegion, StoreFile
 from walferry.bootstrap.records import RegionInHand, RegionRecord, Way
-from walferry.bulkload.staging import SLAVES_FOLDERS, log_in_to, wrong_folder
+from walferry.bulkload.staging import SLAVES_FOLDERS, delete_noted, log_in_to, wrong_folder
 from walferry.files.systems import OpenWal, copy_file, open_wal
 from walferry.rpc import bulk_load
 from walferry.rpc.errors import RpcError
@@ -72,21 +72,21 @@ class FilesCopy:
         check_borders(region, target)
         server = self.place.connection(target)
         token = bulk_load.prepare(server, region.table, target.name)
+        self.check_token(region.table, token)  # before it is noted: what is noted gets deleted
         record = RegionRecord(staging=token, slave_region=target.name.hex())
         try:
             in_hand.put(record)
             copied = self._load(region, target, token, calls, in_hand)
         except (NotLoaded, Overtaken):  # another run may have deleted the folder too early, and forgotten it
-            clean(self.place, record)
+            clean(self.place, record, self.root)
             raise
-        clean(self.place, record)
+        clean(self.place, record, self.root)
         return replace(record, way=Way.FILES, files=len(copied), bytes=sum(each.file.size for each in copied), staging="")
 
     def _load(
         self, region: SnapshotRegion, target: Region, token: str, calls: Sequence[Sequence[FoundFile]], in_hand: RegionInHand
     ) -> list[FoundFile]:
         """Copy the files of each call to the folder, and have them loaded. Returns the files."""
-        self.check_token(region.table, token)
         log_in_to(token, self.login)
         server = self.place.connection(target)
         named = [[(each, f"{token}/{i:04x}{j:04x}") for j, each in enumerate(call)] for i, call in enumerate(calls)]
@@ -114,16 +114,23 @@ class FilesCopy:
             raise NotLoaded(f"the slave wants files in {token[:200]!r}, {problem}", SLAVES_FOLDERS)
 
 
-def clean(place: Place, record: RegionRecord | None) -> None:
-    """Have the folder deleted that a copy has noted, if it has noted one; if that fails, the folder stays."""
+def clean(place: Place, record: RegionRecord | None, root: str) -> None:
+    """Have the folder deleted that a copy has noted, if it has noted one; if that fails, the folder stays.
+
+    Raises CopyRefused if no copy can have noted it: the slave is asked to delete nothing else.
+    """
     if record is None or not record.staging:
         return
-    name = bytes.fromhex(record.slave_region)
     try:
-        target = place.locate(name.split(b",", 1)[1].rpartition(b",")[0])
-        bulk_load.cleanup(place.connection(target), target.name, record.staging)
+        problem = delete_noted(place, record.staging, record.slave_region, root)
     except (RpcError, RegionUnavailable) as error:
         log.warning("%s is left behind at the slave: %s", record.staging, error)
+        return
+    if problem:
+        raise CopyRefused(
+            f"the record of a region of table {place.table} names no folder that a copy can have left at the slave: {problem}",
+            "Walferry has not written this znode. Delete it by hand, below first-copies in Walferry's znodes, and run again",
+        )
 
 
 def find_files(root: str, region: SnapshotRegion) -> list[FoundFile]:

@@ -160,7 +160,7 @@ class _Copy:
         """Delete what earlier tries have left at the slave, also of regions that the snapshot does not have any more."""
         for name, record in records.regions(table, records.names(table)).items():
             if not record.way:
-                clean(self.slave.place(table), record)
+                clean(self.slave.place(table), record, root_of(self.request.source))
                 records.forget_region(table, name)
 
 

@@ -83,12 +83,12 @@ class RegionCopier:
         in_hand = records.in_hand(region.table, region.encoded_name)
         if in_hand.record is not None and in_hand.record.staging:  # an earlier try has left a folder
             in_hand.put(in_hand.record)  # before the folder is deleted: it may be that of a run that has overtaken this one
-            clean(place, in_hand.record)
+            clean(place, in_hand.record, root_of(self.session.source))
         try:
             files = FilesCopy(root_of(self.session.source), place, self._source_id(), self.slave_tables.login)
             record = files.copy(region, self._found(task), in_hand)
         except NeedsScan as why:
-            clean(place, in_hand.record)
+            clean(place, in_hand.record, root_of(self.session.source))
             in_hand.put(RegionRecord(why_scan=str(why)))
             self._check_labels(region, known=False)
             log.info("%s is scanned: %s", region, why)

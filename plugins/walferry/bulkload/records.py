@@ -59,8 +59,7 @@ class Folder:
         """The folder that `encode` wrote; None if it is something else."""
         with suppress(*_NOT_OURS):
             found = cls(**json.loads(value))
-            if all(isinstance(each, str) for each in asdict(found).values()):
-                bytes.fromhex(found.region)
+            if all(map(_is_text, asdict(found).values())):
                 return found
         return None
 

@@ -26,7 +26,7 @@ from kazoo.client import KazooClient
 from walferry.bulkload.errors import NotLoaded, StaleLoad, is_refusal
 from walferry.bulkload.job import LoadJob, PlannedRegion
 from walferry.bulkload.records import Folder, Load, check_folder, end, folders_of, forget, note_folder
-from walferry.bulkload.staging import SLAVES_FOLDERS, log_in_to, wrong_folder
+from walferry.bulkload.staging import SLAVES_FOLDERS, delete_noted, log_in_to, wrong_folder
 from walferry.errors import WalferryError
 from walferry.files.errors import StoreError
 from walferry.files.systems import NewFile
@@ -200,29 +200,25 @@ def clean_folders(record: str, zk: KazooClient, slave: Tables, source: SourceClu
     """Have the folders deleted that the tasks of a load have left, which has ended. Raises StaleLoad."""
     found = folders_of(zk, record)
     for note, folder in found.items():
-        if folder is None or wrong_folder(folder.token, folder.table, source.root_dir or source.wal_root):
+        problem = "not even as text" if folder is None else _clean_folder(folder, slave, source)
+        if problem:
             raise StaleLoad(
-                f"{note} names no folder that a load can have left at the slave",
+                f"{note} names no folder that a load can have left at the slave: {problem}",
                 "Walferry has not written this znode. Nothing is shipped until it is deleted by hand",
             )
-        _clean_folder(folder, slave)
         forget(zk, note)
     if found:
         time.sleep(SETTLE_SECONDS)
 
 
-def _clean_folder(folder: Folder, slave: Tables) -> None:
-    """Raises StaleLoad."""
+def _clean_folder(folder: Folder, slave: Tables, source: SourceCluster) -> str | None:
+    """Returns why the folder is none of a load's. Raises StaleLoad."""
     patience = Patience(PATIENCE_SECONDS)
-    name = bytes.fromhex(folder.region)
     while True:
         try:
-            place = slave.place(folder.table)
-            target = place.locate(name.partition(b",")[2].rpartition(b",")[0])
-            bulk_load.cleanup(place.connection(target), target.name, folder.token)
-            return
+            return delete_noted(slave.place(folder.table), folder.token, folder.region, source.root_dir or source.wal_root)
         except MissingTable:  # then nothing can be loaded into it
-            return
+            return None
         except (RpcError, RegionUnavailable) as error:
             if is_refusal(error) or not patience.wait():
                 raise StaleLoad(

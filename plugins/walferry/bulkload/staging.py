@@ -1,4 +1,9 @@
-"""The folders at the slave into which files are put before it loads them."""
+"""The folders at the slave into which files are put before it loads them.
+
+A server makes one for each load, <hbase.rootdir>/staging/<user>__<table>__<number>, with a random number of 320 bits in base 32
+(SecureBulkLoadManager). What a slave or a note in ZooKeeper names counts as such a folder only if it has this form: otherwise
+whoever can write to ZooKeeper could have a slave delete whatever it has.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,12 @@ import re
 from walferry.files.clients import scheme
 from walferry.files.logins import HDFS_SCHEMES, lend
 from walferry.names import is_file_name
+from walferry.rpc import bulk_load
 from walferry.security.login import Login
+from walferry.tables.scan import Place
 
+STAGING = "staging"  # HConstants.BULKLOAD_STAGING_DIR_NAME
+_RANDOM = "[0-9a-v]{40,64}"  # fewer digits come once in 2^120 times
 SLAVES_FOLDERS = "Check the slave's hbase.rootdir, and its RegionServers"  # advice
 
 
@@ -22,11 +31,35 @@ def wrong_folder(token: str, table: str, source_root: str) -> str | None:
     if scheme(token) not in HDFS_SCHEMES and not (scheme(token) == scheme(source_root) == "file"):
         return "which is not on HDFS"
     folders, root = _folders(token), _folders(source_root)
-    named = re.fullmatch(rf".+__{re.escape(table.replace(':', '_'))}__[0-9a-v]+", folders[-1])
-    within_root = folders[: len(root)] == root and "staging" not in "".join(folders[len(root) : len(root) + 1])
+    named = re.fullmatch(rf".+__{re.escape(table.replace(':', '_'))}__{_RANDOM}", folders[-1]) and folders[-2:-1] == [STAGING]
+    within_root = folders[: len(root)] == root and folders[len(root) : len(root) + 1] != [STAGING]
     if not named or within_root or not all(map(is_file_name, folders)):
         return "which is not a folder that HBase makes for them"
     return None
+
+
+def delete_noted(place: Place, token: str, region: str, source_root: str) -> str | None:
+    """Have the slave delete a folder that a note names, made for a load into a region (its full name, in hexadecimal digits).
+
+    Returns why no load can have noted this; then the slave is not asked. Raises RpcError, RegionUnavailable.
+    """
+    name = region_name(region, place.table)
+    if name is None:
+        return f"for {region[:100]!r}, which is not the name of a region of the table"
+    if problem := wrong_folder(token, place.table, source_root):
+        return f"{token[:200]!r}, {problem}"
+    target = place.locate(name.partition(b",")[2].rpartition(b",")[0])
+    bulk_load.cleanup(place.connection(target), target.name, token)
+    return None
+
+
+def region_name(noted: str, table: str) -> bytes | None:
+    """The full name of a region of the table, <table>,<start>,<id>…, which is noted in hexadecimal digits; None if it is none."""
+    try:
+        name = bytes.fromhex(noted)
+    except ValueError:
+        return None
+    return name if name.startswith(f"{table},".encode()) and name.count(b",") > 1 else None
 
 
 def log_in_to(token: str, login: Login) -> None:

@@ -79,14 +79,16 @@ def test_files_are_found_in_the_archive_too_and_a_missing_one_is_named_with_its_
         find_files(tmp_path.as_uri(), region("half", reference=True))
 
 
-RANDOM = "3ab9vlq0"
+RANDOM = "3ab9vlq0" * 8
 
 
 @pytest.mark.parametrize(
     ("token", "taken"),
     [
         (f"hdfs://slave:8020/hbase/staging/walferry__ns_t__{RANDOM}", True),
-        (f"hdfs://slave/user/hbase/hbase-staging/walferry__ns_t__{RANDOM}", True),
+        (f"hdfs://slave/user/hbase/hbase-staging/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://slave/hbase/data/default/walferry__ns_t__{RANDOM}", False),  # a table may have such a name
+        ("hdfs://slave/hbase/staging/walferry__ns_t__2024", False),
         (f"file:/tmp/slave/staging/walferry__ns_t__{RANDOM}", False),  # the source is on HDFS
         ("hdfs://source/hbase/data/default/other/0123456789abcdef/f", False),
         (f"hdfs://10.0.0.1/hbase/data/default/other/0123456789abcdef/f/walferry__ns_t__{RANDOM}", False),
