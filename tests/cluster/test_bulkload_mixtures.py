@@ -20,12 +20,13 @@ from tests.cluster.test_bad_input import flipped
 from tests.cluster.test_bulkload_targets import COPROCESSOR
 from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.walferry_runs import plan, positions, ship, ship_one, source_of
-from walferry.bulkload import loading
+from walferry.bulkload import loading, numbered
 from walferry.bulkload.job import LoadJob
 from walferry.bulkload.loading import Outcome
 from walferry.bulkload.rows import Row
 from walferry.bulkload.wals import LoadWal
 from walferry.files.quarantine import BrokenWals
+from walferry.rpc import bulk_load
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.knobs import SinkKind
 
@@ -100,6 +101,19 @@ def test_a_peer_gets_the_families_that_it_names_as_files(sides, peer, make) -> N
     assert {cell.family for cell in sides.slave.scan_all(table)} == {b"g"}
     assert sides.source.compare(table, sides.slave, families=["g"]).same
     assert sides.slave.scan_all(other) == []
+    check_nothing_left(sides, peer, table)
+
+
+def test_a_load_is_known_among_what_comes_into_its_region_beside_it(sides, peer, make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The load has the region flushed: a file without a number comes with it, and each region is loaded once all the same."""
+    table, calls = make(), []
+    sides.slave.write(table, edits("older"))
+    sides.source.write(table, edits("newer"))
+    load = bulk_load.load
+    monkeypatch.setattr(numbered.bulk_load, "load", lambda *args: calls.append(args[1]) or load(*args))
+    as_files(ship_one(sides.at, peer))
+    assert len(calls) == len(set(calls)) == 2
+    check_same(sides, table)
     check_nothing_left(sides, peer, table)
 
 

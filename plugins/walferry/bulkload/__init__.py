@@ -6,6 +6,7 @@
 
     wals, rows                  what goes into the tasks, and through the shuffle between them
     reading, held_runs, loading, region_load     what the tasks do before the shuffle, and after it
+    numbered                    has files loaded, and looks whether they count as younger than what the slave has
     driver, job, outcome, left  the whole of a load, but for what spreads its tasks over machines (walferry.spark)
     records, before, staging    what keeps a load that was killed from doing harm
 

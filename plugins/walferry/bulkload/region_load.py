@@ -5,7 +5,7 @@
     note the folder                                             see records.py
     write <token>/<family>/<file>                               HBase renames nothing that lies so
     look whether another run has taken over
-    BulkLoadHFile, all families at once                         the slave's replication does not send it to the source
+    BulkLoadHFile, all families at once                         see numbered.py
     CleanupBulkLoad, and forget the note
 
 A load that fails is begun anew, with another folder: whether its files were loaded or not, the same cells come again.
@@ -14,7 +14,6 @@ A load that fails is begun anew, with another folder: whether its files were loa
 from __future__ import annotations
 
 import logging
-import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ from kazoo.client import KazooClient
 
 from walferry.bulkload.errors import NotLoaded, StaleLoad, is_refusal
 from walferry.bulkload.job import LoadJob, PlannedRegion
+from walferry.bulkload.numbered import Destination, StagedFile, load_numbered
 from walferry.bulkload.records import Folder, Load, check_folder, end, folders_of, forget, note_folder
 from walferry.bulkload.staging import SLAVES_FOLDERS, delete_noted, log_in_to, wrong_folder
 from walferry.errors import WalferryError
@@ -34,7 +34,7 @@ from walferry.hfiles.cutting import RunPart, cut
 from walferry.hfiles.merge import merge_runs
 from walferry.hfiles.metadata import Origin
 from walferry.hfiles.writer import WrittenFile, write_file
-from walferry.rpc import admin, bulk_load
+from walferry.rpc import bulk_load
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import RpcError
 from walferry.source.cluster import SourceCluster
@@ -47,7 +47,6 @@ from walferry.wal.windows import RandomAccess
 MERGE_BYTES = 32 << 20
 PATIENCE_SECONDS = 180.0  # with a region that moves, or a server that restarts
 SETTLE_SECONDS = 3.0  # for a load whose files the server had moved when their folder was deleted
-_NUMBERED = re.compile(r"/([^/]+)/[^/]*_SeqId_\d+_[^/]*$")  # <family>/<name> of a file that a load has given a sequence number
 LOADS = 5  # times that files are written, if the slave does not load them
 
 log = logging.getLogger(__name__)
@@ -93,7 +92,7 @@ class RegionLoader:
                 log.warning("region %s is loaded again: %s", planned.region.encoded_name, error)
                 continue
             patience.progress()
-            size, cells = sum(file.size for file in files), sum(file.cells for file in files)
+            size, cells = sum(file.end.size for file in files), sum(file.cells for file in files)
             done = Loaded(done.files + len(files), done.bytes + size, done.cells + cells)
             if not target.end or (planned.region.end and target.end >= planned.region.end):
                 return done
@@ -119,46 +118,23 @@ class RegionLoader:
         try:
             written = self._write(planned, token, parts)
             check_folder(self.zk, self.job.record, note, self.job.peer_state)
-            self._have_loaded(server, target, table, token, [(family, url) for family, (url, _) in written.items()])
+            files = [StagedFile(family, url, done.end) for family, (url, done) in written.items()]
+            load_numbered(server, Destination(table, target, token, self.slave.login), files, str(self.job.rules.source_id))
         finally:
             self._clean(server, target, token, note)
         return [file for _, file in written.values()]
 
-    def _have_loaded(
-        self, server: Connection, target: Region, table: str, token: str, files: Sequence[tuple[bytes, str]]
-    ) -> None:
-        """Have the slave load the files, and look whether they count as younger than what it has. Raises NotLoaded.
-
-        A server that is just flushing the region may load files without a sequence number, and does not tell
-        (HRegion.bulkLoadHFiles). Loaded once more, they get one.
-        """
-        assert target.server is not None
-        families = [family for family, _ in files]
-        with admin.connect(target.server, login=self.slave.login) as asked:
-            before = set(bulk_load.store_files(asked, target.name, families))
-            if not bulk_load.load(server, target.name, token, files, [str(self.job.rules.source_id)]):
-                raise NotLoaded(
-                    f"region {target.encoded_name} of table {table}: the slave has not loaded its files",
-                    f"The log of its RegionServer {server.server} says why",
-                )
-            new = set(bulk_load.store_files(asked, target.name, families)) - before
-        numbered = {found[1] for path in new if (found := _NUMBERED.search(path))}
-        if not {family.decode() for family in families} <= numbered:
-            raise NotLoaded(
-                f"region {target.encoded_name} of table {table}: the slave has loaded files without a sequence number",
-                "It was flushing the region; loaded again, they get one",
-            )
-
     def _write(self, planned: PlannedRegion, token: str, parts: Runs) -> dict[bytes, tuple[str, WrittenFile]]:
         """Write a file for each family that has cells."""
         families = list(self.job.target(planned.table).families.items())
-        origin = Origin(int(time.time() * 1000), f"walferry {self.job.peer_id}")
         written = {}
         for number, runs in parts.items():
             if not any(run.size for run in runs):
                 continue
             family, settings = families[number]
-            url = f"{token}/{family.decode()}/{uuid.uuid4().hex}"
+            name = uuid.uuid4().hex
+            origin = Origin(int(time.time() * 1000), f"walferry {self.job.peer_id} {name}")  # by which numbered.py knows it again
+            url = f"{token}/{family.decode()}/{name}"
             with NewFile(url) as file:
                 done = write_file(file.write, merge_runs(runs, memory_bytes=MERGE_BYTES), settings, origin)
             assert done is not None

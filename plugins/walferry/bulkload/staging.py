@@ -62,9 +62,19 @@ def region_name(noted: str, table: str) -> bytes | None:
     return name if name.startswith(f"{table},".encode()) and name.count(b",") > 1 else None
 
 
-def log_in_to(token: str, login: Login) -> None:
-    """Use a folder that the slave has made with the slave's login; only that one, because a slave may name any place."""
-    lend(token, login.kerberos)
+def log_in_to(folder: str, login: Login) -> None:
+    """Use a folder of the slave with the slave's login; only that one, because a slave may name any place."""
+    lend(folder, login.kerberos)
+
+
+def store_folder(token: str, table: str, region: str, family: bytes) -> str:
+    """Where a slave has the files of a region's family (HRegionFileSystem), by a folder that it has made for a load.
+
+    `region` is the encoded name.
+    """
+    root = token.rpartition("/")[0].removesuffix(f"/{STAGING}")
+    namespace, _, name = table.rpartition(":")
+    return f"{root}/data/{namespace or 'default'}/{name}/{region}/{family.decode()}"
 
 
 def _folders(url: str) -> list[str]:

@@ -19,6 +19,7 @@ import numpy as np
 from walferry.hfiles.blocks import HEADER_BYTES, BlockKind, BlockWriter, Placed
 from walferry.hfiles.bloom import COLUMN_KEY_BYTES, Bloom, BloomWriter
 from walferry.hfiles.encodings import MOST_ADDED, Encoding, block_head, block_tail
+from walferry.hfiles.ends import EndWriter, FileEnd
 from walferry.hfiles.errors import BadCells
 from walferry.hfiles.filling import LAST, LATEST, NONE, Fill, Layout, Stop, fill_block
 from walferry.hfiles.index import BlockIndex, IndexEntry
@@ -37,9 +38,9 @@ _PROBLEMS = {
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """What was written."""
+    """What was written. `end` begins with the file information."""
 
-    size: int  # in bytes
+    end: FileEnd
     cells: int
     first_row: bytes
     last_row: bytes
@@ -65,7 +66,8 @@ class _File:
     def __init__(self, write: Callable[[memoryview], object], settings: FileSettings, origin: Origin) -> None:
         self._settings = settings
         self._origin = origin
-        self._out = BlockWriter(write, settings.compression, settings.checksum)
+        self._written = EndWriter(write)
+        self._out = BlockWriter(self._written, settings.compression, settings.checksum)
         self._index = BlockIndex()
         self._bloom = BloomWriter(settings.bloom)
         self._deletes = BloomWriter(Bloom.ROW)
@@ -183,6 +185,7 @@ class _File:
         self._count(self._out.put(BlockKind.ROOT_INDEX, b""))
         assert self._first_of_file is not None
         contents = Contents(self._first_of_file, last, self._largest, self._state)
+        self._written.begin()
         information = self._out.put(BlockKind.FILE_INFO, file_information(self._settings, self._origin, contents))
         self._count(information)
         for bloom, kind in (
@@ -192,7 +195,7 @@ class _File:
                 self._count(self._out.put(kind, bloom.meta()))
         offsets = Offsets(information.offset, self._data[0], self._data[-1], self._raw_bytes)
         self._out.put_bytes(memoryview(trailer(self._settings, contents.cells, index, offsets)))
-        return WrittenFile(self._out.position, contents.cells, contents.first.row, last.row)
+        return WrittenFile(self._written.end(), contents.cells, contents.first.row, last.row)
 
     def _count(self, placed: Placed) -> None:
         self._raw_bytes += HEADER_BYTES + placed.raw_bytes

@@ -69,7 +69,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
             between = [run for some in runs.values() for run in region_load._between(some, planned.region, at, target.end)]
             cells = [cell.row for run in between for cell, _, _ in split_run(bytes(run.read_at(0, run.size)))]
             parts.append((target.start, cells))
-            return [SimpleNamespace(size=10, cells=len(cells))] if cells else []
+            return [SimpleNamespace(end=SimpleNamespace(size=10), cells=len(cells))] if cells else []
 
         monkeypatch.setattr(RegionLoader, "_load_part", load_part)
         loader = RegionLoader(job(targets(b"t"), **fields), None, slave)  # type: ignore[arg-type]

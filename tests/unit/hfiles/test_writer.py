@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from tests.unit.hfiles.models import TYPES, in_order, random_cells, sort_key, stored
 from tests.unit.hfiles.reading import BloomFilter, HFile, cells_of, read
 from tests.unit.wal.encoder import DELETE_COLUMN, DELETE_FAMILY, DELETE_FAMILY_VERSION, PUT, Cell, encode_tags
+from tests.unit.wal.memory_file import MemoryFile
 from walferry.hfiles.bloom import Bloom
 from walferry.hfiles.checksums import Checksum
 from walferry.hfiles.compression import Compression
 from walferry.hfiles.encodings import Encoding
+from walferry.hfiles.ends import FileEnd
 from walferry.hfiles.errors import BadCells
 from walferry.hfiles.metadata import Origin
 from walferry.hfiles.settings import FileSettings
@@ -63,7 +65,8 @@ def write(cells: Sequence[Cell], settings: FileSettings = DEFAULT, *, at_most: i
     out = bytearray()
     written = write_file(out.extend, chunks_of(cells, at_most), settings, ORIGIN)
     assert written is not None
-    assert written == WrittenFile(len(out), len(cells), cells[0].row, cells[-1].row)
+    end = FileEnd.of(MemoryFile(bytes(out)), read(bytes(out)).trailer.file_info_offset)
+    assert written == WrittenFile(end, len(cells), cells[0].row, cells[-1].row)
     return bytes(out), written
 
 

@@ -1,0 +1,62 @@
+"""By what a file is known again once somebody has moved it: its size, and the bytes at its end.
+
+A bulk load gives a file another name. Its end, from the block of file information on, says what the file holds and who wrote it:
+keys, times, counts, and BULKLOAD_SOURCE_TASK, which no other file has if its writer puts a random number into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Protocol
+
+
+class ReadAt(Protocol):
+    """A file that is read at any offset."""
+
+    size: int
+
+    def read_at(self, offset: int, length: int) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class FileEnd:
+    """A file's size in bytes, and the hash of its bytes from `start` on."""
+
+    size: int
+    start: int
+    digest: bytes
+
+    @classmethod
+    def of(cls, file: ReadAt, start: int) -> FileEnd:
+        """The end of a file from `start` on. Raises what reading it raises."""
+        return cls(file.size, start, sha256(file.read_at(start, file.size - start)).digest())
+
+    def is_that_of(self, file: ReadAt) -> bool:
+        """Whether this is the end of a file. Raises what reading it raises."""
+        return file.size == self.size and FileEnd.of(file, self.start) == self
+
+
+class EndWriter:
+    """Passes on what is written to a file, and makes its end from where `begin` was called."""
+
+    def __init__(self, write: Callable[[memoryview], object]) -> None:
+        self._write = write
+        self._size = self._start = 0
+        self._hash = sha256()
+
+    def __call__(self, data: memoryview) -> None:
+        """Write the file's next bytes."""
+        self._write(data)
+        self._size += len(data)
+        if self._start:
+            self._hash.update(data)
+
+    def begin(self) -> None:
+        """From here on bytes belong to the end."""
+        self._start = self._size
+
+    def end(self) -> FileEnd:
+        """The end of the file as it is written now."""
+        return FileEnd(self._size, self._start, self._hash.digest())
