@@ -1,4 +1,4 @@
-"""Why edits of a table may not be loaded as files, as far as the slave tells: its schema, its regions, the slave's own peers.
+"""Why edits of a table may not be loaded as files, as far as the slave tells: its schema, its regions, its own peers.
 
 A bulk load passes by what a put meets on its way: coprocessors' hooks, the memstore's sequence numbers, the slave's own
 replication. docs/hfiles.md has the whole list, also of what needs no rule. Each function returns the first reason in a few words,
@@ -19,17 +19,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from uuid import UUID
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoAuthError
+from kazoo.exceptions import KazooException
 
 from walferry.errors import WalferryError
 from walferry.filters.rules import PeerTables
-from walferry.hbase.cluster import cluster_id, zk_has
-from walferry.hbase.errors import StorageError
+from walferry.hbase.cluster import cluster_id
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.peers import INTER_CLUSTER_ENDPOINTS, Peer, read_peers, slave_of
+from walferry.hbase.peers import INTER_CLUSTER_ENDPOINTS, Peer, slave_of
 from walferry.names import is_file_name
 from walferry.protos import hbase_pb2 as pb
+from walferry.rpc.connection import Connection
+from walferry.rpc.errors import AccessDenied, RemoteError
+from walferry.rpc.master import list_peers
+from walferry.source.agreement import peer_of_master
 from walferry.tables.regions import ENABLED, Region, TableInMeta
 from walferry.zk.client import connect, disconnect
 
@@ -59,25 +61,24 @@ class OwnPeers:
         return f"its peer {', '.join(ids)} takes it" if ids else ""
 
 
-def read_own_peers(zk: KazooClient, nodes: ZNodes, source_id: UUID) -> OwnPeers:
-    """Read the slave's own peers, whatever their states, without those to the source. Raises ConnectError.
+def read_own_peers(master: Connection, source_id: UUID) -> OwnPeers:
+    """Ask the slave's Master for the slave's own peers, whatever their states, and leave out those to the source.
 
-    Clusters that replicate to each other have such a peer. It gets none of these edits either way: they have the source's id.
+    ZooKeeper need not know them: a cluster may keep its peers in files, and leaves old copies of them in ZooKeeper then
+    (source/agreement.py). Clusters that replicate to each other have a peer to the source. It gets none of these edits either
+    way: they have the source's id. Raises an RpcError if the Master does not answer.
     """
     try:
-        listing = read_peers(zk, nodes)
-    except StorageError as error:
-        if not zk_has(zk, nodes.queues):
-            return OwnPeers({})  # it has never had a peer
+        listing = [peer_of_master(peer) for peer in list_peers(master)]
+    except AccessDenied:  # only an ADMIN may ask
+        return OwnPeers({}, "its Master tells this login nothing of them")
+    except RemoteError as error:
         return OwnPeers({}, str(error))
-    except NoAuthError:  # a login that may write to the slave's tables need not be one of HBase's own
-        return OwnPeers({}, f"{nodes.peers} does not let this login in")
-    others = [peer for peer in listing.peers if peer.endpoint_impl != _REPLICAS_ENDPOINT]
+    others = [peer for peer in listing if peer.endpoint_impl != _REPLICAS_ENDPOINT]
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         back = list(pool.map(lambda peer: _leads_to(peer, source_id), others[:MOST_ASKED]))
     there = {peer.id for peer, leads in zip(others, back, strict=False) if leads}
-    choices = {peer.id: PeerTables.of_peer(peer) for peer in others if peer.id not in there}
-    return OwnPeers(choices, "; ".join(str(problem) for problem in listing.problems))
+    return OwnPeers({peer.id: PeerTables.of_peer(peer) for peer in others if peer.id not in there})
 
 
 def _leads_to(peer: Peer, wanted: UUID) -> bool:

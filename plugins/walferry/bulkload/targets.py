@@ -55,7 +55,7 @@ def read_targets(slave: Tables, master: Connection, wants: PeerTables, source_id
     ScanGivenUp, RpcError. Nothing is known then, so no edits may be loaded as files.
     """
     found = slave.all_tables(lambda table: wants.families_of(table.encode())[0] not in (Families.NONE, Families.SYSTEM))
-    own_peers = read_own_peers(slave.zk, slave.nodes, source_id)
+    own_peers = read_own_peers(master, source_id)
     schemas = table_schemas(master, [table for table in found if not table.startswith(_SYSTEM)])
     tables: dict[bytes, Target] = {}
     unfit = {table.encode(): _WATCHED for table in found if table.startswith(_SYSTEM)}

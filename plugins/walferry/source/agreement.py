@@ -78,7 +78,7 @@ def master_peers(session: Session) -> Mapping[str, Peer] | None:
     try:
         at = active_master(session.zk, session.nodes)
         with master.connect(at, login=session.source.login, timeout=CALL_SECONDS) as connection:
-            return {peer.id: _theirs(peer) for peer in master.list_peers(connection)}
+            return {peer.id: peer_of_master(peer) for peer in master.list_peers(connection)}
     except (ClusterError, RpcError) as error:
         if (isinstance(error, RemoteError) and master.lacks_call(error, "ListReplicationPeers")) or _is_hbase_1(session):
             return None
@@ -91,7 +91,7 @@ def _is_hbase_1(session: Session) -> bool:
     return (release(session.zk, session.nodes) or "").startswith(HBASE_1)
 
 
-def _theirs(peer: pb.ReplicationPeerDescription) -> Peer:
+def peer_of_master(peer: pb.ReplicationPeerDescription) -> Peer:
     """The peer as the Master knows it. If it has names that are not UTF-8, only its id, cluster key and state.
 
     Such a peer is not shipped, but it must not stop the others.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 import pytest
-from kazoo.client import KazooClient
-from kazoo.exceptions import NoAuthError, NoNodeError
 
+from tests.unit.bulkload.own_peers import REPLICAS, Master, described
+from walferry.bulkload import fitness
 from walferry.bulkload.fitness import OwnPeers, read_own_peers, unfit_family, unfit_regions, unfit_table
 from walferry.filters.rules import PeerTables
-from walferry.hbase.layout import ZNodes
 from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
+from walferry.rpc.errors import AccessDenied, ConnectionFailed, RemoteError
 from walferry.tables.regions import Region, TableInMeta
 
 SERVER = ServerName("h", 1, 1)
@@ -111,28 +112,53 @@ def test_peers_that_cannot_be_read_may_get_any_replicated_family():
     assert of_family(own) == ""
 
 
-def test_a_secured_slave_that_never_had_a_peer_has_none_though_its_servers_versions_may_not_be_read():
-    class NeverHadOne(KazooClient):
-        def get_children(self, path, watch=None):
-            if path == "/hbase/rs":
-                return ["h,1,1"]
-            raise NoNodeError
-
-        def get(self, path):
-            if path.endswith("/hbaseid"):
-                return str(UUID(int=2)).encode(), None
-            raise NoAuthError if path.endswith("/h,1,1") else NoNodeError
-
-    assert read_own_peers(NeverHadOne(), ZNodes("/hbase"), UUID(int=1)) == NO_PEERS
+def own_peers(*peers: pb.ReplicationPeerDescription, error: Exception | None = None) -> OwnPeers:
+    master: Any = Master(*peers, error=error)
+    return read_own_peers(master, UUID(int=1))
 
 
-def test_peers_that_a_secured_slave_keeps_to_itself_may_get_any_replicated_family():
-    class Closed(KazooClient):
-        def get_children(self, *_, **__):
-            raise NoAuthError
+@pytest.fixture
+def unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing answers where the slave's peers lead to."""
 
-    own = read_own_peers(Closed(), ZNodes("/hbase"), UUID(int=1))
-    assert "its peers may take it (/hbase/replication/peers does not let this login in)" in of_family(own, REPLICATION_SCOPE="1")
+    def connect(*_: object, **__: object) -> None:
+        raise ConnectionFailed("zk", "refused")
+
+    monkeypatch.setattr(fitness, "connect", connect)
+
+
+@pytest.mark.usefixtures("unreachable")
+def test_the_slave_s_master_names_its_peers_wherever_it_keeps_them():
+    """After `hbase copyreppeers zookeeper filesystem` ZooKeeper has old copies, or none, and nobody keeps them up to date."""
+    own = own_peers(
+        described("enabled"),
+        described("disabled", state=pb.ReplicationState.DISABLED),
+        described("custom", replicationEndpointImpl="org.example.Endpoint"),
+        described("of-u", replicate_all=False, table_cfs=[pb.TableCF(table_name=pb.TableName(namespace=b"ns", qualifier=b"u"))]),
+        described("region_replica_replication", replicationEndpointImpl=REPLICAS),
+    )
+    assert own.takers(b"ns:t", b"f") == "its peer enabled, disabled, custom takes it"
+    assert own_peers() == NO_PEERS
+
+
+@pytest.mark.usefixtures("unreachable")
+def test_a_peer_whose_tables_cannot_be_read_takes_all():
+    table = pb.TableCF(table_name=pb.TableName(namespace=b"\xff", qualifier=b"u"))
+    broken = described("odd", replicate_all=False, table_cfs=[table])
+    assert own_peers(broken).takers(b"ns:t", b"f") == "its peer odd takes it"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (AccessDenied("m", "AccessDeniedException", "Insufficient permissions"), "its Master tells this login nothing of them"),
+        (RemoteError("m", "java.lang.UnsupportedOperationException", "ListReplicationPeers"), "ListReplicationPeers"),
+    ],
+    ids=["refused", "HBase 1"],
+)
+def test_peers_that_a_master_does_not_tell_may_get_any_replicated_family(error: Exception, reason: str):
+    own = own_peers(error=error)
+    assert reason in of_family(own, REPLICATION_SCOPE="1")
     assert of_family(own) == ""
 
 

@@ -69,7 +69,7 @@ class Slave:
 
 @pytest.fixture(autouse=True)
 def no_own_peers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "read_own_peers", lambda zk, nodes, source_id: OwnPeers({}))
+    monkeypatch.setattr(module, "read_own_peers", lambda master, source_id: OwnPeers({}))
 
 
 def read(slave: Slave, wants: PeerTables = EVERYTHING) -> Targets:
