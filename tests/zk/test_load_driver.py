@@ -48,6 +48,7 @@ from walferry.source.session import Session
 MINE = wal(0).rpartition(".")[0]
 FOLDER = Folder(f"hdfs://slave:8020/hbase/staging/hbase__t__{'0a' * 30}", "t", b"t,,1.abc.".hex())
 TABLES = targets(b"t", unfit={b"u": "it has a coprocessor"})
+T_F = {b"t": {b"f"}}  # what is loaded of TABLES
 T, U = entry(put(row=b"a"), put(row=b"z")), entry(put(), table=b"u")
 
 
@@ -112,9 +113,9 @@ class World:
         self.loaded[planned.region.encoded_name] = [cell.row for cell in cells]
         return Loaded(1, 1, len(cells))
 
-    def known(self, number: int = 1) -> frozenset[bytes]:
-        """The tables of which those who ship the live server's WAL now are told that they are loaded."""
-        return loaded_before(self.session, read_peer(self.session.zk, self.session.nodes, "p"), MINE).tables(wal(number))
+    def known(self, number: int = 1) -> dict[bytes, frozenset[bytes]]:
+        """The families of which those who ship the live server's WAL now are told that they are loaded."""
+        return loaded_before(self.session, read_peer(self.session.zk, self.session.nodes, "p"), MINE).families(wal(number))
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ def test_of_a_group_with_other_edits_all_wals_stay_and_its_requests_know_what_is
     left = world.load()
     assert [job.group for job in left.jobs] == [MINE]
     assert world.queued == ["live.1", "live.2", "live.3"]
-    assert [world.known(number) for number in (1, 2, 3)] == [{b"t"}, {b"t"}, frozenset()]
+    assert [world.known(number) for number in (1, 2, 3)] == [T_F, T_F, {}]
     assert "the edits of table u go by requests: it has a coprocessor" in world.said[-1]
 
 
@@ -191,7 +192,7 @@ def test_a_broken_wal_and_those_after_it_stay_queued_with_what_was_loaded_before
     left = world.load()
     assert [job.group for job in left.jobs] == [MINE]
     assert (len(world.queued), world.loaded["t-0"]) == (4, [b"a"])
-    assert [world.known(number) for number in (1, 2, 3)] == [{b"t"}, frozenset(), frozenset()]
+    assert [world.known(number) for number in (1, 2, 3)] == [T_F, {}, {}]
 
 
 def test_a_region_that_is_not_loaded_keeps_all_wals_with_edits_of_its_table(world: World) -> None:
@@ -203,7 +204,7 @@ def test_a_region_that_is_not_loaded_keeps_all_wals_with_edits_of_its_table(worl
     for number in (1, 2):
         world.add(number, T)
     assert len(world.load().jobs) == 1
-    assert (len(world.queued), world.known(), loads_of(world.session, "p")) == (2, frozenset(), [])
+    assert (len(world.queued), world.known(), loads_of(world.session, "p")) == (2, {}, [])
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a task failed"), KeyboardInterrupt()])
@@ -266,7 +267,7 @@ def test_a_run_that_is_killed_while_wals_leave_their_queues_has_nothing_loaded_a
     assert world.queued == ["live.2", "live.3"]
     monkeypatch.setattr(Lease, "remove_wal", remove)
     assert len(world.load().jobs) == 1
-    assert (world.spreads, world.known(2), world.known(3)) == (1, {b"t"}, frozenset())
+    assert (world.spreads, world.known(2), world.known(3)) == (1, T_F, {})
 
 
 def test_a_load_that_another_run_has_overtaken_takes_nothing_out_of_the_queues(world: World) -> None:

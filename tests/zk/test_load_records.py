@@ -46,6 +46,7 @@ GROUPS = {server: wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD,
 MINE, THEIRS = GROUPS[SERVER], GROUPS[DEAD]
 RANDOM = "0a" * 30  # the last part of a folder's name
 REGION = b"t,a,17.0123456789abcdef0123456789abcdef."
+LOADED = {b"t": {b"f"}, b"ns:u": {b"f", b"g"}}  # what done() has loaded
 
 NewClient = Callable[[], KazooClient]
 
@@ -56,7 +57,7 @@ def folder(name: str = "1k2", table: str = "t") -> Folder:
 
 
 def done(*, last: int = 5, group: str = MINE, server: str = SERVER) -> Load:
-    return Load("run", {group: wal(last, server)}, done=True, tables=("t", "ns:u"))
+    return Load("run", {group: wal(last, server)}, done=True, tables={"t": ("f",), "ns:u": ("f", "g")})
 
 
 @pytest.fixture
@@ -112,10 +113,10 @@ def slave(monkeypatch: pytest.MonkeyPatch) -> Slave:
     return stand_in
 
 
-def before(session: Session, group: str = MINE) -> frozenset[bytes]:
+def before(session: Session, group: str = MINE) -> dict[bytes, frozenset[bytes]]:
     """What the holder of a group's lease is told of its third WAL."""
     server = next(server for server, name in GROUPS.items() if name == group)
-    return loaded_before(session, read_peer(session.zk, session.nodes, "p"), group).tables(wal(3, server))
+    return loaded_before(session, read_peer(session.zk, session.nodes, "p"), group).families(wal(3, server))
 
 
 def test_a_load_is_read_as_it_was_written(session: Session) -> None:
@@ -226,7 +227,7 @@ def test_what_is_loaded_counts_for_its_own_group_and_its_own_wals(session: Sessi
         note_done(session.zk, begin_load(session, "p", "run", [MINE], lease), done(last=3), lease)
         note_done(session.zk, begin_load(session, "p", "run", [MINE], lease), done(last=2), lease)
         found = loaded_before(session, read_peer(session.zk, session.nodes, "p"), MINE)
-    assert [found.tables(wal(number)) for number in (2, 3, 4)] == [{b"t", b"ns:u"}, {b"t", b"ns:u"}, frozenset()]
+    assert [found.families(wal(number)) for number in (2, 3, 4)] == [LOADED, LOADED, {}]
     assert not before(session, THEIRS)
     assert not slave.deleted
 
@@ -240,7 +241,7 @@ def test_what_killed_loads_of_a_group_have_left_is_deleted_and_those_of_other_gr
         note_folder(session.zk, killed, folder("1"))
         note_folder(session.zk, killed, folder("2", table="ns_u"))
         note = note_folder(session.zk, alive, folder("3"))
-    assert before(session) == frozenset()
+    assert before(session) == {}
     assert sorted(slave.deleted) == sorted([folder("1").token, folder("2", table="ns_u").token])
     assert sorted(slave.located) == [("ns_u", b"a"), ("t", b"a")]
     assert [load.path for load in loads_of(session, "p")] == [alive]
@@ -276,7 +277,7 @@ def test_folders_that_are_left_of_a_load_that_is_done_are_deleted_before_any_gro
         path = begin_load(session, "p", "run", [MINE, THEIRS], lease)
         note_folder(session.zk, path, folder())
         note_done(session.zk, path, done(), lease)
-    assert before(session, group) == ({b"t", b"ns:u"} if group == MINE else frozenset())
+    assert before(session, group) == (LOADED if group == MINE else {})
     assert slave.deleted == [folder().token]
     assert loads_of(session, "p") == [done()]
     before(session, group)
@@ -342,7 +343,7 @@ def test_a_record_that_cannot_be_read_is_cleaned_up_by_whoever_comes_first(sessi
         path = begin_load(session, "p", "run", [MINE], lease)
     note_folder(session.zk, path, folder())
     session.zk.set(path, zlib.compress(b"[]"))
-    assert before(session, GROUPS[OTHER]) == frozenset()
+    assert before(session, GROUPS[OTHER]) == {}
     assert slave.deleted == [folder().token]
     assert loads_of(session, "p") == []
 
@@ -374,7 +375,7 @@ def test_loads_of_an_earlier_peer_of_this_name_are_forgotten(session: Session, h
         note_done(session.zk, begin_load(session, "p", "run", [MINE], lease), done(), lease)
     hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
     hbase.add_peer("p")
-    assert before(session) == frozenset()
+    assert before(session) == {}
     assert not slave.deleted
     assert not session.zk.get_children(session.own.loads("p"))
 
@@ -386,7 +387,7 @@ def test_a_load_is_forgotten_once_none_of_its_wals_is_queued(session: Session, h
         hbase.add_wal(OTHER, f"p-{DEAD}", wal(1, DEAD))
         path = begin_load(session, "p", "run", [MINE, THEIRS], lease)
         going_on = begin_load(session, "p", "run", [GROUPS[OTHER]], lease)
-        loaded = Load("run", {MINE: wal(5), THEIRS: wal(1, DEAD)}, done=True, tables=("t",))
+        loaded = Load("run", {MINE: wal(5), THEIRS: wal(1, DEAD)}, done=True, tables={"t": ("f",)})
         note_done(session.zk, path, loaded, lease)
         for removed in ((lease, wal(5)), (theirs, wal(1, DEAD))):
             forget_finished(session, "p")

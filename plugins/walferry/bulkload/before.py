@@ -18,9 +18,14 @@ class LoadedBefore:
 
     loads: Collection[Load] = ()
 
-    def tables(self, wal: str) -> frozenset[bytes]:
-        """The tables whose edits in this WAL are loaded."""
-        return frozenset(name.encode() for load in self.loads if load.covers(wal) for name in load.tables)
+    def families(self, wal: str) -> dict[bytes, frozenset[bytes]]:
+        """The families, by table, whose edits in this WAL are loaded."""
+        found: dict[bytes, frozenset[bytes]] = {}
+        for load in self.loads:
+            for table, families in load.tables.items() if load.covers(wal) else ():
+                name = table.encode()
+                found[name] = found.get(name, frozenset()) | {family.encode() for family in families}
+        return found
 
 
 NOTHING_LOADED = LoadedBefore()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -65,9 +65,11 @@ class LoadedGroup:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is loaded: the tables, and how much of each group. In words: how much that is, and what is not loaded and why."""
+    """What is loaded: the tables with their families, and how much of each group. In words: how much that is, and what is not
+    loaded and why.
+    """
 
-    tables: tuple[str, ...]
+    tables: Mapping[str, Sequence[str]]
     groups: Sequence[LoadedGroup]
     loaded: str
     not_loaded: str
@@ -90,7 +92,8 @@ def verdict_of(outcomes: Iterable[Outcome], targets: Targets, groups: Sequence[S
         )
         for prefix in prefixes
     ]
-    return Verdict(tuple(sorted(tables)), loaded, _loaded(outcomes, loaded), _not_loaded(notes, failed, targets, loaded))
+    families = {name: sorted(family.decode() for family in targets.tables[name.encode()].families) for name in sorted(tables)}
+    return Verdict(families, loaded, _loaded(outcomes, loaded), _not_loaded(notes, failed, targets, loaded))
 
 
 def _check_runs(outcomes: Iterable[Outcome], prefixes: Iterable[Sequence[WalReport]]) -> None:

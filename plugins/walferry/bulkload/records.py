@@ -10,9 +10,10 @@ Whoever gets the lease of one of the groups next, and finds the record, first wr
 which may still run, note no more folders. Then it has the slave delete the folders that are noted, and last it deletes the
 record. So a load of the killed job that reaches the slave late finds no files, and cannot put old edits above newer ones.
 
-When all files are loaded, the record says so in one write: which tables, and up to which WAL of each group. From then on these
-edits count as shipped, whatever happens: whoever ships the groups next leaves them out. Otherwise a job that is killed after it
-has taken the WALs of some groups out of their queues would have the rest loaded again, over newer edits of the same regions.
+When all files are loaded, the record says so in one write: which families of which tables, and up to which WAL of each group.
+From then on these edits count as shipped, whatever happens: whoever ships the groups next leaves them out. Otherwise a job that
+is killed after it has taken the WALs of some groups out of their queues would have the rest loaded again, over newer edits of the
+same regions. Families that the peer gets only later are in no record, so that requests bring what the WALs still have of them.
 This write, too, ends the noting of folders. Those that are noted then, by tasks that Spark believes dead, are deleted before
 anything is shipped.
 """
@@ -25,6 +26,7 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Self
 
 from kazoo.client import KazooClient
@@ -74,12 +76,12 @@ class Load:
     run: str
     groups: Mapping[str, str]
     done: bool = False
-    tables: tuple[str, ...] = ()  # whose edits are loaded
+    tables: Mapping[str, Sequence[str]] = field(default_factory=dict)  # with their families whose edits are loaded
     path: str = field(default="", compare=False)
     folders: int = field(default=0, compare=False)
 
     def encode(self) -> bytes:
-        values = {"run": self.run, "groups": dict(self.groups), "done": self.done, "tables": self.tables}
+        values = {"run": self.run, "groups": dict(self.groups), "done": self.done, "tables": dict(self.tables)}
         return zlib.compress(json.dumps(values).encode())
 
     @classmethod
@@ -87,10 +89,11 @@ class Load:
         """The load that `encode` wrote; None if it is something else."""
         with suppress(*_NOT_OURS):
             values = json.loads(zlib.decompressobj().decompress(value, MAX_DECODED_BYTES))
-            groups, tables = values["groups"], values["tables"]
-            texts = [values["run"], *groups, *groups.values(), *_list(tables)]
+            groups = values["groups"]
+            tables = {table: tuple(_list(families)) for table, families in values["tables"].items()}
+            texts = [values["run"], *groups, *groups.values(), *tables, *chain.from_iterable(tables.values())]
             if all(map(_is_text, texts)) and all(_is_of_group(last, group) for group, last in groups.items()):
-                return cls(values["run"], groups, values["done"] is True, tuple(tables), path, folders)
+                return cls(values["run"], groups, values["done"] is True, tables, path, folders)
         return None
 
     def may_go_on(self, groups: Collection[str]) -> bool:

@@ -44,8 +44,8 @@ class PeerTables:
     """A peer's choice of tables, as ReplicationPeerConfig.needToReplicate reads it.
 
     An empty set of families means all of them. Two fields are not the peer's choice. `deleted` are tables and families that exist
-    neither at the slave nor at the source, and the peer's settings say that their edits are dropped. `loaded` are tables whose
-    edits the slave has got as files.
+    neither at the slave nor at the source, and the peer's settings say that their edits are dropped. `loaded` are families, by
+    table, whose edits the slave has got as files; other families of these tables it has not.
     """
 
     replicate_all: bool = True
@@ -54,7 +54,7 @@ class PeerTables:
     exclude_namespaces: frozenset[bytes] = frozenset()
     exclude_table_families: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
     deleted: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
-    loaded: frozenset[bytes] = frozenset()
+    loaded: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
 
     @classmethod
     def of_peer(cls, peer: Peer) -> PeerTables:
@@ -76,15 +76,14 @@ class PeerTables:
 
     def families_of(self, table: bytes) -> tuple[Families, frozenset[bytes]]:
         """What of `table` goes to the peer: the kind of choice, and the families that it names."""
-        if table in self.loaded:
-            return Families.NONE, frozenset()
         kind, named = self._chosen(table)
-        deleted = self.deleted.get(table)
-        if deleted is None or kind in (Families.SYSTEM, Families.NONE):
+        deleted, loaded = self.deleted.get(table), self.loaded.get(table, frozenset())
+        if kind in (Families.SYSTEM, Families.NONE) or (deleted is None and not loaded):
             return kind, named
-        if not deleted:
+        if deleted is not None and not deleted:
             return Families.NONE, frozenset()
-        return (Families.ONLY, named - deleted) if kind is Families.ONLY else (Families.ALL_BUT, named | deleted)
+        without = loaded | (deleted or frozenset())
+        return (Families.ONLY, named - without) if kind is Families.ONLY else (Families.ALL_BUT, named | without)
 
     def _chosen(self, table: bytes) -> tuple[Families, frozenset[bytes]]:
         """What the peer's configuration says of `table`."""
@@ -122,9 +121,9 @@ class FilterRules:
         """The rules that the peer's configuration makes, without the tables and families that are `deleted`."""
         return cls(source_id, slave_id, replace(PeerTables.of_peer(peer), deleted=deleted or {}))
 
-    def without_loaded(self, tables: frozenset[bytes]) -> FilterRules:
-        """These rules for WALs of which the slave has got the edits of some tables as files."""
-        return replace(self, tables=replace(self.tables, loaded=tables)) if tables else self
+    def without_loaded(self, families: Mapping[bytes, frozenset[bytes]]) -> FilterRules:
+        """These rules for WALs of which the slave has got the edits of some families, by table, as files."""
+        return replace(self, tables=replace(self.tables, loaded=families)) if families else self
 
 
 def _encoded(table_families: Mapping[str, tuple[str, ...]] | None) -> Mapping[bytes, frozenset[bytes]]:

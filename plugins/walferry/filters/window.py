@@ -71,7 +71,7 @@ def filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
     if rules.tables.deleted:
         _note_lost(window, kept, replace(rules, tables=replace(rules.tables, deleted={})), path, Reason.DELETED)
     if rules.tables.loaded:
-        _note_lost(window, kept, replace(rules, tables=replace(rules.tables, loaded=frozenset())), path, Reason.LOADED)
+        _note_lost(window, kept, replace(rules, tables=replace(rules.tables, loaded={})), path, Reason.LOADED)
     return kept
 
 

@@ -14,7 +14,7 @@ from walferry.bulkload.before import NOTHING_LOADED, LoadedBefore
 from walferry.bulkload.records import Folder, Load
 
 GROUP, OTHER = "rs-1%2C16020%2C1700000000001", "rs-2%2C16020%2C1700000000002"
-GOOD = {"run": "r", "groups": {GROUP: f"{GROUP}.5"}, "done": True, "tables": ["t"]}
+GOOD = {"run": "r", "groups": {GROUP: f"{GROUP}.5"}, "done": True, "tables": {"t": ["f"]}}
 TEXT = st.text(st.characters(codec="utf-8"))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -28,7 +28,11 @@ def written(values: object) -> bytes:
 
 @given(
     st.builds(
-        Load, TEXT, st.dictionaries(TEXT, st.just("")) | st.just({GROUP: f"{GROUP}.5"}), st.booleans(), st.lists(TEXT).map(tuple)
+        Load,
+        TEXT,
+        st.dictionaries(TEXT, st.just("")) | st.just({GROUP: f"{GROUP}.5"}),
+        st.booleans(),
+        st.dictionaries(TEXT, st.lists(TEXT).map(tuple)),
     )
 )
 def test_a_record_is_read_as_it_was_written(load: Load) -> None:
@@ -45,7 +49,8 @@ def test_a_note_is_read_as_it_was_written(folder: Folder) -> None:
     [
         GOOD | {"run": 1}, GOOD | {"groups": []}, GOOD | {"groups": {GROUP: None}}, GOOD | {"tables": "t"},
         GOOD | {"tables": None},
-        GOOD | {"tables": {"t": 1}}, GOOD | {"tables": [b"t".hex(), 7]}, GOOD | {"tables": ["\ud800"]}, GOOD | {"run": "\udcff"},
+        GOOD | {"tables": {"t": 1}}, GOOD | {"tables": ["t"]}, GOOD | {"tables": {"t": ["f", 7]}}, GOOD | {"tables": {"t": "f"}},
+        GOOD | {"tables": {"\ud800": ["f"]}}, GOOD | {"tables": {"t": ["\ud800"]}}, GOOD | {"run": "\udcff"},
         GOOD | {"groups": {GROUP: "not a WAL"}}, GOOD | {"groups": {GROUP: f"{OTHER}.5"}}, GOOD | {"groups": {GROUP: "../x.1"}},
         {key: GOOD[key] for key in ("run", "groups", "done")}, [], None, "text", 5,
     ],
@@ -106,8 +111,13 @@ def test_a_number_of_more_digits_is_a_younger_wal() -> None:
     assert Load("r", {GROUP: f"{GROUP}.10"}, done=True).covers(f"{GROUP}.9")
 
 
-def test_tables_of_several_loads_add_up() -> None:
-    loads = [Load("a", {GROUP: f"{GROUP}.3"}, True, ("t",)), Load("b", {GROUP: f"{GROUP}.2"}, True, ("ns:u",))]
+def test_families_of_several_loads_add_up() -> None:
+    loads = [
+        Load("a", {GROUP: f"{GROUP}.3"}, True, {"t": ("f",)}),
+        Load("b", {GROUP: f"{GROUP}.2"}, True, {"t": ("g",), "ns:u": ("f",)}),
+    ]
     before = LoadedBefore(loads)
-    assert [before.tables(f"{GROUP}.{number}") for number in (2, 3, 4)] == [{b"t", b"ns:u"}, {b"t"}, frozenset()]
-    assert NOTHING_LOADED.tables(f"{GROUP}.1") == frozenset()
+    assert [before.families(f"{GROUP}.{number}") for number in (2, 3, 4)] == [
+        {b"t": {b"f", b"g"}, b"ns:u": {b"f"}}, {b"t": {b"f"}}, {}
+    ]  # fmt: skip
+    assert NOTHING_LOADED.families(f"{GROUP}.1") == {}

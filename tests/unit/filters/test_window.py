@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 import uuid
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.wal.encoder import Cell, Entry, encode_entry
+from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry
 from walferry.filters.window import FilterRules, PeerTables, Reason, filter_window, uuid_field
 from walferry.protos import hbase_pb2 as pb
 from walferry.sinks.hbase.shipment import assemble, join
@@ -244,19 +245,39 @@ def test_no_kernel_reaches_outside_of_its_buffer_whatever_is_in_it(tmp_path):
 
 
 def test_edits_that_the_slave_has_got_as_files_are_filtered_under_a_reason_of_their_own():
-    rules = RULES.without_loaded(frozenset({b"t", b"ns:t"}))
+    rules = RULES.without_loaded({b"t": frozenset({b"f"}), b"ns:t": frozenset({b"f"})})
     window = window_of(entry(put()), entry(put(), table=b"u"), entry(put(), table=b"ns:t"), entry(put(), table=b"u", scopes={}))
     assert reasons(window, rules) == [Reason.LOADED, Reason.SHIPPED, Reason.LOADED, Reason.NOT_GLOBAL]
     request, _ = request_of(window, rules)
     assert [e.key.table_name for e in request.entry] == [b"u"]
 
 
+@pytest.mark.parametrize(
+    "now",
+    [
+        PeerTables(),
+        PeerTables(replicate_all=False, table_families={b"t": frozenset({b"f", b"g"})}),
+        PeerTables(exclude_table_families={b"t": frozenset({b"h"})}),
+        PeerTables(deleted={b"t": frozenset({b"h"})}),
+    ],
+    ids=["all", "named", "all but", "deleted"],
+)
+def test_a_family_that_the_peer_gets_after_a_load_is_shipped_from_the_wals_of_the_load(now: PeerTables):
+    """No file ever had its edits: the peer did not get it then (`peers set-table-cfs`)."""
+    rules = replace(RULES, tables=now).without_loaded({b"t": frozenset({b"f"})})
+    scopes = dict.fromkeys((b"f", b"g", b"h"), 1)
+    f, g = (Cell(b"r", family, b"q", 1, PUT, b"v") for family in (b"f", b"g"))
+    window = window_of(entry(f, scopes=scopes), entry(g, scopes=scopes), entry(f, g, scopes=scopes))
+    assert reasons(window, rules) == [Reason.LOADED, Reason.SHIPPED, Reason.SHIPPED]
+    assert filter_window(window, rules, "w").cells.tolist() == [0, 1, 1]
+
+
 def test_what_is_loaded_hides_neither_what_the_peer_does_not_get_nor_what_is_deleted():
     tables = PeerTables(exclude_table_families={b"t": frozenset()}, deleted={b"u": frozenset()})
-    rules = FilterRules(SOURCE, SLAVE, tables).without_loaded(frozenset({b"t", b"v"}))
+    rules = FilterRules(SOURCE, SLAVE, tables).without_loaded({table: frozenset({b"f"}) for table in (b"t", b"v")})
     window = window_of(*(entry(put(), table=table) for table in (b"t", b"u", b"v", b"w")))
     assert reasons(window, rules) == [Reason.NOT_IN_PEER, Reason.DELETED, Reason.LOADED, Reason.SHIPPED]
 
 
 def test_rules_without_loads_are_the_same_rules():
-    assert RULES.without_loaded(frozenset()) is RULES
+    assert RULES.without_loaded({}) is RULES
