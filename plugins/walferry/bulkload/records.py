@@ -24,7 +24,7 @@ import uuid
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
 from kazoo.client import KazooClient
@@ -34,13 +34,12 @@ from walferry.bulkload.errors import LoadOvertaken
 from walferry.names import parse_wal_name
 from walferry.queues.lease import Lease
 from walferry.queues.reading import list_queues
+from walferry.records import NotARecord, converted, decoded, parsed_object, record_of
 from walferry.source.session import Session
 from walferry.zk.client import Refusal, children, commit, read, read_all, retried
 
 BEGUN = 0  # the version of the record of a load that goes on
 MAX_DECODED_BYTES = 64 << 20
-# What reading a value raises that Walferry has not written. RecursionError is for brackets within brackets.
-_NOT_OURS = (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -57,11 +56,10 @@ class Folder:
     @classmethod
     def decode(cls, value: bytes) -> Self | None:
         """The folder that `encode` wrote; None if it is something else."""
-        with suppress(*_NOT_OURS):
-            found = cls(**json.loads(value))
-            if all(isinstance(each, str) for each in asdict(found).values()):
-                bytes.fromhex(found.region)
-                return found
+        with suppress(NotARecord):
+            found = decoded(cls, value)
+            converted(bytes, found.region, "region")
+            return found
         return None
 
 
@@ -86,12 +84,12 @@ class Load:
     @classmethod
     def decode(cls, value: bytes, path: str = "", folders: int = 0) -> Self | None:
         """The load that `encode` wrote; None if it is something else."""
-        with suppress(*_NOT_OURS):
-            values = json.loads(zlib.decompressobj().decompress(value, MAX_DECODED_BYTES))
-            groups, tables = values["groups"], values["tables"]
-            texts = [values["run"], *groups, *groups.values(), *_list(tables)]
-            if all(map(_is_text, texts)) and all(_is_of_group(last, group) for group, last in groups.items()):
-                return cls(values["run"], groups, values["done"] is True, tuple(tables), path, folders)
+        with suppress(ValueError, zlib.error):
+            text = zlib.decompressobj().decompress(value, MAX_DECODED_BYTES)
+            values = parsed_object(text, MAX_DECODED_BYTES)
+            found = record_of(cls, values)
+            if "tables" in values and all(_is_of_group(last, group) for group, last in found.groups.items()):
+                return replace(found, path=path, folders=folders)
         return None
 
     def may_go_on(self, groups: Collection[str]) -> bool:
@@ -105,18 +103,6 @@ class Load:
         name = parse_wal_name(wal)
         last = self.groups.get(name.group)
         return self.done and bool(last) and name.timestamp <= parse_wal_name(last or wal).timestamp
-
-
-def _list(value: object) -> list[object]:
-    """Raises TypeError if it is something else."""
-    if not isinstance(value, list):
-        raise TypeError
-    return value
-
-
-def _is_text(value: object) -> bool:
-    """Whether it is text that has a form in UTF-8. Raises UnicodeEncodeError if it has none."""
-    return isinstance(value, str) and value.encode() is not None
 
 
 def _is_of_group(last: str, group: str) -> bool:
