@@ -10,7 +10,7 @@ import pytest
 from embedded.client import GLOBAL, ClientJvm, JavaClient
 from embedded.standalone import StandaloneCluster
 from tests.cluster.dead_queues import DeadQueue
-from tests.cluster.walferry_runs import ship
+from tests.cluster.walferry_runs import BOTH_SINKS, ship, sink_of
 from tests.unit.wal.encoder import PUT, Cell, encode_wal, entry
 from walferry.shipping.summary import Status
 
@@ -59,3 +59,24 @@ def test_a_cell_of_a_hundred_megabytes_arrives_and_one_beyond_a_request_s_limit_
         assert slave.count_rows(table) == 3
     finally:
         sides.source.remove_peer(peer)
+
+
+@BOTH_SINKS
+def test_a_cell_over_the_slave_s_limit_stops_its_group_alone_and_changes_no_sink(sides, both, peer) -> None:
+    """The source's limit was raised (hbase.server.keyvalue.maxsize); the slave has HBase's own of 10 MB."""
+    table = both({"f": GLOBAL})
+    queues = [DeadQueue(sides.at, sides.source, peer) for _ in range(2)]
+    for queue, size in zip(queues, (12 << 20, 9 << 20), strict=True):
+        entries = [
+            entry(Cell(b"row%d" % i, b"f", b"q", i + 1, PUT, bytes(each)), table=table.encode(), sequence_id=i + 1)
+            for i, each in enumerate((10, size, 10))
+        ]
+        for made in entries:
+            made.key.scopes.add(family=b"f", scope_type=1)
+        queue.add(encode_wal(entries))
+    refused, other = ship(sides.at, peer, roll_first=False, groups=[queue.group for queue in queues], deadline=150)
+    assert (other.status, other.shippedCells) == (Status.DONE, 3), other.error
+    assert refused.status is Status.FAILED
+    assert (refused.sink, refused.directRefused) == (sink_of(sides.at), None)
+    assert f"a cell of table {table}, row row1, has 12,582,942 bytes, more than " in refused.error
+    assert "hbase.server.keyvalue.maxsize" in refused.error

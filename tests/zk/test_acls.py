@@ -198,16 +198,6 @@ def test_where_hbase_s_znodes_belong_to_all_a_login_s_do_too(secured: Secured, h
     hbase_zk.delete(at.source.root, recursive=True)
 
 
-def test_what_was_made_before_there_were_logins_is_closed_by_the_next_session(
-    secured: Secured, hbase_zk: KazooClient, owner: Login
-) -> None:
-    at = ClaimCluster(hbase_zk, QueueLayout.HBASE2)
-    with connected(secured.kerberized.quorum) as anonymous:
-        anonymous.create(f"{at.source.root}/runs/a/b", makepath=True)
-    with open_session(source_of(at, secured, owner)):
-        check_closed(hbase_zk, secured, list(znodes(hbase_zk, at.source.root)))
-
-
 def test_a_user_whose_znodes_hbase_s_are_not_is_told_so_before_it_makes_any(secured: Secured, hbase_zk: KazooClient) -> None:
     hbase_zk.default_acl = [make_acl("sasl", "hbase", all=True)]
     at = ClaimCluster(hbase_zk, QueueLayout.HBASE2)

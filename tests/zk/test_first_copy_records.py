@@ -152,5 +152,20 @@ def test_records_of_a_peer_that_is_gone_are_swept_and_those_of_others_stay(
     sweep_gone(session)
     assert zk.exists(session.own.first_copy("p")) is None
     assert Records(session, "other").names("t") == ["r1"]
-    zk.set(session.own.first_copy("other"), b"{}")
-    assert under_way(session, "other") is None, "a state that Walferry has not written stops the peer"
+
+
+@pytest.mark.parametrize("value", [b"[" * 200_000, b"\xff", b'{"added": "1", "run": "r"}', b'{"added": 1}'])
+def test_a_peer_whose_copy_s_state_cannot_be_read_waits(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, value: bytes
+) -> None:
+    session = session_of(zk, at)
+    path = session.own.first_copy("p")
+    zk.create(path, value, makepath=True)
+    error = under_way(session, "p")
+    assert error is not None
+    assert path in str(error)
+    assert "is not the state of a first copy" in str(error)
+    # A new peer of this name has nothing to do with it, and a copy may begin anew.
+    hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
+    hbase.add_peer("p")
+    assert under_way(session, "p") is None

@@ -11,7 +11,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.shipping import runs
-from walferry.shipping.runs import RUNS_AT_MOST, RUNS_KEPT, begin_run, read_run, write_group
+from walferry.shipping.runs import RUNS_AT_MOST, RUNS_KEPT, begin_run, read_group, read_run, write_group
 from walferry.shipping.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 
@@ -112,3 +112,18 @@ def test_an_error_of_any_length_fits_its_znode_in_one_line(zk: KazooClient, at: 
         assert text.startswith("FAILED")
         assert text.isprintable()
         assert len(text) <= MAX_ERROR_CHARS
+
+
+@pytest.mark.parametrize("value", [b"\xff", b"{}", b"[" * 200_000, b'{"group": 7}', b'{"group": "g", "status": "fine"}'])
+def test_a_group_whose_summary_cannot_be_read_has_failed_and_is_counted_anew(
+    zk: KazooClient, at: SourceCluster, value: bytes
+) -> None:
+    batches(zk, at, 1)
+    session = session_of(zk, at)
+    path = f"{session.own.runs('p')}/batch 0/g"
+    zk.set(path.replace(" ", "%20"), value)
+    (found,) = read_run(session, "p", "batch 0")
+    assert (found.group, found.status) == ("g", Status.FAILED)
+    assert found.error is not None
+    assert "is not a summary" in found.error
+    assert read_group(session, "p", "batch 0", "g") is None

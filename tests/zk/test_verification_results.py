@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
+from walferry.hbase.errors import ZNodeValueError
+from walferry.hbase.layout import quoted
 from walferry.source.cluster import SourceCluster
 from walferry.verification.outcome import Kind, Outcome, Sample
 from walferry.verification.results import MAX_SAMPLES, MAX_TABLES, delete_of_gone_peers, read_result, write_result
@@ -36,3 +39,15 @@ def test_the_largest_result_fits_into_a_znode(zk: KazooClient, hbase: HBaseZNode
     found = read_result(session_of(zk, at), "p", "run")
     assert found is not None
     assert (len(found), sum(len(outcome.samples) for outcome in found)) == (MAX_TABLES, MAX_SAMPLES)
+
+
+@pytest.mark.parametrize("value", [b"\xff", b"{}", b"[" * 200_000, b'{"run_id": "run", "outcomes": [{"table": 7}]}'])
+def test_a_result_that_cannot_be_read_is_named(zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, value: bytes):
+    at = SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
+    session = session_of(zk, at)
+    write_result(session, "p", "run", [])
+    path = f"{at.root}/verifications/{quoted(at.znode_parent)}/p"
+    zk.set(path, value)
+    with pytest.raises(ZNodeValueError, match="it is not the result of a comparison") as refused:
+        read_result(session, "p", "run")
+    assert path in str(refused.value)

@@ -15,7 +15,7 @@ import json
 import uuid
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
@@ -26,6 +26,7 @@ from walferry.bootstrap.errors import CopyUnderWay, Overtaken
 from walferry.bootstrap.fence import Claim
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.layout import quoted
+from walferry.records import NotARecord, decoded
 from walferry.source.session import Session
 from walferry.zk.client import children, read, read_all, retried
 
@@ -43,11 +44,8 @@ class _Json:
     def decode(cls, value: bytes) -> Self | None:
         """The value that `encode` wrote; None if it is something else. Fields of other versions are left out."""
         try:
-            found = json.loads(value)
-            known = {each.name for each in fields(cls)}  # type: ignore[arg-type]
-            given = {name: tuple(each) if isinstance(each, list) else each for name, each in found.items() if name in known}
-            return cls(**given)
-        except (ValueError, TypeError, AttributeError):
+            return decoded(cls, value)
+        except NotARecord:
             return None
 
 
@@ -102,10 +100,21 @@ class Records:
         self._peer = session.nodes.peer(peer_id)
 
     def state(self) -> CopyState | None:
-        """The state of this peer's copy; None if none was begun. Raises MissingPeer."""
+        """The state of this peer's copy; None if none was begun, or what is there cannot be read. Raises MissingPeer."""
+        state = self.look()
+        return state if isinstance(state, CopyState) else None
+
+    def look(self) -> CopyState | str | None:
+        """As `state`, but why what was written of this peer cannot be read. Raises MissingPeer."""
         znode = read(self._zk, self._path)
-        state = CopyState.decode(znode.value) if znode else None
-        return state if state is not None and state.added == self._added() else None
+        if znode is None or not znode.value:  # only the znode was made yet
+            return None
+        added = self._added()
+        try:
+            state = decoded(CopyState, znode.value)
+        except NotARecord as error:
+            return f"znode {self._path} is not the state of a first copy: {error}" if znode.stat.mzxid > added else None
+        return state if state.added == added else None
 
     def begin(self, run: str) -> CopyState:
         """Note that a copy is under way, or goes on. What does not belong to it is deleted. Raises MissingPeer."""
@@ -230,7 +239,10 @@ def is_copied(record: RegionRecord, families: Collection[bytes]) -> bool:
 
 def under_way(session: Session, peer_id: str) -> CopyUnderWay | None:
     """Why the peer's queue must not be shipped yet; None if no first copy of it is incomplete. Raises MissingPeer."""
-    state = Records(session, peer_id).state()
+    state = Records(session, peer_id).look()
+    if isinstance(state, str):
+        advice = "See what has written it. If the copy was complete, delete the znode; otherwise run bootstrap_peer for it"
+        return CopyUnderWay(f"peer {peer_id}: {state}. So its queue is not shipped", advice)
     if state is None or state.complete:
         return None
     return CopyUnderWay(

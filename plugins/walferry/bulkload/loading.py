@@ -22,6 +22,7 @@ from walferry.errors import WalferryError
 from walferry.files.errors import StoreError
 from walferry.hbase.peers import read_peer
 from walferry.hfiles.errors import HFileError
+from walferry.records import decoded
 from walferry.rpc.errors import RemoteError
 from walferry.source.session import open_session
 from walferry.tables.errors import MissingTable, RegionUnavailable
@@ -52,11 +53,8 @@ class Outcome:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The outcome that `to_json` wrote."""
-        values = json.loads(text)
-        lists = {name: tuple(values[name]) for name in ("reports", "notes")}
-        runs = tuple((int(wal), int(count)) for wal, count in values["runs"])
-        return cls(**{**values, **lists, "runs": runs, "loaded": Loaded(**values["loaded"])})
+        """The outcome that `to_json` wrote. Raises NotARecord."""
+        return decoded(cls, text)
 
 
 def load_partition(rows: Iterable[Row], job: LoadJob) -> Iterator[Outcome]:

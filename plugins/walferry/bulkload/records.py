@@ -25,8 +25,7 @@ import uuid
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from itertools import chain
+from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
 from kazoo.client import KazooClient
@@ -36,13 +35,12 @@ from walferry.bulkload.errors import LoadOvertaken
 from walferry.names import parse_wal_name
 from walferry.queues.lease import Lease
 from walferry.queues.reading import list_queues
+from walferry.records import NotARecord, decoded, parsed_object, record_of
 from walferry.source.session import Session
 from walferry.zk.client import Refusal, children, commit, read, read_all, retried
 
 BEGUN = 0  # the version of the record of a load that goes on
 MAX_DECODED_BYTES = 64 << 20
-# What reading a value raises that Walferry has not written. RecursionError is for brackets within brackets.
-_NOT_OURS = (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,8 @@ class Folder:
     @classmethod
     def decode(cls, value: bytes) -> Self | None:
         """The folder that `encode` wrote; None if it is something else."""
-        with suppress(*_NOT_OURS):
-            found = cls(**json.loads(value))
-            if all(map(_is_text, asdict(found).values())):
-                return found
+        with suppress(NotARecord):
+            return decoded(cls, value)
         return None
 
 
@@ -76,7 +72,7 @@ class Load:
     run: str
     groups: Mapping[str, str]
     done: bool = False
-    tables: Mapping[str, Sequence[str]] = field(default_factory=dict)  # with their families whose edits are loaded
+    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with their families whose edits are loaded
     path: str = field(default="", compare=False)
     folders: int = field(default=0, compare=False)
 
@@ -87,13 +83,12 @@ class Load:
     @classmethod
     def decode(cls, value: bytes, path: str = "", folders: int = 0) -> Self | None:
         """The load that `encode` wrote; None if it is something else."""
-        with suppress(*_NOT_OURS):
-            values = json.loads(zlib.decompressobj().decompress(value, MAX_DECODED_BYTES))
-            groups = values["groups"]
-            tables = {table: tuple(_list(families)) for table, families in values["tables"].items()}
-            texts = [values["run"], *groups, *groups.values(), *tables, *chain.from_iterable(tables.values())]
-            if all(map(_is_text, texts)) and all(_is_of_group(last, group) for group, last in groups.items()):
-                return cls(values["run"], groups, values["done"] is True, tables, path, folders)
+        with suppress(ValueError, zlib.error):
+            text = zlib.decompressobj().decompress(value, MAX_DECODED_BYTES)
+            values = parsed_object(text, MAX_DECODED_BYTES)
+            found = record_of(cls, values)
+            if "tables" in values and all(_is_of_group(last, group) for group, last in found.groups.items()):
+                return replace(found, path=path, folders=folders)
         return None
 
     def may_go_on(self, groups: Collection[str]) -> bool:
@@ -107,18 +102,6 @@ class Load:
         name = parse_wal_name(wal)
         last = self.groups.get(name.group)
         return self.done and bool(last) and name.timestamp <= parse_wal_name(last or wal).timestamp
-
-
-def _list(value: object) -> list[object]:
-    """Raises TypeError if it is something else."""
-    if not isinstance(value, list):
-        raise TypeError
-    return value
-
-
-def _is_text(value: object) -> bool:
-    """Whether it is text that has a form in UTF-8. Raises UnicodeEncodeError if it has none."""
-    return isinstance(value, str) and value.encode() is not None
 
 
 def _is_of_group(last: str, group: str) -> bool:

@@ -24,6 +24,7 @@ import pyarrow as pa
 from zlib_ng import zlib_ng
 
 from walferry.bulkload.errors import BrokenRow
+from walferry.records import decoded
 from walferry.texts import one_line
 
 NOTE = -1
@@ -67,8 +68,8 @@ class Note:
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Self:
-        """The note that `to_json` wrote."""
-        return cls(**json.loads(text))
+        """The note that `to_json` wrote. Raises NotARecord."""
+        return decoded(cls, text)
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,8 @@ class WalReport:
 
     @classmethod
     def from_json(cls, text: bytes | str) -> Self:
-        """The report that `to_json` wrote."""
-        return cls(**json.loads(text))
+        """The report that `to_json` wrote. Raises NotARecord."""
+        return decoded(cls, text)
 
 
 def batches(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:

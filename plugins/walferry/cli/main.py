@@ -41,6 +41,7 @@ COMMANDS: Final = {
     "wal": _Lazy("wal", "wal", "What WALs hold: who wrote a row, when, and where that lies."),
     "check": _Lazy("checks", "check", "Tell whether peers can be shipped: logins, both clusters, rights, tables, queues."),
     "doctor": _Lazy("checks", "doctor", "Look through everything for a source: what works, what does not, what to do."),
+    "own-root": _Lazy("own_root", "own_root", "Show whose Walferry's own root in ZooKeeper is, and take it over."),
     "regions": _Lazy("regions", "regions", "Regions of HBase 1 and their transitions."),
 }
 

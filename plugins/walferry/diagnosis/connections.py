@@ -28,7 +28,7 @@ from walferry.security.login import Login
 from walferry.source.cluster import SourceCluster, SourceError
 from walferry.source.session import Session, writing_session
 from walferry.zk.client import CONNECT_TIMEOUT_SECONDS, connected
-from walferry.zk.errors import NoAccess, known
+from walferry.zk.errors import ForeignRoot, NoAccess, known
 
 SLAVE_SECONDS = 10.0
 
@@ -45,7 +45,7 @@ def check_connections(
         with connected(source.quorum, connect_seconds, login=source.login) as zk:
             session, refused = _session(source, zk)
             if refused is not None:
-                yield wrong("ZooKeeper's ACLs", refused)
+                yield wrong("own root" if isinstance(refused, ForeignRoot) else "ZooKeeper's ACLs", refused)
             yield from access(session, writes=refused is None)
             yield from told("peers", lambda: _peers(session, peer_ids))
     except MissingPeer:
@@ -54,11 +54,11 @@ def check_connections(
         yield wrong("ZooKeeper", known(error))
 
 
-def _session(source: SourceCluster, zk: KazooClient) -> tuple[Session, NoAccess | None]:
-    """The session, and why it may not create znodes as HBase's own do."""
+def _session(source: SourceCluster, zk: KazooClient) -> tuple[Session, NoAccess | ForeignRoot | None]:
+    """The session, and why it may create no znodes, as HBase's own do, below a root of ours."""
     try:
         return writing_session(source, zk, look_only=True), None
-    except NoAccess as error:
+    except (NoAccess, ForeignRoot) as error:
         return Session(source, zk, look_only=True), error
 
 

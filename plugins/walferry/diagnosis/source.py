@@ -26,7 +26,6 @@ from walferry.rpc.errors import AccessDenied
 from walferry.source.agreement import master_peers
 from walferry.source.session import Session
 from walferry.texts import shell_word
-from walferry.zk.acls import strangers
 from walferry.zk.client import children, just_written, read
 from walferry.zk.errors import known
 
@@ -84,27 +83,13 @@ def _own_root(session: Session) -> Finding:
     except (WalferryError, KazooException) as error:
         advice = "Leases and claims lie there: see to its ACL, or set walferry_root in the connection's extra"
         return wrong("own root", f"{root} cannot be written: {known(error)}", advice)
-    return _open_to_others(session) or well("own root", f"{root} can be written")
-
-
-def _open_to_others(session: Session) -> Finding | None:
-    """Who else may write to our root, or to what lies right below it: somebody may have made it before we did."""
-    zk, root = session.zk, session.source.root
-    if zk.default_acl is None:  # then all znodes belong to all
-        return None
-    try:
-        paths = [root, *(f"{root}/{name}" for name in children(zk, root) or ())]
-        found = {path: those for path in paths if (those := strangers(zk, path))}
-    except (WalferryError, KazooException) as error:
-        return wrong("own root", known(error))
-    if not found:
-        return None
-    path, those = next(iter(found.items()))
-    return note(
-        "own root", f"{path} can be changed by {', '.join(those[:MAX_TOLD])}, whom HBase's queues do not belong to",
-        "Whoever writes there can have edits taken for shipped. Give it and what is below it the ACL of "
-        f"{session.nodes.queues} (setAcl -R), once nothing is below it that Walferry has not made",
-    )  # fmt: skip
+    if session.zk.default_acl is None:
+        return note(
+            "own root", f"{root} can be written, by everyone who reaches ZooKeeper, as HBase's queues can",
+            "Whoever writes there can have edits taken for shipped: keep others away from ZooKeeper, or give it and HBase logins "
+            "(docs/security.md)",
+        )  # fmt: skip
+    return well("own root", f"{root} can be written, and belongs to those that HBase's queues do")
 
 
 def _servers(session: Session) -> list[Finding]:

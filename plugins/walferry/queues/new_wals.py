@@ -16,6 +16,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.peers import check_ours, read_peer
 from walferry.queues.reading import closed_groups, consistent, list_queues, queued_groups
+from walferry.records import NotARecord, converted, parsed
 from walferry.source.session import Session
 from walferry.zk.client import OUTCOME_UNKNOWN, Watch, read, retried
 from walferry.zk.errors import Contention
@@ -104,8 +105,8 @@ def _read_mark(zk: KazooClient, path: str) -> tuple[dict[str, int], int | None]:
     if znode is None:
         return {}, None
     try:
-        mark = {str(group): int(timestamp) for group, timestamp in json.loads(znode.value).items()}
-    except (ValueError, AttributeError, TypeError) as error:
+        mark: dict[str, int] = converted(dict[str, int], parsed(znode.value), "the mark")
+    except NotARecord as error:
         raise ZNodeValueError(
             path, f"its value is not a mark of Walferry's ({error})", "Delete it: all WALs are new then"
         ) from error

@@ -7,7 +7,6 @@ is preferred: a region may then be placed anywhere, and nothing else changes.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections import Counter
@@ -24,6 +23,7 @@ from walferry.files.clients import file_system, remote, scheme
 from walferry.files.hdfs import login_in_effect
 from walferry.files.namenodes import web_addresses
 from walferry.names import is_file_name
+from walferry.records import parsed
 from walferry.regions.reconcile import Known
 from walferry.regions.znodes import encoded_name
 
@@ -106,7 +106,7 @@ def _blocks(nodes: Sequence[str], path: str, user: str) -> list[tuple[int, list[
         except OSError as error:  # a standby NameNode refuses too
             last = error
             continue
-        return [_block(each) for each in json.loads(body)["LocatedBlocks"]["locatedBlocks"]]
+        return [_block(each) for each in parsed(body, MAX_ANSWER_BYTES)["LocatedBlocks"]["locatedBlocks"]]
     raise last
 
 

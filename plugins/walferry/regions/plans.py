@@ -17,6 +17,7 @@ from kazoo.client import KazooClient
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import OwnZNodes
 from walferry.names import ServerName
+from walferry.records import NotARecord, decoded
 from walferry.texts import one_line
 from walferry.zk.client import ZNode, children, read_all
 
@@ -70,16 +71,25 @@ def read_plans(zk: KazooClient, own: OwnZNodes) -> tuple[dict[str, StoredPlan], 
     return plans, broken
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """A plan as its znode has it."""
+
+    destination: str | None
+    reopen: bool
+    failures: int
+    why: str
+
+
 def decode_plan(found: ZNode, path: str) -> Plan:
     """Decode a plan. Raises ZNodeValueError."""
     try:
-        value = json.loads(found.value)
-        destination = None if value["destination"] is None else ServerName.parse(value["destination"])
-        failures, reopen = value["failures"], value["reopen"]
-        if not isinstance(reopen, bool) or not isinstance(failures, int) or failures < 0:
-            raise ValueError(f"reopen {reopen!r}, failures {failures!r}")
-        return Plan(destination, reopen, one_line(str(value["why"]), MAX_WHY_CHARS), failures)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        value = decoded(_Stored, found.value)
+        destination = None if value.destination is None else ServerName.parse(value.destination)
+        if value.failures < 0:
+            raise NotARecord(f"failures is {value.failures}")
+        return Plan(destination, value.reopen, one_line(value.why, MAX_WHY_CHARS), value.failures)
+    except ValueError as error:
         advice = "Nothing is done for this region. Delete the znode: then the region's state alone decides what is done"
         raise ZNodeValueError(path, f"it is not a plan ({one_line(str(error), MAX_WHY_CHARS)})", advice) from error
 

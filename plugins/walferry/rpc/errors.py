@@ -8,7 +8,7 @@
     ├── RpcTimeout                no answer in time: the request may or may not have been executed
     ├── RequestTooLarge           refused here, before a byte was sent
     └── RemoteError               the server's own exception
-        ├── TableNotFound, ColumnFamilyNotFound, AccessDenied, PeerNotFound, RequestTooBig, FatalConnection
+        ├── TableNotFound, ColumnFamilyNotFound, AccessDenied, CellTooLarge, PeerNotFound, RequestTooBig, FatalConnection
         ├── ServerStopped         the server stops or aborts: another server may well answer
         │   └── ServerAborted
         ├── ServerNotReady        the server starts, or is not the active master
@@ -235,6 +235,18 @@ class AccessDenied(RemoteError):
         return problem, ""
 
 
+class CellTooLarge(RemoteError):
+    """A cell has more bytes than the server takes; `limit` is None if the server did not say how many these are."""
+
+    retry_helps = False
+
+    @property
+    def limit(self) -> int | None:
+        """The server's limit in bytes, as its message has it."""
+        match = _LIMIT.search(self.message)
+        return int(match[1]) if match else None
+
+
 class PeerNotFound(RemoteError):
     """The master does not know the replication peer."""
 
@@ -301,6 +313,10 @@ _BY_CLASS: dict[str, type[RemoteError]] = {
 # A sink writes through its own client, which wraps these in exceptions that look as if a retry could help.
 _CAUSES_THAT_DECIDE = re.compile(r"\b(TableNotFoundException|NoSuchColumnFamilyException|IllegalArgumentException)\b: ?(.*)")
 _CLIENT_CLOSED = re.compile(r"\b(Client|Connection) (is )?(already )?closed\b", re.IGNORECASE)  # ReadOnlyZKClient and others
+# A server refuses such a cell with an exception that has no class of its own, and a sink's client before it sends it. What the
+# text says of the cell, above all its row, comes before the limit and may be longer than what is kept of a trace.
+_TOO_LARGE = re.compile(r"DoNotRetryIOException: Cell(\[| with size )|\bKeyValue size too large\b")
+_LIMIT = re.compile(r"with size \d{1,18} exceeds limit of (\d{1,18}) bytes")
 _FAMILY = re.compile(r"Column family (\S+) does not exist in region .*? in table '([^']+)'")
 _TABLE_PATTERNS = (
     re.compile(r"[Tt]able '?([^\s',]+)'? (?:was not found|does not exist)"),
@@ -315,6 +331,9 @@ def remote_error(server: str, exception: ExceptionResponse) -> RemoteError:
     class_name = one_line(exception.exception_class_name, MAX_CLASS_NAME_CHARS) or "unnamed exception"
     kind = _BY_CLASS.get(re.split(r"[.$]", class_name)[-1])
     message, do_not_retry = _message(class_name, trace), exception.do_not_retry
+    if kind in (None, RemoteError) and _TOO_LARGE.search(trace):
+        limit = _LIMIT.search(trace)
+        return CellTooLarge(server, class_name, limit[0] if limit else message, True, trace)
     if kind is None and (cause := _CAUSES_THAT_DECIDE.search(trace)):
         kind, message, do_not_retry = _BY_CLASS[cause[1]], one_line(cause[2].strip(), MAX_MESSAGE_CHARS), True
     if kind is None:

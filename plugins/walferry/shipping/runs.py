@@ -17,13 +17,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from walferry.hbase.layout import quoted
-from walferry.shipping.summary import GroupSummary
+from walferry.records import NotARecord
+from walferry.shipping.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.source.session import Session
+from walferry.texts import one_line
 from walferry.zk.client import ZNode, children, read, read_all, retried
 
 RUNS_KEPT = 20  # of one peer: the newest
@@ -104,16 +107,33 @@ def _put(zk: KazooClient, path: str, value: bytes) -> None:
 
 
 def read_group(session: Session, peer_id: str, run_id: str, group: str) -> GroupSummary | None:
-    """The summary that this run has written of the group last. Raises ConnectError."""
-    znode = read(session.zk, f"{_run_path(session, peer_id, run_id)}/{quoted(group)}")
-    return GroupSummary.from_json(znode.value.decode()) if znode else None
+    """The summary that this run has written of the group last. One that cannot be read counts as none. Raises ConnectError."""
+    path = f"{_run_path(session, peer_id, run_id)}/{quoted(group)}"
+    znode = read(session.zk, path)
+    try:
+        return GroupSummary.from_json(znode.value) if znode else None
+    except NotARecord as error:
+        log.warning("znode %s is not a summary: %s; counting begins anew", path, error)
+        return None
 
 
 def read_run(session: Session, peer_id: str, run_id: str) -> list[GroupSummary]:
-    """All groups' summaries of a run, sorted by group; empty if the run shipped nothing or is no longer kept."""
+    """All groups' summaries of a run, sorted by group; empty if the run shipped nothing or is no longer kept.
+
+    A group whose summary cannot be read has failed: nobody knows how it went.
+    """
     path = _run_path(session, peer_id, run_id)
-    znodes = read_all(session.zk, [f"{path}/{name}" for name in children(session.zk, path) or ()])
-    return [GroupSummary.from_json(znode.value.decode()) for znode in znodes if znode]
+    names = children(session.zk, path) or ()
+    znodes = read_all(session.zk, [f"{path}/{name}" for name in names])
+    return [_summary(f"{path}/{name}", name, znode) for name, znode in zip(names, znodes, strict=True) if znode]
+
+
+def _summary(path: str, name: str, znode: ZNode) -> GroupSummary:
+    try:
+        return GroupSummary.from_json(znode.value)
+    except NotARecord as error:
+        why = f"znode {path} is not a summary: {error}. See what has written it, delete it, and run again"
+        return GroupSummary(group=one_line(unquote(name), MAX_ERROR_CHARS), status=Status.FAILED, error=why)
 
 
 def _run_path(session: Session, peer_id: str, run_id: str) -> str:

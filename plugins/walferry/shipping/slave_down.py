@@ -20,6 +20,7 @@ from typing import Any
 from kazoo.exceptions import BadVersionError, NoNodeError
 
 from walferry.hbase.peers import Peer
+from walferry.records import NotARecord, parsed_object
 from walferry.sinks.of_peer import why_down
 from walferry.source.session import Session
 from walferry.texts import one_line
@@ -63,10 +64,10 @@ def known_down(session: Session, peer: Peer, run_id: str) -> str | None:
 def notes_in(value: bytes) -> Notes:
     """The notes by run, without those that make no sense."""
     try:
-        notes = json.loads(value) if value else {}
-    except (ValueError, RecursionError):
+        notes = parsed_object(value) if value else {}
+    except NotARecord:
         return {}
-    return {run_id: note for run_id, note in notes.items() if _is_note(note)} if isinstance(notes, dict) else {}
+    return {run_id: note for run_id, note in notes.items() if _is_note(note)}
 
 
 def _is_note(note: Any) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from walferry.records import MAX_BYTES, decoded
 from walferry.texts import one_line
 
 MAX_ERROR_CHARS = 4000  # ZooKeeper drops a connection that sends it more than 1 MiB
@@ -86,12 +87,13 @@ class GroupSummary:
         return json.dumps(values | _shown(values), sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> GroupSummary:
-        """The summary that `to_json` wrote; fields of another version are left out, and each error is cut to one line."""
-        known = {f.name for f in fields(cls)}
-        values = {k: v for k, v in json.loads(text).items() if k in known}
-        values |= _shown(values)
-        return cls(**{**values, "status": Status(values["status"]), "deletedAtBoth": tuple(values.get("deletedAtBoth", ()))})
+    def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> GroupSummary:
+        """The summary that `to_json` wrote; fields of another version are left out, and each error is cut to one line.
+
+        Raises NotARecord.
+        """
+        found = decoded(cls, text, most_bytes)
+        return replace(found, **_shown({name: getattr(found, name) for name in _ERRORS}))  # type: ignore[arg-type]
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, str]:

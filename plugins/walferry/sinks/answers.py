@@ -52,7 +52,7 @@ class Answers:
             self._quiet_until = max(self._quiet_until, now + expected_seconds)
 
     def answered(self) -> None:
-        """The slave has taken what it was sent, or has refused it for good."""
+        """The slave has taken what it was sent, has refused it for good, or says that it is too busy to take it now."""
         with self._lock:
             self._under_way -= 1
             self._tries, self._error = 0, None

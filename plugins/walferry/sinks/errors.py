@@ -45,6 +45,21 @@ class SlaveRefusesLogin(WalferryError):
         super().__init__(f"slave {slave} does not let us in: {why}")
 
 
+class CellRefused(WalferryError):
+    """A cell is larger than `server` of the slave takes. Nothing else is wrong with the slave; other cells arrive."""
+
+    retry_helps = False
+
+    def __init__(self, server: str, table: str, row: str, size: int, limit: int | None) -> None:
+        most = "than it takes" if limit is None else f"than the {limit:,} that it takes"
+        super().__init__(
+            f"{server}: a cell of table {table}, row {row}, has {size:,} bytes, more {most} (hbase.server.keyvalue.maxsize, and "
+            "hbase.client.keyvalue.maxsize of the slave's servers)",
+            "Raise these settings on all servers of the slave to what the source has, or leave the family out of the peer; until "
+            "then its WAL group waits",
+        )
+
+
 class NotAtSlave(WalferryError):
     """The slave has no table `table`, or its table has no family `family`. The text is that of `refusal`, the slave's answer."""
 

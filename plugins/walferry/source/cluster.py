@@ -14,6 +14,7 @@ from walferry.errors import WalferryError
 from walferry.files.logins import log_in
 from walferry.hbase.cluster_key import SLAVE_CONN_KEY, parse_cluster_key
 from walferry.hbase.layout import QueueLayout, ZNodes
+from walferry.records import parsed_object
 from walferry.security.login import UNSECURED, Login, login_from
 from walferry.texts import one_line
 
@@ -145,7 +146,7 @@ class SourceCluster:
     def from_json(cls, text: str) -> SourceCluster:
         """Read the cluster that `to_json` wrote. Raises SourceError."""
         try:
-            fields = json.loads(text)
+            fields = parsed_object(text)
             slaves = {name: login_from(each) for name, each in fields.get("slaves", {}).items()}
             nested = {"login": login_from(fields.get("login", {})), "slaves": slaves}
             return cls(**fields | nested | {"key_names": tuple(fields.get("key_names", ()))})

@@ -27,7 +27,6 @@ key provider or a login: it could reach the Spark tasks only through arguments o
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -38,6 +37,7 @@ from walferry.crypto.errors import KeyProviderError
 from walferry.crypto.provider import KeyStoreUrl
 from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.hbase.layout import QueueLayout
+from walferry.records import parsed
 from walferry.source import knobs
 from walferry.source.cluster import ARCHIVE_DAYS, DEFAULT_CONN_ID, SourceCluster, SourceError, VisibilityLabels, canonical
 from walferry.source.fields import check_known, fields_of, is_conn_id, quorum_of
@@ -130,7 +130,7 @@ def _slave_conn_ids(where: str, slaves: Any) -> dict[str, str]:
     """The field `slaves`: ids of connections, by canonical cluster keys."""
     form = 'it must be an object such as {"zk1,zk2:2181:/hbase": "hbase_slave"}'
     try:
-        found = json.loads(slaves) if isinstance(slaves, str) else slaves  # a form or a URI has text
+        found = parsed(slaves) if isinstance(slaves, str) else slaves  # a form or a URI has text
     except ValueError:
         found = None
     if not isinstance(found, Mapping):

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from walferry.records import NotARecord, parsed, parsed_object
 from walferry.source.cluster import SourceError
 from walferry.texts import one_line
 
@@ -75,11 +76,11 @@ def _port(where: str, port: Any) -> int:
 
 def _from_json(text: str, conn_id: str) -> Fields:
     try:
-        fields = json.loads(text)
+        fields = parsed_object(text)
         extra = fields.get("extra") or {}
         if isinstance(extra, str):
-            extra = json.loads(extra)
-    except (ValueError, AttributeError) as error:
+            extra = parsed(extra)
+    except NotARecord as error:
         raise SourceError(f"connection {conn_id!r}: not a connection in JSON: {error}") from error
     if not isinstance(extra, dict):
         raise SourceError(f"connection {conn_id!r}: extra is {type(extra).__name__}, not an object")

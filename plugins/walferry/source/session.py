@@ -50,5 +50,10 @@ def open_session(source: SourceCluster, *, look_only: bool = False) -> Iterator[
 def writing_session(source: SourceCluster, zk: KazooClient, *, look_only: bool = False) -> Session:
     """The session of a connected client that creates znodes, which belong to those that HBase's own do. Raises as `share`."""
     session = Session(source, zk, look_only)
-    share(zk, (session.nodes.queues, session.nodes.base), session.own.root)
+    share(zk, owners_of(session), session.own.root)
     return session
+
+
+def owners_of(session: Session) -> tuple[str, ...]:
+    """HBase's znodes to whose owners our own belong: those of the first one that exists."""
+    return session.nodes.queues, session.nodes.base

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from walferry.records import NotARecord
 from walferry.source.session import Session
 from walferry.status.history import INTERVAL_SECONDS, Sample, read_histories, record_sample, sample_at
 from walferry.status.model import PeerStatus, SourceStatus
@@ -46,7 +47,7 @@ def shipped_since(session: Session, peer_id: str, since: float) -> int:
             continue
         try:
             summary = checked_summary(znode.value)
-        except (ValueError, TypeError, KeyError, RecursionError):  # a pass tells of it
+        except NotARecord:  # a pass tells of it
             continue
         seconds = max(summary.seconds, 0.001)
         shipped += summary.shippedBytes * min(1.0, (znode.stat.mtime / 1000 - since) / seconds)

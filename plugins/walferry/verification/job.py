@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from walferry.records import decoded
 from walferry.tables.scan import ScanSpec
 
 
@@ -43,9 +43,8 @@ class Options:
 
     @classmethod
     def from_json(cls, text: str) -> Options:
-        """Read the options that `to_json` wrote."""
-        fields: dict[str, Any] = json.loads(text)
-        return cls(**fields | {name: bytes.fromhex(fields[name]) for name in ("start_row", "stop_row")})
+        """Read the options that `to_json` wrote. Raises NotARecord."""
+        return decoded(cls, text)
 
 
 @dataclass(frozen=True)

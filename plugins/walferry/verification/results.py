@@ -11,13 +11,15 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
+from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import quoted
+from walferry.records import NotARecord, decoded
 from walferry.source.session import Session
-from walferry.verification.outcome import Kind, Outcome, Sample
+from walferry.verification.outcome import Outcome
 from walferry.zk.client import children, read, retried
 
 # A znode holds 1 MiB.
@@ -25,6 +27,14 @@ MAX_TABLES = 300
 MAX_SAMPLES = 150  # of all tables
 MAX_PROBLEM_CHARS = 500
 MAX_DETAIL_CHARS = 500
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What a run has kept."""
+
+    run_id: str
+    outcomes: tuple[Outcome, ...]
 
 
 def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence[Outcome]) -> None:
@@ -49,10 +59,16 @@ def write_result(session: Session, peer_id: str, run_id: str, outcomes: Sequence
 
 
 def read_result(session: Session, peer_id: str, run_id: str) -> list[Outcome] | None:
-    """The outcomes that this run has kept; None if it has kept none. Raises ConnectError."""
-    znode = read(session.zk, _path(session, peer_id))
-    found = json.loads(znode.value) if znode is not None else {}
-    return [_outcome(fields) for fields in found["outcomes"]] if found.get("run_id") == run_id else None
+    """The outcomes that this run has kept; None if it has kept none. Raises ZNodeValueError, ConnectError."""
+    path = _path(session, peer_id)
+    znode = read(session.zk, path)
+    if znode is None:
+        return None
+    try:
+        found = decoded(_Result, znode.value)
+    except NotARecord as error:
+        raise ZNodeValueError(path, f"it is not the result of a comparison: {error}", "Compare the peer again") from error
+    return list(found.outcomes) if found.run_id == run_id else None
 
 
 def delete_of_gone_peers(session: Session) -> None:
@@ -64,13 +80,6 @@ def delete_of_gone_peers(session: Session) -> None:
     for name in set(children(session.zk, folder) or ()) - set(map(quoted, peers)):
         with contextlib.suppress(NoNodeError):  # another run deletes it too
             retried(session.zk, session.zk.delete, f"{folder}/{name}")
-
-
-def _outcome(fields: dict[str, object]) -> Outcome:
-    outcome = Outcome(**fields)  # type: ignore[arg-type]
-    outcome.bad = {Kind(kind): count for kind, count in outcome.bad.items()}
-    outcome.samples = [Sample(**sample) for sample in outcome.samples]  # type: ignore[arg-type]
-    return outcome
 
 
 def _path(session: Session, peer_id: str) -> str:

@@ -29,8 +29,22 @@ class NoAccess(WalferryError):
 
     retry_helps = False
 
-    def __init__(self, whose: str, path: str) -> None:
-        super().__init__(f"{path} in ZooKeeper of {whose} belongs to others than this login, and does not let it in", _NO_ACCESS)
+    def __init__(self, whose: str, path: str, advice: str = _NO_ACCESS) -> None:
+        super().__init__(f"{path} in ZooKeeper of {whose} belongs to others than this login, and does not let it in", advice)
+
+
+class ForeignRoot(WalferryError):
+    """Others may have written to Walferry's own root, or can."""
+
+    retry_helps = False
+
+    def __init__(self, whose: str, root: str, problem: str) -> None:
+        super().__init__(
+            f"{root} in ZooKeeper of {whose} is not Walferry's alone: {one_line(problem, MAX_ERROR_CHARS)}. Nothing there is "
+            "believed, and nothing is shipped",
+            "`walferry own-root` shows what lies there, and makes it ours if you say so. Or set walferry_root of the connection "
+            "to a znode that is not there yet",
+        )
 
 
 class Contention(WalferryError):

@@ -34,6 +34,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KazooState
 
 from walferry.errors import WalferryError
+from walferry.records import NotARecord, parsed_object
 from walferry.texts import one_line
 from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, children, commit, read, refusal_of, refusal_of_login, retried, unanswered
 from walferry.zk.errors import ConnectError, Contention
@@ -291,10 +292,10 @@ def read_record(zk: KazooClient, path: str) -> Record:
 def record_of(value: bytes) -> Record:
     """The record in the value of a hold's path; empty if it makes no sense."""
     try:
-        known = json.loads(value)
-        return {str(name): one_line(str(text), MAX_TEXT_CHARS) for name, text in known.items()}
-    except (ValueError, AttributeError, RecursionError):  # the last one: lists in lists in lists …
+        known = parsed_object(value)
+    except NotARecord:
         return {}
+    return {one_line(name, MAX_TEXT_CHARS): one_line(str(text), MAX_TEXT_CHARS) for name, text in known.items()}
 
 
 def _who_and_since(record: Record) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from walferry.bulkload.held_runs import LOCAL_DIRS, FileRun, HeldRuns
 from walferry.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
+from walferry.records import NotARecord
 
 RUNS = st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(0, 3), st.integers(0, 3))  # region, family, WAL, number
 
@@ -63,8 +64,8 @@ def test_notes_and_reports_are_told_apart_from_runs() -> None:
 
 
 def test_a_note_that_is_not_one_stops_the_task() -> None:
-    for text in (b"", b"[]", json.dumps({"what": 1}).encode()):
-        with HeldRuns({}) as held, pytest.raises((ValueError, TypeError)):
+    for text in (b"", b"[]", json.dumps({"unfit": 1}).encode()):
+        with HeldRuns({}) as held, pytest.raises(NotARecord):
             held.take([row(NOTE, 0, 0, 0, text)])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from walferry.errors import WalferryError
@@ -31,6 +33,9 @@ _FINAL = frozenset(
 _SHOWN_BYTES = 100  # of what cannot be read, in messages
 # A server with hbase.rpc.rows.size.threshold.reject says so of a request with more actions than hbase.rpc.rows.warning.threshold.
 _TOO_MANY_ACTIONS = "Rejecting large batch operation"
+_THROTTLED = "RpcThrottlingException"
+_BUSY = re.compile(rf"\b({_THROTTLED}|RegionTooBusyException|CallQueueTooBigException|CallDroppedException)\b")
+_WAIT = re.compile(r"- wait (?:(\d{1,4})hrs?, )?(?:(\d{1,4})mins?, )?(?:(\d{1,6}(?:\.\d{1,6})?)sec(?:, )?)?(?:(\d{1,6})ms)?")
 _UNSOUND = "FailedSanityCheckException"
 # With the same exception a server says that another region has the row (HRegion.checkRow).
 _WRONG_REGION = "Requested row out of range for"
@@ -93,6 +98,28 @@ def is_unsound(error: WalferryError) -> bool:
     """Whether a server has refused what an edit says, such as a visibility label that it does not know: no other way to send the
     edit would help."""
     return isinstance(error, RemoteError) and error.class_name.rpartition(".")[2] == _UNSOUND
+
+
+def is_busy(error: WalferryError) -> bool:
+    """Whether a server, or one behind it, says that it takes the same later: it throttles us, or a region or queue is full.
+
+    So the slave is alive, and its regions are where they were.
+    """
+    said = isinstance(error, RemoteError) and not error.do_not_retry
+    return said and _BUSY.search(f"{error.class_name} {error.message}") is not None
+
+
+def is_throttled(error: WalferryError) -> bool:
+    """Whether a quota is used up. A request that asks for more at once than a quota ever has never gets through."""
+    return is_busy(error) and _THROTTLED in str(error)
+
+
+def seconds_to_wait(error: WalferryError) -> float | None:
+    """How long a server that throttles says to wait, as in "write size limit exceeded - wait 1mins, 2sec, 10ms"."""
+    match = _WAIT.search(str(error))
+    if match is None or not any(match.groups()):
+        return None
+    return sum(float(each or 0) * factor for each, factor in zip(match.groups(), (3600.0, 60.0, 1.0, 0.001), strict=True))
 
 
 def is_too_many(error: WalferryError) -> bool:

@@ -25,6 +25,7 @@ from walferry.kernels.read import Ints
 from walferry.names import ServerName
 from walferry.rpc.errors import (
     MAX_TABLE_CHARS,
+    CellTooLarge,
     ColumnFamilyNotFound,
     NotAuthenticated,
     RemoteError,
@@ -34,7 +35,7 @@ from walferry.rpc.errors import (
 from walferry.security.login import UNSECURED, Login
 from walferry.sinks.answers import Answers
 from walferry.sinks.hbase import tries
-from walferry.sinks.hbase.action_errors import is_unsound
+from walferry.sinks.hbase.action_errors import is_busy, is_throttled, is_unsound
 from walferry.sinks.hbase.actions import ActionRow, Actions, ShipmentUnfit, find_actions
 from walferry.sinks.hbase.calls import Calls
 from walferry.sinks.hbase.connections import LAST_CONNECT_SECONDS
@@ -49,7 +50,6 @@ from walferry.tables.errors import MissingTable, RegionUnavailable, TooManyRegio
 from walferry.texts import one_line
 
 PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
-_BUSY = frozenset({"RegionTooBusyException", "RpcThrottlingException", "CallQueueTooBigException", "CallDroppedException"})
 
 
 class DirectRefused(WalferryError):
@@ -83,7 +83,8 @@ class DirectShipper:
     """Ships to the regions of `slave` (a name for messages) over connections of its own: one shipper a lane.
 
     All lanes share the `locations`, and how many calls they make at once. Retries, sleeps, timeouts and `answers` are as a
-    Shipper has them; a try is a round.
+    Shipper has them; a try is a round. While the slave throttles, requests that it does not take after the wait that it asked for
+    become smaller.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class DirectShipper:
         self._tries = Tries(slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING)
         # Of a request; fewer actions once the slave has refused as many.
         self._most = Most(MAX_ACTIONS, min(MAX_BYTES, self._tries.knobs.shipment_bytes))
+        self._pace: int | None = None  # the actions of a request while the slave throttles
         share = share or Share()
         share.join()
         self._calls = Calls(login, self._tries.check_stop, share)
@@ -122,21 +124,32 @@ class DirectShipper:
     def ship(self, shipment: Shipment, deadline: float) -> None:
         """Send until every action is acknowledged. `deadline` is on the clock.
 
+        A slave that is busy is waited for until the deadline, without counting tries.
+
         Raises SlaveUnreachable when the deadline or the patience with a silent slave is over; Stopped; ShipmentUnfit;
-        TableNotFound or ColumnFamilyNotFound for what the slave lacks; another RemoteError for an edit that it takes in no way;
-        and DirectRefused. A shipment that was not acknowledged may have been applied all the same, or a part of it.
+        TableNotFound or ColumnFamilyNotFound for what the slave lacks; CellTooLarge; another RemoteError for an edit that it
+        takes in no way; and DirectRefused. A shipment that was not acknowledged may have been applied all the same, or a part
+        of it.
         """
         actions = find_actions(shipment)
         work = _Work(actions, np.arange(len(actions)), self._seconds(deadline))
-        failures, last_error, answered, jumped = 0, NEVER_TRIED, False, False
+        failures, busy, last_error, answered, jumped = 0, 0, NEVER_TRIED, False, False
         call_timeout = self._tries.knobs.call_timeout_seconds
         while work.left.size:
             left = self._tries.left(deadline, failures, last_error, answered=answered)
             before = work.left.size
             error = self._try(work, call_timeout if failures == 0 else min(left, call_timeout))
             if work.left.size < before:
-                failures = 0
+                failures = busy = 0
             if error is None:
+                self._pace = self._pace and min(2 * self._pace, MAX_ACTIONS)
+                continue
+            if is_busy(error):
+                busy += 1
+                failures, last_error, answered = 0, str(error), True
+                if busy > 1 and is_throttled(error):
+                    self._pace = max(1, min(self._pace or MAX_ACTIONS, int(work.left.size)) // 2)
+                self._tries.rest(error, busy, deadline)
                 continue
             failures += 1
             last_error, answered = self._tries.last_error(error), isinstance(error, RemoteError | RegionUnavailable)
@@ -188,7 +201,7 @@ class DirectShipper:
             if not tries.is_hopeless(error):
                 return error
             ours = isinstance(error, NotAuthenticated) and not error.others_may
-            if ours or isinstance(error, TableNotFound | ColumnFamilyNotFound) or is_unsound(error):
+            if ours or isinstance(error, TableNotFound | ColumnFamilyNotFound | CellTooLarge) or is_unsound(error):
                 raise
             raise DirectRefused(str(error)) from error
 
@@ -200,12 +213,13 @@ class DirectShipper:
         failed: list[Ints] = []
         errors: list[WalferryError] = []
         refused: list[int] = []
-        calls = calls_of_round(work.actions, work.left, places, self._most)
+        most = replace(self._most, actions=min(self._most.actions, self._pace or MAX_ACTIONS))
+        calls = calls_of_round(work.actions, work.left, places, most)
         for ended in self._calls.make(work.actions, calls, timeout, connecting):
             if ended.too_many:
                 refused.append(ended.call.actions.size)
                 continue
-            if not all(map(_is_busy, ended.errors)):
+            if not all(map(is_busy, ended.errors)):
                 failed.append(np.setdiff1d(ended.call.actions, ended.done))
             done.append(ended.done)
             errors += ended.errors
@@ -217,9 +231,12 @@ class DirectShipper:
             raise final
         if refused:
             self._send_fewer(refused)
-        if errors and not any(some.size for some in done):
-            raise errors[0]
-        return errors[0] if errors else None
+        if not errors:
+            return None
+        first = next((error for error in errors if not is_busy(error)), errors[0])
+        if not any(some.size for some in done):
+            raise first
+        return first
 
     def _send_fewer(self, refused: Sequence[int]) -> None:
         """The slave has refused requests with so many actions: from now on none has more than half as many."""
@@ -255,11 +272,6 @@ class DirectShipper:
         with suppress(TooManyRegions, NoAuthError, *PASSING):  # the next round comes upon it
             self._placed(work)
         return work.whereabouts() != before
-
-
-def _is_busy(error: WalferryError) -> bool:
-    """Whether a server has refused something for now that it could do in principle: its regions are where they were."""
-    return isinstance(error, RemoteError) and error.class_name.rpartition(".")[2] in _BUSY
 
 
 def _no_server(actions: Actions, action: int) -> RegionUnavailable:

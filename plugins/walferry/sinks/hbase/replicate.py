@@ -21,6 +21,7 @@ from walferry.rpc.errors import ConnectionFailed, NotAuthenticated, RemoteError,
 from walferry.security.login import UNSECURED, Login
 from walferry.sinks.answers import SILENCE_SECONDS, Answers
 from walferry.sinks.hbase import tries
+from walferry.sinks.hbase.action_errors import is_busy
 from walferry.sinks.hbase.connections import LAST_CONNECT_SECONDS, connection_to
 from walferry.sinks.hbase.manager import NoSinks, SinkManager
 from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
@@ -89,11 +90,13 @@ class Shipper:
         Such a call does not time out before the deadline, nor before the expected time. After an ordinary call's time it is
         `overdue`: whoever looks after the calls then ends it unless the server still answers.
 
+        A slave that is busy is waited for until the deadline, without counting tries.
+
         Raises SlaveUnreachable when the deadline or the patience with a silent slave is over, Stopped, RequestTooLarge, and a
         RemoteError that says itself that trying again does not help, such as TableNotFound; NotAuthenticated if that is true of
         all servers. A shipment that was not acknowledged may have been applied all the same.
         """
-        count, last_error, answered = 0, NEVER_TRIED, False
+        count, busy, last_error, answered = 0, 0, NEVER_TRIED, False
         call_timeout = self._tries.knobs.call_timeout_seconds
         while True:
             left = self._tries.left(deadline, count, last_error, answered=answered)
@@ -110,6 +113,11 @@ class Shipper:
                         raise
                     log.warning("another server is shipped to: %s", error)
                     last_error = str(error)
+                    continue
+                if is_busy(error):
+                    busy += 1
+                    count, last_error, answered = 0, str(error), True
+                    self._tries.rest(error, busy, deadline)
                     continue
                 last_error, answered = self._tries.last_error(error), isinstance(error, RemoteError)
                 call_timeout = self._tries.longer(call_timeout, error, METHOD)

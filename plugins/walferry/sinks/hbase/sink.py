@@ -19,13 +19,14 @@ import numpy as np
 from walferry.errors import WalferryError
 from walferry.filters.rules import FilterRules
 from walferry.filters.window import Kept, uuid_field
-from walferry.rpc.errors import ColumnFamilyNotFound, TableNotFound
+from walferry.rpc.errors import CellTooLarge, ColumnFamilyNotFound, TableNotFound
 from walferry.sinks.answers import Answers
 from walferry.sinks.errors import NotAtSlave
 from walferry.sinks.hbase.actions import ShipmentUnfit
 from walferry.sinks.hbase.bulk_loads import take_bulk_loads
 from walferry.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.sinks.hbase.hfiles import BulkLoadFailed, HFileSender
+from walferry.sinks.hbase.large_cells import cell_refused
 from walferry.sinks.hbase.replicate import Shipper
 from walferry.sinks.hbase.shipment import Bytes, Ints, Shipment, assemble, join
 from walferry.sinks.hbase.slave import Slave
@@ -155,8 +156,8 @@ class ShipmentSender:
     def send(self, requests: Sequence[Request], deadline: float) -> None:
         """Return when the slave has acknowledged the shipments.
 
-        Raises as Shipper.ship, DirectShipper.ship and HFileSender.ship, and NotAtSlave if the slave names the table or family
-        that it lacks.
+        Raises as Shipper.ship, DirectShipper.ship and HFileSender.ship, NotAtSlave if the slave names the table or family
+        that it lacks, and CellRefused for a cell that is too large for it.
         """
         shipments = cast(Sequence[Shipment], requests)
         try:
@@ -166,6 +167,8 @@ class ShipmentSender:
                 self.hfiles.ship(self.shipper.ship, shipments[0], load, deadline)
         except (TableNotFound, ColumnFamilyNotFound, BulkLoadFailed) as error:
             raise _not_at_slave(error, shipments) or error from error
+        except CellTooLarge as error:
+            raise cell_refused(error, shipments) or error from error
 
     def _ship(self, shipments: Sequence[Shipment], deadline: float) -> None:
         """Write them to the slave's regions, all at once, or else let them be replicated one by one."""

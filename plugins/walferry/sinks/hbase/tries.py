@@ -10,12 +10,15 @@ from contextlib import contextmanager
 
 from walferry.errors import WalferryError
 from walferry.rpc.errors import ConnectionFailed, NotAuthenticated, RemoteError, RpcTimeout
-from walferry.sinks.answers import SILENCE_SECONDS, Answers
+from walferry.sinks.answers import SILENCE_SECONDS, Answers, Repeats
 from walferry.sinks.errors import SlaveUnreachable, Stopped
+from walferry.sinks.hbase.action_errors import is_busy, seconds_to_wait
 from walferry.source.knobs import Knobs
 
 TIMEOUT_GROWTH = 10  # calls that time out again and again get up to this many times the first timeout
 NEVER_TRIED = "none: the deadline had passed already"
+MOST_SLEEPS = 10  # that a wait for a busy slave grows to
+LEAST_REST_SECONDS, LONGEST_REST_SECONDS = 0.01, 60.0
 PASSING = (ConnectionFailed, RpcTimeout, RemoteError)  # the next try may go better, unless the error says no
 
 log = logging.getLogger(__name__)
@@ -53,6 +56,7 @@ class Tries:
         self._wait = wait or stop.wait
         self._answers = answers or Answers()
         self._passing = passing
+        self._busy = Repeats(clock)
 
     def left(self, deadline: float, tries: int, last_error: str, *, answered: bool) -> float:
         """The seconds until the deadline. Raises Stopped, and SlaveUnreachable if the deadline is over or, after a try, the slave
@@ -79,7 +83,7 @@ class Tries:
         try:
             yield
         except BaseException as error:
-            if isinstance(error, RemoteError) and error.do_not_retry:
+            if isinstance(error, RemoteError) and (error.do_not_retry or is_busy(error)):
                 self._answers.answered()
             elif isinstance(error, self._passing) and not is_hopeless(error) and not self._stop.is_set():
                 self._answers.failed(self.why or str(error))
@@ -113,3 +117,18 @@ class Tries:
         log.info("a shipment to %s failed, trying again in %.1f s: %s", self.slave, seconds, last_error)
         if self._wait(seconds):
             raise Stopped(f"told to stop while a shipment to {self.slave} was not acknowledged; the last error: {last_error}")
+
+    def rest(self, error: WalferryError, times: int, deadline: float) -> None:
+        """Wait until a slave that is busy may take the same: as long as it says, or else for as many base sleeps as the `times`.
+
+        That does not use up the patience with the slave. The wait ends at the deadline.
+        """
+        self.failed += 1
+        said = seconds_to_wait(error)
+        base = self.knobs.sleep_seconds * min(times, self.knobs.retries_multiplier, MOST_SLEEPS)
+        seconds = min(base if said is None else max(said, LEAST_REST_SECONDS), LONGEST_REST_SECONDS)
+        seconds = max(0.0, min(seconds, deadline - self.clock()))
+        told = log.info if self._busy.due() else log.debug
+        told("slave %s is busy, trying again in %.3g s: %s", self.slave, seconds, error)
+        if self._wait(seconds):
+            raise Stopped(f"told to stop while {self.slave} was busy; it said: {error}")
