@@ -34,6 +34,7 @@ from walferry.hfiles.cutting import RunPart, cut
 from walferry.hfiles.merge import merge_runs
 from walferry.hfiles.metadata import Origin
 from walferry.hfiles.writer import WrittenFile, write_file
+from walferry.names import family_folder
 from walferry.rpc import admin, bulk_load
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import RpcError
@@ -143,7 +144,7 @@ class RegionLoader:
                 )
             new = set(bulk_load.store_files(asked, target.name, families)) - before
         numbered = {found[1] for path in new if (found := _NUMBERED.search(path))}
-        if not {family.decode() for family in families} <= numbered:
+        if not {family_folder(family) for family in families} <= numbered:
             raise NotLoaded(
                 f"region {target.encoded_name} of table {table}: the slave has loaded files without a sequence number",
                 "It was flushing the region; loaded again, they get one",
@@ -158,7 +159,7 @@ class RegionLoader:
             if not any(run.size for run in runs):
                 continue
             family, settings = families[number]
-            url = f"{token}/{family.decode()}/{uuid.uuid4().hex}"
+            url = f"{token}/{family_folder(family)}/{uuid.uuid4().hex}"
             with NewFile(url) as file:
                 done = write_file(file.write, merge_runs(runs, memory_bytes=MERGE_BYTES), settings, origin)
             assert done is not None

@@ -22,6 +22,7 @@ from enum import StrEnum
 
 from walferry.files.store import WalLocation
 from walferry.files.systems import copy_file, write_file
+from walferry.names import in_file_name
 from walferry.wal.errors import WalCorruptError, WalError, WalTruncatedError
 
 
@@ -80,5 +81,5 @@ def quarantine(folder: str, location: WalLocation, wal: str, peer: str, run_id: 
         time=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     copy_file(location.url, f"{folder}/{wal}")
-    write_file(f"{folder}/{wal}.{peer}.json", json.dumps(asdict(skipped), indent=2).encode())
+    write_file(f"{folder}/{wal}.{in_file_name(peer)}.json", json.dumps(asdict(skipped), indent=2).encode())
     return skipped
