@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import quote_plus, unquote_plus
+from urllib.parse import quote, quote_plus, unquote_plus
 
 META_SUFFIX = ".meta"
 _ODD = r"\s/?#\x00-\x1f\x7f-\x9f"
@@ -28,6 +28,11 @@ _SERVER = re.compile(rf"(?P<host>[^,{_ODD}]+),(?P<port>\d{{1,5}}),(?P<start_code
 _ENCODED_SERVER = re.compile(r"(?P<server>[^,\s/]+?%2C\d{1,5}%2C\d{1,19})(?:\.|$)", re.IGNORECASE)
 _PREFIX = re.compile(rf"[^{_ODD}]+")
 _MAX_DIGITS = 19  # of a timestamp
+# HBase takes the letters and digits of all languages. What Java calls a letter is more than \w: vowel signs of Hindi are. So all
+# beyond ASCII but blanks is taken here, and HBase refuses the rest.
+_LETTER = r"(?:\w|[^\x00-\x7f\s])"
+NAMESPACE = re.compile(rf"{_LETTER}+")
+TABLE = re.compile(rf"(?:(?P<namespace>{_LETTER}+):)?(?P<name>{_LETTER}(?:{_LETTER}|[-.])*)")
 
 
 @dataclass(frozen=True, order=True)
@@ -68,7 +73,7 @@ class ServerName:
 
     def encoded(self) -> str:
         """The form with which WAL names begin."""
-        return quote_plus(str(self))
+        return url_encoded(str(self))
 
 
 class WalName(NamedTuple):
@@ -120,6 +125,27 @@ def is_server_name(name: str) -> bool:
 def is_file_name(name: str) -> bool:
     """Tell whether this is one component of a path, so that it can only mean a file in its folder."""
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
+
+
+def url_encoded(text: str) -> str:
+    """Encode a text as Java's URLEncoder does, with which HBase makes names of WALs and of tasks."""
+    return quote_plus(text, safe="*").replace("~", "%7E")
+
+
+def in_file_name(name: str) -> str:
+    """Encode any text as a part of a file's name. HDFS takes no ":" there, and none takes a slash."""
+    return quote(name, safe="")
+
+
+def family_folder(family: bytes) -> str:
+    """Return the name of a family's folder, as HBase makes it of any bytes (Bytes.toString)."""
+    return family.decode(errors="replace")
+
+
+def in_snapshot_name(name: str) -> str:
+    """Encode any text for the name of a snapshot. The result has letters and digits of ASCII, "_" and ".", and no dash."""
+    text = quote(name, safe="").replace(".", "%2E").replace("-", "%2D").replace("~", "%7E")
+    return text.replace("%", ".")  # which HBase allows, unlike "%"
 
 
 @dataclass(frozen=True)

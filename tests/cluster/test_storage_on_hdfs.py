@@ -13,6 +13,7 @@ import httpx
 import pytest
 from hdfs_native import Client, WriteOptions
 
+from embedded.hbase import write_site
 from embedded.hdfs import Hdfs
 from embedded.zookeeper import ZooKeeperServer
 from tests.unit.wal.encoder import PUT, Cell, encode_wal, entry
@@ -25,9 +26,11 @@ from walferry.cli.main import main
 from walferry.files import clients, listing
 from walferry.files import closedness as module
 from walferry.files import systems as storage
+from walferry.files.access import WRITE, Need, missing_rights
 from walferry.files.closedness import Closed, Open, WalNotClosed, await_closed, closedness
 from walferry.files.errors import StoreError
 from walferry.files.listing import locate_all
+from walferry.files.renames import delete_folder, exists, make_folder, rename, touch
 from walferry.files.space import space_at
 from walferry.files.store import WalLocation, WalStore, WrongRoot
 from walferry.hbase.layout import quoted
@@ -211,6 +214,45 @@ def test_a_root_without_wals_is_told_apart_from_a_lost_file(client: Client, hdfs
     store.check_root()
     with pytest.raises(WrongRoot, match="there is no such folder"):
         WalStore(f"{hdfs.url}/hbse").check_root()
+
+
+@pytest.mark.parametrize("family", ["L#0", "q?x", "a b", "p%41", "ü", ";[", "~*+", "\u0085\u2028"])
+def test_files_of_families_with_any_characters_are_where_hbase_has_them(client: Client, hdfs: Hdfs, family: str) -> None:
+    folder = f"{hdfs.url}/hbase/data/default/t/5f1c0a/{family}"
+    storage.write_file(f"{folder}/one", ENTRIES)
+    assert client.get_file_info(f"/hbase/data/default/t/5f1c0a/{family}/one").length == len(ENTRIES)
+    with storage.NewFile(f"{folder}/new") as new:
+        new.write(b"new")
+    storage.copy_file(f"{folder}/one", f"{folder}/copy{family}")
+    assert storage.file_size(f"{folder}/copy{family}") == len(ENTRIES)
+    with storage.open_wal(f"{folder}/copy{family}") as file:
+        assert file.read_at(3, 1000) == ENTRIES[3:1003]
+    rename(f"{folder}/copy{family}", f"{folder}/moved{family}")
+    touch(f"{folder}/moved{family}")
+    names = {"one", "new", f"moved{family}"}
+    assert {entry.name for entry in storage.list_entries(folder)} == names == storage.list_folder(folder, bool).keys()
+    assert [entry.name for entry in storage.list_entries(folder.removesuffix(f"/{family}"))] == [family]
+    storage.delete_file(f"{folder}/one")
+    assert not exists(f"{folder}/one")
+    delete_folder(folder)
+    make_folder(folder)
+    assert exists(folder)
+    storage.delete_empty_folder(folder)
+    assert not exists(folder)
+
+
+def test_a_root_without_a_host_is_the_default_file_system_s(
+    client: Client, hdfs: Hdfs, store: WalStore, wal: WalName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Amazon's EMR writes it: hdfs:///user/hbase/WAL."""
+    write_site(tmp_path / "core-site.xml", {"fs.defaultFS": hdfs.url})
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    with client.create(f"/hbase/oldWALs/{wal}") as file:
+        file.write(ENTRIES + EMPTY_TRAILER)
+    found = located(WalStore("hdfs:///hbase"), wal)
+    assert (found.url, found.size) == (f"hdfs:///hbase/oldWALs/{wal}", len(ENTRIES + EMPTY_TRAILER))
+    assert space_at("hdfs:///hbase").capacity == space_at(store.root).capacity > 0
+    assert missing_rights([Need("hdfs:///hbase/oldWALs", WRITE, "to try")]) is None
 
 
 def test_the_space_and_the_copies_are_those_of_the_name_node(client: Client, hdfs: Hdfs, store: WalStore) -> None:

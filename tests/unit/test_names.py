@@ -1,8 +1,12 @@
 """Parses names of servers and WALs as HBase's releases write them."""
 
-import pytest
+import re
 
-from walferry.names import ServerName, parse_wal_name
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from walferry.names import TABLE, ServerName, in_file_name, in_snapshot_name, parse_wal_name, url_encoded
 
 SERVER = ServerName("rs-1.example.org", 16020, 1700000000000)
 
@@ -92,3 +96,36 @@ def test_what_would_mean_something_in_a_url_or_on_a_terminal_is_in_no_wal_s_name
 def test_wals_of_one_group_are_ordered_by_time_and_not_by_text() -> None:
     names = [parse_wal_name(f"h%2C1%2C1.{ts}") for ts in (1000, 999)]
     assert sorted(names, key=lambda n: n.timestamp)[0].text == "h%2C1%2C1.999"
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_a_peer_s_id_in_a_snapshot_s_name_is_what_hbase_takes_and_no_other_peer_s(one: str, other: str) -> None:
+    name = in_snapshot_name(one)
+    assert re.fullmatch(r"[A-Za-z0-9_.]*", name)
+    assert (name == in_snapshot_name(other)) == (one == other)
+
+
+@pytest.mark.parametrize(
+    ("peer", "encoded"), [("2", "2"), ("peer_1", "peer_1"), ("a.b", "a.2Eb"), ("p:1", "p.3A1"), ("ü", ".C3.BC")]
+)
+def test_a_peer_s_id_of_letters_and_digits_stays_as_it_is_in_a_snapshot_s_name(peer: str, encoded: str) -> None:
+    assert in_snapshot_name(peer) == encoded
+
+
+@given(st.text(min_size=1, max_size=20))
+def test_a_part_of_a_file_s_name_has_nothing_that_a_file_system_refuses(name: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9_.~%-]+", in_file_name(name))
+
+
+def test_a_text_is_url_encoded_as_java_does_it() -> None:
+    assert url_encoded("~a*b c/d,é") == "%7Ea*b+c%2Fd%2C%C3%A9"
+
+
+@pytest.mark.parametrize("name", ["t", "ns:t", "größe:表.x-1", "हिन्दी:हिंदी", "_x", "9"])
+def test_tables_of_all_languages_are_tables(name: str) -> None:
+    assert TABLE.fullmatch(name)
+
+
+@pytest.mark.parametrize("name", ["", ".t", "-t", "n s:t", "a:b:c", "t/x", "t#", "t?", "a.b:t"])
+def test_other_names_are_no_tables(name: str) -> None:
+    assert not TABLE.fullmatch(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from walferry.admin.ends import Wanted, check_ends
@@ -12,11 +11,10 @@ from walferry.admin.tables import Asked, UnclearTable, resolve, table_name
 from walferry.hbase.cluster_key import SLAVE_CONN_KEY, parse_cluster_key
 from walferry.hbase.errors import MissingPeer, StalePeer, StorageError
 from walferry.hbase.peers import DISABLED, MANAGED_KEY, Peer, as_peer
+from walferry.names import NAMESPACE
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
 from walferry.texts import shell_word
-
-_NAMESPACE = re.compile(r"\w+")
 
 
 def create(
@@ -97,7 +95,7 @@ def put_edits(config: pb.ReplicationPeer, wanted: Wanted) -> None:
     config.ClearField("exclude_namespaces")
     config.ClearField("exclude_table_cfs")
     for namespace in wanted.namespaces:
-        if not _NAMESPACE.fullmatch(namespace):
+        if not NAMESPACE.fullmatch(namespace):
             raise Refused(f"{namespace!r} is not a namespace")
         config.namespaces.append(namespace.encode())
     for table, families in wanted.table_cfs.items():

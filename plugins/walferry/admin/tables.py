@@ -17,12 +17,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from walferry.errors import WalferryError
-from walferry.names import without_default_namespace
+from walferry.names import TABLE, without_default_namespace
 from walferry.rpc import master
 from walferry.rpc.connection import Connection
 
 FORMS = "[namespace:]table[=family,family], table:family,family, or what HBase's shell takes"
-_TABLE = re.compile(r"(?:(?P<namespace>\w+):)?(?P<name>\w[\w.-]*)")  # letters and digits of any language, as in HBase
 _FAMILY = re.compile(r"""[^\s:/,;=\[\]{}"']+""")
 _HASH_ENTRY = re.compile(r"""\s*,?\s*(["'])(?P<table>[^"']+)\1\s*=>\s*\[(?P<families>[^\[\]]*)\]\s*""")
 
@@ -61,7 +60,7 @@ def parse_tables(text: str) -> list[Asked]:
 
 def table_name(table: str) -> tuple[str, str]:
     """Namespace and name of "table" or "namespace:table". Raises ValueError."""
-    match = _TABLE.fullmatch(table)
+    match = TABLE.fullmatch(table)
     if not match:
         raise ValueError(f"{table!r} is not a table; it should be [namespace:]table")
     return match["namespace"] or "default", match["name"]
@@ -178,9 +177,9 @@ def _readings(entry: str) -> tuple[TableFamilies, ...]:
         raise _unreadable(entry)
     families = _families(parts[1], entry) if len(parts) == 2 else ()
     readings = [_reading(parts[0], families, entry)]
-    if parts[0].count(".") == 1 and _TABLE.fullmatch(parts[0].replace(".", ":")):
+    if parts[0].count(".") == 1 and TABLE.fullmatch(parts[0].replace(".", ":")):
         readings.append(_reading(parts[0].replace(".", ":"), families, entry))
-    if len(families) == 1 and _TABLE.fullmatch(entry):
+    if len(families) == 1 and TABLE.fullmatch(entry):
         readings.append(_reading(entry, (), entry))
     return tuple(readings)
 
@@ -193,7 +192,7 @@ def _families(listed: str, text: str) -> tuple[str, ...]:
 
 
 def _reading(table: str, families: tuple[str, ...], text: str) -> TableFamilies:
-    if not _TABLE.fullmatch(table):
+    if not TABLE.fullmatch(table):
         raise _unreadable(text)
     return TableFamilies(without_default_namespace(table), families)
 

@@ -22,14 +22,14 @@ from google.protobuf.message import DecodeError
 
 from walferry.bootstrap.errors import BrokenSnapshot
 from walferry.files.systems import open_wal
-from walferry.names import is_file_name
+from walferry.names import family_folder, is_file_name
 from walferry.protos import hbase_pb2 as pb
 from walferry.protos.parsing import parse_message
 from walferry.rpc.master_tables import table_text
 
 SNAPSHOTS = ".hbase-snapshot"
 MOB_START_KEY = b".mob"  # of the region that is none: a table's MOB files belong to it
-_LINK = re.compile(r"(?:(?P<namespace>\w+)=)?(?P<table>\w[\w.-]*)=(?P<region>[0-9a-f]+)-(?P<file>[^=]+)")
+_LINK = re.compile(r"(?:(?P<namespace>[^=]+)=)?(?P<table>[^=]+)=(?P<region>[0-9a-f]+)-(?P<file>[^=]+)")
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _store_file(table: pb.TableName, region: str, family: bytes, file: pb.Snapsh
 
 
 def _places(folders: Mapping[str, str], family: bytes) -> tuple[str, ...]:
-    parts = [folders["namespace"], folders["table"], folders["region"], family.decode(errors="replace"), folders["file"]]
+    parts = [folders["namespace"], folders["table"], folders["region"], family_folder(family), folders["file"]]
     if not all(map(is_file_name, parts)):
         raise BrokenSnapshot(f"the snapshot names {'/'.join(parts)!r} as a file")
     return tuple(f"{folder}/{'/'.join(parts)}" for folder in ("data", "archive/data"))

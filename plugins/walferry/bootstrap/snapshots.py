@@ -15,11 +15,10 @@ from walferry.bootstrap.region_copy import root_of
 from walferry.errors import WalferryError
 from walferry.files.systems import list_folder
 from walferry.hbase.cluster import master as active_master
+from walferry.names import in_snapshot_name
 from walferry.rpc import master, master_snapshots
 from walferry.source.session import Session
 
-# HBase allows letters, digits, "_", "-" and "." in the name of a snapshot. A peer's id has no dash.
-_NAME = "walferry-first-copy-{peer}-"
 _BEGUN = f"{SNAPSHOTS}/.tmp"  # where HBase puts a snapshot together
 BEGUN_SECONDS = 180.0
 _POLL_SECONDS = 0.5
@@ -37,7 +36,7 @@ def snapshots(session: Session, peer_id: str) -> Iterator[TakeSnapshot]:
     delete_snapshots(session, peer_id)
 
     def take(table: str) -> str:
-        name = f"{_NAME.format(peer=peer_id)}{int(time.time() * 1000)}-{len(taken)}"
+        name = f"{_prefix(peer_id)}{int(time.time() * 1000)}-{len(taken)}"
         taken.append(name)
         with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as source:
             master_snapshots.take_snapshot(source, name, table)
@@ -54,13 +53,18 @@ def snapshots(session: Session, peer_id: str) -> Iterator[TakeSnapshot]:
 
 def delete_snapshots(session: Session, peer_id: str) -> list[str]:
     """Delete what first copies of the peer have left, and return the names. Only one may run. Raises WalferryError."""
-    prefix = _NAME.format(peer=peer_id)
+    prefix = _prefix(peer_id)
     _await_begun(session, prefix)
     with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as source:
         found = [name for name in master_snapshots.completed_snapshots(source) if name.startswith(prefix)]
         for name in found:
             master_snapshots.delete_snapshot(source, name)
     return found
+
+
+def _prefix(peer_id: str) -> str:
+    """Begins the names of the peer's snapshots, and of no other peer's."""
+    return f"walferry-first-copy-{in_snapshot_name(peer_id)}-"
 
 
 def _await_begun(session: Session, prefix: str) -> None:

@@ -34,6 +34,7 @@ from walferry.hfiles.cutting import RunPart, cut
 from walferry.hfiles.merge import merge_runs
 from walferry.hfiles.metadata import Origin
 from walferry.hfiles.writer import WrittenFile, write_file
+from walferry.names import family_folder
 from walferry.rpc import bulk_load
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import RpcError
@@ -134,7 +135,7 @@ class RegionLoader:
             family, settings = families[number]
             name = uuid.uuid4().hex
             origin = Origin(int(time.time() * 1000), f"walferry {self.job.peer_id} {name}")  # by which numbered.py knows it again
-            url = f"{token}/{family.decode()}/{name}"
+            url = f"{token}/{family_folder(family)}/{name}"
             with NewFile(url) as file:
                 done = write_file(file.write, merge_runs(runs, memory_bytes=MERGE_BYTES), settings, origin)
             assert done is not None

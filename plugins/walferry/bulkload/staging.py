@@ -11,7 +11,7 @@ import re
 
 from walferry.files.clients import scheme
 from walferry.files.logins import HDFS_SCHEMES, lend
-from walferry.names import is_file_name
+from walferry.names import family_folder, is_file_name
 from walferry.rpc import bulk_load
 from walferry.security.login import Login
 from walferry.tables.scan import Place
@@ -74,7 +74,7 @@ def store_folder(token: str, table: str, region: str, family: bytes) -> str:
     """
     root = token.rpartition("/")[0].removesuffix(f"/{STAGING}")
     namespace, _, name = table.rpartition(":")
-    return f"{root}/data/{namespace or 'default'}/{name}/{region}/{family.decode()}"
+    return f"{root}/data/{namespace or 'default'}/{name}/{region}/{family_folder(family)}"
 
 
 def _folders(url: str) -> list[str]:

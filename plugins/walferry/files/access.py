@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 from walferry.files.hdfs import ask
 from walferry.files.namenode import NameNodeError, NameNodeRefused
 from walferry.files.namenodes import namenodes
+from walferry.files.paths import path_of
 from walferry.files.store import OLD_WALS, WALS
 from walferry.security.gssapi import KerberosError
 
@@ -58,7 +59,7 @@ def missing_rights(needs: Sequence[Need]) -> str | None:
 def _refusal(need: Need) -> str | None:
     for host, port in namenodes(need.folder):
         try:
-            ask(host, port, need.folder, lambda namenode: namenode.check_access(urlsplit(need.folder).path, need.mode))
+            ask(host, port, need.folder, lambda namenode: namenode.check_access(path_of(need.folder), need.mode))
         except NameNodeRefused as error:
             if "StandbyException" in str(error):
                 continue

@@ -16,7 +16,8 @@ from walferry.files.errors import HdfsLoginFailed, NoActiveNameNode, NoHdfsRight
 from walferry.files.failover import no_active, preferred
 from walferry.files.hdfs import login_problem, new_file_system
 from walferry.files.logins import HDFS_SCHEMES, login_at
-from walferry.files.namenodes import namenodes
+from walferry.files.namenodes import namenodes, server_of
+from walferry.files.paths import path_of
 from walferry.hosts import unreachable
 from walferry.security.login import Kerberos
 
@@ -77,10 +78,15 @@ def _other_file_system(url: str) -> Any:
 
 
 def _hdfs(url: str, kerberos: Kerberos | None) -> Any:
-    name = urlsplit(url).netloc
+    name = server_of(url)
     try:
         return new_file_system(url, kerberos, preferred(url))
     except RuntimeError as error:
+        if not name:
+            raise StoreError(
+                f"{url} names no NameNode, and HADOOP_CONF_DIR has no fs.defaultFS of {scheme(url)}://. {_ADVICE}, or write "
+                f"hdfs://<NameNode>:8020{path_of(url)}"
+            ) from error
         if "No NameNode hosts found" not in str(error):
             raise
         raise StoreError(

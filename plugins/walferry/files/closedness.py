@@ -19,6 +19,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from walferry.errors import WalferryError
+from walferry.files.errors import UnreadableBytes
 from walferry.files.store import WalLocation, WalStore
 from walferry.files.systems import OpenWal
 from walferry.names import WalName
@@ -71,10 +72,14 @@ def closedness(store: WalStore, location: WalLocation, not_trailers: Collection[
     Raises FileNotFoundError if it has moved on, StoreError.
     """
     with store.open(location) as file:
-        size, like_closed = file.size, ends_like_closed(_tail(file), file.size)
+        size, like_closed = file.size, looks_closed(file)
     if like_closed and size not in not_trailers:
         return Closed(size - len(EMPTY_TRAILER))
     what = "what looks like its trailer is part of an entry" if like_closed else "it has no trailer"
+    if like_closed is None:
+        what = "its last bytes cannot be read"
+        if not location.fenced and not store.is_growing(location):
+            return Closed(None)  # what reads the file says what is wrong with it
     if not location.fenced:
         return Open(f"{what}, and HBase has neither archived it nor begun to split it")
     if store.has_no_writer(location):
@@ -111,6 +116,10 @@ def await_closed(
         time.sleep(POLL_SECONDS)
 
 
-def _tail(file: OpenWal) -> bytes:
+def looks_closed(file: OpenWal) -> bool | None:
+    """Whether a file's last bytes look like a trailer. None if they cannot be had. Raises StoreError."""
     start = max(0, file.size - len(EMPTY_TRAILER))
-    return file.read_at(start, file.size - start)
+    try:
+        return ends_like_closed(file.read_at(start, file.size - start), file.size)
+    except UnreadableBytes:
+        return None

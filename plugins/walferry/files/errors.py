@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from walferry.errors import WalferryError
+from walferry.wal.errors import WalError
 
 
 class StoreError(WalferryError):
@@ -21,3 +22,17 @@ class NoHdfsRight(StoreError):
 
 class NoActiveNameNode(StoreError):
     """No NameNode of a highly available HDFS is active; the message names the name service and what each NameNode is."""
+
+
+class UnreadableBytes(StoreError, WalError):
+    """The file is there, but its bytes from `offset` on are not to be had. What is before them can be read.
+
+    `lost` tells whether each copy that the file system knows is damaged or gone, so that only somebody else's copy helps.
+    """
+
+    def __init__(self, path: str, offset: int, reason: str, advice: str, *, lost: bool = False) -> None:
+        WalferryError.__init__(self, f"{path} at byte {offset}: {reason}", advice)
+        self.path = path
+        self.offset = offset
+        self.reason = reason
+        self.lost = lost

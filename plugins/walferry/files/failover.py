@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from walferry.files.hdfs import ask
 from walferry.files.namenode import CALL_SECONDS, MAX_TEXT_CHARS, NameNode, NameNodeError, NameNodeRefused
-from walferry.files.namenodes import Server, name_services
+from walferry.files.namenodes import Server, address, name_services
 from walferry.security.gssapi import KerberosError
 from walferry.texts import one_line
 
@@ -32,7 +32,7 @@ def preferred(url: str) -> dict[str, str]:
     for service, servers in name_services(url).items():
         first = _active_of(_states(url, servers)) if len(servers) > 1 else None
         settings[f"dfs.ha.namenodes.{service}"] = ",".join(sorted(servers, key=lambda each: each != first))
-        settings |= {f"dfs.namenode.rpc-address.{service}.{name}": f"{host}:{port}" for name, (host, port) in servers.items()}
+        settings |= {f"dfs.namenode.rpc-address.{service}.{name}": address(host, port) for name, (host, port) in servers.items()}
     return settings
 
 

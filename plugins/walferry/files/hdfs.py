@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 from walferry.files.logins import login_at
 from walferry.files.namenode import MAX_TEXT_CHARS, LoginRefused, NameNode, NameNodeError, NameNodeRefused, WrongNameNode
 from walferry.files.namenodes import hadoop_settings, namenodes
+from walferry.files.paths import path_of
 from walferry.security.gssapi import KerberosError
 from walferry.security.login import Kerberos
 from walferry.texts import one_line
@@ -46,6 +47,7 @@ def new_file_system(url: str, kerberos: Kerberos | None, more: Mapping[str, str]
     root = f"{parts.scheme}://{server}"
     # Without fsspec's reading of URLs, which makes the name of a name service lower case. Its cache keeps one a thread, for ever.
     system: Any = fsspec.get_filesystem_class(parts.scheme)(server, skip_instance_cache=True)
+    system._strip_protocol = path_of  # its own ends a path at "#", "?" or ";", which names of families may have
     settings = {**_settings_of(kerberos), **more}
     if kerberos is not None and (kerberos.principal or kerberos.keytab):
         system.client = Client(root, settings, kerberos_principal=kerberos.principal, kerberos_keytab=kerberos.keytab)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from xml.etree import ElementTree
 
 _FILES = ("core-site.xml", "hdfs-site.xml")
@@ -15,16 +15,16 @@ Server = tuple[str, int]  # host and port
 
 def namenodes(url: str, environ: Mapping[str, str] = os.environ) -> list[tuple[str, int]]:
     """List host and port of each NameNode behind an hdfs:// or viewfs:// URL; empty if they are not known."""
-    parts = urlsplit(url)
+    settings = hadoop_settings(environ)
+    parts = _with_host(url, settings)
     # `hostname` is in lower case, but the keys of name services and mount tables are not, so take the name as written.
     name = parts.netloc.rpartition("@")[2] if parts.port is None else parts.hostname or ""
     if parts.scheme == "viewfs":
         links = f"fs.viewfs.mounttable.{name}.link"
-        targets = [value for key, value in hadoop_settings(environ).items() if key.startswith(links)]
+        targets = [value for key, value in settings.items() if key.startswith(links)]
         return [server for target in targets if target.startswith("hdfs:") for server in namenodes(target, environ)]
     if parts.port is not None:
         return [(name, parts.port)]
-    settings = hadoop_settings(environ)
     ids = _ids(settings, name)
     keys = [f"dfs.namenode.rpc-address.{name}.{each}" for each in ids] or [f"dfs.namenode.rpc-address.{name}"]
     return [server for key in keys if (server := _host_and_port(settings.get(key, "")))]
@@ -32,7 +32,8 @@ def namenodes(url: str, environ: Mapping[str, str] = os.environ) -> list[tuple[s
 
 def name_services(url: str, environ: Mapping[str, str] = os.environ) -> dict[str, dict[str, Server]]:
     """The NameNodes, by their ids, of each name service behind an hdfs:// or viewfs:// URL."""
-    parts, settings = urlsplit(url), hadoop_settings(environ)
+    settings = hadoop_settings(environ)
+    parts = _with_host(url, settings)
     if parts.port is not None:
         return {}
     name = parts.netloc.rpartition("@")[2]
@@ -45,6 +46,19 @@ def name_services(url: str, environ: Mapping[str, str] = os.environ) -> dict[str
     return {name: servers} if servers else {}
 
 
+def server_of(url: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The NameNode or name service of a URL, without a user's name; empty if neither it nor fs.defaultFS says one."""
+    return _with_host(url, hadoop_settings(environ)).netloc.rpartition("@")[2]
+
+
+def _with_host(url: str, settings: Mapping[str, str]) -> SplitResult:
+    """The parts of a URL; where it has no host (hdfs:///hbase), the default file system's is meant, as in Hadoop."""
+    parts = urlsplit(url)
+    if parts.netloc or (default := urlsplit(settings.get("fs.defaultFS", ""))).scheme != parts.scheme:
+        return parts
+    return parts._replace(netloc=default.netloc)
+
+
 def _ids(settings: Mapping[str, str], service: str) -> list[str]:
     """The ids of a name service's NameNodes."""
     return [each.strip() for each in settings.get(f"dfs.ha.namenodes.{service}", "").split(",") if each.strip()]
@@ -52,20 +66,25 @@ def _ids(settings: Mapping[str, str], service: str) -> list[str]:
 
 def web_addresses(url: str, environ: Mapping[str, str] = os.environ) -> list[str]:
     """List host:port of the web server of each NameNode behind an hdfs:// URL; empty if the configuration does not tell."""
-    parts = urlsplit(url)
-    service = parts.netloc.rpartition("@")[2] if parts.port is None else ""
     settings = hadoop_settings(environ)
+    parts = _with_host(url, settings)
+    service = parts.netloc.rpartition("@")[2] if parts.port is None else ""
     key = "dfs.namenode.http-address"
     ids = _ids(settings, service)
     keys = [f"{key}.{service}.{each}" for each in ids] or [f"{key}.{service}" if service else key, key]
     found = [server for each in dict.fromkeys(keys) if (server := _host_and_port(settings.get(each, "")))]
     # A NameNode that listens on all addresses is reached at the host of the URL.
-    return [f"{parts.hostname if host in ('0.0.0.0', '') else host}:{port}" for host, port in found]
+    return [address(str(parts.hostname) if host in ("0.0.0.0", "::", "") else host, port) for host, port in found]
+
+
+def address(host: str, port: int) -> str:
+    """host:port, as URLs and Hadoop's settings have it: an address of IPv6 stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _host_and_port(text: str) -> tuple[str, int] | None:
     host, _, port = text.rpartition(":")
-    return (host, int(port)) if host and port.isascii() and port.isdigit() and "${" not in host else None
+    return (host.strip("[]"), int(port)) if host and port.isascii() and port.isdigit() and "${" not in host else None
 
 
 def hadoop_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Decides what becomes of a broken WAL: one whose end is missing, or that contains bytes that do not belong in a WAL.
+"""Decides what becomes of a broken WAL: one whose end is missing, or of which bytes do not belong in a WAL or are lost.
 
     stop             its WAL group stops at the exact offset and keeps the WAL queued; the other groups go on
     whole-entries    a file that was cut off inside its last entry ends before that entry; any other damage stops the group
@@ -20,8 +20,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from walferry.files.errors import UnreadableBytes
 from walferry.files.store import WalLocation
-from walferry.files.systems import copy_file, write_file
+from walferry.files.systems import copy_what_is_left, write_file
+from walferry.names import in_file_name
 from walferry.wal.errors import WalCorruptError, WalError, WalTruncatedError
 
 
@@ -51,6 +53,7 @@ class Skipped:
     shipped_to: int  # everything before this offset was shipped or filtered out
     error: str
     time: str
+    lost: list[tuple[int, int]]  # begin and end of what nothing gives: the copy has zeros there
 
     @property
     def bytes(self) -> int:
@@ -64,11 +67,20 @@ def ends_with_its_whole_entries(policy: BrokenWals, *, live: bool) -> bool:
 
 def to_be_quarantined(policy: BrokenWals, error: WalError) -> bool:
     """Whether to put this file aside. A file of an unsupported kind, or with a wrong position, never is."""
-    return policy is BrokenWals.QUARANTINE and isinstance(error, (WalCorruptError, WalTruncatedError))
+    return policy is BrokenWals.QUARANTINE and is_broken(error)
+
+
+def is_broken(error: BaseException) -> bool:
+    """Whether a file's bytes are wrong or lost. Bytes that a DataNode may still have, which does not answer, are not lost."""
+    return isinstance(error, (WalCorruptError, WalTruncatedError)) or (isinstance(error, UnreadableBytes) and error.lost)
 
 
 def quarantine(folder: str, location: WalLocation, wal: str, peer: str, run_id: str, shipped_to: int, error: WalError) -> Skipped:
-    """Copy the file and a note to `folder` (a URL), replacing earlier ones. Raises StoreError, FileNotFoundError."""
+    """Copy what is left of the file, and a note, to `folder` (a URL), replacing earlier ones.
+
+    Raises StoreError, FileNotFoundError.
+    """
+    lost = copy_what_is_left(location.url, f"{folder}/{wal}")
     skipped = Skipped(
         wal=wal,
         peer=peer,
@@ -78,7 +90,7 @@ def quarantine(folder: str, location: WalLocation, wal: str, peer: str, run_id: 
         shipped_to=shipped_to,
         error=str(error),
         time=datetime.now(UTC).isoformat(timespec="seconds"),
+        lost=lost,
     )
-    copy_file(location.url, f"{folder}/{wal}")
-    write_file(f"{folder}/{wal}.{peer}.json", json.dumps(asdict(skipped), indent=2).encode())
+    write_file(f"{folder}/{wal}.{in_file_name(peer)}.json", json.dumps(asdict(skipped), indent=2).encode())
     return skipped

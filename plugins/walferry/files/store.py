@@ -101,9 +101,9 @@ class WalStore:
             *(f"{self.root}/{OLD_WALS}/{server}/{wal.text}" for server in servers),
         ]
 
-    def open(self, location: WalLocation) -> OpenWal:
-        """Open the file. Raises FileNotFoundError if it has moved, StoreError."""
-        return open_wal(location.url)
+    def open(self, location: WalLocation, *, patience: float = 0.0) -> OpenWal:
+        """Open the file; see `open_wal`. Raises FileNotFoundError if it has moved, StoreError."""
+        return open_wal(location.url, patience=patience)
 
     def has_no_writer(self, location: WalLocation) -> bool:
         """Whether the length of a file that no server writes any more is final.

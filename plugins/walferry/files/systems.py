@@ -8,9 +8,11 @@ HADOOP_USER_NAME; s3a:// and the like if their fsspec package is there.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,11 +21,16 @@ from typing import Any, Protocol, Self
 from uuid import uuid4
 
 from walferry.files.clients import file_system, local_path, remote, scheme
-from walferry.files.errors import StoreError
+from walferry.files.errors import StoreError, UnreadableBytes
 from walferry.files.logins import HDFS_SCHEMES
+from walferry.files.unreadable import DAMAGED, readable_bytes, readable_pieces, reason_on_hdfs
 
 COPY_BYTES = 8 << 20
+READ_PATIENCE_SECONDS = 10.0  # with a read that fails: a DataNode that is restarted, or a connection that is cut
+FIRST_PAUSE_SECONDS = 1.0
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")  # of fsspec's file systems
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +59,12 @@ class OpenWal(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
 
-def open_wal(url: str) -> OpenWal:
-    """The file behind a URL, for reads at any offset from any thread. Raises FileNotFoundError, StoreError."""
-    return _LocalFile(url) if scheme(url) == "file" else _RemoteFile(url)
+def open_wal(url: str, *, patience: float = 0.0) -> OpenWal:
+    """The file behind a URL, for reads at any offset from any thread. Raises FileNotFoundError, StoreError.
+
+    Its reads raise UnreadableBytes. One that fails on HDFS is tried again for about `patience` seconds.
+    """
+    return _LocalFile(url) if scheme(url) == "file" else _RemoteFile(url, patience)
 
 
 def write_file(url: str, data: bytes) -> None:
@@ -77,21 +87,33 @@ def write_file(url: str, data: bytes) -> None:
 
 def copy_file(source: str, target: str) -> None:
     """Copy a file to another place, with its folder; one that is there is replaced. Raises StoreError, FileNotFoundError."""
+    with open_wal(source, patience=READ_PATIENCE_SECONDS) as file:
+        _copy((file.read_at(offset, COPY_BYTES) for offset in range(0, file.size, COPY_BYTES)), source, file.size, target)
+
+
+def copy_what_is_left(source: str, target: str) -> list[tuple[int, int]]:
+    """Copy a file as `copy_file` does, with zeros in the place of lost bytes; returns where these begin and end."""
+    holes: list[tuple[int, int]] = []
     with open_wal(source) as file:
-        system, path = _system_and_path(target)
-        remote(target, lambda: system.makedirs(path.rpartition("/")[0], exist_ok=True))
-        part = _part(path)
-        try:
-            with remote(target, lambda: system.open(part, "wb")) as copy:
-                for offset in range(0, file.size, COPY_BYTES):
-                    data = file.read_at(offset, COPY_BYTES)
-                    if len(data) < min(COPY_BYTES, file.size - offset):
-                        raise StoreError(f"{source}: ended at byte {offset + len(data)} of {file.size} while it was copied")
-                    remote(target, lambda data=data: copy.write(data))  # type: ignore[misc]
-            remote(target, lambda: _put_in_place(system, part, path))
-        except BaseException:
-            remote(target, lambda: _remove(system, part))
-            raise
+        _copy(readable_pieces(file.read_at, file.size, COPY_BYTES, holes), source, file.size, target)
+    return holes
+
+
+def _copy(pieces: Iterable[bytes], source: str, size: int, target: str) -> None:
+    system, path = _system_and_path(target)
+    remote(target, lambda: system.makedirs(path.rpartition("/")[0], exist_ok=True))
+    part, copied = _part(path), 0
+    try:
+        with remote(target, lambda: system.open(part, "wb")) as copy:
+            for data in pieces:
+                remote(target, lambda data=data: copy.write(data))  # type: ignore[misc]
+                copied += len(data)
+        if copied < size:
+            raise StoreError(f"{source}: ended at byte {copied} of {size} while it was copied")
+        remote(target, lambda: _put_in_place(system, part, path))
+    except BaseException:
+        remote(target, lambda: _remove(system, part))
+        raise
 
 
 class NewFile:
@@ -274,11 +296,20 @@ def read_fd(fd: int, offset: int, length: int) -> bytes:
 
 class _LocalFile:
     def __init__(self, url: str) -> None:
+        self._url = url
         self._fd = os.open(local_path(url), os.O_RDONLY | os.O_CLOEXEC)
         self.size = os.fstat(self._fd).st_size
 
     def read_at(self, offset: int, length: int) -> bytes:
-        return read_fd(self._fd, offset, length)
+        try:
+            return read_fd(self._fd, offset, length)
+        except OSError as error:
+            if error.errno not in DAMAGED:
+                raise
+            found = readable_bytes(lambda at, count: read_fd(self._fd, at, count), offset, length)
+            lost, at = found < length, offset + (found if found < length else 0)
+            why = f"the disk does not give these bytes ({error.strerror})"
+            raise UnreadableBytes(self._url, at, why, "The machine's log says more", lost=lost) from error
 
     def close(self) -> None:
         os.close(self._fd)
@@ -291,31 +322,65 @@ class _LocalFile:
 
 
 class _RemoteFile:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, patience: float) -> None:
         self._url = url
-        self._lock = threading.Lock()  # seek and read belong together
-        self._file: Any = remote(url, self._open)
-        self.size = int(self._file.size)
+        self._patience = patience
+        self._opened: tuple[Any, threading.Lock] = remote(url, self._open)
+        self._unreadable: UnreadableBytes | None = None
+        self.size = int(self._opened[0].size)
 
     def read_at(self, offset: int, length: int) -> bytes:
         # hdfs-native panics if it is asked for bytes beyond the end.
         length = min(length, self.size - offset)
-        return remote(self._url, lambda: self._read(offset, length)) if length > 0 else b""
+        if length <= 0:
+            return b""
+        known = self._unreadable
+        if known is not None and offset <= known.offset < offset + length:
+            raise known
+        began = time.monotonic()
+        try:
+            return remote(self._url, lambda: self._read(offset, length))
+        except StoreError as error:
+            if type(error) is not StoreError or scheme(self._url) not in HDFS_SCHEMES:  # a login's, or without a NameNode
+                raise
+            return self._read_again(offset, length, error, began + self._patience)
 
-    def _open(self) -> Any:
+    def _read_again(self, offset: int, length: int, error: StoreError, give_up: float) -> bytes:
+        """Try again what has failed, with the DataNodes that have the bytes by now. Raises UnreadableBytes."""
+        pause = FIRST_PAUSE_SECONDS
+        while time.monotonic() + pause < give_up:
+            log.info("%s: a read at byte %d has failed; trying again in %g s", self._url, offset, pause)
+            time.sleep(pause)
+            pause *= 2
+            self._opened = remote(self._url, self._open)
+            try:
+                return remote(self._url, lambda: self._read(offset, length))
+            except StoreError as again:
+                error = again
+        self._patience = 0.0  # the next read need not wait for what this one has waited for
+        reason, found = reason_on_hdfs(self._url, error.__cause__, str(error).removeprefix(f"{self._url}: ")), length
+        if reason.lost:  # a DataNode that does not answer would be waited for at each step
+            found = readable_bytes(lambda at, count: remote(self._url, lambda: self._read(at, count)), offset, length)
+        lost, at = found < length, offset + (found if found < length else 0)
+        self._unreadable = UnreadableBytes(self._url, at, reason.why, reason.advice, lost=lost)
+        raise self._unreadable from error
+
+    def _open(self) -> tuple[Any, threading.Lock]:
+        """The file, and a lock, as seek and read belong together."""
         # Whole windows are asked for; a cache of fsspec's own would only copy them.
-        return file_system(self._url).open(self._url, "rb", cache_type="none")
+        return file_system(self._url).open(self._url, "rb", cache_type="none"), threading.Lock()
 
     def _read(self, offset: int, length: int) -> bytes:
-        with self._lock:
-            self._file.seek(offset)
-            data = bytes(self._file.read(length))
-            while len(data) < length and (more := self._file.read(length - len(data))):
+        file, lock = self._opened
+        with lock:
+            file.seek(offset)
+            data = bytes(file.read(length))
+            while len(data) < length and (more := file.read(length - len(data))):
                 data += more
             return data
 
     def close(self) -> None:
-        self._file.close()
+        self._opened[0].close()
 
     def __enter__(self) -> Self:
         return self

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from walferry.errors import WalferryError
+from walferry.files.closedness import looks_closed
+from walferry.files.errors import UnreadableBytes
 from walferry.files.store import WALS, WalStore
 from walferry.files.systems import OpenWal, open_wal
 from walferry.inspection.layouts import Layout
@@ -14,7 +16,6 @@ from walferry.inspection.printing import Printer
 from walferry.inspection.selection import Selection, select
 from walferry.names import parse_wal_name
 from walferry.wal.errors import WalError, WalTruncatedError
-from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
 from walferry.wal.reader import read_windows
 from walferry.wal.windows import UnwrapKey
 
@@ -61,6 +62,8 @@ def search(url: str, question: Question, stopped: Callable[[], bool] = lambda: F
             yield from _search(file, answer, question, stopped)
     except WalTruncatedError as error:
         answer.note = f"{error.path} at byte {error.offset}: {error.reason}; it is still being written, or its server died"
+    except UnreadableBytes as error:
+        answer.problem = str(error)
     except WalError as error:  # its advice is for batches
         answer.problem = f"{error.path} at byte {error.offset}: {error.reason}"
     except IsADirectoryError:
@@ -94,8 +97,7 @@ def _search(file: OpenWal, answer: Answer, question: Question, stopped: Callable
     if not file.size:
         answer.note = f"{url} is empty: it is still being written, or its server died before it wrote anything"
         return
-    tail = file.read_at(max(0, file.size - len(EMPTY_TRAILER)), len(EMPTY_TRAILER))
-    if not ends_like_closed(bytes(tail), file.size):
+    if looks_closed(file) is False:
         answer.note = f"{url} is not closed: it may hold more than its {file.size} bytes"
     printer = Printer(question.layout(url, values=question.values), url)
     for window in read_windows(file, url, question.position, partial_tail="error", unwrap_key=question.keys):

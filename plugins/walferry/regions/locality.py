@@ -15,13 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.error import URLError
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 from urllib.request import urlopen
 
 from walferry.errors import WalferryError
 from walferry.files.clients import file_system, remote, scheme
 from walferry.files.hdfs import login_in_effect
 from walferry.files.namenodes import web_addresses
+from walferry.files.paths import path_of
 from walferry.names import is_file_name
 from walferry.records import parsed
 from walferry.regions.reconcile import Known
@@ -92,7 +93,7 @@ class HdfsLocality:
         within = [(each, each.path.rpartition(f"{parts[-1]}/")[2].split("/")) for each in listed if not each.isdir]
         files = [each for each, names in within if len(names) == 2 and names[0] != "recovered.edits" and names[0][:1] != "."]
         largest = sorted(files, key=lambda each: -each.length)[:MAX_FILES]
-        return [str(urlsplit(each.path).path) for each in largest]
+        return [path_of(each.path) for each in largest]
 
 
 def _blocks(nodes: Sequence[str], path: str, user: str) -> list[tuple[int, list[str]]]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from urllib.parse import quote_plus, unquote_plus
+from urllib.parse import unquote_plus
 
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import NoNodeError
@@ -22,7 +22,7 @@ from kazoo.exceptions import NoNodeError
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import PBUF, decode_split_task
-from walferry.names import ServerName
+from walferry.names import ServerName, url_encoded
 from walferry.protos import hbase_pb2 as pb
 from walferry.regions.writes import NOT_AS_READ
 from walferry.zk.client import children, read_all, retried
@@ -53,7 +53,7 @@ class Task:
 
 def task_name(wal: str) -> str:
     """Encode a WAL's path as Java's URLEncoder does."""
-    return quote_plus(wal, safe="*").replace("~", "%7E")
+    return url_encoded(wal)
 
 
 def read_tasks(zk: KazooClient, nodes: ZNodes) -> tuple[dict[str, Task], list[ZNodeValueError]]:

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from walferry.files.closedness import WalMissing, await_closed
+from walferry.files.closedness import WalMissing, await_closed, looks_closed
 from walferry.files.store import WalLocation, WalStore
+from walferry.files.systems import READ_PATIENCE_SECONDS
 from walferry.filters.rules import FilterRules, Reason
 from walferry.filters.window import Kept, filter_window, table_name
 from walferry.reship.holes import IntervalGone
 from walferry.reship.interval import Interval, only
 from walferry.reship.listing import WalFile
 from walferry.wal.errors import WalTornError, WalTruncatedError
-from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
 from walferry.wal.reader import read_windows
 from walferry.wal.windows import UnwrapKey, Window
 
@@ -152,7 +152,6 @@ def windows_of(
 def _windows(store: WalStore, location: WalLocation, keys: UnwrapKey | None) -> Iterator[Window]:
     if location.size == 0:  # the server died before it wrote the header
         return
-    with store.open(location) as file:
-        tail = file.read_at(max(0, file.size - len(EMPTY_TRAILER)), len(EMPTY_TRAILER))
-        clean = ends_like_closed(tail, file.size) and not location.fenced
+    with store.open(location, patience=READ_PATIENCE_SECONDS) as file:
+        clean = bool(looks_closed(file)) and not location.fenced
         yield from read_windows(file, location.url, 0, partial_tail="error", unwrap_key=keys, trailer_required=clean)

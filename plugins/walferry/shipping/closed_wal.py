@@ -6,12 +6,13 @@ import logging
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, await_closed
+from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, await_closed, looks_closed
 from walferry.files.quarantine import BrokenWals, ends_with_its_whole_entries
 from walferry.files.store import WalLocation, WalStore
+from walferry.files.systems import READ_PATIENCE_SECONDS
 from walferry.names import WalName
 from walferry.wal.errors import WalPositionError, WalTornError, WalTruncatedError, WalUnclosedError
-from walferry.wal.header import EMPTY_TRAILER, ends_like_closed
+from walferry.wal.header import EMPTY_TRAILER
 from walferry.wal.reader import read_windows
 from walferry.wal.windows import UnwrapKey, Window
 
@@ -76,9 +77,8 @@ def _windows_of_file(
             raise WalPositionError(location.url, position, "the file is empty")
         progress.clean = False
         return
-    with store.open(location) as file:
-        tail = file.read_at(max(0, file.size - len(EMPTY_TRAILER)), len(EMPTY_TRAILER))
-        progress.clean = ends_like_closed(tail, file.size) and file.size not in not_trailers
+    with store.open(location, patience=READ_PATIENCE_SECONDS) as file:
+        progress.clean = bool(looks_closed(file)) and file.size not in not_trailers
         windows = read_windows(
             file, location.url, position, partial_tail="error", unwrap_key=keys, trailer_required=progress.clean
         )

@@ -13,7 +13,7 @@ import time
 from kazoo.exceptions import AuthFailedError, ConnectionClosedError, SessionExpiredError
 
 from walferry.errors import WalferryError
-from walferry.files.quarantine import WAYS_OUT
+from walferry.files.quarantine import WAYS_OUT, is_broken
 from walferry.queues.errors import LeaseHeld, LeaseLost
 from walferry.queues.lease import Lease, acquire
 from walferry.shipping.attempt import Attempt
@@ -23,7 +23,6 @@ from walferry.shipping.group_job import GroupJob
 from walferry.shipping.runs import read_group, write_group
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.session import Session, open_session
-from walferry.wal.errors import WalCorruptError, WalTruncatedError
 from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_SECONDS
 from walferry.zk.errors import ConnectError
 
@@ -103,6 +102,6 @@ def lease_given_up(deadline: float) -> float:
 
 
 def _text(error: BaseException) -> str:
-    if isinstance(error, (WalCorruptError, WalTruncatedError)):
+    if is_broken(error):
         return f"{error}. {WAYS_OUT}"
     return str(error) if isinstance(error, WalferryError) else f"{type(error).__name__}: {error}"

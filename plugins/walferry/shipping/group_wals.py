@@ -12,12 +12,13 @@ from walferry.shipping.candidates import Candidate
 
 @dataclass
 class GroupWals:
-    """WALs by their number in the row. The reader writes `ends`, `unclean` and `written`; the other threads read them."""
+    """WALs by their number in the row. The reader writes `ends`, `unclean`, `lost` and `written`; the other threads read them."""
 
     wals: tuple[Candidate, ...]
     sizes: Sequence[int]  # of their files, as far as these were found at the start
     ends: dict[int, int] = field(default_factory=dict)  # the offset after the last entry that was read
     unclean: dict[int, int] = field(default_factory=dict)  # of WALs without a trailer: the bytes behind the last whole entry
+    lost: set[int] = field(default_factory=set)  # WALs given up for lost bytes: what is left of them is in the quarantine
     written: int = 0  # when the last entry read, or the first one to read, was written; in ms since the epoch
 
     @classmethod

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from walferry.files.closedness import Closed, WalMissing, closedness
+from walferry.files.errors import NoHdfsRight, UnreadableBytes
 from walferry.files.listing import locate_all
 from walferry.files.store import WalLocation, WalStore
 from walferry.hbase.errors import PositionError
@@ -15,6 +16,8 @@ from walferry.shipping.candidates import Candidate, GroupCandidates, candidates
 from walferry.source.session import Session
 from walferry.wal.errors import WalError, WalTruncatedError
 from walferry.wal.header import EMPTY_TRAILER, MAX_HEADER_BYTES, parse_header
+
+MAX_UNREADABLE = 3  # groups with such files; then no more files are looked into, as each may take long to be given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +125,9 @@ def _plans(session: Session, groups: Sequence[GroupCandidates]) -> Iterator[Grou
     store = session.store
     wanted = [(wal.queued.name, wal.dead_servers) for group in groups for wal in group.wals]
     locations = locate_all(store, wanted)
+    unreadable = set[str]()
     for group in groups:
-        plan = _plan(store, group, [locations.get(wal.queued.name.text) for wal in group.wals])
+        plan = _plan(store, group, [locations.get(wal.queued.name.text) for wal in group.wals], unreadable)
         yield _with_archive(plan) if session.source.archive else plan
 
 
@@ -133,19 +137,27 @@ def _with_archive(plan: GroupPlan) -> GroupPlan:
     return replace(plan, wals=wals)
 
 
-def _plan(store: WalStore, group: GroupCandidates, locations: Sequence[WalLocation | None]) -> GroupPlan:
+def _plan(
+    store: WalStore, group: GroupCandidates, locations: Sequence[WalLocation | None], unreadable: set[str]
+) -> GroupPlan:
+    """One group's plan; `unreadable` are the groups that have files of which bytes cannot be had."""
     wals, problem = [], None
     for candidate, location in zip(group.wals, locations, strict=True):
         try:
-            wals.append(plan_wal(store, candidate, location))
-        except (PositionError, WalMissing, WalError) as error:
+            look = group.group not in unreadable and len(unreadable) < MAX_UNREADABLE  # their jobs try again, side by side
+            wals.append(plan_wal(store, candidate, location, look=look))
+        except (PositionError, WalMissing, WalError, NoHdfsRight) as error:
+            if isinstance(error, UnreadableBytes):
+                unreadable.add(group.group)
             problem = problem or str(error)
             wals.append(PlannedWal(candidate.queued.name.text, 0, None, None, finished=False))
     return GroupPlan(group.group, group.server, group.queue_id, group.queued, tuple(wals), problem, group.place)
 
 
-def plan_wal(store: WalStore, candidate: Candidate, location: WalLocation | None) -> PlannedWal:
+def plan_wal(store: WalStore, candidate: Candidate, location: WalLocation | None, *, look: bool = True) -> PlannedWal:
     """Whether there is anything to ship of a candidate, whose file was found at `location` or nowhere.
+
+    Unless it may `look` into the file, it takes for granted that there is.
 
     Raises WalMissing, PositionError, WalError, StoreError.
     """
@@ -153,7 +165,7 @@ def plan_wal(store: WalStore, candidate: Candidate, location: WalLocation | None
     if location is None:
         store.check_root()
         raise WalMissing(name.text, store.places(name, candidate.dead_servers))
-    finished = _finished(store, location, position)
+    finished = look and _finished(store, location, position)
     growing = store.look_only and not finished and not candidate.live and _growing(store, location)
     return PlannedWal(name.text, position, location.size, location.url, finished, growing=growing)
 

@@ -103,6 +103,8 @@ class GroupReader:
         name = wal.queued.name.text
         skipped = quarantine(folder, location, name, self.broken.peer_id, self.broken.run_id, shipped_to, error)
         self.counters.quarantined(skipped.bytes)
+        if skipped.lost:
+            self.wals.lost.add(number)
         log.warning("%s: %d bytes are given up, the file is copied to %s", error, skipped.bytes, folder)
 
     def _read_wal(self, number: int, wal: Candidate) -> bool:

@@ -50,7 +50,7 @@ class Registrar:
     def _finish_wal(self, number: int) -> None:
         wal = self._wals.wals[number]
         end = self._wals.ends.get(number, wal.queued.position)
-        if not self._archiver.wanted or not end:  # a WAL without edits is not copied
+        if not self._archiver.wanted or not end or number in self._wals.lost:  # a WAL without edits is not copied
             self._remove_wal(number)
             return
         self._lease.register_position(wal.queued.name.text, end)  # however long copying takes, it is not shipped again

@@ -176,7 +176,8 @@ def _archive(where: str, url: Any, wal_root: Any) -> str:
     """The archive's folder. HBase deletes files in some folders under its root, so the archive may not lie there."""
     folder = _folder(where, "archive", url)
     ours, hbase = urlsplit(folder), urlsplit(_wal_root(where, wal_root))
-    if ours[:2] == hbase[:2] and f"{ours.path}/".startswith(f"{hbase.path}/"):
+    same_host = ours.netloc == hbase.netloc or not (ours.netloc and hbase.netloc)  # without one it is the default file system
+    if ours.scheme == hbase.scheme and same_host and f"{ours.path}/".startswith(f"{hbase.path}/"):
         raise SourceError(
             f"{where}: extra's archive {folder!r} lies in wal_root, where HBase looks after the files; it must be "
             f"{_FOLDERS['archive']}"

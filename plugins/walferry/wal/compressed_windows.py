@@ -26,9 +26,10 @@ def compressed_windows(
     pos, start, end = bounds.first_entry, bounds.start, bounds.end
     expander, length = Expander(wal.path, compression, wanted=start, size=end - pos), window_bytes
     while True:
-        buf = wal.read(pos, min(length, end - pos))
+        wanted = min(length, end - pos)
+        buf = wal.read_some(pos, wanted)
         at_end = pos + len(buf) == end
-        expanding = expander.feed(buf, pos, at_end)
+        expanding = expander.feed(buf, pos, at_end or len(buf) < wanted)  # what follows cannot be had
         while True:
             try:  # only around `feed`: an error of the expanded entries does not mean the file's end
                 expanded = next(expanding, None)

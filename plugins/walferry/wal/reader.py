@@ -94,10 +94,13 @@ def _read_windows(
 
 def _header(wal: WalBytes, position: int, partial_tail: PartialTail, trailer_required: bool) -> Header | None:
     """The file's header, or None if the file ends within it and the caller accepts that."""
-    head = wal.read(0, min(wal.size, MAX_HEADER_BYTES))
+    wanted = min(wal.size, MAX_HEADER_BYTES)
+    head = wal.read_some(0, wanted)
     try:
         return parse_header(head.tobytes(), wal.path)
     except WalTruncatedError:
+        if len(head) < wanted:
+            wal.read(0, wanted)  # raises what it is that cannot be had
         if position > wal.size and not trailer_required:
             raise WalPositionError(wal.path, position, f"the file ends at byte {wal.size}, within its header") from None
         if any(torn.find_entry(head, 0, hints) != torn.NONE for hints in (torn.KeyHints(), torn.KeyHints(compressed=True))):

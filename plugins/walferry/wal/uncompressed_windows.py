@@ -66,7 +66,7 @@ def uncompressed_windows(
     start, end = bounds.start, bounds.end
     pos, length = start, window_bytes
     while pos < end:
-        buf = wal.read(pos, min(length, end - pos))
+        buf = wal.read_some(pos, min(length, end - pos))
         part = stage(buf, pos)
         if len(part.window.index):
             yield from without_overrun([part.window], wal, bounds)

@@ -25,7 +25,10 @@ class RandomAccess(Protocol):
     def size(self) -> int: ...
 
     def read_at(self, offset: int, length: int) -> bytes | memoryview:
-        """Read `length` bytes from `offset` on, and fewer only at the end of the file. The caller may keep the result."""
+        """Read `length` bytes from `offset` on, and fewer only at the end of the file. The caller may keep the result.
+
+        Raises WalError with the offset of the first byte that cannot be had.
+        """
         ...
 
 

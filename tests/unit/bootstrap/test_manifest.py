@@ -66,3 +66,15 @@ def test_a_manifest_that_is_missing_or_broken_is_named(tmp_path):
     (folder / "data.manifest").write_bytes(b"\xff\xff")
     with pytest.raises(BrokenSnapshot, match="cannot be read"):
         read_manifest(root, "s")
+
+
+@pytest.mark.parametrize("table", ["हिंदी", "表.x-1"])  # letters of Java's, of which some are none of Python's regular expressions
+def test_a_link_to_a_table_of_any_language_is_a_link(table):
+    found = regions_of(manifest(region(files={b"f": [f"{table}=fedcba98-{HFILE}"]})), [b"f"])
+    assert found[0].files[0].places[0] == f"data/default/{table}/fedcba98/f/{HFILE}"
+
+
+@pytest.mark.parametrize("family", [b"L#0", b"q?x", b"a b", b"p%41", "ü".encode(), b"\xff[x;", b"~*"])
+def test_a_family_s_folder_is_its_name(family):
+    found = regions_of(manifest(region(files={family: [HFILE]})), [family])
+    assert found[0].files[0].places[0].split("/")[4] == family.decode(errors="replace")

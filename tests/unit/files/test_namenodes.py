@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from walferry.files.namenodes import name_services, namenodes, web_addresses
+from walferry.files.namenodes import address, name_services, namenodes, server_of, web_addresses
 
 SETTINGS = {
     "dfs.nameservices": "east,west",
@@ -105,3 +105,41 @@ def test_a_url_leads_to_the_web_servers_of_its_namenodes(
     entries = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
     (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
     assert web_addresses(url, {"HADOOP_CONF_DIR": str(tmp_path)}) == expected
+
+
+@pytest.mark.parametrize("root", ["hdfs:///hbase", "hdfs:/hbase", "hdfs:///"])
+@pytest.mark.parametrize("default", ["hdfs://nn:8020", "hdfs://east", "hdfs://[::1]:9000/", "hdfs://hbase@Prod-HA"])
+def test_a_url_without_a_host_means_the_default_file_system(tmp_path: Path, root: str, default: str) -> None:
+    entries = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in SETTINGS.items())
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
+    site = f"<configuration><property><name>fs.defaultFS</name><value>{default}</value></property></configuration>"
+    (tmp_path / "core-site.xml").write_text(site)
+    environ = {"HADOOP_CONF_DIR": str(tmp_path)}
+    named = f"{default.rstrip('/')}/hbase"
+    assert namenodes(root, environ) == namenodes(named, environ) != []
+    assert name_services(root, environ) == name_services(named, environ)
+    assert server_of(root, environ) == server_of(named, environ)
+    assert namenodes("viewfs:///hbase", environ) == []
+
+
+def test_a_url_without_a_host_leads_nowhere_if_the_default_is_no_hdfs(environ: Mapping[str, str]) -> None:
+    assert namenodes("hdfs:///hbase", environ) == []
+    assert server_of("hdfs:///hbase", environ) == ""
+
+
+def test_an_address_of_ipv6_stands_in_brackets() -> None:
+    assert (address("::1", 8020), address("nn", 8020)) == ("[::1]:8020", "nn:8020")
+
+
+def test_namenodes_with_addresses_of_ipv6_are_found(tmp_path: Path) -> None:
+    settings = {
+        "dfs.ha.namenodes.six": "a",
+        "dfs.namenode.rpc-address.six.a": "[2001:db8::1]:8020",
+        "dfs.namenode.http-address.six.a": "[2001:db8::1]:9870",
+    }
+    entries = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{entries}</configuration>")
+    environ = {"HADOOP_CONF_DIR": str(tmp_path)}
+    assert namenodes("hdfs://six/hbase", environ) == [("2001:db8::1", 8020)]
+    assert name_services("hdfs://six/hbase", environ) == {"six": {"a": ("2001:db8::1", 8020)}}
+    assert web_addresses("hdfs://six/hbase", environ) == ["[2001:db8::1]:9870"]

@@ -1,5 +1,8 @@
 """Paths in ZooKeeper."""
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,3 +43,37 @@ def test_quoted_names_are_single_znode_names_and_differ(one: str, other: str) ->
     assert name not in (".", "..")
     assert name.isascii()
     assert (name == quoted(other)) == (one == other)
+
+
+# Each of our own paths, as it is made of one name of HBase's.
+PATHS = {
+    "lease of a group": lambda own, name: own.lease("p", name),
+    "lease of a peer": lambda own, name: own.lease(name, "g"),
+    "claim": lambda own, name: own.claim(name),
+    "history": lambda own, name: own.history(name),
+    "runs": lambda own, name: own.runs(name),
+    "leases": lambda own, name: own.leases(name),
+    "in hand": lambda own, name: own.in_hand(name),
+    "shipping": lambda own, name: own.shipping(name),
+    "archiving": lambda own, name: own.archiving(name),
+    "first copy": lambda own, name: own.first_copy(name),
+    "loading": lambda own, name: own.loading(name, "run"),
+    "loading of a run": lambda own, name: own.loading("p", name),
+    "loads": lambda own, name: own.loads(name),
+    "region plan": lambda own, name: own.region_plan(name),
+    "mark of a peer": lambda own, name: own.mark(name, "key"),
+    "mark": lambda own, name: own.mark("p", name),
+}
+
+
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS.keys())
+@given(one=st.text(min_size=1, max_size=20), other=st.text(min_size=1, max_size=20))
+def test_each_path_has_a_name_as_one_level_that_is_its_own(
+    path: Callable[[OwnZNodes, str], str], one: str, other: str
+) -> None:
+    own = OwnZNodes("/walferry", ZNodes("/hbase"))
+    made, plain = path(own, one), path(own, "x")
+    assert made.count("/") == plain.count("/")
+    assert not {"", ".", ".."} & set(made.split("/")[1:])
+    assert made.isprintable()
+    assert (made == path(own, other)) == (one == other)

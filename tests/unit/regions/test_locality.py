@@ -51,8 +51,8 @@ def namenode(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     NameNode.asked.clear()
     files = [
-        SimpleNamespace(path=f"{FOLDER}/f", isdir=True, length=0),
-        SimpleNamespace(path=f"{FOLDER}/f/hfile", isdir=False, length=40),
+        SimpleNamespace(path=f"{FOLDER}/L#0", isdir=True, length=0),
+        SimpleNamespace(path=f"{FOLDER}/L#0/hfile", isdir=False, length=40),
         SimpleNamespace(path=f"{FOLDER}/.regioninfo", isdir=False, length=40),
     ]
     client = SimpleNamespace(list_status=lambda path, recursive: files)
@@ -66,7 +66,7 @@ def namenode(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_each_host_has_its_part_of_the_bytes(namenode: str) -> None:
     assert HdfsLocality(namenode, "hbase")([REGION]) == {ENCODED: {"a": 1.0, "b": 0.75}}
-    assert NameNode.asked == [f"/webhdfs/v1{FOLDER}/f/hfile?op=GET_BLOCK_LOCATIONS&user.name=hbase"]
+    assert NameNode.asked == [f"/webhdfs/v1{FOLDER}/L%230/hfile?op=GET_BLOCK_LOCATIONS&user.name=hbase"]
 
 
 def test_a_namenode_that_does_not_answer_leaves_no_preference(namenode: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def test_a_copy_that_is_shorter_than_its_wal_is_not_put_in_place(root: str, monk
             return b"all edits"[offset : min(offset + length, 8)]
 
     with monkeypatch.context() as patched:
-        patched.setattr(systems, "open_wal", lambda url: Ending())
+        patched.setattr(systems, "open_wal", lambda url, **_: Ending())
         with pytest.raises(StoreError, match="ended at byte 8 of 9"):
             archive.put(WALS[0], source)
     assert list(archive.wals()) == []

@@ -79,6 +79,8 @@ def test_cells_with_labels_are_refused_unless_it_says_otherwise(policy):
         ("zk1", 2181, {**EXTRA, "root_dir": "/hbase"}, "root_dir is '/hbase'; it must be the URL of hbase.rootdir"),
         ("zk1", 2181, {**EXTRA, "root_dir": "s3://user:pass@bucket/hbase"}, "root_dir holds a password"),
         ("zk1", 2181, {**EXTRA, "archive": "hdfs://nn:8020/hbase/oldWALs"}, "lies in wal_root, where HBase looks"),
+        ("zk1", 2181, {"wal_root": "hdfs:///hbase", "archive": "hdfs://nn:8020/hbase/x"}, "lies in wal_root, where HBase looks"),
+        ("zk1", 2181, {"wal_root": "hdfs://nn/hbase", "archive": "hdfs:///hbase/x"}, "lies in wal_root, where HBase looks"),
         ("zk1", 2181, {"wal_root": "file:/hbase", "archive": "file:///hbase/"}, "archive 'file:///hbase' lies in wal_root"),
         ("zk1", 2181, {**EXTRA, "archive_days": 0}, "archive_days is '0'; it must be a number of days"),
         ("zk1", 2181, {**EXTRA, "archive_days": "nan"}, "archive_days is 'nan'; it must be a number of days"),

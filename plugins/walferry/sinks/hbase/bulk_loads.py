@@ -33,7 +33,7 @@ from google.protobuf.message import DecodeError, Message
 
 from walferry.filters.rules import FilterRules, Reason
 from walferry.filters.window import Kept, uuid_field
-from walferry.names import is_file_name
+from walferry.names import family_folder, is_file_name
 from walferry.protos import hbase_pb2 as pb
 from walferry.protos.parsing import parse_message
 from walferry.sinks.hbase.shipment import BulkLoad, Shipment
@@ -194,9 +194,9 @@ def _paths(key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset:
     namespace, _, table = key.table_name.rpartition(b":")
     found = []
     for store in descriptor.stores:
-        folders = [namespace or b"default", table, descriptor.encoded_region_name, store.family_name]
+        folders = [name.decode(errors="replace") for name in (namespace or b"default", table, descriptor.encoded_region_name)]
         for file in store.store_file:
-            names = [*(folder.decode(errors="replace") for folder in folders), file]
+            names = [*folders, family_folder(store.family_name), file]
             if not all(map(is_file_name, names)):
                 raise WalCorruptError(path, offset, f"a bulk load names {'/'.join(names)!r} as a file")
             found.append("/".join(names))

@@ -1,0 +1,160 @@
+"""Why bytes of a file are not to be had, and what can be had of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from walferry.files import systems, unreadable
+from walferry.files.closedness import Closed, closedness, looks_closed
+from walferry.files.errors import UnreadableBytes
+from walferry.files.quarantine import BrokenWals, to_be_quarantined
+from walferry.files.store import WalStore
+from walferry.files.systems import copy_file, copy_what_is_left, open_wal
+from walferry.files.unreadable import readable_bytes, reason_on_hdfs
+from walferry.names import parse_wal_name
+
+URL = "hdfs://nn/hbase/oldWALs/h%2C1%2C2.3"
+DATA = os.urandom(300_000)
+SERVER = "rs-1.example.org,16020,1700000000001"
+WAL = parse_wal_name("rs-1.example.org%2C16020%2C1700000000001.1700000000123")
+Break = Callable[[int, int], None]
+
+
+@pytest.fixture
+def break_disk(monkeypatch: pytest.MonkeyPatch) -> Break:
+    """`break_disk(start, end)` → the disk gives no bytes from `start` to before `end` of any file any more."""
+    read_fd = systems.read_fd
+
+    def broken(start: int, end: int) -> None:
+        def read(fd: int, offset: int, length: int) -> bytes:
+            if offset < min(end, os.fstat(fd).st_size) and offset + length > start:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return read_fd(fd, offset, length)
+
+        monkeypatch.setattr(systems, "read_fd", read)
+
+    return broken
+
+
+def failed(*nodes: tuple[str, int]) -> RuntimeError:
+    """What hdfs-native raises when each of these DataNodes has failed."""
+    described = ", ".join(
+        f'DatanodeInfoProto {{ id: DatanodeIdProto {{ ip_addr: \\"{host}\\", host_name: \\"{host}\\", datanode_uuid: \\"x\\", '
+        f"xfer_port: {port}, info_port: 1 }}, location: Some(\\\"/rack\\\") }}"
+        for host, port in nodes
+    )
+    return RuntimeError(f'DataTransferError("All DataNodes failed: [{described}]")')
+
+
+def test_a_block_that_no_datanode_has_is_told_as_missing() -> None:
+    reason = reason_on_hdfs(URL, failed(), "")
+    assert reason.lost
+    assert "their block is missing" in reason.why
+    assert "hdfs fsck /hbase/oldWALs/h%2C1%2C2.3 -files -blocks -locations" in reason.advice
+
+
+def test_datanodes_that_answer_have_damaged_copies_and_one_that_does_not_may_have_a_sound_one() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        there, away = ("127.0.0.1", listening.getsockname()[1]), ("127.0.0.1", 1)
+        damaged = reason_on_hdfs(URL, failed(there, there), "")
+        assert damaged.lost
+        assert f"each DataNode that has them (127.0.0.1:{there[1]}) answers, but its copy is damaged or gone" in damaged.why
+        unclear = reason_on_hdfs(URL, failed(there, away), "")
+    assert not unclear.lost
+    assert "does not answer (nothing listens on 127.0.0.1:1 (connection refused))" in unclear.why
+
+
+def test_other_errors_are_told_as_they_are_and_nothing_is_taken_for_lost() -> None:
+    for error, text in ((RuntimeError("ChecksumError"), "RuntimeError: ChecksumError"), (None, "no answer within 120 s")):
+        reason = reason_on_hdfs(URL, error, text)
+        assert not reason.lost
+        assert text in reason.why
+
+
+@given(st.integers(0, 5000), st.integers(1, 5000), st.integers(0, 5000))
+def test_the_first_byte_that_cannot_be_had_is_found(offset: int, length: int, hole: int) -> None:
+    reads = 0
+
+    def read(at: int, count: int) -> bytes:
+        nonlocal reads
+        reads += 1
+        if at <= offset + hole % length < at + count:
+            raise OSError
+        return bytes(count)
+
+    assert readable_bytes(read, offset, length) == hole % length
+    assert reads <= 16
+
+
+def test_what_can_be_read_by_now_is_not_taken_for_lost() -> None:
+    assert readable_bytes(lambda at, count: bytes(count), 7, 5000) == 5000
+
+
+@pytest.mark.parametrize("code", unreadable.DAMAGED)
+def test_a_disk_s_bad_sector_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    (tmp_path / "f").write_bytes(DATA)
+    url = f"file://{tmp_path}/f"
+
+    def read(fd: int, offset: int, length: int) -> bytes:
+        if offset <= 1234 < offset + length:
+            raise OSError(code, os.strerror(code))
+        return DATA[offset : offset + length]
+
+    monkeypatch.setattr(systems, "read_fd", read)
+    with open_wal(url) as file, pytest.raises(UnreadableBytes, match=f"{url} at byte 1234: the disk does not give") as raised:
+        file.read_at(1000, 1000)
+    assert raised.value.lost
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "holes"),
+    [
+        (100_000, 100_001, [(100_000, 131_072)]),
+        (0, 200_000, [(0, 262_144)]),
+        (250_000, 400_000, [(250_000, 300_000)]),
+        (0, 1, [(0, 65_536)]),
+    ],
+)
+def test_a_copy_of_what_is_left_has_zeros_in_the_place_of_lost_bytes(
+    tmp_path: Path, break_disk: Break, start: int, end: int, holes: list[tuple[int, int]]
+) -> None:
+    (tmp_path / "f").write_bytes(DATA)
+    source, target = f"file://{tmp_path}/f", f"file://{tmp_path}/copies/f"
+    break_disk(start, end)
+    with pytest.raises(UnreadableBytes):
+        copy_file(source, target)
+    assert not list((tmp_path / "copies").iterdir())
+    assert copy_what_is_left(source, target) == holes
+    expected = bytearray(DATA)
+    for first, behind in holes:
+        expected[first:behind] = bytes(behind - first)
+    assert (tmp_path / "copies/f").read_bytes() == expected
+
+
+def test_a_tail_that_cannot_be_had_does_not_keep_a_file_open_for_ever(tmp_path: Path, break_disk: Break) -> None:
+    """What reads it says what is wrong with it."""
+    folder = tmp_path / f"WALs/{SERVER}"
+    folder.mkdir(parents=True)
+    (folder / WAL.text).write_bytes(DATA)
+    store = WalStore(f"file://{tmp_path}")
+    location = store.locate(WAL)
+    assert location is not None
+    break_disk(len(DATA) - 1, len(DATA))
+    assert closedness(store, location) == Closed(None)
+    with store.open(location) as file:
+        assert looks_closed(file) is None
+
+
+@pytest.mark.parametrize("policy", list(BrokenWals))
+def test_only_lost_bytes_are_given_up_and_only_if_the_run_is_told_so(policy: BrokenWals) -> None:
+    lost, away = (UnreadableBytes(URL, 7, "why", "what", lost=each) for each in (True, False))
+    assert to_be_quarantined(policy, lost) == (policy is BrokenWals.QUARANTINE)
+    assert not to_be_quarantined(policy, away)
