@@ -12,6 +12,7 @@ from walferry.hbase.errors import (
     EnabledPeer,
     PausedPeer,
     PeerError,
+    PeerNotUnderstood,
     SerialPeer,
     UnmanagedPeer,
 )
@@ -61,6 +62,9 @@ def test_a_disabled_managed_peer_may_be_shipped() -> None:
         ({"serial": True}, SerialPeer, "SERIAL => false"),
         ({"endpoint_impl": "org.example.MyEndpoint"}, CustomEndpointPeer, "org.example.MyEndpoint"),
         ({"config": {**PEER.config, CUSTOM_FILTERS_KEY: "org.example.NoPii"}}, CustomFilterPeer, "org.example.NoPii"),
+        ({"not_understood": ("it has /x/sync-rep-state",)}, PeerNotUnderstood, "/x/sync-rep-state"),
+        ({"config": {**PEER.config, "hbase.zookeeper.quorum": "h3"}}, PeerNotUnderstood, "hbase.zookeeper.quorum = h3"),
+        ({"config": {**PEER.config, "zookeeper.znode.parent": "/b"}}, PeerNotUnderstood, "zookeeper.znode.parent = /b"),
         ({"cluster_key": "nonsense"}, PeerError, "nonsense"),
     ],
 )
@@ -69,6 +73,10 @@ def test_any_other_peer_is_refused_with_what_to_do(change: dict[str, object], er
         check_shippable(replace(PEER, **change))  # type: ignore[arg-type]
     assert refused.value.peer_id == "p"
     assert "peer p: " in str(refused.value)
+
+
+def test_a_configuration_that_repeats_the_cluster_key_changes_nothing() -> None:
+    check_shippable(replace(PEER, config={**PEER.config, "hbase.zookeeper.quorum": "h1,h2", "zookeeper.znode.parent": "/hbase"}))
 
 
 @pytest.mark.parametrize("text", ["x\nFAILED \x1b[31m", "x" * 500_000, "x\u202e\u2028"])
