@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away
+from walferry.hbase.cluster_key import JAVA_BLANKS
+
 _TABLE = re.compile(r"\w[\w.-]*")  # TableName.isLegalTableQualifierName: letters and digits of any language
 MAX_SHOWN = 100
 
@@ -36,4 +37,4 @@ def parse_table_cfs(text: str) -> Mapping[str, tuple[str, ...]] | None:
 
 
 def _trimmed(text: str) -> str:
-    return text.strip(_JAVA_BLANKS)
+    return text.strip(JAVA_BLANKS)

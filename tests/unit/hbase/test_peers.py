@@ -37,9 +37,24 @@ def test_cluster_keys_are_read_as_hbase_reads_them(key: str, connect_string: str
 
 
 @pytest.mark.parametrize(
+    ("key", "same"),
+    [
+        ("h1, h2 ,\th3:2181:/hbase", "h1,h2,h3:2181:/hbase"),
+        (" h1:2182,\n h2:2183:2181:/hbase", "h1:2182,h2:2183:2181:/hbase"),
+        (",h1,,h2,:2181:/hbase", "h1,h2:2181:/hbase"),
+        ("h1:2182,h2,:2181:/hbase", "h1:2182,h2:2181:/hbase"),
+    ],
+)
+def test_blanks_and_commas_that_hbase_passes_over_make_no_other_cluster(key: str, same: str) -> None:
+    assert parse_cluster_key(key) == parse_cluster_key(same)
+    assert str(parse_cluster_key(key)) == same
+
+
+@pytest.mark.parametrize(
     "key",
-    ["", "h1", "h1:2181", "h1:2181:hbase", "h1:2181:/", "h1:0:/hbase", "h1:65536:/hbase", "h1:x:/hbase", ",h1:2181:/hbase",
-     "h1,:2181:/hbase", "hbase+zk://h1:2181/hbase", "hbase+rpc://h1:16000", "h1 h2:2181:/hbase",
+    ["", "h1", "h1:2181", "h1:2181:hbase", "h1:2181:/", "h1:0:/hbase", "h1:65536:/hbase", "h1:x:/hbase", ",h1:2182:2181:/hbase",
+     "h1:2182,,h2:2181:/hbase", "h1, ,h2:2181:/hbase", ",:2181:/hbase", "h1\u00a0,h2:2181:/hbase", "h1:2182 ,h2:21 81:/hbase",
+     "hbase+zk://h1:2181/hbase", "hbase+rpc://h1:16000", "h1 h2:2181:/hbase",
      "h1:65536,h2:2181:/hbase", "h1:0,h2:2181:/hbase", "h1/x:2181:/hbase", "u@h1:2181:/hbase", "[h1:2181:/hbase",
      "h1:2181:/hbase\n", "h1:2181:/h\rFAILED", "h1:2181:/h\x1b[31m", "h1:2181:/a/../b", "h1:2181:/./b"],
 )  # fmt: skip
