@@ -201,7 +201,7 @@ def _number_tables(buf: Bytes, start: Ints, length: Ints, table_of: npt.NDArray[
 def _read_key(
     buf: Bytes, pos: int, end: int, slave: Ints, source: Ints, fam_start: Ints, fam_len: Ints
 ) -> tuple[int, bool, bool, bool]:
-    """Return a WALKey's number of GLOBAL families, whether they ascend, and whether its cluster ids name the slave and the source.
+    """Return a WALKey's number of GLOBAL families, whether they ascend, and whether its cluster ids name slave and source.
 
     The families go to `fam_start` and `fam_len`. Their number is _MALFORMED if scopes or cluster ids cannot be parsed.
     """
@@ -273,9 +273,7 @@ def _is_wanted(
 
 
 @inlined
-def _is_global(
-    buf: Bytes, family: int, length: int, scopes: int, ascending: bool, scope_start: Ints, scope_len: Ints
-) -> bool:
+def _is_global(buf: Bytes, family: int, length: int, scopes: int, ascending: bool, scope_start: Ints, scope_len: Ints) -> bool:
     """Tell whether a cell's family is among the GLOBAL families of its key. HBase writes them in ascending order."""
     if ascending:
         low, high = 0, scopes
@@ -286,7 +284,7 @@ def _is_global(
                 return True
             low, high = (middle + 1, high) if order < 0 else (low, middle)
         return False
-    for s in range(scopes):
+    for s in range(scopes):  # noqa: SIM110 - compiled code
         if scope_len[s] == length and _same(buf, scope_start[s], buf, family, length):
             return True
     return False
@@ -379,12 +377,10 @@ def _filter(
         if kinds[table] == Families.SYSTEM:
             reason[i] = Reason.SYSTEM_TABLE
             continue
-        scopes, ascending, from_slave, has_source = _read_key(
-            buf, key_start[i], key_end[i], slave, source, scope_start, scope_len
-        )
+        scopes, ascending, from_slave, has_ours = _read_key(buf, key_start[i], key_end[i], slave, source, scope_start, scope_len)
         if scopes < 0:
             return i
-        marked[i] = has_source
+        marked[i] = has_ours
         before = spans
         spans, cells[i], rows[i], reason[i], labelled[i] = _keep_cells(
             buf, cells_start[i], cells_end[i], kinds[table], family_first[table], family_first[table + 1], family_start,
