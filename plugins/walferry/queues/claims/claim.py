@@ -76,7 +76,7 @@ def claim(
     queues = tuple(
         queue
         for queue in recovered_queues(session)
-        if queue.dead_server == server and queue.peer_id in shippable and (queue.wals or not queue.claimed)
+        if queue.dead_server == server and queue.peer_id in shippable and queue.has_work
     )
     return Claim(server, queues, moved, _queues_under(session, server, shippable, refused)[1])
 
