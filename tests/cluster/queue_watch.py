@@ -13,8 +13,9 @@ from kazoo.client import KazooClient
 from tests.sessions import session_of
 from walferry.files.store import WalStore
 from walferry.names import parse_queue_id, parse_wal_name
+from walferry.queues.consistent import consistent
 from walferry.queues.errors import QueuesMoving
-from walferry.queues.reading import consistent, queue_paths
+from walferry.queues.reading import queue_paths
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children, connected
 

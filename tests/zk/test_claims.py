@@ -84,6 +84,17 @@ def test_queues_of_peers_that_are_not_ours_to_ship_are_left_with_the_reason(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_peer_whose_znode_cannot_be_read_does_not_keep_the_others_from_being_claimed(
+    zk: KazooClient, cluster: Cluster, layout: QueueLayout
+) -> None:
+    at = cluster(layout)
+    zk.set(at.nodes.peer("q"), b"PBUF\xff")
+    result = claimed(zk, at)
+    assert {queue.peer_id for queue in result.queues} == {"p"}
+    assert at.nodes.peer("q") in " ".join(result.left)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_live_server_s_queues_are_its_own(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
     at = cluster(layout)
     before = at.tree()

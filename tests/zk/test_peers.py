@@ -4,11 +4,15 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
-from walferry.hbase.errors import MissingPeer, StorageError
-from walferry.hbase.peers import read_peer, read_peers
+from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, prefixed, wal
+from walferry.filters.rules import PeerTables
+from walferry.hbase.errors import MissingPeer, PeerNotUnderstood, StorageError
+from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
+from walferry.hbase.peers import Peer, check_shippable, read_peer, read_peers
+from walferry.hbase.values import PBUF
 from walferry.protos import hbase_pb2 as pb
-from walferry.queues.dead_servers import find_dead, recovered_queues
+from walferry.queues.dead_servers import find_dead, recovered_queues, shippable_peers
+from walferry.status.view import view
 
 
 def test_a_peer_s_configuration_is_read(zk: KazooClient, hbase: HBaseZNodes) -> None:
@@ -41,6 +45,68 @@ def test_a_peer_of_an_old_release_that_names_tables_is_for_these_only(zk: KazooC
     hbase.add_peer("old2", replicate_all=None)
     assert not read_peer(zk, hbase.nodes, "old").replicate_all
     assert read_peer(zk, hbase.nodes, "old2").replicate_all
+
+
+def _wants(peer: Peer) -> list[str]:
+    tables = PeerTables.of_peer(peer)
+    asked = [("orders", "cf"), ("orders", "private"), ("salaries", "cf")]
+    return [f"{table}:{family}" for table, family in asked if tables.wants(table.encode(), family.encode())]
+
+
+def test_a_peer_of_hbase_1_3_is_for_the_tables_in_its_own_znode(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    """`add_peer '1', KEY, 'orders:cf'` of 0.98 to 1.3; without tables the znode is empty."""
+    for peer_id, text in (("1", b"orders:cf"), ("2", prefixed(b"orders:cf")), ("3", b"")):
+        hbase.add_peer(peer_id, replicate_all=None)
+        hbase.zk.create(f"{hbase.nodes.peer(peer_id)}/tableCFs", text)
+    found = {peer.id: _wants(peer) for peer in read_peers(zk, hbase.nodes).peers}
+    everything = ["orders:cf", "orders:private", "salaries:cf"]
+    assert found == {"1": ["orders:cf"], "2": ["orders:cf"], "3": everything, "p": everything}
+    assert found == {id: _wants(peer) for id, peer in (view(session_of(zk, hbase)).peers or {}).items() if peer}
+
+
+def test_newer_releases_go_by_the_message_not_by_the_old_znode(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    table = pb.TableCF(table_name=pb.TableName(namespace=b"default", qualifier=b"orders"))
+    hbase.add_peer("1.4", replicate_all=None, table_cfs=[table])
+    hbase.add_peer("2.x", replicate_all=True)
+    for peer_id in ("1.4", "2.x"):
+        hbase.zk.create(f"{hbase.nodes.peer(peer_id)}/tableCFs", b"salaries:cf")
+    assert _wants(read_peer(zk, hbase.nodes, "1.4")) == ["orders:cf", "orders:private"]
+    assert len(_wants(read_peer(zk, hbase.nodes, "2.x"))) == 3
+
+
+def test_a_table_list_that_two_releases_read_in_two_ways_stops_its_peer(zk: KazooClient, hbase: HBaseZNodes) -> None:
+    """HBase 1.4 copies the old znode when its Master starts. Tables that are taken away later come back when it starts again."""
+    hbase.add_peer("1", replicate_all=None)
+    hbase.zk.create(f"{hbase.nodes.peer('1')}/tableCFs", b"orders:cf")
+    version = pb.RegionServerInfo(
+        version_info=pb.VersionInfo(version="1.4.14", url="", revision="", user="", date="", src_checksum="")
+    )
+    hbase.zk.set(f"{hbase.nodes.rs}/{SERVER}", PBUF + version.SerializeToString())
+    with pytest.raises(PeerNotUnderstood, match=r"peers/1/tableCFs.*1\.4\.14"):
+        check_shippable(read_peer(zk, hbase.nodes, "1"))
+
+
+@pytest.mark.parametrize("layout", QueueLayout)
+@pytest.mark.parametrize("what", ["a table list", "a znode", "a field", "a field of a table", "a field of the state"])
+def test_what_a_peer_says_and_walferry_does_not_know_stops_this_peer_alone(
+    zk: KazooClient, hbase: HBaseZNodes, layout: QueueLayout, what: str
+) -> None:
+    nodes = ZNodes(hbase.nodes.base, layout)
+    hbase.add_peer("odd", replicate_all=None)
+    path, field_100 = nodes.peer("odd"), b"\xa2\x06\x01x"
+    said = {
+        "a table list": lambda: zk.create(f"{path}/tableCFs", b"t1;ns:t2:f"),
+        "a znode": lambda: zk.create(f"{path}/sync-rep-state", b""),
+        "a field": lambda: zk.set(path, zk.get(path)[0] + field_100),
+        "a field of a table": lambda: zk.set(path, zk.get(path)[0] + b"\x2a" + bytes([len(field_100)]) + field_100),
+        "a field of the state": lambda: zk.set(nodes.peer_state("odd"), PBUF + b"\x08\x01" + field_100),
+    }
+    named = {"a table list": "ns:t2:f", "a znode": "sync-rep-state"}.get(what, "field 100")
+    said[what]()
+    with pytest.raises(PeerNotUnderstood, match=named):
+        check_shippable(read_peer(zk, nodes, "odd"))
+    assert {peer.id for peer in read_peers(zk, nodes).peers} == {"odd", "p"}
+    assert shippable_peers(session_of(zk, OwnZNodes(hbase.root, nodes))) == {"p"}
 
 
 def test_one_broken_peer_does_not_hide_the_others(zk: KazooClient, hbase: HBaseZNodes) -> None:

@@ -86,6 +86,7 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch, then: Callable[[str], None]) -> 
         return found
 
     monkeypatch.setattr(queues, "children_all", children_all)
+    monkeypatch.setattr(queues, "children_each", children_all)
 
 
 def test_a_queue_that_moves_while_it_is_read_is_read_once(

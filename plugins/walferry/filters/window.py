@@ -36,7 +36,7 @@ from walferry.wal.keys import KeyField, read_scope
 from walferry.wal.uuids import halves, halves_array, read_uuid
 from walferry.wal.windows import Window
 
-MAX_SCOPES: Final = 1024  # families in one WALKey; HBase's tables have a handful
+SCOPE_BYTES: Final = 6  # of the shortest scope in a WALKey: three tags, two lengths, the scope itself
 # The qualifiers of the markers, in the order of their Reasons (WALEdit.java).
 _MARKERS = (BULK_LOAD, b"HBASE::COMPACTION", b"HBASE::FLUSH", b"HBASE::REGION_EVENT", b"HBASE::REPLICATION_MARKER")
 _REGION_EVENT = _MARKERS.index(b"HBASE::REGION_EVENT")  # goes on with "::" and the event
@@ -97,12 +97,14 @@ def _filter_window(window: Window, rules: FilterRules, path: str) -> Kept:
         span_start=np.empty(int(index.cell_count.sum()), np.int64),
         span_end=np.empty(int(index.cell_count.sum()), np.int64),
     )
+    longest_key = int((index.key_end - index.key_start).max(initial=0))
+    most_scopes = longest_key // SCOPE_BYTES  # of one entry: HBase writes those of all of a table's families into each key
     broken = _filter(
         window.buf, index.key_start, index.key_end, index.cells_start, index.cells_end,
         table_of, kinds, family_first, family_start, family_bytes,
         meta_start, meta_bytes, halves_array(rules.slave_id), halves_array(rules.source_id),
         kept.reason, kept.cells, kept.rows, kept.size, kept.marked, kept.labelled,
-        kept.span_first, kept.span_start, kept.span_end, np.empty(MAX_SCOPES, np.int64), np.empty(MAX_SCOPES, np.int64),
+        kept.span_first, kept.span_start, kept.span_end, np.empty(most_scopes, np.int64), np.empty(most_scopes, np.int64),
     )  # fmt: skip
     if broken >= 0:
         raise WalCorruptError(path, window.entry_offset(broken), "scopes or cluster ids of the WALKey cannot be parsed")
@@ -164,6 +166,15 @@ def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> bool:
     return True
 
 
+@inlined
+def _compare(buf: Bytes, a: int, a_length: int, b: int, b_length: int) -> int:
+    """Compare two names of the buffer as HBase orders bytes: negative if the first one comes before the second."""
+    for i in range(min(a_length, b_length)):
+        if buf[a + i] != buf[b + i]:
+            return int(buf[a + i]) - int(buf[b + i])
+    return a_length - b_length
+
+
 @unmanaged
 def _number_tables(buf: Bytes, start: Ints, length: Ints, table_of: npt.NDArray[np.int32], first_of: Ints) -> int:
     """Number the tables. Writes each entry's table, and each table's first entry. Returns how many tables there are."""
@@ -189,38 +200,42 @@ def _number_tables(buf: Bytes, start: Ints, length: Ints, table_of: npt.NDArray[
 @inlined
 def _read_key(
     buf: Bytes, pos: int, end: int, slave: Ints, source: Ints, fam_start: Ints, fam_len: Ints
-) -> tuple[int, bool, bool]:
-    """Return a WALKey's number of GLOBAL families, and whether its cluster ids name the slave and the source.
+) -> tuple[int, bool, bool, bool]:
+    """Return a WALKey's number of GLOBAL families, whether they ascend, and whether its cluster ids name slave and source.
 
     The families go to `fam_start` and `fam_len`. Their number is _MALFORMED if scopes or cluster ids cannot be parsed.
     """
     families = 0
+    ascending = True
     from_slave = False
     marked = False
     while pos < end:
         tag, _, start, pos = read_field(buf, pos, end)
         if pos < 0:
-            return _MALFORMED, False, False
+            return _MALFORMED, False, False, False
         field = tag >> 3
         if field not in (KeyField.SCOPES, KeyField.CLUSTER_ID, KeyField.CLUSTER_IDS):
             continue
         if tag & 7 != WireType.BYTES:
-            return _MALFORMED, False, False
+            return _MALFORMED, False, False, False
         if field == KeyField.SCOPES:
             family, length, is_global = read_scope(buf, start, pos)
-            if family < 0 or families == fam_start.size:
-                return _MALFORMED, False, False
+            if family < 0:
+                return _MALFORMED, False, False, False
             if is_global and length >= 0:
+                last = families - 1
+                if last >= 0 and _compare(buf, fam_start[last], fam_len[last], family, length) >= 0:
+                    ascending = False
                 fam_start[families] = family
                 fam_len[families] = length
                 families += 1
         else:
             least, most, sound = read_uuid(buf, start, pos)
             if not sound:
-                return _MALFORMED, False, False
+                return _MALFORMED, False, False, False
             from_slave = from_slave or (least == slave[0] and most == slave[1])
             marked = marked or (field == KeyField.CLUSTER_IDS and least == source[0] and most == source[1])
-    return families, from_slave, marked
+    return families, ascending, from_slave, marked
 
 
 @inlined
@@ -258,8 +273,17 @@ def _is_wanted(
 
 
 @inlined
-def _is_global(buf: Bytes, family: int, length: int, scopes: int, scope_start: Ints, scope_len: Ints) -> bool:
-    """Tell whether a cell's family is among the GLOBAL families of its key."""
+def _is_global(buf: Bytes, family: int, length: int, scopes: int, ascending: bool, scope_start: Ints, scope_len: Ints) -> bool:
+    """Tell whether a cell's family is among the GLOBAL families of its key. HBase writes them in ascending order."""
+    if ascending:
+        low, high = 0, scopes
+        while low < high:
+            middle = (low + high) // 2
+            order = _compare(buf, scope_start[middle], scope_len[middle], family, length)
+            if order == 0:
+                return True
+            low, high = (middle + 1, high) if order < 0 else (low, middle)
+        return False
     for s in range(scopes):  # noqa: SIM110 - compiled code
         if scope_len[s] == length and _same(buf, scope_start[s], buf, family, length):
             return True
@@ -269,7 +293,7 @@ def _is_global(buf: Bytes, family: int, length: int, scopes: int, scope_start: I
 @inlined
 def _judge_cell(
     buf: Bytes, pos: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes,
-    meta_start: Ints, meta_bytes: Bytes, scopes: int, scope_start: Ints, scope_len: Ints,
+    meta_start: Ints, meta_bytes: Bytes, scopes: int, ascending: bool, scope_start: Ints, scope_len: Ints,
 ) -> int:  # fmt: skip
     """Return the Reason why the cell at `pos` is not shipped, or SHIPPED."""
     family, family_len = family_of(buf, pos)
@@ -278,7 +302,7 @@ def _judge_cell(
         marker = _marker(buf, qualifier, value_start(buf, pos) - KEY_TAIL - qualifier, meta_start, meta_bytes)
         if marker > 0:
             return marker
-    if not _is_global(buf, family, family_len, scopes, scope_start, scope_len):
+    if not _is_global(buf, family, family_len, scopes, ascending, scope_start, scope_len):
         return Reason.NOT_GLOBAL
     if not _is_wanted(buf, family, family_len, kind, first_family, last_family, family_start, family_bytes):
         return Reason.NOT_IN_PEER
@@ -296,7 +320,7 @@ def _stronger(why: int, other: int) -> int:
 @inlined
 def _keep_cells(
     buf: Bytes, pos: int, end: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes,
-    meta_start: Ints, meta_bytes: Bytes, scopes: int, scope_start: Ints, scope_len: Ints,
+    meta_start: Ints, meta_bytes: Bytes, scopes: int, ascending: bool, scope_start: Ints, scope_len: Ints,
     span_start: Ints, span_end: Ints, spans: int,
 ) -> tuple[int, int, int, int, bool]:  # fmt: skip
     """Judge one entry's cells. Returns how many spans there are now, how many cells and rows are kept, the reason if none is
@@ -314,7 +338,7 @@ def _keep_cells(
         stop = cell_end(buf, pos)
         reason = _judge_cell(
             buf, pos, kind, first_family, last_family, family_start, family_bytes, meta_start, meta_bytes,
-            scopes, scope_start, scope_len,
+            scopes, ascending, scope_start, scope_len,
         )  # fmt: skip
         if reason == Reason.SHIPPED:
             cells += 1
@@ -353,14 +377,14 @@ def _filter(
         if kinds[table] == Families.SYSTEM:
             reason[i] = Reason.SYSTEM_TABLE
             continue
-        scopes, from_slave, has_source = _read_key(buf, key_start[i], key_end[i], slave, source, scope_start, scope_len)
+        scopes, ascending, from_slave, has_ours = _read_key(buf, key_start[i], key_end[i], slave, source, scope_start, scope_len)
         if scopes < 0:
             return i
-        marked[i] = has_source
+        marked[i] = has_ours
         before = spans
         spans, cells[i], rows[i], reason[i], labelled[i] = _keep_cells(
             buf, cells_start[i], cells_end[i], kinds[table], family_first[table], family_first[table + 1], family_start,
-            family_bytes, meta_start, meta_bytes, scopes, scope_start, scope_len, span_start, span_end, before,
+            family_bytes, meta_start, meta_bytes, scopes, ascending, scope_start, scope_len, span_start, span_end, before,
         )  # fmt: skip
         if from_slave and cells[i] > 0:
             spans, cells[i], rows[i], labelled[i] = before, 0, 0, False

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 SLAVE_CONN_KEY = "walferry.slave_conn_id"  # the Airflow connection that says as whom the slave is talked to
+JAVA_BLANKS = "".join(map(chr, range(33)))  # what Java's String.trim takes away
 _HOST = re.compile(r"[^:,\s/?#@\[\]\x00-\x1f]+(?::(\d{1,5}))?")
 _ZNODE_PARENT = re.compile(r"/.*[^/]")
 MAX_CLUSTER_KEY_CHARS = 4000
@@ -33,14 +34,25 @@ def parse_cluster_key(text: str) -> ClusterKey:
     """Parse `quorum:port:parent`; the quorum's hosts may have ports (ZKConfig.transformClusterKey). Raises ValueError."""
     head, _, parent = text.rpartition(":")
     quorum, _, port = head.rpartition(":")
-    named = [host for host in quorum.split(",") if (match := _HOST.fullmatch(host)) and 0 < int(match[1] or 1) < 65536]
+    hosts = _hosts(quorum)
+    named = [host for host in hosts if (match := _HOST.fullmatch(host)) and 0 < int(match[1] or 1) < 65536]
     if len(text) > MAX_CLUSTER_KEY_CHARS:
         raise ValueError(f"a cluster key of {len(text):,} characters is too long: {text[:100]!r}…; {_CLUSTER_KEY_FORM}")
-    if not named or len(named) != quorum.count(",") + 1 or not _is_path(parent):
+    if not named or len(named) != len(hosts) or not _is_path(parent):
         raise ValueError(f"cluster key {text!r}: {_CLUSTER_KEY_FORM}")
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError(f"cluster key {text!r}: port {port!r} is not between 1 and 65535; {_CLUSTER_KEY_FORM}")
-    return ClusterKey(quorum, int(port), parent)
+    return ClusterKey(",".join(hosts), int(port), parent)
+
+
+def _hosts(quorum: str) -> list[str]:
+    """The hosts that HBase finds in a quorum. Empty ones are passed over at the end, and elsewhere if no host has a port.
+
+    Where a host has a port, HBase gives the default port to an empty one, which then is this machine.
+    """
+    parts = quorum.rstrip(",").split(",")
+    # ZooKeeper's client strips the entries of its connect string (ConnectStringParser).
+    return [part.strip(JAVA_BLANKS) for part in parts if part or ":" in quorum]
 
 
 def _is_path(parent: str) -> bool:

@@ -104,5 +104,9 @@ class CustomEndpointPeer(PeerError):
     """The peer has a replication endpoint that is not HBase's own."""
 
 
+class PeerNotUnderstood(PeerError):
+    """The peer's znodes say something that Walferry does not know, so it cannot tell what the peer gets."""
+
+
 class CustomFilterPeer(PeerError):
     """The peer has custom WAL entry filters, which only HBase can run."""

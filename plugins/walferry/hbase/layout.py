@@ -6,6 +6,8 @@ from urllib.parse import quote
 
 LOCK = "lock"
 PEERS_LEVEL = "peers"
+PEER_STATE = "peer-state"
+TABLE_CFS = "tableCFs"
 
 
 class QueueLayout(StrEnum):
@@ -64,7 +66,11 @@ class ZNodes:
         return f"{self.peers}/{peer_id}"
 
     def peer_state(self, peer_id: str) -> str:
-        return f"{self.peers}/{peer_id}/peer-state"
+        return f"{self.peers}/{peer_id}/{PEER_STATE}"
+
+    def peer_table_cfs(self, peer_id: str) -> str:
+        """The peer's tables as text; HBase 0.98 to 1.3 only. Newer releases leave it there and do not read it."""
+        return f"{self.peers}/{peer_id}/{TABLE_CFS}"
 
     @property
     def queues(self) -> str:

@@ -1,12 +1,12 @@
 """Reads replication peers, and checks whether Walferry may ship them."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from kazoo.client import KazooClient
 
 from walferry.errors import WalferryError
-from walferry.hbase.cluster import check_storage
+from walferry.hbase.cluster import check_storage, release
 from walferry.hbase.cluster_key import SLAVE_CONN_KEY, ClusterKey, parse_cluster_key
 from walferry.hbase.errors import (
     CustomEndpointPeer,
@@ -15,13 +15,17 @@ from walferry.hbase.errors import (
     MissingPeer,
     PausedPeer,
     PeerError,
+    PeerNotUnderstood,
     SerialPeer,
     UnmanagedPeer,
     ZNodeValueError,
 )
-from walferry.hbase.layout import ZNodes
-from walferry.hbase.values import decode_peer, decode_state
+from walferry.hbase.layout import PEER_STATE, TABLE_CFS, ZNodes
+from walferry.hbase.table_cfs import parse_table_cfs
+from walferry.hbase.values import decode_peer, decode_state, decode_state_message, decode_table_cfs
 from walferry.protos import hbase_pb2 as pb
+from walferry.protos.parsing import unknown_fields
+from walferry.texts import one_line
 from walferry.zk.client import Whose, children, read
 from walferry.zk.hold import Guard
 
@@ -39,6 +43,10 @@ ENABLED_ADVICE = (
 # HBase's own endpoints, which send whole entries to the other cluster's sinks as Walferry does.
 INTER_CLUSTER_ENDPOINTS = ("", "org.apache.hadoop.hbase.replication.regionserver.HBaseInterClusterReplicationEndpoint")
 MAX_MAX_LAG = 31_536_000  # a year
+MAX_ODD = 5  # things in a message that are not understood
+MAX_TEXT_CHARS = 200
+TABLE_CFS_RELEASES = ("0.", "1.0.", "1.1.", "1.2.", "1.3.")  # keep a peer's tables in a znode of their own
+_OVER_THE_CLUSTER_KEY = ("hbase.zookeeper.quorum", "hbase.zookeeper.property.clientPort", "zookeeper.znode.parent")
 CUSTOM_FILTERS_KEY = "hbase.replication.source.custom.walentryfilters"  # BaseReplicationEndpoint.java
 
 
@@ -71,6 +79,8 @@ class Peer:
     exclude_namespaces: frozenset[str] = frozenset()
     exclude_table_cfs: Mapping[str, tuple[str, ...]] | None = None
     bandwidth: int = 0  # bytes a second; 0: not limited
+    # What its znodes say and this code does not know. The Master does not tell of it, so it is not compared.
+    not_understood: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def managed(self) -> bool:
@@ -128,12 +138,38 @@ def read_peer(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Peer:
         check_storage(zk, nodes)
         problem = f"it does not exist: there is no {nodes.peer_state(peer_id)}"
         raise MissingPeer(peer_id, problem, f"Peers here: {_names(zk, nodes)}")
-    return as_peer(
-        peer_id,
-        decode_peer(config.value, nodes.peer(peer_id)),
-        decode_state(state.value, nodes.peer_state(peer_id)),
-        nodes.peer(peer_id),
-    )
+    return peer_of(zk, nodes, peer_id, config.value, state.value, children(zk, nodes.peer(peer_id)) or ())
+
+
+def peer_of(zk: KazooClient, nodes: ZNodes, peer_id: str, config: bytes, state: bytes, names: Collection[str]) -> Peer:
+    """The peer that its znodes make, of which two were read before; `names` are those below its own. Raises ZNodeValueError."""
+    path, state_path = nodes.peer(peer_id), nodes.peer_state(peer_id)
+    message, status = decode_peer(config, path), decode_state_message(state, state_path)
+    peer = as_peer(peer_id, message, pb.ReplicationState.State.Name(status.state), path)
+    odd = [f"it has {path}/{name}" for name in sorted(names) if name not in (PEER_STATE, TABLE_CFS)]
+    odd += [f"its message has {field}" for field in (*unknown_fields(message), *unknown_fields(status))]
+    # Releases that have replicate_all, or tables in the message, leave the older znode there and do not read it.
+    if TABLE_CFS in names and not message.HasField("replicate_all") and peer.table_cfs is None:
+        peer, problems = _with_table_cfs(zk, nodes, peer)
+        odd += problems
+    return replace(peer, not_understood=(*peer.not_understood, *odd))
+
+
+def _with_table_cfs(zk: KazooClient, nodes: ZNodes, peer: Peer) -> tuple[Peer, list[str]]:
+    """The peer with the tables that its znode of HBase 0.98 to 1.3 names, and what is not understood about them."""
+    path = nodes.peer_table_cfs(peer.id)
+    znode = read(zk, path)
+    text = decode_table_cfs(znode.value, path) if znode else ""
+    try:
+        tables = parse_table_cfs(text)
+    except ValueError as error:
+        return peer, [f"in {path}, {error}"]
+    version = release(zk, nodes) if tables else None
+    if version is not None and not version.startswith(TABLE_CFS_RELEASES):
+        # It copies them into the message when its Master starts: somebody has taken them away since.
+        how = f"HBase {version} ships all tables, until its Master starts again and takes these back: set the peer's tables anew"
+        return peer, [f"{path} names tables ({one_line(text, MAX_TEXT_CHARS)}) and its message none; {how}, or delete that znode"]
+    return replace(peer, table_cfs=tables, replicate_all=tables is None), []
 
 
 def read_peers(zk: KazooClient, nodes: ZNodes) -> PeerListing:
@@ -190,7 +226,27 @@ def check_ours(peer: Peer) -> None:
             f"its edits go through custom filters ({CUSTOM_FILTERS_KEY} = {filters})",
             "Walferry cannot run them and would ship what they leave out: leave this peer to HBase, or empty that setting",
         )
-    _ = peer.slave
+    check_understood(peer)
+
+
+def check_understood(peer: Peer) -> None:
+    """Check that all that the peer's znodes say is known, so that it is sure what it gets and where.
+
+    Raises PeerNotUnderstood, and PeerError for a malformed cluster key.
+    """
+    odd = list(peer.not_understood)
+    # HBase puts the peer's configuration over its cluster key (ReplicationUtils.getPeerClusterConfiguration).
+    odd += [
+        f"its configuration has {key} = {peer.config[key]}, which HBase puts over its cluster key"
+        for key, meant in zip(_OVER_THE_CLUSTER_KEY, (peer.slave.quorum, peer.slave.port, peer.slave.znode_parent), strict=True)
+        if peer.config.get(key, str(meant)) != str(meant)
+    ]
+    if odd:
+        raise PeerNotUnderstood(
+            peer.id,
+            f"Walferry does not know all that it says: {'; '.join(odd[:MAX_ODD])}",
+            "It would ship what the peer leaves out, or elsewhere: leave this peer to HBase, or take that away",
+        )
 
 
 def disabled_guard(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Guard:
@@ -247,7 +303,7 @@ def as_peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -
 
 
 def _replicates_all(message: pb.ReplicationPeer) -> bool:
-    """Releases before 1.4 do not write replicate_all: there a peer with tables or namespaces replicates only these."""
+    """Releases before 2.0 do not write replicate_all: there a peer with tables or namespaces replicates only these."""
     return message.replicate_all if message.HasField("replicate_all") else not (message.table_cfs or message.namespaces)
 
 
@@ -262,4 +318,3 @@ def _table(name: pb.TableName) -> str:
 
 def _names(zk: KazooClient, nodes: ZNodes) -> str:
     return ", ".join(children(zk, nodes.peers) or ()) or "none"
-

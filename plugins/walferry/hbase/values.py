@@ -7,6 +7,7 @@
     hbaseid  = "PBUF" ClusterId | text (written before 0.95)                                    (ClusterId.parseFrom)
     peer     = "PBUF" ReplicationPeer | cluster key as text (written before 0.95)   (ReplicationPeerConfigUtil.parsePeerFrom)
     state    = "PBUF" ReplicationState
+    tableCFs = text                                                       (ReplicationPeersZKImpl.addPeer, up to 1.3)
     master   = "PBUF" Master
     server   = "PBUF" RegionServerInfo
     meta     = "PBUF" MetaRegionServer
@@ -104,10 +105,22 @@ def decode_peer(value: bytes, znode: str) -> pb.ReplicationPeer:
     return _message(body, pb.ReplicationPeer, znode)
 
 
+def decode_table_cfs(value: bytes, znode: str) -> str:
+    """Read a peer's tables as HBase up to 1.3 writes them, as text. Raises ZNodeValueError."""
+    try:
+        return strip_client_prefix(value, znode).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ZNodeValueError(znode, f"{_shown(value)} is not a list of tables", "Correct the peer") from error
+
+
 def decode_state(value: bytes, znode: str) -> str:
     """Read a peer's state: ENABLED or DISABLED. Raises ZNodeValueError."""
-    message = _message(strip_client_prefix(value, znode), pb.ReplicationState, znode)
-    return pb.ReplicationState.State.Name(message.state)
+    return pb.ReplicationState.State.Name(decode_state_message(value, znode).state)
+
+
+def decode_state_message(value: bytes, znode: str) -> pb.ReplicationState:
+    """Read all that a peer's state says. Raises ZNodeValueError."""
+    return _message(strip_client_prefix(value, znode), pb.ReplicationState, znode)
 
 
 def decode_cluster_id(value: bytes, znode: str) -> uuid.UUID:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 M = TypeVar("M", bound=Message)
 
@@ -20,6 +21,16 @@ def parse_message(kind: type[M], data: bytes) -> M:
     if (field := _not_text(message)) is not None:
         raise DecodeError(f"{field} is not UTF-8")
     return message
+
+
+def unknown_fields(message: Message) -> list[str]:
+    """The fields in the message, and in those within it, that this code does not know: "Message field 12", each once."""
+    found = {f"{message.DESCRIPTOR.name} field {each.field_number}": None for each in UnknownFieldSet(message)}
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for each in value if field.is_repeated else [value]:
+                found |= dict.fromkeys(unknown_fields(each))
+    return list(found)
 
 
 def _lacking(message: Message) -> str:

@@ -26,6 +26,12 @@ class RecoveredQueue:
     queue_id: str
     wals: tuple[str, ...]
     claimed: bool  # False: it lies under the dead server itself
+    unread: str = ""  # why its WALs could not be listed; then `wals` is empty
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something to do for it: not if it is claimed and empty."""
+        return bool(self.wals or self.unread or not self.claimed)
 
     @property
     def ref(self) -> str:
@@ -65,7 +71,7 @@ def recovered_queues(
     `watch` is called once, in a thread of the client, when a queue or a server comes or goes, or when the connection is lost.
     Raises StorageError, ClusterError, QueuesMoving, ConnectError.
     """
-    return tuple(as_recovered(queue) for queue in list_queues(session, peer_id, watch) if not queue.live)
+    return tuple(as_recovered(queue) for queue in list_queues(session, peer_id, watch, even_unread=True) if not queue.live)
 
 
 def as_recovered(queue: Queue) -> RecoveredQueue:
@@ -76,6 +82,7 @@ def as_recovered(queue: Queue) -> RecoveredQueue:
         str(queue.id),
         tuple(wal.name.text for wal in queue.wals),
         claimed=queue.server_is_live or queue.server == WALFERRY_SERVER,
+        unread=str(queue.unread or ""),
     )
 
 
@@ -87,7 +94,7 @@ def find_dead(session: Session, watch: Watch | None = None) -> tuple[DeadServer,
     shippable = shippable_peers(session, watch)
     by_server: dict[str, list[RecoveredQueue]] = {}
     for queue in recovered_queues(session, watch=watch):
-        if queue.peer_id in shippable and (queue.wals or not queue.claimed):
+        if queue.peer_id in shippable and queue.has_work:
             by_server.setdefault(queue.dead_server, []).append(queue)
     return tuple(DeadServer(name, tuple(queues)) for name, queues in sorted(by_server.items()))
 

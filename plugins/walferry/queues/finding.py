@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from walferry.hbase.cluster import is_live
 from walferry.names import parse_queue_id, parse_wal_name
-from walferry.queues.reading import Queue, looked_for, queue_of, queue_paths, read_queues, read_values
+from walferry.queues.consistent import looked_for
+from walferry.queues.reading import Queue, queue_of, queue_paths, read_queues, read_values
 from walferry.source.session import Session
 from walferry.zk.client import children, read_all
 

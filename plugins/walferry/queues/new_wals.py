@@ -15,7 +15,8 @@ from kazoo.exceptions import BadVersionError, NodeExistsError
 
 from walferry.hbase.errors import ZNodeValueError
 from walferry.hbase.peers import check_ours, read_peer
-from walferry.queues.reading import closed_groups, consistent, list_queues, queued_groups
+from walferry.queues.consistent import consistent
+from walferry.queues.reading import closed_groups, list_queues, queued_groups
 from walferry.records import NotARecord, converted, parsed
 from walferry.source.session import Session
 from walferry.zk.client import OUTCOME_UNKNOWN, Watch, read, retried

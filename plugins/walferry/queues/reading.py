@@ -5,9 +5,7 @@
 All steps see the queues through `list_queues`, which reads names only. Positions are read where they are needed: `read_queues`
 reads all of them, `read_begun` only those of WALs whose shipping has begun.
 
-HBase moves a queue from a dead server to a live one in one multi that also bumps the cversion of replication/rs. A reader of more
-than one queue reads that cversion before and after, and reads again when it has changed. Otherwise it could miss a queue that
-moves, or see it twice.
+A queue may be moved meanwhile: see `consistent`.
 """
 
 from __future__ import annotations
@@ -15,20 +13,19 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar, overload
+from typing import NamedTuple, overload
 
 from walferry.hbase.cluster import check_layout, check_storage, live_servers
 from walferry.hbase.errors import PositionError
 from walferry.hbase.values import decode_position
 from walferry.names import QueueId, WalName, is_server_name, parse_queue_id, parse_wal_name
-from walferry.queues.errors import QueuesMoving
+from walferry.queues.consistent import looked_for
 from walferry.source.session import Session
-from walferry.zk.client import Watch, ZNode, children, children_all, read, read_all
+from walferry.zk.client import Watch, ZNode, children, children_all, children_each, read_all
+from walferry.zk.errors import AnswerTooLong
 
-CONSISTENT_READ_TRIES = 20
 CVERSION = "cversion_"  # begins the znodes that HBase creates and deletes in one multi when it claims a queue
 
-T = TypeVar("T")
 OnOdd = Callable[[str], None]  # is told of a znode that is not a queue
 
 
@@ -91,6 +88,7 @@ class Queue:
     wals: Sequence[QueuedWal]
     server_is_live: bool
     problems: tuple[str, ...] = ()  # children that are not WALs
+    unread: AnswerTooLong | None = None  # why its WALs could not be listed; then it has none here
 
     @property
     def live(self) -> bool:
@@ -115,6 +113,7 @@ class _Names:
     id: QueueId
     path: str
     names: Collection[str]
+    unread: AnswerTooLong | None = None
 
 
 _Listing = Mapping[str, _Names]  # by the queue's znode
@@ -122,15 +121,20 @@ _Values = Mapping[str, ZNode]  # by the WAL's znode
 
 
 def list_queues(
-    session: Session, peer_id: str | None = None, watch: Watch | None = None, watch_wals: Watch | None = None
-) -> list[Queue]:
-    """All queues of a peer, or of all peers, as they lay at one moment, without positions. Raises StorageError, QueuesMoving.
+    session: Session, peer_id: str | None = None, watch: Watch | None = None, watch_wals: Watch | None = None, *,
+    even_unread: bool = False,
+) -> list[Queue]:  # fmt: skip
+    """All queues of a peer, or of all peers, as they lay at one moment, without positions.
+
+    Raises StorageError, QueuesMoving; and AnswerTooLong, unless queues whose WALs cannot be listed are wanted too.
 
     `watch` is called when a server or a queue comes or goes, `watch_wals` when a WAL does: once, in a thread of the client, or
     when the connection is lost.
     """
     check_storage(session.zk, session.nodes)
-    listing = looked_for(session, lambda: _listing(session, peer_id, watch, watch_wals), _both_listings)
+    listing = looked_for(
+        session, lambda: _listing(session, peer_id, watch, watch_wals, even_unread=even_unread), _both_listings
+    )
     return _queues(listing, {}, _live(session, watch))
 
 
@@ -141,7 +145,7 @@ def see_queues(session: Session) -> Seen:
     """
     check_storage(session.zk, session.nodes)
     odd: set[str] = set()  # a look may be repeated
-    listing = looked_for(session, lambda: _listing(session, None, on_odd=odd.add), _both_listings)
+    listing = looked_for(session, lambda: _listing(session, None, on_odd=odd.add, even_unread=True), _both_listings)
     servers = children(session.zk, session.nodes.rs) or []
     odd |= {f"{session.nodes.rs}/{name} is not a server's name" for name in servers if not is_server_name(name)}
     begun: dict[str, QueuedWal] = {}
@@ -158,8 +162,11 @@ def read_queues(session: Session, peer_id: str, group: str | None = None) -> lis
     check_storage(session.zk, session.nodes)
 
     def look() -> tuple[_Listing, _Values]:
-        listing = {path: _of_group(queue, group) for path, queue in _listing(session, peer_id).items()}
-        listing = {path: queue for path, queue in listing.items() if queue.names or group is None}
+        all_queues = _listing(session, peer_id, even_unread=group is not None)
+        listing = {path: of for path, queue in all_queues.items() if (of := _of_group(queue, group)).names or group is None}
+        unread = [queue.unread for queue in all_queues.values() if queue.unread]
+        if unread and not listing:  # the group may be there
+            raise unread[0]
         return listing, read_values(session, [f"{path}/{name}" for path, queue in listing.items() for name in queue.names])
 
     listing, values = looked_for(
@@ -303,54 +310,28 @@ def position_in(value: bytes, znode: str) -> int | PositionError:
         return problem
 
 
-def looked_for(
-    session: Session,
-    look: Callable[[], T],
-    both: Callable[[T, T], T],
-    enough: Callable[[T], bool] = lambda found: False,
-) -> T:
-    """Call `look` as `consistent` does; in the classic layouts call it twice, and let `both` merge the findings.
-
-    In these layouts a queue is copied before it is deleted, and the child version does not change in between. A reader that looks
-    only once may look at each of the two places while the queue is at the other.
-    """
-    found = consistent(session, look, enough)
-    return both(found, consistent(session, look, enough)) if session.nodes.locked and not enough(found) else found
-
-
-def consistent(session: Session, look: Callable[[], T], enough: Callable[[T], bool] = lambda found: False) -> T:
-    """What `look` finds while no queue moves, or what it finds if that is `enough`. Raises QueuesMoving."""
-    before = _cversion(session)
-    for _ in range(CONSISTENT_READ_TRIES):
-        found = look()
-        after = _cversion(session)
-        if after == before or enough(found):
-            return found
-        before = after
-    raise QueuesMoving(
-        f"the queues under {session.nodes.queues} kept moving through {CONSISTENT_READ_TRIES} readings; try again later"
-    )
-
-
-def _cversion(session: Session) -> int | None:
-    znode = read(session.zk, session.nodes.queues)
-    return None if znode is None else int(znode.stat.cversion)
-
-
 def _listing(
     session: Session,
     peer_id: str | None,
     watch: Watch | None = None,
     watch_wals: Watch | None = None,
     on_odd: OnOdd = _pass_over,
+    *,
+    even_unread: bool = False,
 ) -> dict[str, _Names]:
+    """The queues' children. Raises AnswerTooLong, or tells `on_odd`, if there are too many of one."""
     queues = [queue for queue in every_queue(session, watch, on_odd) if peer_id is None or queue[1].peer_id == peer_id]
-    listed = children_all(session.zk, [path for _, _, path in queues], watch_wals)
-    return {
-        path: _Names(server, queue_id, path, names)
-        for (server, queue_id, path), names in zip(queues, listed, strict=True)
-        if names is not None
-    }
+    listing = {}
+    listed = children_each(session.zk, [path for _, _, path in queues], watch_wals)
+    for (server, queue_id, path), names in zip(queues, listed, strict=True):
+        if isinstance(names, AnswerTooLong):
+            if not even_unread:
+                raise names
+            on_odd(str(names))
+            listing[path] = _Names(server, queue_id, path, (), names)
+        elif names is not None:
+            listing[path] = _Names(server, queue_id, path, names)
+    return listing
 
 
 def _live(session: Session, watch: Watch | None = None) -> set[str]:
@@ -359,7 +340,10 @@ def _live(session: Session, watch: Watch | None = None) -> set[str]:
 
 
 def _queues(listing: _Listing, values: _Values, live: Collection[str]) -> list[Queue]:
-    return [queue_of(q.server, q.id, q.path, q.names, values, server_is_live=q.server in live) for q in listing.values()]
+    return [
+        replace(queue_of(q.server, q.id, q.path, q.names, values, server_is_live=q.server in live), unread=q.unread)
+        for q in listing.values()
+    ]
 
 
 def _both_listings(first: _Listing, again: _Listing) -> _Listing:

@@ -20,8 +20,9 @@ from kazoo.exceptions import NoNodeError, NotEmptyError
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import quoted
 from walferry.names import ServerName, parse_wal_name
+from walferry.queues.consistent import looked_for
 from walferry.queues.dead_servers import WALFERRY_SERVER
-from walferry.queues.reading import looked_for, queued_groups
+from walferry.queues.reading import queued_groups
 from walferry.shipping.runs import delete_old_runs
 from walferry.source.session import Session
 from walferry.zk.client import children, read, retried

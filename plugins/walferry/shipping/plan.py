@@ -10,6 +10,7 @@ from walferry.files.errors import NoHdfsRight, UnreadableBytes
 from walferry.files.listing import locate_all
 from walferry.files.store import WalLocation, WalStore
 from walferry.hbase.errors import PositionError
+from walferry.names import ServerName
 from walferry.queues.finding import Place
 from walferry.queues.reading import Queue, list_queues, read_begun
 from walferry.shipping.candidates import Candidate, GroupCandidates, candidates
@@ -63,7 +64,7 @@ class GroupPlan:
     @property
     def finished(self) -> bool:
         """Whether it needs no Spark task: all of its WALs have only to leave the queue."""
-        return all(w.finished and not w.to_archive for w in self.wals)
+        return self.wals != () and all(w.finished and not w.to_archive for w in self.wals)
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,11 @@ def plan_peer(session: Session, peer_id: str, groups: Collection[str] | None = N
 
     Raises WalferryError, StoreError: WrongRoot if no cluster keeps its WALs at the store's root.
     """
-    queues = read_begun(session, [_only(queue, groups) for queue in list_queues(session, peer_id)])
+    listed = list_queues(session, peer_id, even_unread=True)
+    queues = read_begun(session, [_only(queue, groups) for queue in listed])
     found = [group for group in candidates(queues) if group.wals]
     dead = frozenset(wal.name.group for queue in queues if not queue.live for wal in queue.wals)
-    return PeerPlan(peer_id, tuple(_plans(session, found)), dead)
+    return PeerPlan(peer_id, (*_plans(session, found), *(() if groups else map(_unread, filter(_is_unread, listed)))), dead)
 
 
 def groups_to_ship(session: Session, peer_id: str, groups: Collection[str] | None = None) -> list[tuple[str, Place | None]]:
@@ -99,7 +101,7 @@ def groups_to_ship(session: Session, peer_id: str, groups: Collection[str] | Non
 
     Neither positions nor files are read. Raises WalferryError.
     """
-    queues = [_only(queue, groups) for queue in list_queues(session, peer_id)]
+    queues = [_only(queue, groups) for queue in list_queues(session, peer_id, even_unread=True)]
     return [(group.group, group.place) for group in candidates(queues) if group.wals]
 
 
@@ -108,11 +110,22 @@ def bytes_queued(session: Session, peer_id: str, groups: Collection[str] | None 
 
     No file is opened. Raises WalferryError, StoreError.
     """
-    queues = read_begun(session, [_only(queue, groups) for queue in list_queues(session, peer_id)])
+    queues = read_begun(session, [_only(queue, groups) for queue in list_queues(session, peer_id, even_unread=True)])
     wals = [wal for group in candidates(queues) for wal in group.wals]
     found = locate_all(session.store, [(wal.queued.name, wal.dead_servers) for wal in wals])
     known = [wal.queued for wal in wals if wal.queued.name.text in found and isinstance(wal.queued.position_or_problem, int)]
     return sum(max(0, found[wal.name.text].size - wal.position) for wal in known)
+
+
+def _is_unread(queue: Queue) -> bool:
+    return queue.unread is not None
+
+
+def _unread(queue: Queue) -> GroupPlan:
+    """The plan of a queue whose WALs cannot be listed, as one group: its job fails with the reason, and those of others go on."""
+    server = queue.id.dead_servers[0] if queue.id.recovered else queue.server
+    group = ServerName.parse(server).encoded()
+    return GroupPlan(group, queue.server, str(queue.id), 0, (), str(queue.unread))
 
 
 def _only(queue: Queue, groups: Collection[str] | None) -> Queue:

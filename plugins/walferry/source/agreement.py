@@ -113,7 +113,7 @@ def _difference(session: Session, peer_id: str, theirs: Peer | None) -> str | No
         return None
     if theirs is None:
         return f"{session.nodes.peer(peer_id)} is there, but the Master does not know such a peer"
-    differ = [field.name for field in fields(Peer) if getattr(ours, field.name) != getattr(theirs, field.name)]
+    differ = [field.name for field in fields(Peer) if field.compare and getattr(ours, field.name) != getattr(theirs, field.name)]
     if not differ:
         return None
     state = f" ({theirs.state}, in ZooKeeper {ours.state})" if "state" in differ else ""

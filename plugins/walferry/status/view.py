@@ -16,8 +16,7 @@ from typing import TypeVar
 from walferry.errors import WalferryError
 from walferry.hbase.errors import ClusterError, ZNodeValueError
 from walferry.hbase.layout import quoted
-from walferry.hbase.peers import Peer, as_peer
-from walferry.hbase.values import decode_peer, decode_state
+from walferry.hbase.peers import Peer, peer_of
 from walferry.names import is_server_name
 from walferry.queues.errors import QueuesMoving
 from walferry.queues.reading import Queue, groups, see_queues
@@ -109,23 +108,23 @@ def _peers(session: Session, problems: list[str]) -> dict[str, Peer | None] | No
         return None
     paths = [(nodes.peer(peer_id), nodes.peer_state(peer_id)) for peer_id in ids]
     znodes = iter(read_all(session.zk, [path for pair in paths for path in pair]))
+    below = children_all(session.zk, [path for path, _ in paths])
     peers: dict[str, Peer | None] = {}
-    for peer_id, (config, state) in zip(ids, zip(znodes, znodes, strict=True), strict=True):
+    for peer_id, config, state, names in zip(ids, znodes, znodes, below, strict=True):
         if config is None:
             continue  # removed since the listing
         peers[peer_id] = None
         try:
-            peers[peer_id] = _peer(session, peer_id, config, state)
+            peers[peer_id] = _peer(session, peer_id, config, state, names or ())
         except WalferryError as error:
             problems.append(str(error))
     return peers
 
 
-def _peer(session: Session, peer_id: str, config: ZNode, state: ZNode | None) -> Peer:
-    path, state_path = session.nodes.peer(peer_id), session.nodes.peer_state(peer_id)
+def _peer(session: Session, peer_id: str, config: ZNode, state: ZNode | None, names: Collection[str]) -> Peer:
     if state is None:
-        raise ZNodeValueError(path, "it has no peer-state", "Only HBase before 0.94 has such peers")
-    return as_peer(peer_id, decode_peer(config.value, path), decode_state(state.value, state_path), path)
+        raise ZNodeValueError(session.nodes.peer(peer_id), "it has no peer-state", "Only HBase before 0.94 has such peers")
+    return peer_of(session.zk, session.nodes, peer_id, config.value, state.value, names)
 
 
 def _leases(session: Session, wanted: Collection[Group]) -> dict[Group, Holder]:

@@ -31,6 +31,7 @@ META = "hbase:meta"
 META_REGION = b"hbase:meta,,1"
 INFO = b"info"
 ENABLED = "ENABLED"
+MAX_ADDRESS_BYTES = 300  # of a server: a host's name has at most 253
 _TABLE_STATE = (b"table", b"state")
 _LAST_ID = b"99999999999999"  # behind all region ids
 
@@ -148,7 +149,8 @@ def _unreadable(name: bytes, error: DecodeError) -> RegionUnavailable:
 
 
 def _server(info: dict[bytes, bytes]) -> ServerName | None:
-    return _server_at(info.get(b"server", b""), info.get(b"serverstartcode", b""))
+    address, start_code = info.get(b"server", b""), info.get(b"serverstartcode", b"")
+    return _server_at(address, start_code) if len(address) <= MAX_ADDRESS_BYTES else None
 
 
 @lru_cache(maxsize=1024)  # there are many regions to a server

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from itertools import islice
 from types import TracebackType
 from typing import Self
@@ -100,7 +100,7 @@ class Tables:
         Raises TooManyRegions, RegionUnavailable, ScanGivenUp, RpcError.
         """
         found, states = _Counted("all tables"), dict[str, str]()
-        wanted = cache(wanted)
+        wanted = lru_cache(maxsize=1)(wanted)  # the rows of a table follow each other
         for block in self.scan(META, ScanSpec()):
             for i in range(len(block)):
                 name = block.key(i)
@@ -111,6 +111,7 @@ class Tables:
                 if row is not None and row.may_be_open:
                     found.add(table, region_of(row))
                 elif row is None and (state := table_state(name, block.row(i))) is not None:
+                    found.count_row(len(name))
                     states[table] = state
         return {
             table: TableInMeta(tuple(sorted(regions, key=lambda region: region.start)), states.get(table, ENABLED))
@@ -153,8 +154,12 @@ class _Counted:
     def add(self, table: str, region: Region) -> None:
         """Add a region. Raises TooManyRegions."""
         self.regions[table].append(region)
+        self.count_row(len(region.name) + len(region.start) + len(region.end))
+
+    def count_row(self, size: int) -> None:
+        """Count a row of hbase:meta, of which so many bytes are kept. Raises TooManyRegions."""
         self.count += 1
-        self.size += len(region.name) + len(region.start) + len(region.end)
+        self.size += size
         if self.count > MAX_REGIONS or self.size > MAX_REGION_BYTES:
             raise TooManyRegions(self.what, self.count, self.size)
 

@@ -10,7 +10,7 @@ from walferry.filters.rules import PeerTables
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import CustomEndpointPeer
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.peers import INTER_CLUSTER_ENDPOINTS, Peer, read_peer, slave_of
+from walferry.hbase.peers import INTER_CLUSTER_ENDPOINTS, Peer, check_understood, read_peer, slave_of
 from walferry.names import without_default_namespace
 from walferry.rpc import master
 from walferry.source.session import Session
@@ -45,6 +45,7 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
     peer = read_peer(session.zk, session.nodes, peer_id)
     if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
         raise CustomEndpointPeer(peer_id, f"it has the endpoint {peer.endpoint_impl}", "Only HBase clusters can be compared")
+    check_understood(peer)
     families = _families(session, peer, set(map(without_default_namespace, asked)))
     parts: list[TableRange] = []
     problems: dict[str, str] = {}

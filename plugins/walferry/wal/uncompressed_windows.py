@@ -79,6 +79,7 @@ def uncompressed_windows(
         if part.fault is None and not at_end:
             if pos == base:  # not even one entry, so it needs a larger window
                 length = max(min(2 * len(buf), MAX_WINDOW_BYTES), part.need - base)
+                del buf, part  # it is read anew: do not hold it twice
             continue
         if pos == start > bounds.first_entry:
             _require_boundary(wal, bounds, window_bytes, stage)

@@ -9,19 +9,19 @@ import logging
 import select
 import socket
 import ssl
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import (
     AuthFailedError,
     ConnectionClosedError,
     ConnectionLoss,
+    MarshallingError,
     NoNodeError,
     OperationTimeoutError,
     RolledBackError,
@@ -29,13 +29,13 @@ from kazoo.exceptions import (
     WriterNotClosedException,
 )
 from kazoo.handlers.threading import AsyncResult, KazooTimeoutError, SequentialThreadingHandler
-from kazoo.protocol.connection import ConnectionDropped
 from kazoo.protocol.states import WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry, RetryFailedError
 
 from walferry.hosts import unreachable
 from walferry.security.login import UNSECURED, Login
-from walferry.zk.errors import ConnectError
+from walferry.zk.answers import bound_answers, drop_unreadable
+from walferry.zk.errors import AnswerTooLong, ConnectError
 from walferry.zk.secured import SecuredClient
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,7 @@ LAST_LOOK_SECONDS = 1.0  # for each server, to tell an unreachable one from a si
 CALL_TIMEOUT_SECONDS = 30.0
 CLOSE_SECONDS = 2.0  # an ensemble's time to acknowledge the end of a session
 PIPELINED_READS = 256
+TOO_LONG = object()  # in the place of an answer
 MAX_ANSWER_BYTES = 64 << 20  # a znode has at most 1 MiB by default; a list of children may be longer (jute.maxbuffer)
 
 # The request may have been carried out, or may still be when this session reconnects.
@@ -146,7 +147,8 @@ def connect(
 ) -> SecuredClient:
     """Start a client of the ensemble "host:port,host:port"; all times in seconds. `disconnect` ends it.
 
-    A server that announces an answer of more than `most_bytes` is dropped.
+    An answer of more than `most_bytes` is not kept: the request fails with MarshallingError. A server that announces a far longer
+    one is dropped.
 
     Raises ConnectError if no server answers within `timeout`, or if none can be reached within UNREACHABLE_SECONDS; LoginFailed
     or LoginRefused, which are ConnectErrors, if the login fails.
@@ -165,8 +167,8 @@ def connect(
         )
     except ValueError as error:  # for a malformed host or port
         raise ConnectError(f"no ZooKeeper server of {quorum} can be reached: {error}. {advice}") from error
-    _bound_answers(zk, most_bytes)
-    _drop_unreadable(zk)
+    bound_answers(zk, most_bytes)
+    drop_unreadable(zk)
     why = _start(zk, timeout)
     if not zk.connected:
         refusal = zk.refusal  # before this client hangs up itself
@@ -177,38 +179,6 @@ def connect(
         what = f"can be reached: {why}" if why else f"answered within {timeout:.3g} s"
         raise ConnectError(f"no ZooKeeper server of {quorum} {what}. {advice}")
     return zk
-
-
-def _bound_answers(zk: SecuredClient, most_bytes: int) -> None:
-    """Drop a server that announces an impossibly long answer. kazoo would collect up to 2 GiB of it."""
-    read = zk._connection._read
-
-    def bounded(length: int, timeout: float) -> Any:
-        if not 0 <= length <= most_bytes:
-            zk.handler.no_zookeeper |= not zk.connected
-            raise ConnectionDropped(f"an answer of {length} bytes; at most {most_bytes} are accepted")
-        try:
-            return read(length, timeout)
-        except ConnectionDropped as dropped:
-            zk.handler.dropped |= not zk.connected
-            if isinstance(dropped.__context__, ssl.SSLError):
-                zk.tls_ended(dropped.__context__)
-            raise
-
-    zk._connection._read = bounded
-
-
-def _drop_unreadable(zk: SecuredClient) -> None:
-    """Drop a server whose answer cannot be parsed. It would end kazoo's thread, and with it the client for good."""
-    read = zk._connection._read_socket
-
-    def dropping(timeout: float) -> Any:
-        try:
-            return read(timeout)
-        except (struct.error, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise ConnectionDropped(f"an answer that cannot be read: {error!r}") from error
-
-    zk._connection._read_socket = dropping
 
 
 def _start(zk: SecuredClient, timeout: float) -> str | None:
@@ -316,35 +286,32 @@ def just_written(zk: KazooClient, path: str) -> ZNode:
 def children(zk: KazooClient, path: str, watch: Watch | None = None) -> list[str] | None:
     """List the names of the znode's children, sorted; None if the znode does not exist.
 
-    `watch` is called once, in a thread of the client, when the children change or the connection is lost.
+    `watch` is called once, in a thread of the client, when the children change or the connection is lost. Raises AnswerTooLong.
     """
     try:
         return sorted(retried(zk, zk.get_children, path, watch=watch))
     except NoNodeError:
         return None
+    except MarshallingError as error:
+        raise AnswerTooLong(path, zk.handler.most_bytes) from error
 
 
 def children_all(zk: KazooClient, paths: Sequence[str], watch: Watch | None = None) -> list[list[str] | None]:
     """List the children of each path as `children` does, in the order of the paths, with pipelined requests."""
-    found = _pipelined(zk, paths, lambda path: zk.get_children_async(path, watch=watch))
-    return [None if names is None else sorted(names) for names in found]
+    found = children_each(zk, paths, watch)
+    for names in found:
+        if isinstance(names, AnswerTooLong):
+            raise names
+    return cast(list[list[str] | None], found)
 
 
-def read_all(zk: KazooClient, paths: Sequence[str]) -> list[ZNode | None]:
-    """Read the znodes in the order of the paths, with pipelined requests; None for each that does not exist."""
-    return [None if found is None else ZNode(*found) for found in _pipelined(zk, paths, zk.get_async)]
-
-
-def _pipelined(zk: KazooClient, paths: Sequence[str], request: Callable[[str], Any]) -> list[Any]:
-    """Send the requests for the paths and collect the answers; None for each znode that does not exist."""
-
-    def some(paths: Sequence[str]) -> list[Any]:
-        return [_or_none(pending) for pending in [request(path) for path in paths]]
-
-    found: list[Any] = []
-    for start in range(0, len(paths), PIPELINED_READS):
-        found += retried(zk, some, paths[start : start + PIPELINED_READS])
-    return found
+def children_each(zk: KazooClient, paths: Sequence[str], watch: Watch | None = None) -> list[list[str] | AnswerTooLong | None]:
+    """As `children_all`, but with an error in the place of each list that is too long."""
+    found = _pipelined(zk, paths, lambda path: zk.get_children_async(path, watch=watch), _or_too_long)
+    return [
+        AnswerTooLong(path, zk.handler.most_bytes) if names is TOO_LONG else names and sorted(names)
+        for path, names in zip(paths, found, strict=True)
+    ]
 
 
 def _or_none(pending: Any) -> Any:
@@ -352,6 +319,32 @@ def _or_none(pending: Any) -> Any:
         return pending.get()
     except NoNodeError:
         return None
+
+
+def _or_too_long(pending: Any) -> Any:
+    try:
+        return _or_none(pending)
+    except MarshallingError:
+        return TOO_LONG
+
+
+def read_all(zk: KazooClient, paths: Sequence[str]) -> list[ZNode | None]:
+    """Read the znodes in the order of the paths, with pipelined requests; None for each that does not exist."""
+    return [None if found is None else ZNode(*found) for found in _pipelined(zk, paths, zk.get_async)]
+
+
+def _pipelined(
+    zk: KazooClient, paths: Sequence[str], request: Callable[[str], Any], answer: Callable[[Any], Any] = _or_none
+) -> list[Any]:
+    """Send the requests for the paths and collect the answers; None for each znode that does not exist."""
+
+    def some(paths: Sequence[str]) -> list[Any]:
+        return [answer(pending) for pending in [request(path) for path in paths]]
+
+    found: list[Any] = []
+    for start in range(0, len(paths), PIPELINED_READS):
+        found += retried(zk, some, paths[start : start + PIPELINED_READS])
+    return found
 
 
 @dataclass(frozen=True)

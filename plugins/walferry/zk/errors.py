@@ -47,6 +47,20 @@ class ForeignRoot(WalferryError):
         )
 
 
+class AnswerTooLong(WalferryError):
+    """A znode has more children, by the length of their names, than a client takes."""
+
+    retry_helps = False
+
+    def __init__(self, path: str, most_bytes: int) -> None:
+        super().__init__(
+            f"the children of {path} cannot be listed: their names take more than {most_bytes >> 20} MiB",
+            "All other znodes are read. If it is a queue, nothing of it is shipped: delete the znodes of WALs that need not be "
+            "shipped any more, or remove the peer and ship its edits again as an interval",
+        )
+        self.path = path
+
+
 class Contention(WalferryError):
     """A znode kept changing between a read and the write that depends on it."""
 

@@ -11,11 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry
+from tests.unit.wal.compressing import Encoder, compress
+from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry, encode_wal
+from tests.unit.wal.memory_file import MemoryFile
 from walferry.filters.window import FilterRules, PeerTables, Reason, filter_window, uuid_field
 from walferry.protos import hbase_pb2 as pb
 from walferry.sinks.hbase.shipment import assemble, join
 from walferry.wal.errors import WalCorruptError
+from walferry.wal.reader import read_windows
 from walferry.wal.scan import scan_entries
 from walferry.wal.windows import Window
 
@@ -170,6 +173,23 @@ def test_a_peer_gets_the_tables_and_families_that_it_names(tables, shipped):
     entries = [entry(put(b"f", value=t + b".f"), put(b"g", value=t + b".g"), table=t, scopes=scopes) for t in (b"t", b"ns:u")]
     _, cells = request_of(window_of(*entries), FilterRules(SOURCE, SLAVE, tables))
     assert {v for v in (b"t.f", b"t.g", b"ns:u.f", b"ns:u.g") if v in cells} == shipped
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("families", [1024, 1025, 20_000])
+def test_a_table_may_have_any_number_of_replicated_families(families, compressed):
+    """HBase writes the scopes of all of a table's families into each of its keys, in the order of their names."""
+    scopes = {b"f%05d" % i: GLOBAL for i in range(families)}
+    wide = entry(*(put(f, value=f) for f in [*scopes, b"local", *reversed(scopes), b"g"]), scopes=scopes)
+    data = compress([wide, entry(put())], Encoder(tags=False, codec=None))[0] if compressed else encode_wal([wide, entry(put())])
+    windows = list(read_windows(MemoryFile(data), "wal", 0, partial_tail="error"))
+    assert [cells for window in windows for cells in filter_window(window, RULES, "wal").cells.tolist()] == [2 * families, 1]
+
+
+def test_families_are_found_in_whatever_order_a_key_names_them():
+    names = [b"g", b"f", b"ff", b"", b"a"]
+    window = window_of(entry(*map(put, [*names, b"b", b"fg"]), scopes=dict.fromkeys(names, GLOBAL)))
+    assert filter_window(window, RULES, "wal").cells.tolist() == [len(names)]
 
 
 def test_malformed_scopes_are_reported_with_file_and_offset():

@@ -12,6 +12,7 @@ from walferry.hbase.errors import (
     EnabledPeer,
     PausedPeer,
     PeerError,
+    PeerNotUnderstood,
     SerialPeer,
     UnmanagedPeer,
 )
@@ -36,9 +37,24 @@ def test_cluster_keys_are_read_as_hbase_reads_them(key: str, connect_string: str
 
 
 @pytest.mark.parametrize(
+    ("key", "same"),
+    [
+        ("h1, h2 ,\th3:2181:/hbase", "h1,h2,h3:2181:/hbase"),
+        (" h1:2182,\n h2:2183:2181:/hbase", "h1:2182,h2:2183:2181:/hbase"),
+        (",h1,,h2,:2181:/hbase", "h1,h2:2181:/hbase"),
+        ("h1:2182,h2,:2181:/hbase", "h1:2182,h2:2181:/hbase"),
+    ],
+)
+def test_blanks_and_commas_that_hbase_passes_over_make_no_other_cluster(key: str, same: str) -> None:
+    assert parse_cluster_key(key) == parse_cluster_key(same)
+    assert str(parse_cluster_key(key)) == same
+
+
+@pytest.mark.parametrize(
     "key",
-    ["", "h1", "h1:2181", "h1:2181:hbase", "h1:2181:/", "h1:0:/hbase", "h1:65536:/hbase", "h1:x:/hbase", ",h1:2181:/hbase",
-     "h1,:2181:/hbase", "hbase+zk://h1:2181/hbase", "hbase+rpc://h1:16000", "h1 h2:2181:/hbase",
+    ["", "h1", "h1:2181", "h1:2181:hbase", "h1:2181:/", "h1:0:/hbase", "h1:65536:/hbase", "h1:x:/hbase", ",h1:2182:2181:/hbase",
+     "h1:2182,,h2:2181:/hbase", "h1, ,h2:2181:/hbase", ",:2181:/hbase", "h1\u00a0,h2:2181:/hbase", "h1:2182 ,h2:21 81:/hbase",
+     "hbase+zk://h1:2181/hbase", "hbase+rpc://h1:16000", "h1 h2:2181:/hbase",
      "h1:65536,h2:2181:/hbase", "h1:0,h2:2181:/hbase", "h1/x:2181:/hbase", "u@h1:2181:/hbase", "[h1:2181:/hbase",
      "h1:2181:/hbase\n", "h1:2181:/h\rFAILED", "h1:2181:/h\x1b[31m", "h1:2181:/a/../b", "h1:2181:/./b"],
 )  # fmt: skip
@@ -61,6 +77,9 @@ def test_a_disabled_managed_peer_may_be_shipped() -> None:
         ({"serial": True}, SerialPeer, "SERIAL => false"),
         ({"endpoint_impl": "org.example.MyEndpoint"}, CustomEndpointPeer, "org.example.MyEndpoint"),
         ({"config": {**PEER.config, CUSTOM_FILTERS_KEY: "org.example.NoPii"}}, CustomFilterPeer, "org.example.NoPii"),
+        ({"not_understood": ("it has /x/sync-rep-state",)}, PeerNotUnderstood, "/x/sync-rep-state"),
+        ({"config": {**PEER.config, "hbase.zookeeper.quorum": "h3"}}, PeerNotUnderstood, "hbase.zookeeper.quorum = h3"),
+        ({"config": {**PEER.config, "zookeeper.znode.parent": "/b"}}, PeerNotUnderstood, "zookeeper.znode.parent = /b"),
         ({"cluster_key": "nonsense"}, PeerError, "nonsense"),
     ],
 )
@@ -69,6 +88,10 @@ def test_any_other_peer_is_refused_with_what_to_do(change: dict[str, object], er
         check_shippable(replace(PEER, **change))  # type: ignore[arg-type]
     assert refused.value.peer_id == "p"
     assert "peer p: " in str(refused.value)
+
+
+def test_a_configuration_that_repeats_the_cluster_key_changes_nothing() -> None:
+    check_shippable(replace(PEER, config={**PEER.config, "hbase.zookeeper.quorum": "h1,h2", "zookeeper.znode.parent": "/hbase"}))
 
 
 @pytest.mark.parametrize("text", ["x\nFAILED \x1b[31m", "x" * 500_000, "x\u202e\u2028"])

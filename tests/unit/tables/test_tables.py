@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -220,6 +222,61 @@ def test_all_tables_are_read_in_one_scan_with_their_states(all_of_meta):
 def test_a_state_that_cannot_be_read_is_refused(all_of_meta, value):
     with pytest.raises(RegionUnavailable, match=r"has a row b't' that cannot be read"):
         all_of_meta([state_of(b"t", value)]).all_tables(lambda table: True)
+
+
+@dataclass
+class Block:
+    """Rows of one column each, as they come in an answer."""
+
+    names: list[bytes]
+    cell: Cell
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def key(self, i: int) -> bytes:
+        return self.names[i]
+
+    def row(self, i: int) -> bytes:
+        return replace(self.cell, row=self.names[i]).encode()
+
+
+@pytest.mark.parametrize(
+    ("family", "qualifier", "value", "wanted"),
+    [
+        (b"table", b"state", b"\x08\x00", True),  # of tables without any region
+        (b"table", b"state", b"\x08\x00", False),
+        (b"info", b"seqnumDuringOpen", bytes(8), True),
+    ],
+)
+def test_what_a_slave_s_meta_tells_takes_bounded_memory(monkeypatch, family, qualifier, value, wanted):
+    names = ([b"t%05d-%d" % (n, i) + b"x" * 30_000 for i in range(10)] for n in range(300))
+    made = Cell(b"", family, qualifier, 1, PUT, value)
+    monkeypatch.setattr(Tables, "scan", lambda self, table, spec: (Block(some, made) for some in names))
+    monkeypatch.setattr(module, "MAX_REGION_BYTES", 1 << 20)
+    tracemalloc.start()
+    with suppress(TooManyRegions):
+        Tables(None, ZNodes("/hbase")).all_tables(lambda table: wanted)  # type: ignore[arg-type]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    print(f"{peak / (1 << 20):.1f} MB")
+    assert peak < 4 << 20
+
+
+@pytest.mark.parametrize(("length", "known"), [(253, True), (30_000, False)])
+def test_the_address_of_a_server_is_no_longer_than_a_host_s_name(all_of_meta, length, known):
+    address = b"h" * length + b":1"
+    server = [Cell(b"", b"info", name, 1, PUT, value) for name, value in ((b"server", address), (b"serverstartcode", bytes(8)))]
+    region = [cell for cell in other_region(b"t", b"", b"") if cell.qualifier == b"regioninfo"]
+    row = [replace(cell, row=region[0].row) for cell in (*region, *server)]
+    ((found,),) = [each.regions for each in all_of_meta([row]).all_tables(lambda table: True).values()]
+    assert (found.server is not None) == known
+
+
+def test_no_end_of_states_of_tables_is_an_error(all_of_meta, monkeypatch):
+    monkeypatch.setattr(module, "MAX_REGIONS", 3)
+    with pytest.raises(TooManyRegions, match="of all tables"):
+        all_of_meta([state_of(b"t%d" % i, b"\x08\x00") for i in range(9)]).all_tables(lambda table: True)
 
 
 def test_regions_of_all_tables_have_one_bound(all_of_meta, monkeypatch):

@@ -164,7 +164,7 @@ def deal_with_orphans(source: SourceCluster, orphans: Iterable[QueueRef], delete
                 raise problem
             chosen = _Chosen(orphans)
             for lies in recovered_queues(session) if orphans else ():  # they may have been moved since they were chosen
-                if lies in chosen:
+                if lies in chosen and not lies.unread:
                     delete_queue(session, lies, f"run {run_id} on {socket.gethostname()}")
     done = "deleted" if delete else "left; delete_orphan would delete it"
     return [recovery_report.orphan(queue, groups, done) for queue, groups in files]
@@ -223,7 +223,7 @@ def left(source: SourceCluster, queues: Iterable[QueueRef]) -> list[int]:
     chosen = _Chosen(queues)
     for lies in there:
         for number in chosen.numbers(lies):
-            wals[number] = wals.get(number, 0) + len(lies.wals)
+            wals[number] = wals.get(number, 0) + (1 if lies.unread else len(lies.wals))
     return [wals.get(number, -1) for number in range(len(queues))]
 
 
@@ -237,7 +237,7 @@ def clean_up(source: SourceCluster, servers: Collection[str], run_id: str) -> li
         ours = shippable_peers(session)
         ours -= set(disagreements(session, ours))
         for queue in recovered_queues(session):
-            if queue.dead_server in servers and queue.peer_id in ours and not queue.wals:
+            if queue.dead_server in servers and queue.peer_id in ours and not queue.wals and not queue.unread:
                 _remove_empty(session, queue, run_id)
         for server in servers:
             try:
@@ -349,6 +349,9 @@ def _plan_of_peer(
     for queue in queues:
         if queue.server in unclaimed:
             drains.append(_stuck(session, queue, f"{queue.server} was not claimed"))
+            continue
+        if queue.unread:
+            drains.append(_stuck(session, queue, queue.unread))
             continue
         if not queue.wals:
             _remove_empty(session, queue, run_id)

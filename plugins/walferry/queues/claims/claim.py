@@ -18,7 +18,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from walferry.hbase.cluster import check_layout, is_live
-from walferry.hbase.errors import PeerError
+from walferry.hbase.errors import PeerError, ZNodeValueError
 from walferry.hbase.peers import check_shippable, disabled_guard, read_peer
 from walferry.names import parse_queue_id
 from walferry.queues.claims import classic as claim_classic
@@ -76,7 +76,7 @@ def claim(
     queues = tuple(
         queue
         for queue in recovered_queues(session)
-        if queue.dead_server == server and queue.peer_id in shippable and (queue.wals or not queue.claimed)
+        if queue.dead_server == server and queue.peer_id in shippable and queue.has_work
     )
     return Claim(server, queues, moved, _queues_under(session, server, shippable, refused)[1])
 
@@ -139,6 +139,6 @@ def _queues_under(
             if peer_id not in shippable:
                 check_shippable(read_peer(session.zk, session.nodes, peer_id))
             mine.append(name)
-        except (ValueError, PeerError) as error:
+        except (ValueError, PeerError, ZNodeValueError) as error:
             left.append(f"{session.nodes.queue(server, name)}: {error}")
     return tuple(mine), tuple(left)

@@ -44,10 +44,12 @@ from walferry.queues.claims.steps import (
     delete_if_empty,
     read_wals,
 )
+from walferry.queues.consistent import looked_for
 from walferry.queues.errors import ClaimHeld, ClaimLost, NoTarget, QueuesMoving
-from walferry.queues.reading import looked_for, peer_queues
+from walferry.queues.reading import peer_queues
 from walferry.source.session import Session
 from walferry.zk.client import children, commit, read
+from walferry.zk.errors import AnswerTooLong
 from walferry.zk.hold import Guard, Hold, is_held, read_record
 
 log = logging.getLogger(__name__)
@@ -104,7 +106,7 @@ def _claim(
         try:
             _copy(transfer, guard, queue_id)
             copied[queue_id] = guard
-        except PeerError as error:
+        except (PeerError, AnswerTooLong) as error:
             log.warning("%s is left: %s", session.nodes.queue(server, queue_id), error)
     moved = 0
     for queue_id, guard in copied.items():

@@ -33,6 +33,7 @@ from walferry.queues.claims.steps import (
 from walferry.queues.errors import QueuesMoving
 from walferry.source.session import Session
 from walferry.zk.client import children
+from walferry.zk.errors import AnswerTooLong
 from walferry.zk.hold import Guard, Hold
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ def claim(claimer: Claimer, queues: Mapping[str, Guard], to: str) -> int:
         for queue_id, guard in queues.items():
             try:
                 moved += _move(session, hold, guard, server, queue_id, to)
-            except PeerError as error:
+            except (PeerError, AnswerTooLong) as error:
                 log.warning("%s is left: %s", session.nodes.queue(server, queue_id), error)
         delete_if_empty(hold, session.nodes.queue_server(server))
     return moved

@@ -14,7 +14,8 @@ by a hash that whoever chooses them can make equal for all: each name is then co
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import numpy as np
@@ -23,6 +24,8 @@ from walferry.errors import WalferryError
 from walferry.kernels.compiled import inlined, unmanaged
 from walferry.kernels.read import Bytes, Ints, WireType, hash_bytes, read_field, read_uint8, read_varint
 from walferry.kernels.write import copy_bytes, put_int
+from walferry.protos import hbase_pb2 as pb
+from walferry.protos.parsing import parse_message
 from walferry.sinks.hbase.shipment import Shipment
 from walferry.wal.cells import CellType, cell_end, row_of, value_start
 from walferry.wal.keys import KeyField
@@ -30,6 +33,7 @@ from walferry.wal.uuids import read_uuid
 
 PUT: Final = 2  # MutationProto.MutationType
 DELETE: Final = 3
+PIECE_CELLS: Final = 100_000  # 9 MB of actions
 MAX_CLUSTER_IDS: Final = 32  # of one entry: the clusters that its edits have been at
 MAX_ID_LISTS: Final = 100  # distinct ones in a shipment
 MAX_TABLES: Final = 1000  # of a shipment
@@ -117,6 +121,27 @@ def find_actions(shipment: Shipment) -> Actions:
     return Actions(shipment.cells, table[:, :count], _checked(names.all()), ids.all())
 
 
+def pieces(shipment: Shipment) -> Iterator[Shipment]:
+    """A shipment of one entry in parts of about PIECE_CELLS cells that have whole rows, in order; any other shipment as it is.
+
+    The actions of small cells take more bytes than the cells, and one entry may have millions of cells.
+    """
+    if shipment.entry_count != 1 or shipment.cell_count <= PIECE_CELLS:
+        yield shipment
+        return
+    (entries,), (cells,) = shipment.entries, shipment.cells
+    request = parse_message(pb.ReplicateWALEntryRequest, entries.tobytes())
+    start = 0
+    while start < cells.size:
+        end, count, rows = _end_of_piece(cells, start)
+        request.entry[0].associated_cell_count = count
+        entries = np.frombuffer(request.SerializeToString(), np.uint8)
+        yield replace(
+            shipment, entries=(entries,), cells=(cells[start:end],), cell_count=count, row_count=rows, cell_bytes=end - start
+        )
+        start = end
+
+
 class _Distinct:
     """Byte strings, each once, that the kernel has found in order."""
 
@@ -148,6 +173,22 @@ def same_bytes(a: Bytes, a_start: int, b: Bytes, b_start: int, length: int) -> b
         if a[np.uint64(a_start + i)] != b[np.uint64(b_start + i)]:
             return False
     return True
+
+
+@unmanaged
+def _end_of_piece(cells: Bytes, start: int) -> tuple[int, int, int]:
+    """The end of the first row that ends PIECE_CELLS cells after `start` or later, or of all; with the cells and rows."""
+    at, count, rows, row, row_len = start, 0, 0, 0, -1
+    while at < cells.size:
+        next_row, next_len = row_of(cells, at)
+        if next_len != row_len or not same_bytes(cells, row, cells, next_row, row_len):
+            if count >= PIECE_CELLS:
+                break
+            rows += 1
+        row, row_len = next_row, next_len
+        at = cell_end(cells, at)
+        count += 1
+    return at, count, rows
 
 
 @inlined

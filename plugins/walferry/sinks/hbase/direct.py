@@ -36,7 +36,7 @@ from walferry.security.login import UNSECURED, Login
 from walferry.sinks.answers import Answers
 from walferry.sinks.hbase import tries
 from walferry.sinks.hbase.action_errors import is_busy, is_throttled, is_unsound
-from walferry.sinks.hbase.actions import ActionRow, Actions, ShipmentUnfit, find_actions
+from walferry.sinks.hbase.actions import ActionRow, Actions, ShipmentUnfit, find_actions, pieces
 from walferry.sinks.hbase.calls import Calls
 from walferry.sinks.hbase.connections import LAST_CONNECT_SECONDS
 from walferry.sinks.hbase.locations import Locations, LocationsUnknown
@@ -131,7 +131,11 @@ class DirectShipper:
         takes in no way; and DirectRefused. A shipment that was not acknowledged may have been applied all the same, or a part
         of it.
         """
-        actions = find_actions(shipment)
+        for piece in pieces(shipment):
+            self._ship(find_actions(piece), deadline)
+
+    def _ship(self, actions: Actions, deadline: float) -> None:
+        """As `ship`, for actions."""
         work = _Work(actions, np.arange(len(actions)), self._seconds(deadline))
         failures, busy, last_error, answered, jumped = 0, 0, NEVER_TRIED, False, False
         call_timeout = self._tries.knobs.call_timeout_seconds

@@ -78,13 +78,15 @@ def assemble(window: Window, kept: Kept, chosen: Ints, mark: Bytes) -> Shipment:
     `mark` is `filters.uuid_field` of the source.
     """
     index = window.index
+    whole = _whole(window, kept, chosen)
     key_bytes = int((index.key_end[chosen] - index.key_start[chosen]).sum())
     entries = np.empty(key_bytes + chosen.size * (mark.size + _FRAMING), np.uint8)
-    cells = np.empty(int(kept.size[chosen].sum()), np.uint8)
+    copied = np.empty(int(kept.size[chosen].sum()) if whole is None else 0, np.uint8)
     length, cell_bytes = _assemble(
         window.buf, chosen, index.key_start, index.key_end, kept.cells, kept.marked, mark,
-        kept.span_first, kept.span_start, kept.span_end, entries, cells,
+        kept.span_first, kept.span_start, kept.span_end, entries, copied, whole is None,
     )  # fmt: skip
+    cells = copied if whole is None else whole
     if cell_bytes != cells.size:  # otherwise the rest would be uninitialized memory
         raise AssertionError(f"{cell_bytes} bytes of cells where {cells.size} were announced")
     return Shipment(
@@ -96,6 +98,15 @@ def assemble(window: Window, kept: Kept, chosen: Ints, mark: Bytes) -> Shipment:
         cell_bytes=int(cells.size),
         last_write_time=int(index.write_time[chosen[-1]]),
     )
+
+
+def _whole(window: Window, kept: Kept, chosen: Ints) -> Bytes | None:
+    """The cells of one entry as they lie in the window, if it has little else: then they are not copied."""
+    i = int(chosen[0])
+    first = int(kept.span_first[i])
+    if chosen.size > 1 or int(kept.span_first[i + 1]) != first + 1 or 2 * int(kept.size[i]) < window.buf.size:
+        return None
+    return window.buf[int(kept.span_start[first]) : int(kept.span_end[first])]
 
 
 def join(parts: Sequence[Shipment]) -> Shipment:
@@ -115,8 +126,9 @@ def join(parts: Sequence[Shipment]) -> Shipment:
 def _assemble(
     buf: Bytes, chosen: Ints, key_start: Ints, key_end: Ints, cell_count: npt.NDArray[np.int32], marked: npt.NDArray[np.bool_],
     mark: Bytes, span_first: Ints, span_start: Ints, span_end: Ints, entries: Bytes, cells: Bytes,
+    fill_cells: bool,
 ) -> tuple[int, int]:  # fmt: skip
-    """Fill `entries` and `cells`. Returns the bytes used of each."""
+    """Fill `entries`, and `cells` if they are not there yet. Returns the bytes used of each."""
     at = 0
     cells_at = 0
     for c in range(chosen.size):
@@ -134,5 +146,7 @@ def _assemble(
         entries[at] = 0x18
         at = put_varint(entries, at + 1, count)
         for j in range(span_first[i], span_first[i + 1]):
-            cells_at = copy_bytes(cells, cells_at, buf, span_start[j], span_end[j] - span_start[j])
+            if fill_cells:
+                copy_bytes(cells, cells_at, buf, span_start[j], span_end[j] - span_start[j])
+            cells_at += span_end[j] - span_start[j]
     return at, cells_at

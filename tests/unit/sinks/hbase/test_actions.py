@@ -18,10 +18,12 @@ from walferry.sinks.hbase.actions import (
     MAX_CLUSTER_IDS,
     MAX_ID_LISTS,
     MAX_TABLES,
+    PIECE_CELLS,
     ActionRow,
     Actions,
     ShipmentUnfit,
     find_actions,
+    pieces,
 )
 from walferry.wal.cells import split_cells
 
@@ -114,6 +116,22 @@ def test_a_shipment_has_as_many_lists_of_cluster_ids_as_a_request_can_carry_in_g
     assert find_actions(shipment_of(fits)).of(ActionRow.IDS).tolist() == [*range(MAX_ID_LISTS)] * 2
     with pytest.raises(ShipmentUnfit, match="more than 100 different lists of cluster ids"):
         find_actions(shipment_of(edits))
+
+
+def test_an_entry_with_very_many_cells_goes_in_pieces_of_whole_rows():
+    cells = [Cell(b"r%d" % (i // 7), b"f", b"q%d" % i, 1, 4, b"", b"") for i in range(PIECE_CELLS * 5 // 2)]
+    whole = shipment_of([entry(*cells, ids=tuple(OTHERS))])
+    some = list(pieces(whole))
+    assert [piece.cell_count for piece in some[:2]] == [PIECE_CELLS + 7 - PIECE_CELLS % 7] * 2
+    assert sum(piece.cell_count for piece in some) == whole.cell_count
+    assert sum(piece.row_count for piece in some) == whole.row_count == -(-len(cells) // 7)
+    assert b"".join(piece.cells[0].tobytes() for piece in some) == whole.cells[0].tobytes()
+    assert [action for piece in some for action in found(find_actions(piece))] == found(find_actions(whole))
+
+
+def test_other_shipments_are_not_taken_apart():
+    one = shipment_of([entry(put()), entry(put())])
+    assert list(pieces(one)) == [one]
 
 
 def test_tables_may_occur_in_any_order():

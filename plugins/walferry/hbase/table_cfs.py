@@ -1,0 +1,40 @@
+"""The tables of a peer as HBase 0.98 to 1.3 keeps them: as text in a znode of their own.
+
+    text   = table { ";" table }          "t1;t2:f1,f2"
+    table  = name [ ":" family { "," family } ]
+
+ReplicationAdmin.parseTableCFsFromConfig reads it: blanks around each part do not count, empty parts are passed over, and a text
+without any table means all tables. A table of another namespace cannot be written so, because its name has a colon, too; HBase
+1.4 reads "ns.t" for it, but only when it copies the znode into the peer's message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from walferry.hbase.cluster_key import JAVA_BLANKS
+
+_TABLE = re.compile(r"\w[\w.-]*")  # TableName.isLegalTableQualifierName: letters and digits of any language
+MAX_SHOWN = 100
+
+
+def parse_table_cfs(text: str) -> Mapping[str, tuple[str, ...]] | None:
+    """The families by table, none for all of a table's; None if the text means all tables. Raises ValueError.
+
+    HBase logs an error for a part that it cannot read and goes on without it, so that a text of which it can read nothing means
+    all tables. Here such a part is refused.
+    """
+    tables: dict[str, tuple[str, ...]] = {}
+    for part in map(_trimmed, text.split(";")):
+        if not part:
+            continue
+        name, *families = map(_trimmed, part.rstrip(":").split(":"))  # Java's split drops empty parts at the end
+        if len(families) > 1 or not _TABLE.fullmatch(name):
+            raise ValueError(f"{part[:MAX_SHOWN]!r} is not a table with families, as in 't1;t2:f1,f2'")
+        tables[name] = tuple(filter(None, map(_trimmed, families[0].split(",")))) if families else ()
+    return tables or None
+
+
+def _trimmed(text: str) -> str:
+    return text.strip(JAVA_BLANKS)

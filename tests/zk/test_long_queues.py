@@ -1,0 +1,97 @@
+"""A queue with more WALs than a client takes the names of stops nothing but itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer, create_all
+from tests.sessions import session_of
+from tests.zk.claim_cluster import ClaimCluster
+from tests.zk.hbase_znodes import DEAD, SERVER, wal
+from walferry.airflow.steps import recovery
+from walferry.hbase.layout import QueueLayout
+from walferry.queues.claims.claim import claim
+from walferry.queues.dead_servers import find_dead
+from walferry.queues.reading import list_queues
+from walferry.shipping.plan import PeerPlan, plan_peer
+from walferry.source.session import Session
+from walferry.status.view import view
+from walferry.zk.client import children, children_all, connect, disconnect, read
+from walferry.zk.errors import AnswerTooLong
+
+MOST_BYTES = 8 << 10  # of an answer; WALs of three dozen names are longer
+WALS = 200
+
+
+@pytest.fixture
+def narrow(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
+    """A client that takes short answers only."""
+    client = connect(zookeeper.quorum, session_timeout=60, call_timeout=20, most_bytes=MOST_BYTES)
+    yield client
+    disconnect(client)
+
+
+@pytest.fixture(params=list(QueueLayout))
+def at(request: pytest.FixtureRequest, new_client: Callable[[], KazooClient], tmp_path: Path) -> ClaimCluster:
+    """A dead server with queues of p and q; that of q has very many WALs."""
+    cluster = ClaimCluster(new_client(), request.param)
+    (tmp_path / "WALs").mkdir()
+    cluster.source = replace(cluster.source, wal_root=f"file://{tmp_path}")
+    path = cluster.nodes.queue(DEAD, "q")
+    create_all(cluster.hbase.zk, ((f"{path}/{wal(1000 + i, DEAD)}", b"") for i in range(WALS)))
+    return cluster
+
+
+def test_only_the_request_fails_that_has_too_long_an_answer(narrow: KazooClient, at: ClaimCluster) -> None:
+    session_id = narrow.client_id
+    path = at.nodes.queue(DEAD, "q")
+    began = time.monotonic()
+    with pytest.raises(AnswerTooLong, match=f"children of {path} cannot be listed"):
+        children(narrow, path)
+    with pytest.raises(AnswerTooLong):
+        children_all(narrow, [at.nodes.queue(DEAD, "p"), path])
+    assert read(narrow, at.nodes.hbaseid) is not None
+    assert (narrow.client_id, time.monotonic() - began < 5) == (session_id, True)
+
+
+def test_the_other_queues_are_found_claimed_and_planned(narrow: KazooClient, at: ClaimCluster) -> None:
+    session = session_of(narrow, at)
+    (dead,) = find_dead(session)
+    assert {queue.peer_id: bool(queue.unread) for queue in dead.queues} == {"p": False, "q": True}
+    claimed = claim(session, DEAD, "run", "test")
+    moved = {queue.peer_id: queue.claimed for queue in claimed.queues}
+    print(f"claimed: {moved}, moved {claimed.moved}")
+    assert moved == {"p": True, "q": False}
+    assert len(at.hbase.zk.get_children(at.nodes.queue(DEAD, "q"))) == WALS + 4
+    assert [queue.id.peer_id for queue in list_queues(session, "p")].count("p") == 4
+    problems = [group.problem or "" for group in plan_peer(session, "q").groups]
+    assert ["cannot be listed" in problem for problem in problems].count(True) == 1
+    with pytest.raises(AnswerTooLong, match=at.nodes.queue(DEAD, "q")):
+        list_queues(session, "q")
+    assert at.nodes.queue(DEAD, "q") in " ".join(view(session).problems)
+
+
+def test_a_run_that_recovers_the_server_drains_the_rest_and_names_the_queue(
+    narrow: KazooClient, at: ClaimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(at.source, narrow)
+    monkeypatch.setattr(recovery, "open_session", lambda source, **_: nullcontext(session))
+    monkeypatch.setattr(recovery, "disagreements", lambda *_: {})
+    assert recovery.find(at.source, "", ()).servers == [DEAD]
+    claimed = recovery.claim(at.source, DEAD, "run")
+    monkeypatch.setattr(recovery, "plan_peer", lambda session, peer_id, names: PeerPlan(peer_id, ()))
+    drains = {drain.queue.peer: drain.problem for drain in recovery.plan(at.source, claimed.queues, (), "run")}
+    assert "cannot be listed" in (drains.pop("q") or "")
+    assert drains == {"p": ""}
+    left = dict(zip((queue.peer for queue in claimed.queues), recovery.left(at.source, claimed.queues), strict=True))
+    assert left["q"] > 0
+    recovery.clean_up(at.source, [DEAD], "run")
+    assert at.hbase.zk.exists(at.nodes.queue(DEAD, "q"))
+    assert at.hbase.zk.exists(f"{at.nodes.rs}/{SERVER}")
