@@ -58,7 +58,7 @@ def file_system(url: str) -> Any:
         return _kept((os.getpid(), parts.scheme, parts.netloc, None), lambda: _other_file_system(url))
     key = (os.getpid(), parts.scheme, parts.netloc, login_at(url))  # connections do not survive a fork
     system = _file_systems.get(key)
-    if system is not None and (system.tickets is None or time.time() < system.tickets.renew_at):
+    if system is not None and ((tickets := system.client.tickets) is None or time.time() < tickets.renew_at):
         return system
     if why := unreachable(namenodes(url)):
         raise StoreError(f"{url}: {why}. {_ADVICE}")  # hdfs-native would try for ever

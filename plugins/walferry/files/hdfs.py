@@ -45,8 +45,8 @@ T = TypeVar("T")
 def new_file_system(url: str, more: Mapping[str, str]) -> Any:
     """fsspec's file system for a URL, with a client of its own that has some `more` settings. Nothing is connected to yet.
 
-    It is used as its folder's login says; `tickets` are those that it has, or None. Raises RuntimeError if hdfs-native does not
-    know the NameNodes, KerberosError.
+    It is used as its folder's login says; the client's `tickets` are those that it has, or None. Raises RuntimeError if
+    hdfs-native does not know the NameNodes, KerberosError.
     """
     from hdfs_native import Client  # its library takes a while to load, and not all file systems are HDFS
 
@@ -57,15 +57,12 @@ def new_file_system(url: str, more: Mapping[str, str]) -> Any:
     system: Any = fsspec.get_filesystem_class(parts.scheme)(server, skip_instance_cache=True)
     kerberos = login_in_effect(url)
     settings = {**_settings_of(kerberos), **more}
-    if kerberos is None or _by_tokens(url):
-        system.tickets = None
-        system.client = Client(root, settings)
-    else:
+    tickets, by = None, {}
+    if kerberos is not None and not _by_tokens(url):
         tickets = TicketCache(credential_of(kerberos), _services(url, kerberos))
-        system.tickets = tickets
-        system.client = Client(
-            root, settings, kerberos_principal=tickets.principal, kerberos_keytab=NO_KEYS, kerberos_cache=tickets.name
-        )
+        by = {"kerberos_principal": tickets.principal, "kerberos_keytab": NO_KEYS, "kerberos_cache": tickets.name}
+    system.client = Client(root, settings, **by)
+    system.client.tickets = tickets
     return system
 
 

@@ -47,10 +47,7 @@ class Kerberos:
 
     @property
     def of_namenodes(self) -> Protection:
-        """The weakest protection that is accepted of NameNodes.
-
-        Whoever stands between the two sides of a connection that is only authenticated can give orders on it.
-        """
+        """The weakest protection that is accepted of NameNodes: what they say decides what is read, and believed to be WALs."""
         return self.protection or Protection.INTEGRITY
 
     def may_meet(self, host: str) -> bool:

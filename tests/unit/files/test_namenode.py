@@ -174,7 +174,7 @@ def challenges(*offered: str) -> bytes:
 
 @pytest.mark.usefixtures("contexts")
 def test_a_name_node_that_protects_nothing_is_refused_unless_the_connection_accepts_it(serving: Callable[[bytes], int]) -> None:
-    """Whoever stands between could give orders as us once we are logged in."""
+    """Whoever stands between could change what it says."""
     begin = offer(method("KERBEROS", "127.0.0.1")) + challenges("authentication")
     with pytest.raises(ProtectionRefused, match=r"offers authentication, but at least integrity is demanded.*Set hadoop\.rpc"):
         NameNode("127.0.0.1", serving(begin), KERBEROS)
