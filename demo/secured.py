@@ -42,7 +42,7 @@ class SecuredSite(Site):
     @property
     def environment(self) -> dict[str, str]:
         # The slave's connection has no host, so it is good for whichever cluster a peer names.
-        slave = {**self._identity, "protection": SLAVE_PROTECTION, "tls_ca": str(self._authority.pem)}
+        slave = {**self._identity, "hosts": "localhost", "protection": SLAVE_PROTECTION, "tls_ca": str(self._authority.pem)}
         return {
             **self.kerberos.environment,
             f"AIRFLOW_CONN_{SLAVE_CONN_ID.upper()}": json.dumps({"conn_type": "hbase_source", "extra": slave}),

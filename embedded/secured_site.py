@@ -38,7 +38,7 @@ class SecuredSite:
 
 def identity(kerberos: Kerberos, principal: str) -> dict[str, str]:
     """The fields of a connection's extra for a principal with its realm."""
-    return {"principal": principal, "keytab": str(kerberos.keytab(principal))}
+    return {"principal": principal, "keytab": str(kerberos.keytab(principal)), "hosts": "localhost"}
 
 
 class MakeSite(Protocol):

@@ -78,8 +78,9 @@ def test_a_slave_s_connection_is_read_when_it_is_needed(monkeypatch, airflow_db)
     monkeypatch.setenv("AIRFLOW_CONN_SLAVE", json.dumps({"conn_type": "hbase_source", "host": "zk9", "extra": login}))
     monkeypatch.setenv("AIRFLOW_CONN_MAIL", json.dumps({"conn_type": "smtp", "password": "hunter2", "extra": {"a": 1}}))
     for source in (HBaseSourceHook("east").get_conn(), Chosen(conn_id="east").read()):
-        assert source.login_at("zk9:2181:/hbase", None).kerberos == Kerberos(**login)
-        assert source.login_at("zk6:2181:/hbase", None).kerberos == Kerberos(principal="walferry@SOURCE", keytab="/k/source")
+        assert source.login_at("zk9:2181:/hbase", None).kerberos == Kerberos(**login, hosts=("zk9",), only_hosts=True)
+        ours = Kerberos(principal="walferry@SOURCE", keytab="/k/source", only_hosts=True)
+        assert source.login_at("zk6:2181:/hbase", None).kerberos == ours
         with pytest.raises(SourceError, match="connection 'mail' is not that of an HBase cluster: its type must be"):
             source.login_at("zk8:2181:/hbase", None)
         with pytest.raises(SourceError, match=r"connection 'nowhere' is not defined.*AIRFLOW_CONN_NOWHERE"):

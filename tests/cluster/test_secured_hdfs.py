@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 import os
+import threading
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from embedded.hdfs import Hdfs, HdfsSecurity
 from embedded.kerberos import Kerberos as Kdc
+from tests.cluster.namenode_relay import Relay, Thief, listening
+from walferry.bulkload.staging import log_in_to
 from walferry.files import clients, logins
+from walferry.files import hdfs as files_hdfs
 from walferry.files.access import WRITE, Need, missing_rights, needs_of
 from walferry.files.clients import file_system
 from walferry.files.errors import HdfsLoginFailed, NoHdfsRight
 from walferry.files.renames import rename
 from walferry.files.space import space_at
 from walferry.files.systems import NewFile, file_size, list_entries, open_wal, write_file
-from walferry.security.login import Kerberos, Protection
+from walferry.security.gssapi import Credential
+from walferry.security.login import Kerberos, Login, Protection
+from walferry.security.tickets import Service
 
 EAST, WEST = "EXAMPLE.COM", "WEST.COM"
 SUPERUSER = f"hbase/localhost@{EAST}"
 OTHER = f"walferry@{EAST}"
+WEAKEST = Protection.AUTHENTICATION
 DATA = os.urandom(3_000_000)
 
 
 @pytest.fixture(scope="session")
 def kdc(cluster_folder: Path) -> Iterator[Kdc]:
-    with Kdc(cluster_folder / "hdfs-kdc", {EAST: ["hbase/localhost", "walferry"], WEST: ["hbase/localhost", "walferry"]}) as kdc:
+    """The KDCs. Whoever asks them gets tickets that can be forwarded."""
+    names = ["hbase/localhost", "walferry"]
+    with Kdc(cluster_folder / "hdfs-kdc", {EAST: [*names, "nn/localhost"], WEST: names}) as kdc:
+        settings = kdc.krb5_conf.read_text()
+        kdc.krb5_conf.write_text(settings.replace("[libdefaults]\n", "[libdefaults]\n  forwardable = true\n"))
         yield kdc
 
 
@@ -51,8 +65,8 @@ def hdfs(request: pytest.FixtureRequest, kdc: Kdc, cluster_folder: Path) -> Iter
 
 @pytest.fixture
 def login(kdc: Kdc) -> Callable[..., Kerberos]:
-    def login(principal: str, *, keytab_of: str | None = None) -> Kerberos:
-        return Kerberos(principal=principal, keytab=str(kdc.keytab(keytab_of or principal)))
+    def login(principal: str, *, keytab_of: str | None = None, accepted: Protection | None = WEAKEST) -> Kerberos:
+        return Kerberos(principal=principal, keytab=str(kdc.keytab(keytab_of or principal)), protection=accepted)
 
     return login
 
@@ -121,3 +135,76 @@ def test_one_process_uses_folders_of_one_file_system_as_two_users(root: str, log
     write_file(f"{ours}/file", b"x")
     assert file_system(ours).client.get_file_info("/ours/file").owner == "walferry"
     assert system.client.get_file_info("/hbase/oldWALs/older").owner == "hbase"
+
+
+def test_a_server_that_passes_our_login_on_to_the_name_node_gets_none_of_it(
+    hdfs: Hdfs, root: str, login: Callable[..., Kerberos]
+) -> None:
+    """It could give orders as us then: Hadoop's servers take what is not protected, too, whatever was agreed on."""
+    victim = f"/hbase/victim-{uuid.uuid4().hex}"
+    file_system(root).client.mkdirs(victim, 0o777, True)
+    relay = Relay(("localhost", int(hdfs.url.rpartition(":")[2])), victim)
+    with listening(relay.serve) as port:
+        through = f"hdfs://127.0.0.1:{port}/hbase"  # any other name than the NameNode's
+        logins.log_in(through, login(SUPERUSER))
+        with pytest.raises(HdfsLoginFailed, match="says that it is hbase/localhost, but must be"):
+            list_entries(through)
+    assert file_system(root).client.get_file_info(victim).isdir
+    assert relay.answers == []
+
+
+def test_a_name_node_has_to_protect_what_is_said_unless_the_connection_accepts_less(
+    hdfs: Hdfs, root: str, login: Callable[..., Kerberos]
+) -> None:
+    logins.log_in(root, login(SUPERUSER, accepted=None))
+    if hdfs.client_settings()["hadoop.rpc.protection"] == WEAKEST:
+        with pytest.raises(HdfsLoginFailed, match="hbase/localhost offers authentication, but at least integrity is demanded"):
+            list_entries(root)
+    else:
+        assert list_entries(root)
+
+
+def test_a_slave_leads_our_login_to_no_host_that_its_connection_does_not_name(
+    hdfs: Hdfs, root: str, login: Callable[..., Kerberos]
+) -> None:
+    token = f"{hdfs.url}/staging/hbase__t__1k2"
+    for hosts in ((), ("*.west.example.com",)):
+        log_in_to(token, Login(kerberos=replace(login(SUPERUSER), hosts=hosts)).for_slaves())
+        with pytest.raises(HdfsLoginFailed, match="is not used with the host 'localhost', which only the slave names"):
+            write_file(f"{token}/trial", b"x")
+    log_in_to(token, Login(kerberos=replace(login(SUPERUSER), hosts=("localhost",))).for_slaves())
+    write_file(f"{token}/trial", b"x")
+
+
+@pytest.mark.parametrize(("says", "gets"), [("hbase", [(True, False)]), ("nn", [])])
+def test_hdfs_native_has_nothing_to_hand_on_and_no_ticket_for_another_server(
+    kdc: Kdc, login: Callable[..., Kerberos], monkeypatch: pytest.MonkeyPatch, says: str, gets: list[tuple[bool, bool]]
+) -> None:
+    """After hbase/localhost has proved its name, somebody else answers in its place."""
+    thief = Thief(kdc.keytab(f"{says}/localhost@{EAST}"), says)
+    with listening(thief.serve) as port:
+        monkeypatch.setattr(files_hdfs, "_proved", {("localhost", port): Service("hbase", "localhost")})
+        logins.log_in(url := f"hdfs://localhost:{port}/", login(OTHER))
+        client = files_hdfs.new_file_system(url, {}).client
+
+        def use() -> None:
+            with suppress(RuntimeError):
+                client.get_file_info("/")
+
+        threading.Thread(target=use, daemon=True).start()  # it tries for long
+        assert thief.answered.wait(60)
+    assert thief.seen[:1] == gets
+
+
+@pytest.mark.parametrize("principal", [SUPERUSER, None])
+def test_the_tickets_of_kinit_serve_without_being_handed_on(
+    root: str, kdc: Kdc, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, principal: str | None
+) -> None:
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path}/tickets")
+    identity = Kerberos(principal=principal, protection=WEAKEST)
+    with monkeypatch.context() as kinit:  # the library puts a ticket into the cache, as kinit does
+        kinit.setenv("KRB5_CLIENT_KTNAME", str(kdc.keytab(SUPERUSER)))
+        Credential(Kerberos(principal=SUPERUSER)).get()
+    logins.log_in(root, identity)
+    assert {entry.name for entry in list_entries(f"{root}/oldWALs")} >= {"older"}
+    assert file_system(root).client.tickets.principal == SUPERUSER

@@ -94,7 +94,7 @@ class Pair:
     def at(self, sink: SinkKind, **more: object) -> SourceCluster:
         """The source as Walferry sees it; `more` changes the fields of the slave's connection."""
         at = source_of(self.source_site.cluster.address, sink)
-        slaves = {for_slave(CONN_ID, self.key): login(self.slave_site, **more)}
+        slaves = {for_slave(CONN_ID, self.key): login(self.slave_site, **more).for_slaves()}
         return SourceCluster(
             quorum=at.quorum, wal_root=at.wal_root, replication=at.replication, login=login(self.source_site), slaves=slaves
         )

@@ -43,8 +43,8 @@ class Trust:
     def as_source(self, sink: SinkKind, **fields: str) -> SourceCluster:
         """The source as Walferry sees it; `fields` say how the servers in WEST are talked to by our principal of EAST."""
         at = source_of(self.source.cluster.address, sink)
-        own = self.source.fields()
-        slaves = {for_slave(CONN_ID, self.slave.cluster.address.cluster_key): login_of("the slave", {**own, **fields})}
+        there = login_of("the slave", {**self.source.fields(), **fields}).for_slaves()
+        slaves = {for_slave(CONN_ID, self.slave.cluster.address.cluster_key): there}
         return SourceCluster(
             quorum=at.quorum, wal_root=at.wal_root, replication=at.replication, login=login(self.source), slaves=slaves
         )

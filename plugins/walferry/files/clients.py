@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from walferry.files.logins import HDFS_SCHEMES, login_at
 from walferry.files.namenodes import namenodes, server_of
 from walferry.files.paths import path_of
 from walferry.hosts import unreachable
+from walferry.security.gssapi import KerberosError
 from walferry.security.login import Kerberos
 
 REMOTE_TIMEOUT_SECONDS = 120.0  # for one request; longer than a NameNode's failover takes
@@ -29,8 +31,9 @@ _RIGHTS = (
     "with the short name of that user (often hbase), or see docs/secured-hdfs.md"
 )
 _LOGINS = (
-    "See whether the keytab holds the principal's present key (klist -kt), and whether clocks are right; the next try takes "
-    "new tickets"
+    "See whether the keytab holds the principal's present key (klist -kt), whether clocks are right, and whether krb5.conf has "
+    "rdns = false and dns_canonicalize_hostname = false, as there are tickets for the NameNodes' own names alone; the next try "
+    "takes new ones"
 )
 _NO_ACTIVE = (
     "See why none has taken over: hdfs haadmin -getAllServiceState, and the logs of NameNodes, JournalNodes and failover "
@@ -54,13 +57,18 @@ def file_system(url: str) -> Any:
     parts = urlsplit(url)
     if parts.scheme not in HDFS_SCHEMES:
         return _kept((os.getpid(), parts.scheme, parts.netloc, None), lambda: _other_file_system(url))
-    key = (os.getpid(), parts.scheme, parts.netloc, kerberos := login_at(url))  # connections do not survive a fork
-    if key not in _file_systems:
-        if why := unreachable(namenodes(url)):
-            raise StoreError(f"{url}: {why}. {_ADVICE}")  # hdfs-native would try for ever
-        if why := login_problem(url):
-            raise HdfsLoginFailed(f"{url}: {why}")
-    return _kept(key, lambda: _hdfs(url, kerberos))
+    key = (os.getpid(), parts.scheme, parts.netloc, login_at(url))  # connections do not survive a fork
+    system = _file_systems.get(key)
+    if system is not None and ((tickets := system.client.tickets) is None or time.time() < tickets.renew_at):
+        return system
+    if why := unreachable(namenodes(url)):
+        raise StoreError(f"{url}: {why}. {_ADVICE}")  # hdfs-native would try for ever
+    if why := login_problem(url):
+        raise HdfsLoginFailed(f"{url}: {why}")
+    made = _hdfs(url)
+    with _file_systems_lock:
+        _file_systems[key] = made
+    return made
 
 
 def _kept(key: _Key, connect: Callable[[], Any]) -> Any:
@@ -77,10 +85,12 @@ def _other_file_system(url: str) -> Any:
     return fsspec.core.url_to_fs(f"{parts.scheme}://{parts.netloc}/", skip_instance_cache=True)[0]
 
 
-def _hdfs(url: str, kerberos: Kerberos | None) -> Any:
+def _hdfs(url: str) -> Any:
     name = server_of(url)
     try:
-        return new_file_system(url, kerberos, preferred(url))
+        return new_file_system(url, preferred(url))
+    except KerberosError as error:
+        raise HdfsLoginFailed(f"{url}: {error}") from error
     except RuntimeError as error:
         if not name:
             raise StoreError(

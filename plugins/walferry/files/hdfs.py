@@ -1,9 +1,13 @@
 """Clients of HDFS: hdfs-native, with the login of the folder that is used.
 
 hdfs-native takes its settings from HADOOP_CONF_DIR. What a login has goes before that, so one process can use secured and
-unsecured clusters, each as another principal. Tickets from a keytab lie in the memory of one client, which renews them. Before a
-client is used, `login_problem` tries the login: hdfs-native itself waits for ever for a NameNode that demands Kerberos of a
-client without it, and believes one that does not demand it of a client that has it.
+unsecured clusters, each as another principal. Before a client is used, `login_problem` tries the login: hdfs-native itself waits
+for ever for a NameNode that demands Kerberos of a client without it, and believes one that does not demand it of a client that
+has it.
+
+hdfs-native also believes what a NameNode says of its name, and hands on our ticket-granting ticket to it. So a client has tickets
+for the NameNodes that have proved their names, and for nobody else: see security/tickets.py. At half of their life a new client
+takes its place.
 """
 
 from __future__ import annotations
@@ -16,29 +20,34 @@ from urllib.parse import urlsplit
 import fsspec
 from google.protobuf.message import DecodeError
 
-from walferry.files.logins import login_at
+from walferry.files.logins import is_lent, login_at
 from walferry.files.namenode import MAX_TEXT_CHARS, LoginRefused, NameNode, NameNodeError, NameNodeRefused, WrongNameNode
-from walferry.files.namenodes import hadoop_settings, namenodes
+from walferry.files.namenodes import Server, configured_hosts, hadoop_settings, key_servers, namenodes
 from walferry.files.paths import path_of
-from walferry.security.gssapi import KerberosError
+from walferry.security.gssapi import Credential, KerberosError, credential_of
 from walferry.security.login import Kerberos
+from walferry.security.tickets import NO_KEYS, Service, TicketCache
 from walferry.texts import one_line
 
 AUTHENTICATION = "hadoop.security.authentication"
 DATA_PROTECTION = "dfs.data.transfer.protection"
 _PRINCIPAL = "dfs.namenode.kerberos.principal"
 _TOKENS = "HADOOP_TOKEN_FILE_LOCATION"
+_SIMPLE = "simple"
 _NO_LOGIN = (
     "Give its cluster's connection a principal and a keytab, or set hadoop.security.authentication in HADOOP_CONF_DIR and kinit"
 )
 
+_proved: dict[Server, Service] = {}  # what each NameNode has last proved to be
+
 T = TypeVar("T")
 
 
-def new_file_system(url: str, kerberos: Kerberos | None, more: Mapping[str, str]) -> Any:
+def new_file_system(url: str, more: Mapping[str, str]) -> Any:
     """fsspec's file system for a URL, with a client of its own that has some `more` settings. Nothing is connected to yet.
 
-    Raises RuntimeError if hdfs-native does not know the NameNodes.
+    It is used as its folder's login says; the client's `tickets` are those that it has, or None. Raises RuntimeError if
+    hdfs-native does not know the NameNodes, KerberosError.
     """
     from hdfs_native import Client  # its library takes a while to load, and not all file systems are HDFS
 
@@ -48,12 +57,41 @@ def new_file_system(url: str, kerberos: Kerberos | None, more: Mapping[str, str]
     # Without fsspec's reading of URLs, which makes the name of a name service lower case. Its cache keeps one a thread, for ever.
     system: Any = fsspec.get_filesystem_class(parts.scheme)(server, skip_instance_cache=True)
     system._strip_protocol = path_of  # its own ends a path at "#", "?" or ";", which names of families may have
+    kerberos = login_in_effect(url)
     settings = {**_settings_of(kerberos), **more}
-    if kerberos is not None and (kerberos.principal or kerberos.keytab):
-        system.client = Client(root, settings, kerberos_principal=kerberos.principal, kerberos_keytab=kerberos.keytab)
-    else:
-        system.client = Client(root, settings)
+    tickets, by = None, {}
+    if kerberos is not None and not _by_tokens(url):
+        tickets = TicketCache(credential_of(kerberos), _services(url, kerberos))
+        by = {"kerberos_principal": tickets.principal, "kerberos_keytab": NO_KEYS, "kerberos_cache": tickets.name}
+    system.client = Client(root, settings, **by)
+    system.client.tickets = tickets
     return system
+
+
+def _services(url: str, kerberos: Kerberos) -> list[Service]:
+    """Whom a client of a URL may have to prove itself to.
+
+    A NameNode that could not be asked, such as one of two that is down, is taken to be what the others are, on its own host.
+    """
+    servers = namenodes(url)
+    proved = {_proved[each] for each in servers if each in _proved}
+    guessed = {Service(each.name, host) for each in proved for host, port in servers if (host, port) not in _proved}
+    keys = {Service("HTTP", host) for host in key_servers(hadoop_settings())}
+    return sorted(each for each in proved | guessed | keys if kerberos.may_meet(each.host))
+
+
+def _by_tokens(url: str) -> bool:
+    """Whether hdfs-native logs in by the delegation tokens of the environment, which only it knows how to use.
+
+    It does so if there are no tickets: where there are both, a NameNode could have it take the tickets, and hand them on.
+    """
+    if login_at(url) is not None or not os.environ.get(_TOKENS):
+        return False
+    try:
+        Credential(Kerberos()).get()
+    except KerberosError:
+        return True
+    return False
 
 
 def _settings_of(kerberos: Kerberos | None) -> dict[str, str]:
@@ -62,18 +100,23 @@ def _settings_of(kerberos: Kerberos | None) -> dict[str, str]:
     A secured cluster's DataNodes listen on ports below 1024, or demand SASL of their clients. hdfs-native uses SASL if the latter
     is set, to whatever, and never for such ports; what it takes then is the strongest protection that the DataNode offers.
     """
-    known = hadoop_settings()
-    if kerberos is None and known.get(AUTHENTICATION, "simple") == "simple":
+    if kerberos is None:
         return {}
-    protection = known.get(DATA_PROTECTION) or (kerberos or Kerberos()).protection
+    protection = hadoop_settings().get(DATA_PROTECTION) or kerberos.of_namenodes
     return {AUTHENTICATION: "kerberos", DATA_PROTECTION: str(protection)}
 
 
 def login_in_effect(url: str) -> Kerberos | None:
-    """As whom hdfs-native will use a URL: as its folder's login says, else as HADOOP_CONF_DIR and the environment do."""
+    """As whom a URL is used: as its folder's login says, else as HADOOP_CONF_DIR and the environment do.
+
+    The environment's tickets are used in a folder that a slave has named only with NameNodes that HADOOP_CONF_DIR names.
+    """
     if (kerberos := login_at(url)) is not None:
         return kerberos
-    return Kerberos() if hadoop_settings().get(AUTHENTICATION, "simple") != "simple" else None
+    known = hadoop_settings()
+    if known.get(AUTHENTICATION, _SIMPLE) == _SIMPLE:
+        return None
+    return Kerberos(hosts=configured_hosts(known), only_hosts=True) if is_lent(url) else Kerberos()
 
 
 def login_problem(url: str) -> str | None:
@@ -82,8 +125,8 @@ def login_problem(url: str) -> str | None:
     A login that no NameNode has taken is a problem too, and so is one that is not what it must be, whatever the others are:
     hdfs-native would go on without a login where it is not demanded.
     """
-    if login_at(url) is None and os.environ.get(_TOKENS):
-        return None  # delegation tokens, which only hdfs-native uses
+    if _by_tokens(url):
+        return None
     problems, unclear, let_in = [], [], False
     for host, port in namenodes(url):
         try:
@@ -108,6 +151,8 @@ def ask(host: str, port: int, url: str, call: Callable[[NameNode], T]) -> T:
     known = hadoop_settings()
     expected = known.get(f"{_PRINCIPAL}.pattern") or known.get(_PRINCIPAL)
     with NameNode(host, port, login_in_effect(url), expected) as namenode:
+        if namenode.service is not None:
+            _proved[host, port] = namenode.service
         return call(namenode)
 
 

@@ -52,11 +52,26 @@ def login_at(url: str) -> Kerberos | None:
     """
     parts = urlsplit(url)
     same = f"{parts.scheme}://{parts.netloc}"
-    folder = url.rstrip("/")
     with _lock:
-        while folder:
-            for known in (_logins, _lent):
-                if folder in known:
-                    return known[folder]
-            folder = folder.rpartition("/")[0]
+        if (found := _innermost(url)) is not None:
+            known, folder = found
+            return known[folder]
         return next((kerberos for each, kerberos in _logins.items() if f"{each}/".startswith(f"{same}/")), None)
+
+
+def is_lent(url: str) -> bool:
+    """Whether a URL is in a folder that a slave has named."""
+    with _lock:
+        found = _innermost(url)
+        return found is not None and found[0] is _lent
+
+
+def _innermost(url: str) -> tuple[dict[str, Kerberos | None], str] | None:
+    """The innermost of the known folders that a URL is in, and where it is known."""
+    folder = url.rstrip("/")
+    while folder:
+        for known in (_logins, _lent):
+            if folder in known:
+                return known, folder
+        folder = folder.rpartition("/")[0]
+    return None

@@ -25,6 +25,7 @@ import struct
 import time
 from collections.abc import Callable
 from fnmatch import fnmatchcase
+from glob import escape
 from types import TracebackType
 from typing import NamedTuple, Self
 from uuid import uuid4
@@ -34,9 +35,10 @@ from google.protobuf.message import DecodeError, Message
 from walferry.errors import WalferryError
 from walferry.protos import hdfs_pb2 as pb
 from walferry.protos.parsing import parse_message
-from walferry.security.gssapi import Context, credential_of
+from walferry.security.gssapi import Context, check_host, credential_of
 from walferry.security.login import HOST, Kerberos, Protection
 from walferry.security.sasl import GssapiClient
+from walferry.security.tickets import Service, principal_of
 from walferry.texts import one_line
 from walferry.users import user_name
 
@@ -52,6 +54,8 @@ _PROTOBUF_KIND = 2
 _SUCCESS, _NEGOTIATE, _INITIATE, _CHALLENGE, _RESPONSE, _WRAP = range(6)
 _RPC_PROTECTION = "hadoop.rpc.protection"
 _BRACES = re.compile(r"\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,255}")
+_OWN_HOST = f"*/{HOST}"  # what a NameNode must be if no setting says it
 
 
 class NameNodeError(WalferryError):
@@ -74,12 +78,15 @@ class NameNode:
     """A connection to a NameNode; a context manager that closes it. Calls raise OSError, NameNodeError, DecodeError."""
 
     def __init__(self, host: str, port: int, kerberos: Kerberos | None, expected: str | None = None) -> None:
-        """Connect and log in. `expected` is the principal that the NameNode must have, if it is known, or a pattern of it as
-        Hadoop takes them; _HOST stands for the host.
+        """Connect and log in. `expected` is the principal that the NameNode must have, or a pattern of it as Hadoop takes them;
+        _HOST stands for the host. By default it must be one of that host.
 
         Raises OSError, LoginRefused, KerberosError, DecodeError.
         """
+        if kerberos is not None:
+            check_host(kerberos, host)
         self._host = host
+        self.service: Service | None = None  # what the NameNode has proved to be, if it was asked for a proof
         self._client = uuid4().bytes
         self._calls = 0
         self._session: _Session | None = None
@@ -138,17 +145,12 @@ class NameNode:
     def _negotiate(self, kerberos: Kerberos, expected: str | None) -> _Session | None:
         self._send_sasl(pb.RpcSasl(state=_NEGOTIATE))
         chosen = _chosen(self._receive_sasl())
-        server = f"{chosen.protocol}/{chosen.serverId}"
-        if expected and not _is_expected(server, expected, self._host):
-            wanted = _wanted(expected, self._host)
-            raise WrongNameNode(
-                f"says that it is {one_line(server, MAX_TEXT_CHARS)}, but must be {wanted}",
-                "Compare dfs.namenode.kerberos.principal in HADOOP_CONF_DIR with that of the cluster",
-            )
-        # As hdfs-native asks for it: the libraries find its realm.
+        service = Service(chosen.protocol, chosen.serverId)
+        _check_name(service, expected or _OWN_HOST, self._host)
+        check_host(kerberos, service.host)  # a pattern may allow other hosts than this one
         credential = credential_of(kerberos)
-        context = Context(credential, f"{chosen.protocol}@{chosen.serverId}", is_service=True)
-        client = GssapiClient(context, server, kerberos.protection, setting=_RPC_PROTECTION)
+        context = Context(credential, principal_of(service))
+        client = GssapiClient(context, str(service), kerberos.of_namenodes, setting=_RPC_PROTECTION)
         self._send_sasl(pb.RpcSasl(state=_INITIATE, token=client.first(), auths=[chosen]))
         try:
             self._exchange(client)
@@ -157,6 +159,7 @@ class NameNode:
             raise
         if client.protection is None:
             raise LoginRefused("has ended the negotiation before both sides had proved who they are")
+        self.service = service
         return None if client.protection is Protection.AUTHENTICATION else _Session(context, client.protection)
 
     def _exchange(self, client: GssapiClient) -> None:
@@ -241,18 +244,20 @@ def _chosen(offer: pb.RpcSasl) -> pb.SaslAuth:
     return methods["KERBEROS"]
 
 
-def _is_expected(server: str, expected: str, host: str) -> bool:
-    """Whether the principal `server`, without its realm, is the expected one, or matches the pattern.
+def _check_name(service: Service, expected: str, host: str) -> None:
+    """Raises WrongNameNode if a NameNode on `host` says that it is another one than the expected, or matches no such pattern.
 
-    Hadoop's client puts the name that the resolver has for the host in the place of _HOST (SecurityUtil.getServerPrincipal).
+    _HOST is the name by which the host is called here. Hadoop's client takes the one that the resolver has for its address
+    (SecurityUtil.getServerPrincipal), but that is whatever the owner of the address says.
     """
-    if _matches(server, _wanted(expected, host)):
-        return True
-    return HOST in expected and _matches(server, _wanted(expected, socket.getfqdn(host)))
-
-
-def _wanted(expected: str, host: str) -> str:
-    return expected.partition("@")[0].replace(HOST, host)
+    pattern = expected.partition("@")[0]
+    names = _NAME.fullmatch(service.name) and _NAME.fullmatch(service.host)
+    if not names or not _matches(str(service), pattern.replace(HOST, escape(host))):
+        raise WrongNameNode(
+            f"says that it is {one_line(str(service), MAX_TEXT_CHARS)}, but must be {pattern.replace(HOST, host)}",
+            "If it is the NameNode, call it by that host name in the URL, or in HADOOP_CONF_DIR. Else compare "
+            "dfs.namenode.kerberos.principal and dfs.namenode.kerberos.principal.pattern there with what the cluster has",
+        )
 
 
 def _matches(name: str, pattern: str) -> bool:

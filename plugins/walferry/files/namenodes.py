@@ -57,6 +57,19 @@ def _with_host(url: str, settings: Mapping[str, str]) -> SplitResult:
     if parts.netloc or (default := urlsplit(settings.get("fs.defaultFS", ""))).scheme != parts.scheme:
         return parts
     return parts._replace(netloc=default.netloc)
+def configured_hosts(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The hosts of all NameNodes that a Hadoop configuration names."""
+    addresses = [value for key, value in settings.items() if key.startswith("dfs.namenode.rpc-address")]
+    default = urlsplit(settings.get("fs.defaultFS", ""))
+    addresses += [default.netloc.rpartition("@")[2]] if default.scheme == "hdfs" else []
+    return tuple(sorted({server[0] for address in addresses if (server := _host_and_port(address))}))
+
+
+def key_servers(settings: Mapping[str, str]) -> list[str]:
+    """The hosts of the key servers for encryption zones that a Hadoop configuration names ("kms://https@kms1;kms2:9600/kms")."""
+    path = settings.get("hadoop.security.key.provider.path", "")
+    hosts = path.partition("@")[2].partition("/")[0].rpartition(":")[0] if path.startswith("kms://") else ""
+    return [host for host in hosts.split(";") if host]
 
 
 def _ids(settings: Mapping[str, str], service: str) -> list[str]:

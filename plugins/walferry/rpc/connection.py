@@ -31,7 +31,7 @@ from walferry.rpc.errors import (
     SaslRefused,
     remote_error,
 )
-from walferry.security.gssapi import KerberosError
+from walferry.security.gssapi import HostNotNamed, KerberosError
 from walferry.security.login import UNSECURED, Login, Protection
 from walferry.security.sasl import ProtectionRefused
 from walferry.security.tls import TlsClient, TlsError
@@ -228,8 +228,8 @@ class Connection:
             raise ProtocolError(self.server, f"{call.method}: {error}") from error
         except (KerberosError, TlsError) as error:
             self.close()
-            weak = isinstance(error, ProtectionRefused)
-            raise NotAuthenticated(self.server, str(error), retry_helps=error.retry_helps, others_may=weak) from error
+            wrong = isinstance(error, ProtectionRefused | HostNotNamed)
+            raise NotAuthenticated(self.server, str(error), retry_helps=error.retry_helps, others_may=wrong) from error
         except OSError as error:
             self.close()
             raise ConnectionFailed(self.server, f"{call.method}: {error}") from error

@@ -34,7 +34,7 @@ from walferry.rpc.errors import (
     WrongServerPrincipal,
     remote_error,
 )
-from walferry.security.gssapi import Context, Credential, KdcSilent, credential_of
+from walferry.security.gssapi import Context, Credential, KdcSilent, check_host, credential_of
 from walferry.security.login import HOST, Kerberos, Protection
 from walferry.security.sasl import MAX_TOKEN_BYTES, GssapiClient, Wraps
 from walferry.security.tls import TlsClient
@@ -82,11 +82,12 @@ def kerberos(
     `principal` is the server's, where that is known. Raises KerberosError, SaslRefused, NotSecured, WrongServerPrincipal,
     PrincipalNotTold, CodecError.
     """
+    check_host(login, server.host)
     if principal is None:
         principal = yield from _principal_of(server, login)
     credential = credential_of(login)
     context = Context(credential, principal)
-    client = GssapiClient(context, principal, login.protection)
+    client = GssapiClient(context, principal, login.of_hbase)
     kdcs = f"{credential} in {principal.rpartition('@')[2]}"
     try:
         token = yield Slow(client.first, kdcs)

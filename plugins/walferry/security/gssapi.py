@@ -34,7 +34,6 @@ _INITIATE = 1
 _MUTUAL, _REPLAY, _SEQUENCE, _CONFIDENTIAL, _INTEGRITY = 2, 4, 8, 16, 32
 _KERBEROS = bytes.fromhex("2a864886f712010202")
 _PRINCIPAL_NAME = bytes.fromhex("2a864886f71201020201")  # GSS_KRB5_NT_PRINCIPAL_NAME
-_SERVICE_NAME = bytes.fromhex("2a864886f71201020104")  # GSS_C_NT_HOSTBASED_SERVICE
 _AS_THEY_ARE: Mapping[str, str] = {}
 _AT_THE_KDC = (
     "Compare the server's principal and host name with the principals that the KDC has, and see whether the realm's KDC can be "
@@ -54,6 +53,27 @@ class NoKey(KerberosError):
     """The keytab cannot be read here, or has no key of the principal. Waiting does not help: somebody has to see to the file."""
 
     retry_helps = False
+
+
+class HostNotNamed(KerberosError):
+    """A slave names a host with which its connection does not let the principal be used. Nothing was said to it."""
+
+    retry_helps = False
+
+    def __init__(self, kerberos: Kerberos, host: str) -> None:
+        named = one_line(", ".join(kerberos.hosts) or "none", MAX_STATUS_CHARS)
+        super().__init__(
+            f"{kerberos.principal or 'the principal of the credential cache'} is not used with the host "
+            f"{one_line(host, MAX_STATUS_CHARS)!r}, which only the slave names: its connection names {named}",
+            "If it is one of the slave's servers, add it to `hosts` of the slave's connection (of the source's, if the slave has "
+            "none), as a name or as a pattern such as *.west.example.com",
+        )
+
+
+def check_host(kerberos: Kerberos, host: str) -> None:
+    """Raises HostNotNamed if an identity may not be used with the servers of a host."""
+    if not kerberos.may_meet(host):
+        raise HostNotNamed(kerberos, host)
 
 
 class KerberosMissing(KerberosError):
@@ -131,6 +151,15 @@ class Credential:
         if time.monotonic() - self._distrusted_at >= DISTRUST_SECONDS:
             self.forget()
 
+    @property
+    def cache_name(self) -> str | None:
+        """The cache with the tickets from a keytab; None without a keytab."""
+        if self.kerberos.keytab is None:
+            return None
+        with self._lock:
+            cache = f"{self.kerberos.principal}\n{self.kerberos.keytab}\n{self._generation}".encode()
+        return f"MEMORY:walferry-{hashlib.sha256(cache).hexdigest()}"
+
     def acquire(self) -> c_void_p:
         """A handle to the credential, to be released by the caller. Raises KerberosError."""
         keytab = self.kerberos.keytab
@@ -138,11 +167,9 @@ class Credential:
             raise NoKey(f"no ticket for {self}: {why}")
         name = _name(self.kerberos.principal) if self.kerberos.principal else c_void_p()
         elements = []
-        if keytab is not None:
-            with self._lock:
-                cache = f"{self.kerberos.principal}\n{keytab}\n{self._generation}".encode()
+        if keytab is not None and (cache := self.cache_name) is not None:
             elements.append(_Element(b"client_keytab", os.fsencode(f"FILE:{keytab}")))
-            elements.append(_Element(b"ccache", b"MEMORY:walferry-" + hashlib.sha256(cache).hexdigest().encode()))
+            elements.append(_Element(b"ccache", cache.encode()))
         store = _Store(len(elements), (_Element * len(elements))(*elements))
         minor, credential = c_uint32(), c_void_p()
         try:
@@ -175,13 +202,12 @@ def credential_of(kerberos: Kerberos) -> Credential:
 class Context:
     """The security context between one identity and one server, from the first token to the last message (RFC 2743).
 
-    `server` is a principal, or with `is_service` "service@host", of which the libraries make one: they find out the realm.
+    `server` is a principal: DNS has no say in who it is. Nothing is delegated to it.
     """
 
-    def __init__(self, credential: Credential, server: str, *, is_service: bool = False) -> None:
+    def __init__(self, credential: Credential, server: str) -> None:
         self._credential = credential
         self._server = server
-        self._kind = _SERVICE_NAME if is_service else _PRINCIPAL_NAME
         self._handle = c_void_p()
         self.established = False
 
@@ -196,7 +222,7 @@ class Context:
         minor, out, granted = c_uint32(), _Buffer(), c_uint32()
         mechanism, _keep = _oid(_KERBEROS)
         wanted = _MUTUAL | _REPLAY | _SEQUENCE | _CONFIDENTIAL | _INTEGRITY
-        credential, target = self._credential.acquire(), _name(self._server, self._kind)
+        credential, target = self._credential.acquire(), _name(self._server)
         try:
             given, _bytes = _buffer(token)
             major = lib.gss_init_sec_context(
@@ -284,9 +310,9 @@ def _taken(buffer: _Buffer) -> bytes:
     return data
 
 
-def _name(principal: str, kind_of_name: bytes = _PRINCIPAL_NAME) -> c_void_p:
+def _name(principal: str) -> c_void_p:
     minor, name = c_uint32(), c_void_p()
-    kind, _kept = _oid(kind_of_name)
+    kind, _kept = _oid(_PRINCIPAL_NAME)
     given, _bytes = _buffer(principal.encode())
     major = library().gss_import_name(byref(minor), byref(given), byref(kind), byref(name))
     _check(major, minor, f"{principal!r} is not a principal", advice="A principal is written as name/host@REALM")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any
 
 HOST = "_HOST"  # stands for the server's host name in a principal, as in Hadoop's settings
@@ -34,8 +35,25 @@ class Kerberos:
 
     principal: str | None = None  # "walferry/host@REALM"; None: the one of the credential cache
     keytab: str | None = None  # path
-    protection: Protection = Protection.AUTHENTICATION  # the weakest that is accepted
+    protection: Protection | None = None  # the weakest that is accepted; None: see of_hbase and of_namenodes
     servers: tuple[str, ...] = ()  # principals of HBase's servers, e.g. "hbase/_HOST@REALM"; none: that, in our own realm
+    hosts: tuple[str, ...] = ()  # hosts of slaves with which it may be used: names, or patterns such as "*.west.example.com"
+    only_hosts: bool = False  # whether it is used with a slave, which may name any host, and so with `hosts` alone
+
+    @property
+    def of_hbase(self) -> Protection:
+        """The weakest protection that is accepted of HBase's servers."""
+        return self.protection or Protection.AUTHENTICATION
+
+    @property
+    def of_namenodes(self) -> Protection:
+        """The weakest protection that is accepted of NameNodes: what they say decides what is read, and believed to be WALs."""
+        return self.protection or Protection.INTEGRITY
+
+    def may_meet(self, host: str) -> bool:
+        """Whether it may be used with the servers of a host."""
+        name = host.lower().rstrip(".")
+        return not self.only_hosts or any(fnmatchcase(name, each.lower().replace("[", "[[]")) for each in self.hosts)
 
     @property
     def realm(self) -> str | None:
@@ -87,6 +105,13 @@ class Login:
             return self
         return replace(self, zookeeper=replace(self.zookeeper, auth=ZooKeeperAuth.NONE, user=None, password_file=None))
 
+    def for_slaves(self, *more_hosts: str) -> Login:
+        """The same login for a slave: its principal is used with its `hosts`, and `more_hosts`, alone."""
+        if self.kerberos is None:
+            return self
+        hosts = tuple(dict.fromkeys((*self.kerberos.hosts, *more_hosts)))
+        return replace(self, kerberos=replace(self.kerberos, hosts=hosts, only_hosts=True))
+
 
 def login_from(fields: Mapping[str, Any]) -> Login:
     """The login of which `asdict` has made `fields`. Raises TypeError, ValueError, AttributeError for anything else."""
@@ -105,8 +130,9 @@ def login_from(fields: Mapping[str, Any]) -> Login:
 
 def _kerberos_types(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "protection": Protection(fields.get("protection", Protection.AUTHENTICATION)),
+        "protection": Protection(fields["protection"]) if fields.get("protection") is not None else None,
         "servers": tuple(fields.get("servers", ())),
+        "hosts": tuple(fields.get("hosts", ())),
     }
 
 

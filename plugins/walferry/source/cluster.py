@@ -117,11 +117,12 @@ class SourceCluster:
         """As whom the slave at `cluster_key` is talked to, by the connection `conn_id` if a peer names one.
 
         A slave of which no connection says anything is in the source's realm, with the same authorities. A password goes to no
-        cluster that it was not given for. Raises SourceError if the slave's connection was not found, or is wrong.
+        cluster that it was not given for, and a principal to no host that no connection names. Raises SourceError if the slave's
+        connection was not found, or is wrong.
         """
         conn_id = self.conn_id_of(cluster_key, conn_id)
         if conn_id is None:
-            return self.login.without_password()
+            return self.login.without_password().for_slaves()
         pair = for_slave(conn_id, cluster_key)
         if pair in self.slaves:
             return self.slaves[pair]

@@ -2,8 +2,10 @@
 
     principal               "walferry/host@REALM": Kerberos. Without a keytab, the tickets of kinit are used
     keytab                  path of the keytab with the principal's key
-    protection              authentication, integrity or privacy: the weakest that is accepted of HBase's servers
+    protection              authentication, integrity or privacy: the weakest that is accepted of HBase's servers and NameNodes;
+                            by default authentication of the former, integrity of the latter
     server_principals       principals of HBase's servers, "hbase/_HOST@REALM"; by default those in the principal's realm
+    hosts                   hosts of a slave with which the principal may be used, "*.west.example.com"; see slaves.py
     tls_ca                  path of the authorities that sign the servers' certificates: HBase's RPC goes by TLS
     tls_certificate, tls_key, tls_key_password_file             our own certificate, if the servers demand one
     zk_auth                 kerberos (default with a principal), digest or none (default without one)
@@ -26,7 +28,7 @@ from walferry.security.login import HOST, Kerberos, Login, Protection, Tls, ZooK
 from walferry.source.cluster import SourceError
 
 _TLS = ("ca", "certificate", "key", "key_password_file")
-_KERBEROS = ("principal", "keytab", "protection", "server_principals")
+_KERBEROS = ("principal", "keytab", "protection", "server_principals", "hosts")
 _ZK = ("zk_auth", "zk_server_principal", "zk_user", "zk_password_file")
 LOGIN_FIELDS = ("user", *_KERBEROS, *(f"tls_{each}" for each in _TLS), *_ZK, *(f"zk_tls_{each}" for each in _TLS))
 _FILES = {
@@ -39,6 +41,7 @@ _FILES = {
 }
 _PRINCIPAL = re.compile(r"[^/@\s]+(/[^/@\s]+)?@[^/@\s]+")
 _SERVICE = re.compile(r"[^/@\s]+(/[^/@\s]+)?(@[^/@\s]+)?")
+_HOSTS = re.compile(r"[A-Za-z0-9_*]([A-Za-z0-9._*-]*[A-Za-z0-9_*])?")
 MAX_PATH_CHARS = 4000
 MAX_NAME_CHARS = 1000
 MAX_SHOWN_CHARS = 100
@@ -61,7 +64,7 @@ def login_of(where: str, extra: Mapping[str, Any], *, has_password: bool = False
 def _kerberos(where: str, extra: Mapping[str, Any]) -> Kerberos | None:
     principal = extra.get("principal")
     if principal is None:
-        for field in ("keytab", "protection", "server_principals"):
+        for field in ("keytab", "protection", "server_principals", "hosts"):
             _only_with(where, extra, field, "principal", "our own principal, e.g. 'walferry@EXAMPLE.COM'")
         return None
     if not _is_name(principal, _PRINCIPAL) or HOST in principal:
@@ -72,12 +75,15 @@ def _kerberos(where: str, extra: Mapping[str, Any]) -> Kerberos | None:
     return Kerberos(
         principal=principal,
         keytab=_path(where, extra, "keytab"),
-        protection=_protection(where, extra.get("protection", Protection.AUTHENTICATION)),
+        protection=_protection(where, extra.get("protection")),
         servers=_servers(where, extra.get("server_principals", ())),
+        hosts=_hosts(where, extra.get("hosts", ())),
     )
 
 
-def _protection(where: str, protection: Any) -> Protection:
+def _protection(where: str, protection: Any) -> Protection | None:
+    if protection is None:
+        return None
     if protection not in list(Protection):
         known = ", ".join(repr(str(each)) for each in Protection)
         raise SourceError(
@@ -87,10 +93,26 @@ def _protection(where: str, protection: Any) -> Protection:
     return Protection(protection)
 
 
+def _listed(given: Any) -> list[Any]:
+    """What a field has that takes a list, or a text split by commas."""
+    if isinstance(given, str):
+        return [each.strip() for each in given.split(",")]
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _hosts(where: str, hosts: Any) -> tuple[str, ...]:
+    listed = _listed(hosts)
+    for each in listed:
+        if not _is_name(each, _HOSTS):
+            raise SourceError(
+                f"{where}: extra's hosts has {_shown(each)}; each must be a host's name, or a pattern such as "
+                "'*.west.example.com', of the slave's servers that the principal may be used with"
+            )
+    return tuple(listed)
+
+
 def _servers(where: str, principals: Any) -> tuple[str, ...]:
-    listed = [each.strip() for each in principals.split(",")] if isinstance(principals, str) else principals
-    if not isinstance(listed, list | tuple):
-        listed = [principals]
+    listed = _listed(principals)
     for each in listed:
         if not _is_name(each, _PRINCIPAL):
             raise SourceError(

@@ -15,9 +15,11 @@ Peers are znodes, so whoever may change them may name any connection and any clu
 
 - only connections of the types in CONN_TYPES are used, and nothing is told of others;
 - a password goes only to the cluster that its connection names;
-- a login is given out for the pair of a connection and a cluster key that was checked, and for no other.
+- a login is given out for the pair of a connection and a cluster key that was checked, and for no other;
+- a principal is used only with hosts that a connection names: those of its host and of the field hosts. A slave says by its
+  ZooKeeper, its hbase:meta and the folders for its loads which servers are to be talked to, and these may be anybody's.
 
-Kerberos and TLS need no more: no ticket or key of ours is of use to a server that is not the one it claims to be.
+TLS needs no more: no key of ours is of use to a server that is not the one it claims to be.
 """
 
 from __future__ import annotations
@@ -114,7 +116,8 @@ def slave_from_fields(fields: Fields, conn_id: str) -> SlaveConnection:
     if quorum is None and login.zookeeper.auth is ZooKeeperAuth.DIGEST:
         raise SourceError(f"{where}: host is empty; it must be the slave's ZooKeeper quorum, which alone may get a password")
     parent = extra.get("znode_parent")
-    return SlaveConnection(login, quorum, parent if isinstance(parent, str) else None)
+    hosts = [each.rpartition(":")[0] for each in (quorum or "").split(",") if each]
+    return SlaveConnection(login.for_slaves(*hosts), quorum, parent if isinstance(parent, str) else None)
 
 
 def slave_not_defined(conn_id: str) -> SourceError:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from walferry.errors import WalferryError
 from walferry.security.digest import DigestClient
-from walferry.security.gssapi import Context, Credential, KdcSilent, credential_of
+from walferry.security.gssapi import Context, Credential, KdcSilent, check_host, credential_of
 from walferry.security.login import HOST, Login, Protection, ZooKeeperAuth
 from walferry.security.passwords import password_in
 from walferry.security.sasl import GssapiClient
@@ -128,6 +128,7 @@ class Proof:
             return _Password(at.user, password_of(at.password_file))
         if kerberos is None:
             raise LoginRefused("a login by Kerberos needs a principal with its keytab, or a credential cache")
+        check_host(kerberos, host)
         if HOST in at.server and _is_address(host):
             raise LoginRefused(
                 f"the principal {at.server} needs the server's host name, but the quorum has the address {host}",

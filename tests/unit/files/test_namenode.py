@@ -8,19 +8,23 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.unit.security.fake_gssapi import FakeContext, FakeCredential
+from tests.unit.security.fake_gssapi import offer as offer_of_protections
 from walferry.files import hdfs
 from walferry.files import namenode as module
 from walferry.files.namenode import LoginRefused, NameNode, NameNodeError, NameNodeRefused
 from walferry.protos import hdfs_pb2 as pb
-from walferry.security.login import Kerberos
+from walferry.security.gssapi import HostNotNamed
+from walferry.security.login import Kerberos, Protection
+from walferry.security.sasl import ProtectionRefused
 
 KERBEROS = Kerberos(principal="walferry@EAST", keytab="/k")
-NEGOTIATE = 1
+NEGOTIATE, CHALLENGE = 1, 3
 
 
 def answer(message: bytes, status: int = 0, **error: str) -> bytes:
@@ -33,8 +37,23 @@ def offer(*auths: pb.SaslAuth) -> bytes:
     return answer(pb.RpcSasl(state=NEGOTIATE, auths=auths).SerializeToString())
 
 
-def method(name: str) -> pb.SaslAuth:
-    return pb.SaslAuth(method=name, mechanism="", protocol="nn", serverId="nn1")
+def method(name: str, host: str = "nn1", service: str = "nn") -> pb.SaslAuth:
+    return pb.SaslAuth(method=name, mechanism="", protocol=service, serverId=host)
+
+
+@pytest.fixture
+def contexts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The principals of the servers that contexts are made for."""
+    seen: list[str] = []
+
+    def context(_: object, server: str) -> FakeContext:
+        seen.append(server)
+        return FakeContext()
+
+    monkeypatch.setattr(module, "credential_of", lambda _: FakeCredential())
+    monkeypatch.setattr(module, "principal_of", lambda service: f"{service}@")
+    monkeypatch.setattr(module, "Context", context)
+    return seen
 
 
 @pytest.fixture
@@ -91,18 +110,78 @@ def test_a_name_node_of_another_name_than_the_configured_one_gets_no_ticket(serv
         ("hdfs/*@EAST", False),
         ("{hdfs,dn}/*", False),
         ("nn/nn1.*", False),
-        ("nn/_HOST@EAST", True),  # by the name that the resolver has for 127.0.0.1
-        ("hdfs/_HOST@EAST", False),
+        ("nn/_HOST@EAST", False),
+        (None, False),
     ],
 )
-def test_the_configured_name_may_be_a_pattern_or_the_canonical_name_of_the_host(
-    serving: Callable[[bytes], int], monkeypatch: pytest.MonkeyPatch, expected: str, taken: bool
+def test_the_configured_name_may_be_a_pattern(
+    serving: Callable[[bytes], int], contexts: list[str], expected: str | None, taken: bool
 ) -> None:
-    monkeypatch.setattr(socket, "getfqdn", lambda host: "NN1" if host == "127.0.0.1" else host)
-    monkeypatch.setattr(module, "credential_of", lambda _: FakeCredential())
-    monkeypatch.setattr(module, "Context", lambda *_, **__: FakeContext())
     with pytest.raises(NameNodeError, match="hung up" if taken else "says that it is nn/nn1, but must be"):
         NameNode("127.0.0.1", serving(offer(method("KERBEROS"))), KERBEROS, expected)
+
+
+@pytest.mark.parametrize("expected", ["nn/_HOST@EAST", None])
+def test_by_default_a_name_node_is_one_of_its_host(
+    serving: Callable[[bytes], int], contexts: list[str], expected: str | None
+) -> None:
+    with pytest.raises(NameNodeError, match="hung up"):
+        NameNode("127.0.0.1", serving(offer(method("KERBEROS", "127.0.0.1"))), KERBEROS, expected)
+    assert contexts == ["nn/127.0.0.1@"]
+
+
+@pytest.mark.parametrize("expected", ["nn/_HOST@EAST", None])
+def test_who_has_the_address_of_a_host_does_not_say_what_it_is_called(
+    serving: Callable[[bytes], int], contexts: list[str], monkeypatch: pytest.MonkeyPatch, expected: str | None
+) -> None:
+    """The name that the resolver has for an address (PTR) is that which the owner of the address gives it."""
+    monkeypatch.setattr(socket, "gethostbyaddr", lambda _: ("nn1", [], ["127.0.0.1"]))
+    with pytest.raises(LoginRefused, match=r"says that it is nn/nn1, but must be (nn|\*)/127\.0\.0\.1\. If it is the NameNode"):
+        NameNode("127.0.0.1", serving(offer(method("KERBEROS"))), KERBEROS, expected)
+    assert contexts == []
+
+
+@pytest.mark.parametrize("names", [{"host": "nn1\0x"}, {"service": "nn/nn1@WEST"}, {"host": ""}])
+def test_what_is_no_name_of_a_service_or_host_gets_no_ticket(
+    serving: Callable[[bytes], int], contexts: list[str], names: dict[str, str]
+) -> None:
+    with pytest.raises(LoginRefused, match="says that it is"):
+        NameNode("127.0.0.1", serving(offer(method("KERBEROS", **names))), KERBEROS, "*")
+    assert contexts == []
+
+
+def test_a_host_that_only_a_slave_names_is_not_even_connected_to(serving: Callable[[bytes], int]) -> None:
+    slave = replace(KERBEROS, hosts=("nn.west",), only_hosts=True)
+    with pytest.raises(HostNotNamed, match=r"walferry@EAST is not used with the host '127\.0\.0\.1', which only the slave names"):
+        NameNode("127.0.0.1", 1, slave)
+
+
+def test_a_host_that_a_slave_names_is_none_that_its_connection_does_not_whatever_the_pattern(
+    serving: Callable[[bytes], int], contexts: list[str]
+) -> None:
+    """A NameNode on the one host says that it is the other, to pass our login on to it."""
+    slave = replace(KERBEROS, hosts=("127.0.0.1",), only_hosts=True)
+    with pytest.raises(HostNotNamed, match="is not used with the host 'nn1'"):
+        NameNode("127.0.0.1", serving(offer(method("KERBEROS"))), slave, "*")
+    assert contexts == []
+
+
+def challenges(*offered: str) -> bytes:
+    """What a NameNode says in a negotiation: its proof, and the protections that it offers."""
+    tokens = (b"AP-REP", offer_of_protections(*offered))
+    return b"".join(answer(pb.RpcSasl(state=CHALLENGE, token=each).SerializeToString()) for each in tokens)
+
+
+@pytest.mark.usefixtures("contexts")
+def test_a_name_node_that_protects_nothing_is_refused_unless_the_connection_accepts_it(serving: Callable[[bytes], int]) -> None:
+    """Whoever stands between could change what it says."""
+    begin = offer(method("KERBEROS", "127.0.0.1")) + challenges("authentication")
+    with pytest.raises(ProtectionRefused, match=r"offers authentication, but at least integrity is demanded.*Set hadoop\.rpc"):
+        NameNode("127.0.0.1", serving(begin), KERBEROS)
+    with pytest.raises(NameNodeError, match="hung up"):  # it has gone on
+        NameNode("127.0.0.1", serving(begin), replace(KERBEROS, protection=Protection.AUTHENTICATION))
+    with pytest.raises(NameNodeError, match="hung up"):
+        NameNode("127.0.0.1", serving(offer(method("KERBEROS", "127.0.0.1")) + challenges("integrity")), KERBEROS)
 
 
 def test_a_pattern_in_the_settings_is_asked_for_and_no_leave_to_be_anybody(
@@ -123,13 +202,13 @@ def test_a_refusal_says_what_the_name_node_says(serving: Callable[[bytes], int])
         NameNode("127.0.0.1", serving(refusal), KERBEROS)
 
 
+@pytest.mark.usefixtures("contexts")
 def test_the_try_after_a_refusal_takes_new_tickets(serving: Callable[[bytes], int], monkeypatch: pytest.MonkeyPatch) -> None:
     credential = FakeCredential()
     monkeypatch.setattr(module, "credential_of", lambda _: credential)
-    monkeypatch.setattr(module, "Context", lambda *_, **__: FakeContext())
     refusal = answer(b"", 2, exceptionClassName="javax.security.sasl.SaslException", errorMsg="GSS initiate failed")
     with pytest.raises(LoginRefused, match="refused the login"):
-        NameNode("127.0.0.1", serving(offer(method("KERBEROS")) + refusal), KERBEROS)
+        NameNode("127.0.0.1", serving(offer(method("KERBEROS", "127.0.0.1")) + refusal), KERBEROS)
     assert credential.forgotten == 1
 
 

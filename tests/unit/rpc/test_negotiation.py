@@ -18,7 +18,7 @@ from walferry.rpc.channel import ANY
 from walferry.rpc.codec import CodecError
 from walferry.rpc.errors import NotSecured, PrincipalNotTold, RemoteError, SaslRefused, WrongServerPrincipal
 from walferry.rpc.negotiation import LateRefusal, Server, candidates, kerberos
-from walferry.security.gssapi import KdcSilent, KerberosError
+from walferry.security.gssapi import HostNotNamed, KdcSilent, KerberosError
 from walferry.security.login import Kerberos, Protection
 from walferry.security.sasl import ProtectionRefused
 
@@ -85,6 +85,12 @@ def test_both_sides_agree_on_a_protection(credential, offered, protection, layer
     assert sent[0] == b"HBas\x00\x51" + framed(b"token")
     assert sent[1] == framed(b"")
     assert credential.forgotten == 0
+
+
+def test_a_server_of_a_slave_on_a_host_that_no_connection_names_gets_nothing(credential):
+    with pytest.raises(HostNotNamed, match=f"is not used with the host '{SERVER.host}', which only the slave names") as caught:
+        lead(b"", Kerberos(principal="w@R", hosts=("*.west.example.com",), only_hosts=True))
+    assert not caught.value.retry_helps
 
 
 def test_a_server_that_says_it_is_not_secured_gets_nothing(credential):

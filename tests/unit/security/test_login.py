@@ -15,8 +15,9 @@ texts = st.text(min_size=1, max_size=10)
 maybe = st.none() | texts
 tls = st.builds(Tls, ca=texts, certificate=maybe, key=maybe, key_password_file=maybe)
 kerberos = st.builds(
-    Kerberos, principal=maybe, keytab=maybe, protection=st.sampled_from(Protection), servers=st.lists(texts).map(tuple)
-)
+    Kerberos, principal=maybe, keytab=maybe, protection=st.none() | st.sampled_from(Protection),
+    servers=st.lists(texts).map(tuple), hosts=st.lists(texts).map(tuple), only_hosts=st.booleans(),
+)  # fmt: skip
 zookeepers = st.builds(
     ZooKeeperLogin,
     auth=st.sampled_from(ZooKeeperAuth), server=texts, user=maybe, password_file=maybe, tls=st.none() | tls,
@@ -51,6 +52,29 @@ def test_for_another_cluster_a_login_is_without_the_password_for_zookeeper():
 def test_the_tickets_of_kerberos_go_to_other_clusters_too():
     login = Login(kerberos=Kerberos(principal="p@R"), zookeeper=ZooKeeperLogin(auth=ZooKeeperAuth.KERBEROS))
     assert login.without_password() == login
+
+
+@pytest.mark.parametrize(
+    ("host", "meets"),
+    [
+        ("rs1.west.example.com", True), ("RS1.West.Example.com.", True), ("nn", True), ("west.example.com", False),
+        ("rs1.east.example.com", False), ("rs1.west.example.com.evil.org", False), ("nnn", False), ("", False), ("[::1]", True),
+    ],
+)  # fmt: skip
+def test_a_slave_s_principal_is_used_with_the_hosts_that_are_named(host, meets):
+    login = Login(kerberos=Kerberos(principal="p@R", hosts=("*.west.example.com", "nn"))).for_slaves("[::1]")
+    assert login.kerberos.may_meet(host) is meets
+
+
+def test_a_source_s_principal_is_used_with_whatever_host_the_source_names():
+    assert Kerberos(principal="p@R", hosts=("nn",)).may_meet("rs1")
+    assert not Login(kerberos=Kerberos(principal="p@R")).for_slaves().kerberos.may_meet("rs1")
+
+
+def test_namenodes_have_to_protect_what_is_said_unless_less_is_accepted():
+    assert (Kerberos().of_hbase, Kerberos().of_namenodes) == (Protection.AUTHENTICATION, Protection.INTEGRITY)
+    for each in Protection:
+        assert {Kerberos(protection=each).of_hbase, Kerberos(protection=each).of_namenodes} == {each}
 
 
 @pytest.mark.parametrize(("principal", "realm"), [("w/h@EAST", "EAST"), ("w", None), (None, None)])

@@ -21,6 +21,7 @@ ALL: dict[str, Any] = {
     **KERBEROS,
     "protection": "privacy",
     "server_principals": ["hbase/_HOST@EXAMPLE.COM", "hm/_HOST@EXAMPLE.COM"],
+    "hosts": ["*.west.example.com", "nn"],
     "tls_ca": "/tls/ca.pem",
     "tls_certificate": "/tls/me.pem",
     "tls_key": "/tls/me.key",
@@ -35,7 +36,7 @@ ALL: dict[str, Any] = {
 WHOLE = Login(
     kerberos=Kerberos(
         principal="walferry/etl1@EXAMPLE.COM", keytab="/etc/walferry.keytab", protection=Protection.PRIVACY,
-        servers=("hbase/_HOST@EXAMPLE.COM", "hm/_HOST@EXAMPLE.COM"),
+        servers=("hbase/_HOST@EXAMPLE.COM", "hm/_HOST@EXAMPLE.COM"), hosts=("*.west.example.com", "nn"),
     ),
     tls=Tls(ca="/tls/ca.pem", certificate="/tls/me.pem", key="/tls/me.key", key_password_file="/tls/me.password"),
     zookeeper=ZooKeeperLogin(
@@ -52,7 +53,8 @@ def test_a_connection_without_any_of_the_fields_is_for_an_unsecured_cluster() ->
 def test_each_field_finds_its_place_from_json_as_from_a_uri() -> None:
     as_json = json.dumps({"conn_type": "hbase_source", "host": "zk1", "extra": {**ROOT, **ALL}})
     as_text = json.dumps({"conn_type": "hbase_source", "host": "zk1", "extra": json.dumps({**ROOT, **ALL})})
-    texts = {**ROOT, **ALL, "server_principals": "hbase/_HOST@EXAMPLE.COM, hm/_HOST@EXAMPLE.COM"}
+    lists = {"server_principals": "hbase/_HOST@EXAMPLE.COM, hm/_HOST@EXAMPLE.COM", "hosts": "*.west.example.com,nn"}
+    texts = {**ROOT, **ALL, **lists}
     as_uri = "hbase-source://zk1/?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in texts.items())
     assert {from_text(text).login for text in (as_json, as_text, as_uri)} == {WHOLE}
     assert set(ALL) | {"user", "zk_user", "zk_password_file"} == set(LOGIN_FIELDS)
@@ -69,10 +71,12 @@ def test_a_password_for_zookeeper_is_in_a_file() -> None:
     assert found == ZooKeeperLogin(auth=ZooKeeperAuth.DIGEST, user="walferry", password_file="/etc/zk.password")
 
 
-def test_the_weakest_protection_is_accepted_unless_the_connection_demands_more() -> None:
+def test_the_protection_that_is_accepted_is_the_connection_s_if_it_names_one() -> None:
     kerberos = login_of("c", KERBEROS).kerberos
-    assert kerberos == Kerberos(principal="walferry/etl1@EXAMPLE.COM", keytab="/etc/walferry.keytab")
-    assert kerberos.protection is Protection.AUTHENTICATION
+    assert kerberos == Kerberos(principal="walferry/etl1@EXAMPLE.COM", keytab="/etc/walferry.keytab", protection=None)
+    weak = login_of("c", {**KERBEROS, "protection": "authentication"}).kerberos
+    assert weak is not None
+    assert weak.of_namenodes is Protection.AUTHENTICATION
 
 
 @pytest.mark.parametrize(
@@ -89,6 +93,10 @@ def test_the_weakest_protection_is_accepted_unless_the_connection_demands_more()
         ({**KERBEROS, "protection": "auth-conf"}, "protection is 'auth-conf'; it must be the weakest that is accepted, one of"),
         ({**KERBEROS, "server_principals": "hbase/_HOST"}, "server_principals has 'hbase/_HOST'; each must be service/_HOST@"),
         ({**KERBEROS, "server_principals": {"a": 1}}, "server_principals has dict; each must be"),
+        ({"hosts": "nn"}, "extra has hosts, but no principal"),
+        ({**KERBEROS, "hosts": "nn:8020"}, "hosts has 'nn:8020'; each must be a host's name, or a pattern such as"),
+        ({**KERBEROS, "hosts": ["nn", ""]}, "hosts has ''; each must be"),
+        ({**KERBEROS, "hosts": "n[nm]"}, "hosts has 'n[nm]'; each must be"),
         ({"tls_key": "/k"}, "extra has tls_key, but no tls_ca"),
         ({"tls_ca": "/c", "tls_key": "/k"}, "extra has tls_key, but no tls_certificate"),
         ({"tls_ca": "/c", "tls_key_password_file": "/p"}, "extra has tls_key_password_file, but no tls_certificate"),

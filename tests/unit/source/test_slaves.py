@@ -17,7 +17,7 @@ from walferry.source.slaves import SlaveConnection, SlaveLogins, slave_from_env,
 
 KEY, OTHER = "zk1,zk2:2181:/hbase", "zk9:2181:/hbase"
 OURS = Login(kerberos=Kerberos(principal="walferry@SOURCE", keytab="/k/source"))
-THEIRS = Login(kerberos=Kerberos(principal="walferry@SLAVE", keytab="/k/slave"))
+THEIRS = Login(kerberos=Kerberos(principal="walferry@SLAVE", keytab="/k/slave", only_hosts=True))
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase", login=OURS)
 BY_KEY = replace(SOURCE, slave_conn_ids={"zk1:2181,zk2:2181:/hbase": "slave"})
 
@@ -55,7 +55,7 @@ def test_a_peer_s_own_connection_comes_before_that_of_its_cluster_key() -> None:
 
 def test_a_slave_without_a_connection_is_talked_to_as_the_source_is() -> None:
     source, read = reading(SOURCE, {})
-    assert source.login_to(peer()) == OURS
+    assert source.login_to(peer()) == OURS.for_slaves()
     assert with_slaves_of(source, [peer()]) == SOURCE
     assert not read.read
 
@@ -63,7 +63,7 @@ def test_a_slave_without_a_connection_is_talked_to_as_the_source_is() -> None:
 def test_the_source_s_password_for_zookeeper_goes_to_no_slave() -> None:
     auth = ZooKeeperLogin(auth=ZooKeeperAuth.DIGEST, user="walferry", password_file="/p", tls=Tls(ca="/ca"))
     source = replace(SOURCE, login=replace(OURS, zookeeper=auth))
-    assert source.login_to(peer()) == replace(OURS, zookeeper=ZooKeeperLogin(tls=Tls(ca="/ca")))
+    assert source.login_to(peer()) == replace(OURS.for_slaves(), zookeeper=ZooKeeperLogin(tls=Tls(ca="/ca")))
 
 
 def test_cluster_keys_of_one_cluster_are_the_same_whatever_their_form() -> None:
@@ -82,7 +82,7 @@ def test_each_connection_is_read_once() -> None:
 def test_a_missing_connection_stops_that_peer_alone() -> None:
     source, _ = reading(SOURCE, {})
     for cluster in (source, with_slaves_of(source, [peer(conn_id="none"), peer(OTHER)])):
-        assert cluster.login_to(peer(OTHER)) == OURS
+        assert cluster.login_to(peer(OTHER)) == OURS.for_slaves()
         with pytest.raises(SourceError, match=f"the slave {KEY} cannot be talked to: connection 'none' is not defined"):
             cluster.login_to(peer(conn_id="none"))
 
@@ -94,7 +94,7 @@ def test_a_connection_that_this_task_may_not_see_stops_that_peer_alone() -> None
 
     source = replace(SOURCE, slave_logins=SlaveLogins(denied))
     travelled = with_slaves_of(source, [peer(conn_id="theirs"), peer(OTHER)])
-    assert travelled.login_to(peer(OTHER)) == OURS
+    assert travelled.login_to(peer(OTHER)) == OURS.for_slaves()
     with pytest.raises(SourceError, match=r"connection 'theirs' cannot be read: PermissionError$"):
         travelled.login_to(peer(conn_id="theirs"))
 
@@ -153,6 +153,28 @@ def test_a_slave_s_connection_has_the_fields_of_a_login_and_needs_no_other() -> 
     assert slave_from_text(connection(extra=extra), "slave") == SlaveConnection(THEIRS)
     found = slave_from_text("hbase-source://zk2,zk1:2182/?user=etl&znode_parent=%2Fhbase", "slave")
     assert found == SlaveConnection(Login(user="etl"), "zk2:2182,zk1:2182", "/hbase")
+
+
+def test_a_slave_s_principal_is_used_only_with_hosts_that_its_connection_names() -> None:
+    """A slave says by its ZooKeeper, hbase:meta and folders for loads which servers are talked to."""
+    extra = {"principal": "walferry@SLAVE", "hosts": "*.west.example.com"}
+    alone = slave_from_text(connection(extra=extra), "slave").login.kerberos
+    with_quorum = slave_from_text(connection(host="zk1,zk2:2182", extra=extra), "slave").login.kerberos
+    assert alone is not None
+    assert with_quorum is not None
+    hosts = ("rs1.west.example.com", "zk1", "zk2", "nn1.east.example.com")
+    assert [alone.may_meet(host) for host in hosts] == [True, False, False, False]
+    assert [with_quorum.may_meet(host) for host in hosts] == [True, True, True, False]
+
+
+def test_the_source_s_principal_is_used_with_slaves_only_on_hosts_that_its_connection_names() -> None:
+    source = from_connection("zk", None, {"wal_root": "file:///h", "principal": "p@R", "hosts": "rs1"})
+    there = SourceCluster.from_json(with_slaves_of(source, [peer()]).to_json())
+    for cluster in (source, there):
+        ours, theirs = cluster.login.kerberos, cluster.login_to(peer()).kerberos
+        assert ours is not None
+        assert theirs is not None
+        assert (ours.may_meet("any"), theirs.may_meet("rs1"), theirs.may_meet("any")) == (True, True, False)
 
 
 def test_a_slave_s_connection_with_a_password_names_its_cluster() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.security.fake_gssapi import FakeContext, FakeCredential, offer, wrapped
-from walferry.security.gssapi import KdcSilent, KerberosError
+from walferry.security.gssapi import HostNotNamed, KdcSilent, KerberosError
 from walferry.security.login import Kerberos, Login, ZooKeeperAuth, ZooKeeperLogin
 from walferry.security.passwords import MAX_PASSWORD_BYTES
 from walferry.zk import login as logins
@@ -70,6 +70,14 @@ def test_the_server_s_principal_is_that_of_the_login(servers: list[str], server:
     at = ZooKeeperLogin(auth=ZooKeeperAuth.KERBEROS, server=server)
     Proof(Login(kerberos=KERBEROS.kerberos, zookeeper=at)).prove("h", Server(b"AP-REP", offer("authentication"), None))
     assert servers == [principal]
+
+
+def test_the_host_of_a_cluster_key_that_no_connection_names_gets_no_token(servers: list[str]) -> None:
+    server = Server()
+    with pytest.raises(HostNotNamed, match=r"walferry@EXAMPLE\.COM is not used with the host 'evil', which only the slave names"):
+        Proof(KERBEROS.for_slaves("zk1")).prove("evil", server)
+    assert (server.got, servers) == ([], [])
+    Proof(KERBEROS.for_slaves("zk1")).prove("zk1", Server(b"AP-REP", offer("authentication"), None))
 
 
 @pytest.mark.parametrize("answers", [[None], [b"AP-REP", None]])
