@@ -25,6 +25,7 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from walferry.hbase.errors import PositionError, ZNodeValueError
+from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.protos.parsing import parse_message
 
@@ -108,6 +109,14 @@ def decode_state(value: bytes, znode: str) -> str:
     """Read a peer's state: ENABLED or DISABLED. Raises ZNodeValueError."""
     message = _message(strip_client_prefix(value, znode), pb.ReplicationState, znode)
     return pb.ReplicationState.State.Name(message.state)
+
+
+def server_in(name: pb.ServerName, znode: str) -> ServerName:
+    """The server that a znode's message names, with the capitals of its host. Raises ZNodeValueError."""
+    try:
+        return ServerName.parse(f"{name.host_name},{name.port},{name.start_code}")
+    except ValueError as error:
+        raise ZNodeValueError(znode, str(error), _CHECK_PATH) from error
 
 
 def decode_cluster_id(value: bytes, znode: str) -> uuid.UUID:
