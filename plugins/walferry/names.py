@@ -50,7 +50,7 @@ class ServerName:
     def parse(cls, text: str) -> ServerName:
         """Parse `host,port,startcode`. Raises a ValueError that names the text."""
         match = _SERVER.fullmatch(text)
-        if match is None:
+        if match is None or not text.isprintable():  # nor characters that change the order of others, or hide
             raise ValueError(f"{text!r} is not a server name; expected host,port,startcode")
         return cls(match["host"], int(match["port"]), int(match["start_code"]))
 

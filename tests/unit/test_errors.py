@@ -9,7 +9,7 @@ import pkgutil
 import pytest
 
 import walferry
-from walferry.errors import WalferryError
+from walferry.errors import MAX_CHARS, WalferryError
 from walferry.hbase.errors import StalePeer
 from walferry.rpc.errors import RpcTimeout
 from walferry.sinks.errors import SlaveUnreachable
@@ -18,7 +18,7 @@ from walferry.wal.errors import WalTornError
 # Signals between two of our own functions: no caller outside their module's package sees them.
 SIGNALS = {
     "Stopped", "BadValue", "NotJava", "WrongPassword", "Untranslatable", "UnknownDictionary", "NeedsScan", "BrokenCells",
-    "NotForFiles", "OutOfTime",
+    "NotForFiles", "OutOfTime", "NotARecord",
 }  # fmt: skip
 
 
@@ -45,3 +45,17 @@ def test_all_errors_of_the_library_have_one_root() -> None:
             if not issubclass(kind, WalferryError) and kind.__name__ not in SIGNALS and not kind.__name__.startswith("_"):
                 strays.append(f"{module.name}.{kind.__name__}")
     assert not strays
+
+
+EVIL = "evil\n[2026-11-25T10:00:00] {taskinstance.py:99} INFO - Task exited with return code 0\x1b[2J\u202e\r"
+
+
+@pytest.mark.parametrize("error", [WalferryError(f"no {EVIL}", f"see {EVIL}"), RpcTimeout(EVIL, EVIL, 60), StalePeer("2", EVIL)])
+def test_an_error_is_one_line_whatever_a_server_or_a_library_says(error: WalferryError) -> None:
+    assert str(error).isprintable()
+    assert error.advice.isprintable()
+    assert "Task exited with return code 0" in str(error)
+
+
+def test_an_error_has_a_bound() -> None:
+    assert len(str(WalferryError("x" * 3_000_000, "y"))) <= MAX_CHARS + 3

@@ -30,6 +30,7 @@ from walferry.hbase.peers import read_peer
 from walferry.queues.lease import acquire
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
+from walferry.status.view import view
 from walferry.zk import acls
 from walferry.zk.client import connect, connected, disconnect
 from walferry.zk.errors import ForeignRoot, NoAccess
@@ -135,6 +136,8 @@ def test_an_unasked_session_changes_nothing_of_a_root_that_is_not_ours(
     made_open(stranger, at)
     with pytest.raises(ForeignRoot), open_session(source):
         pass
+    with connected(source.quorum, login=source.login) as zk:
+        assert any("is not Walferry's alone" in problem for problem in view(Session(source, zk, look_only=True)).problems)
     assert stranger.get_acls(source.root)[0] == OPEN_ACL_UNSAFE
     assert stranger.get_children(source.root) == ["loads"]
 

@@ -78,7 +78,11 @@ def tell(error: BaseException, context: Any = None) -> None:
 
 
 def wrapped(reasons: Iterable[str]) -> list[str]:
-    """The reasons as lines of a sensible width. Commands and other words are not broken."""
+    """The reasons as lines of a sensible width. Commands and other words are not broken.
+
+    A line break in a reason, which may be of a job that has failed, does not begin a line as the log has them: what follows it is
+    indented.
+    """
     lines = [line for reason in reasons for line in _lines(lines_only(reason[:MAX_REASON_CHARS]))]
     return [line.replace(_BLANK, " ") for line in lines]
 
@@ -87,9 +91,12 @@ def _lines(reason: str) -> list[str]:
     whole = _COMMAND.sub(lambda command: command.group().replace(" ", _BLANK), reason)
     return [
         line
-        for part in whole.split("\n")
-        for line in textwrap.wrap(part, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-    ]
+        for number, part in enumerate(whole.split("\n"))
+        for line in textwrap.wrap(
+            part, WIDTH, initial_indent="  " if number else "", subsequent_indent="  ", break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]  # fmt: skip
 
 
 def _lines_of(error: BaseException) -> Sequence[str]:
@@ -98,7 +105,8 @@ def _lines_of(error: BaseException) -> Sequence[str]:
         return ended.lines
     if isinstance(error, AirflowTaskTimeout):
         return ["The task took longer than it may, and was ended. The traceback above says at what. Nothing is lost by that"]
-    return [f"{type(error).__name__}: {error}. Walferry does not know this error: the traceback above says where it is from"]
+    said = f"{type(error).__name__}: {one_line(str(error), MAX_REASON_CHARS)}"
+    return [f"{said}. Walferry does not know this error: the traceback above says where it is from"]
 
 
 def leave_note(context: Any, line: str) -> None:

@@ -32,6 +32,9 @@ MAX_CHARS = 1000  # Airflow's own bound
 OURS = "Walferry: "  # how our notes begin
 _MARKDOWN = re.compile(r"([\\`*\[\]<>|~])")  # the UI renders notes as Markdown
 
+_LINK = re.compile(r"\S*(?:://|www\.|@)\S*", re.IGNORECASE)  # what the UI would make a link of, and more
+_TICK = re.compile(r"(?<!\\)`")  # that begins or ends code
+
 log = logging.getLogger(__name__)
 
 
@@ -69,10 +72,29 @@ def note_of(lines: list[str]) -> str:
     """The note of these lines; empty if there are none."""
     if not lines:
         return ""
-    shown = [_MARKDOWN.sub(r"\\\1", line[:MAX_NOTE_CHARS]) for line in lines[:MAX_LINES]]
+    shown = [_as_markdown(line[:MAX_NOTE_CHARS]) for line in lines[:MAX_LINES]]
     more = [f"and {len(lines) - MAX_LINES:,} more: see the reports"] if len(lines) > MAX_LINES else []
     text = OURS + "; ".join([*shown, *more])
-    return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 1].rstrip("\\") + "…"
+    return text if len(text) <= MAX_CHARS else _cut(text)
+
+
+def _as_markdown(line: str) -> str:
+    """A line that the UI shows as it is, without a link in it. Only code is safe from that: escapes do not keep it from them."""
+    shown, at = [], 0
+    for word in _LINK.finditer(line):
+        code = word[0].replace("`", "'")
+        shown += [_MARKDOWN.sub(r"\\\1", line[at : word.start()]), f"`{code}`"]
+        at = word.end()
+    return "".join([*shown, _MARKDOWN.sub(r"\\\1", line[at:])])
+
+
+def _cut(text: str) -> str:
+    """The beginning of a note, with neither half an escape nor half a word of code at its end."""
+    kept = text[: MAX_CHARS - 1]
+    ticks = [tick.start() for tick in _TICK.finditer(kept)]
+    if len(ticks) % 2:
+        kept = kept[: ticks[-1]]
+    return kept.rstrip("\\") + "…"
 
 
 def _lines(dag_run: DagRun, session: Session) -> list[str]:

@@ -8,7 +8,7 @@ from kazoo.exceptions import NoAuthError
 
 from walferry.hbase.errors import ClusterError, StorageError, ZNodeValueError
 from walferry.hbase.layout import LOCK, PEERS_LEVEL, QueueLayout, ZNodes
-from walferry.hbase.values import decode_cluster_id, decode_labels, decode_master, decode_server_version
+from walferry.hbase.values import decode_cluster_id, decode_labels, decode_master, decode_server_version, server_in
 from walferry.names import ServerName, is_server_name
 from walferry.texts import one_line
 from walferry.zk.client import Watch, children, hosts, read, whose
@@ -85,8 +85,7 @@ def master(zk: KazooClient, nodes: ZNodes) -> ServerName:
     found = read(zk, nodes.master)
     if found is None:
         raise ClusterError(f"{nodes.master} is not there on {hosts(zk)}: no master is active. Start one and try again")
-    name = decode_master(found.value, nodes.master).master
-    return ServerName(name.host_name, name.port, name.start_code)
+    return server_in(decode_master(found.value, nodes.master).master, nodes.master)
 
 
 def visibility_labels(zk: KazooClient, nodes: ZNodes) -> dict[int, bytes]:

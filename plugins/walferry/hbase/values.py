@@ -26,6 +26,7 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from walferry.hbase.errors import PositionError, ZNodeValueError
+from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.protos.parsing import parse_message
 
@@ -121,6 +122,14 @@ def decode_state(value: bytes, znode: str) -> str:
 def decode_state_message(value: bytes, znode: str) -> pb.ReplicationState:
     """Read all that a peer's state says. Raises ZNodeValueError."""
     return _message(strip_client_prefix(value, znode), pb.ReplicationState, znode)
+
+
+def server_in(name: pb.ServerName, znode: str) -> ServerName:
+    """The server that a znode's message names, with the capitals of its host. Raises ZNodeValueError."""
+    try:
+        return ServerName.parse(f"{name.host_name},{name.port},{name.start_code}")
+    except ValueError as error:
+        raise ZNodeValueError(znode, str(error), _CHECK_PATH) from error
 
 
 def decode_cluster_id(value: bytes, znode: str) -> uuid.UUID:

@@ -22,7 +22,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from walferry.errors import WalferryError
 from walferry.hbase.layout import OwnZNodes, ZNodes
-from walferry.hbase.values import PBUF, decode_master
+from walferry.hbase.values import PBUF, decode_master, server_in
 from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.regions.errors import ClockAhead, LiveMaster, RoleHeld, RoleLost
@@ -121,8 +121,7 @@ def _refuse_master(nodes: ZNodes, found: ZNode | None) -> None:
 def _hmaster(nodes: ZNodes, found: ZNode | None) -> ServerName | None:
     if found is None or found.stat.version == OUR_VERSION:
         return None
-    name = decode_master(found.value, nodes.master).master
-    return ServerName(name.host_name, name.port, name.start_code)
+    return server_in(decode_master(found.value, nodes.master).master, nodes.master)
 
 
 def _lost_znode(nodes: ZNodes) -> RoleLost:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from walferry.records import MAX_BYTES, decoded
+from walferry.records import MAX_BYTES, NotARecord, parsed_object, record_of
 from walferry.texts import one_line
 
 MAX_ERROR_CHARS = 4000  # ZooKeeper drops a connection that sends it more than 1 MiB
@@ -92,7 +92,10 @@ class GroupSummary:
 
         Raises NotARecord.
         """
-        found = decoded(cls, text, most_bytes)
+        values = parsed_object(text, most_bytes)
+        if "status" not in values:
+            raise NotARecord("it has no status")
+        found = record_of(cls, values)
         return replace(found, **_shown({name: getattr(found, name) for name in _ERRORS}))  # type: ignore[arg-type]
 
 

@@ -21,10 +21,12 @@ from walferry.names import is_server_name
 from walferry.queues.errors import QueuesMoving
 from walferry.queues.reading import Queue, groups, see_queues
 from walferry.regions.znodes import RegionInTransition, decode_region
-from walferry.source.session import Session
+from walferry.source.session import Session, owners_of
 from walferry.status.notes import Group, Notes, read_notes
 from walferry.texts import one_line
+from walferry.zk.acls import check_root
 from walferry.zk.client import ZNode, children, children_all, read_all
+from walferry.zk.errors import ForeignRoot, NoAccess
 from walferry.zk.hold import record_of
 
 MAX_PROBLEMS = 200
@@ -73,6 +75,10 @@ def view(session: Session) -> View:
     """Make one pass. Raises ConnectError if ZooKeeper does not answer, and what kazoo raises for a znode that may not be read."""
     began, clock = time.time(), time.monotonic()
     problems: list[str] = []
+    try:
+        check_root(session.zk, owners_of(session), session.source.root)
+    except (ForeignRoot, NoAccess) as error:
+        problems.append(str(error))
     servers, queues = _queues(session, problems)
     peers = _peers(session, problems)
     wanted = {(queue.id.peer_id, group) for queue in queues or () for group in groups(queue)}

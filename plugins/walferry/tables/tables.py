@@ -14,7 +14,7 @@ from typing import Self
 from kazoo.client import KazooClient
 
 from walferry.hbase.layout import ZNodes
-from walferry.hbase.values import decode_meta_server
+from walferry.hbase.values import decode_meta_server, server_in
 from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import client
@@ -176,8 +176,7 @@ class _MetaPlace:
         found = read(self.tables.zk, znode)
         if found is None:
             raise RegionUnavailable(f"{znode} is not there on {hosts(self.tables.zk)}: no server serves hbase:meta")
-        name = decode_meta_server(found.value, znode).server
-        return Region(META_REGION, b"", b"", ServerName(name.host_name, name.port, name.start_code))
+        return Region(META_REGION, b"", b"", server_in(decode_meta_server(found.value, znode).server, znode))
 
     def connection(self, region: Region) -> Connection:
         assert region.server is not None

@@ -60,6 +60,13 @@ def belongs_as(zk: KazooClient, models: Sequence[str]) -> bool:
     return False
 
 
+def check_root(zk: KazooClient, models: Sequence[str], root: str) -> None:
+    """Check what `share` does, for a session that only looks, and make nothing. Raises ForeignRoot, NoAccess, ConnectError."""
+    found = root_of(zk, root) if belongs_as(zk, models) else None
+    if found is not None and (problem := problem_of(zk, *found)):
+        raise ForeignRoot(whose(zk).name, root, problem)
+
+
 def claim_root(zk: KazooClient, root: str) -> None:
     """Make sure that the root is there, and that nobody but the owners of this session's znodes can ever have written to it.
 

@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import (
 )
 
 from walferry.airflow.endings import WIDTH, Ended, ended_by, wrapped
-from walferry.airflow.failures import MAX_REASONS, Failures, ReportedFailures
+from walferry.airflow.failures import MAX_NOTE_CHARS, MAX_REASONS, Failures, ReportedFailures
 from walferry.airflow.retries import RetryIfItHelps, ends_plainly
 from walferry.airflow.run_notes import MAX_CHARS, MAX_LINES, note_of, told_once
 from walferry.errors import WalferryError
@@ -90,8 +90,31 @@ def test_who_asks_for_it_gets_the_traceback_of_a_known_failure(caplog: pytest.Lo
 
 
 def test_a_note_shows_text_from_outside_as_it_is() -> None:
-    assert note_of(["see [here](http://evil) `rm` <b>"]) == r"Walferry: see \[here\](http://evil) \`rm\` \<b\>"
+    assert note_of(["see [here] `rm` <b>"]) == r"Walferry: see \[here\] \`rm\` \<b\>"
     assert note_of([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("see http://evil.example/?a=b now", "see `http://evil.example/?a=b` now"),
+        ("see [here](HTTPS://evil_x) `now`", r"see `[here](HTTPS://evil_x)` \`now\`"),
+        ("www.evil.example.", "`www.evil.example.`"),
+        ("(as hbase/rs1@EXAMPLE.COM)", "(as `hbase/rs1@EXAMPLE.COM)`"),
+        ("run `curl http://evil`", "run \\`curl `http://evil'`"),
+    ],
+)
+def test_a_note_has_no_links(line: str, shown: str) -> None:
+    """The UI makes them of URLs and addresses, escaped or not, but not of code."""
+    assert note_of([line]) == f"Walferry: {shown}"
+
+
+@pytest.mark.parametrize("length", range(MAX_NOTE_CHARS - 60, MAX_NOTE_CHARS))
+def test_a_note_that_is_cut_has_no_half_of_code_at_its_end(length: int) -> None:
+    note = note_of(["x" * MAX_NOTE_CHARS] * 2 + ["y" * 260, "z" * (length - 120) + " http://evil.example/" + "e" * 200])
+    assert len(note) <= MAX_CHARS
+    assert note.count("`") % 2 == 0
+    assert "http" not in note.replace("`", " ` ").split(" ` ")[0]
 
 
 def test_a_note_fits_into_airflow_s_database() -> None:

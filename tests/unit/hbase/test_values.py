@@ -16,6 +16,7 @@ from walferry.hbase.values import (
     decode_position,
     decode_state,
     encode_position,
+    server_in,
     strip_client_prefix,
 )
 from walferry.protos import hbase_pb2 as pb
@@ -144,3 +145,12 @@ def test_visibility_labels_that_cannot_be_read_are_an_error(value: bytes) -> Non
 def test_a_master_without_its_message_is_an_error() -> None:
     with pytest.raises(ZNodeValueError, match="does not begin with PBUF"):
         decode_master(b"h,1,2", ZNODE)
+
+
+@pytest.mark.parametrize("host", ["evil\nINFO - done", "rs\x1b[2J", "rs\u202e", "rs\u200b", "", "a,b", "a/b", "a b"])
+def test_a_server_whose_host_is_no_host_is_an_error_that_shows_it(host: str) -> None:
+    with pytest.raises(ZNodeValueError) as refused:
+        server_in(pb.ServerName(host_name=host, port=1, start_code=1), ZNODE)
+    assert str(refused.value).isprintable()
+    assert ZNODE in str(refused.value)
+    assert str(server_in(pb.ServerName(host_name="RS-1.example.org", port=1, start_code=2), ZNODE)) == "RS-1.example.org,1,2"

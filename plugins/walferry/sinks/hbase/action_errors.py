@@ -105,8 +105,9 @@ def is_busy(error: WalferryError) -> bool:
 
     So the slave is alive, and its regions are where they were.
     """
-    said = isinstance(error, RemoteError) and not error.do_not_retry
-    return said and _BUSY.search(f"{error.class_name} {error.message}") is not None
+    if not isinstance(error, RemoteError) or error.do_not_retry:
+        return False
+    return _BUSY.search(f"{error.class_name} {error.message}") is not None
 
 
 def is_throttled(error: WalferryError) -> bool:
