@@ -87,7 +87,7 @@ def lose(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, int], None]:
 
 
 def test_a_wal_with_a_lost_byte_is_its_group_s_trouble(sides, at, peer, both, queue, recording, lose, tmp_path):
-    """The file is small, so the plan looks into it. What lies before the byte is shipped, and what is left of the file put aside."""
+    """The plan looks into it, as it is small. What lies before the byte is shipped, what is left of the file put aside."""
     wal = queue.add(recording.content)
     lose(wal, at_byte := begin(recording) + 1)
     beside = DeadQueue(sides.at, sides.source, peer)

@@ -330,9 +330,6 @@ def test_a_rotten_byte_is_told_as_hdfs_s_and_what_lies_before_it_is_read(
     assert "each DataNode that has them (127.0.0.1:" in str(error)
     assert f"See hdfs fsck /hbase/oldWALs/{wal} -files -blocks -locations" in str(error)
     assert error.lost
-    queued = Candidate(QueuedWal(wal, "/queue/wal", len(WHOLE) - 100), False, ())
-    with pytest.raises(UnreadableBytes):  # of this file only: see shipping.plan
-        plan_wal(store, queued, store.locate(wal))
     skipped = quarantine(f"{hdfs.url}/aside", located(store, wal), wal.text, "p:1", "run", 25 * ENTRY_BYTES, error)
     (hole,) = skipped.lost
     assert hole == (error.offset, (error.offset // 65536 + 1) * 65536)
@@ -353,22 +350,19 @@ def test_a_lost_block_is_told_as_missing(store: WalStore, wal: WalName, block: P
 
 
 def test_a_read_that_all_datanodes_refuse_once_is_tried_again(
-    store: WalStore, wal: WalName, block: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, store: WalStore, wal: WalName, block: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its blocks are away while the first try is made, as those of a DataNode that is restarted."""
-    hidden = block.with_name(f"hidden-{block.name}")
-    sleep = time.sleep
+    read, failures = storage._RemoteFile._read, ["All DataNodes failed: []"]
 
-    def back(seconds: float) -> None:
-        sleep(seconds)
-        if hidden.exists():
-            hidden.rename(block)
+    def once(file: storage._RemoteFile, offset: int, length: int) -> bytes:
+        if failures:
+            raise RuntimeError(failures.pop())
+        return read(file, offset, length)
 
-    monkeypatch.setattr(storage.time, "sleep", back)
     with store.open(located(store, wal), patience=5.0) as file:
-        block.rename(hidden)
+        monkeypatch.setattr(storage._RemoteFile, "_read", once)
         assert file.read_at(0, file.size) == WHOLE
-    assert not hidden.exists()
+    assert not failures
 
 
 def test_a_name_node_that_stops_answering_is_given_up(
