@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from tests.cluster.dead_queues import DeadQueue, Recording, record
 from tests.cluster.test_bad_input import BROKEN, ROWS, begin, flipped, rows_at, rows_up_to
 from tests.cluster.test_shipping import archive
 from tests.cluster.walferry_runs import plan, positions, roll, ship
+from walferry.files import systems
 from walferry.files.quarantine import BrokenWals
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
@@ -65,6 +69,55 @@ def test_quarantine_ships_what_is_whole_puts_the_file_aside_and_goes_on(sides, a
     assert (note["wal"], note["peer"], note["shipped_to"]) == (wal.name, peer, begin(recording))
     assert f"begins at byte {begin(recording)}" in note["error"]
     assert wal.read_bytes() == broken(recording)  # HBase's own copy is never touched
+
+
+@pytest.fixture
+def lose(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, int], None]:
+    """`lose(file, offset)` → the disk does not give this byte of the file any more."""
+    lost: dict[int, int] = {}
+    read_fd = systems.read_fd
+
+    def read(fd: int, offset: int, length: int) -> bytes:
+        if offset <= lost.get(os.fstat(fd).st_ino, -1) < offset + length:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read_fd(fd, offset, length)
+
+    monkeypatch.setattr(systems, "read_fd", read)
+    return lambda file, offset: lost.update({file.stat().st_ino: offset})
+
+
+def test_a_wal_with_a_lost_byte_is_its_group_s_trouble(sides, at, peer, both, queue, recording, lose, tmp_path):
+    """The plan looks into it, as it is small. What lies before the byte is shipped, what is left of the file put aside."""
+    wal = queue.add(recording.content)
+    lose(wal, at_byte := begin(recording) + 1)
+    beside = DeadQueue(sides.at, sides.source, peer)
+    other = record(sides.source, both({"f": GLOBAL}), 5)
+    beside.add(other.content)
+    problems = {group.group: group.problem for group in plan(at, peer).groups}
+    assert problems[beside.group] is None
+    assert problems[queue.group] is not None
+    assert f"file://{wal} at byte {at_byte}: the disk does not give these bytes" in problems[queue.group]
+
+    summaries = {summary.group: summary for summary in ship(at, peer, roll_first=False, groups=[queue.group, beside.group])}
+    assert summaries[beside.group].status is Status.DONE
+    assert sides.source.compare(other.table, sides.slave).same
+    stopped = summaries[queue.group]
+    assert stopped.status is Status.FAILED
+    assert f"file://{wal} at byte {at_byte}: " in stopped.error
+    assert "Ways out: " in stopped.error
+    assert queue.positions() == {wal.name: begin(recording)}
+
+    kept = replace(at, archive=f"file://{tmp_path}/archive")  # which gets no copy with holes
+    summary = ship_queue(kept, peer, queue, BrokenWals.QUARANTINE)
+    assert (summary.status, summary.quarantinedLogs) == (Status.DONE, 1), summary.error
+    assert summary.skippedBytes == len(recording.content) - begin(recording)
+    assert queue.positions() == {}
+    assert rows_at(sides.slave, recording.table) == rows_up_to(BROKEN)
+    left = (tmp_path / "put" / "aside" / wal.name).read_bytes()
+    note = json.loads((tmp_path / "put" / "aside" / f"{wal.name}.{peer}.json").read_text())
+    assert note["lost"] == [[at_byte, len(left)]]
+    assert left == recording.content[:at_byte] + bytes(len(recording.content) - at_byte)
+    assert not (tmp_path / "archive").exists()
 
 
 @pytest.mark.parametrize("policy", [BrokenWals.STOP, BrokenWals.WHOLE_ENTRIES])

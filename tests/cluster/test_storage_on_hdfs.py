@@ -28,8 +28,9 @@ from walferry.files import closedness as module
 from walferry.files import systems as storage
 from walferry.files.access import WRITE, Need, missing_rights
 from walferry.files.closedness import Closed, Open, WalNotClosed, await_closed, closedness
-from walferry.files.errors import StoreError
+from walferry.files.errors import StoreError, UnreadableBytes
 from walferry.files.listing import locate_all
+from walferry.files.quarantine import quarantine
 from walferry.files.renames import delete_folder, exists, make_folder, rename, touch
 from walferry.files.space import space_at
 from walferry.files.store import WalLocation, WalStore, WrongRoot
@@ -42,7 +43,9 @@ from walferry.retention.forecast import forecast
 from walferry.retention.limits import Limits
 from walferry.retention.old_wals import OldWal
 from walferry.retention.survey import Fate
+from walferry.shipping import closed_wal
 from walferry.shipping.candidates import Candidate
+from walferry.shipping.closed_wal import Progress, windows_of_closed
 from walferry.shipping.plan import GroupPlan, PlannedWal, plan_wal
 from walferry.source.cluster import SourceCluster
 from walferry.wal.header import EMPTY_TRAILER
@@ -281,6 +284,85 @@ def test_the_archive_on_hdfs_keeps_copies_until_their_time_is_over(client: Clien
     client.set_times("/archive/" + quoted(wal.group) + f"/{wal}", 1000, 1000)
     assert expire(archive, 3600).deleted == 1
     assert archive.groups() == []
+
+
+WHOLE = encode_wal([entry(Cell(b"row%d" % number, b"f", b"q", 1, PUT, bytes(20_000))) for number in range(40)])
+ENTRY_BYTES = (len(WHOLE) - len(encode_wal([]))) // 40
+
+
+@pytest.fixture
+def block(hdfs: Hdfs, client: Client, wal: WalName) -> Path:
+    """The block of a WAL in oldWALs, as its only DataNode has it."""
+
+    def blocks() -> set[Path]:
+        return {path for path in hdfs._folder.glob("data0/current/BP-*/current/finalized/**/blk_*") if path.suffix != ".meta"}
+
+    before = blocks()
+    with client.create(f"/hbase/oldWALs/{wal}") as file:
+        file.write(WHOLE)
+    (found,) = blocks() - before
+    return found
+
+
+def entries_of(store: WalStore, wal: WalName) -> tuple[int, UnreadableBytes | None]:
+    """How many entries a job reads of a WAL, and why no more."""
+    entries = 0
+    windows = windows_of_closed(store, None, wal, (), 0, close_seconds=lambda: 30, progress=Progress())
+    try:
+        for window, _ in windows:
+            entries += len(window.index)
+    except UnreadableBytes as error:
+        return entries, error
+    return entries, None
+
+
+def test_a_rotten_byte_is_told_as_hdfs_s_and_what_lies_before_it_is_read(
+    client: Client, hdfs: Hdfs, store: WalStore, wal: WalName, block: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(closed_wal, "READ_PATIENCE_SECONDS", 1.5)
+    with block.open("r+b") as file:
+        file.seek(at := 25 * ENTRY_BYTES + 300)
+        file.write(b"rotten")
+    entries, error = entries_of(store, wal)
+    assert error is not None
+    assert entries in (24, 25)
+    assert error.offset == at // 512 * 512  # a checksum is that of so many bytes
+    assert "each DataNode that has them (127.0.0.1:" in str(error)
+    assert f"See hdfs fsck /hbase/oldWALs/{wal} -files -blocks -locations" in str(error)
+    assert error.lost
+    skipped = quarantine(f"{hdfs.url}/aside", located(store, wal), wal.text, "p:1", "run", 25 * ENTRY_BYTES, error)
+    (hole,) = skipped.lost
+    assert hole == (error.offset, (error.offset // 65536 + 1) * 65536)
+    with storage.open_wal(f"{hdfs.url}/aside/{wal}") as copy:
+        data = copy.read_at(0, copy.size)
+    assert data == WHOLE[: hole[0]] + bytes(hole[1] - hole[0]) + WHOLE[hole[1] :]
+    assert f"{wal}.p%3A1.json" in storage.list_folder(f"{hdfs.url}/aside", bool)
+
+
+def test_a_lost_block_is_told_as_missing(store: WalStore, wal: WalName, block: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closed_wal, "READ_PATIENCE_SECONDS", 5.0)  # the DataNode tells the NameNode, so the second try knows
+    for path in block.parent.glob(f"{block.name}*"):
+        path.unlink()
+    entries, error = entries_of(store, wal)
+    assert error is not None
+    assert (entries, error.offset, error.lost) == (0, 0, True)
+    assert "their block is missing, no DataNode that lives has a copy" in str(error)
+
+
+def test_a_read_that_all_datanodes_refuse_once_is_tried_again(
+    client: Client, store: WalStore, wal: WalName, block: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, failures = storage._RemoteFile._read, ["All DataNodes failed: []"]
+
+    def once(file: storage._RemoteFile, offset: int, length: int) -> bytes:
+        if failures:
+            raise RuntimeError(failures.pop())
+        return read(file, offset, length)
+
+    with store.open(located(store, wal), patience=5.0) as file:
+        monkeypatch.setattr(storage._RemoteFile, "_read", once)
+        assert file.read_at(0, file.size) == WHOLE
+    assert not failures
 
 
 def test_a_name_node_that_stops_answering_is_given_up(
