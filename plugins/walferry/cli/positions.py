@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 def set_position(chosen: Chosen, peer_id: str, wal: str, position: int, dry_run: bool, leave_out: bool) -> int:
     """Set where the shipping of a queued WAL goes on.
 
-    WAL is its name, or its file as errors name it. The byte must be the start of an entry, or 0 for the whole file. It is set under the lease of the WAL's group, so no run ships
-    it meanwhile. Entries that the slave has already are shipped again, which changes nothing there.
+    WAL is its name, or its file as errors name it. The byte must be the start of an entry, or 0 for the whole file. It is set
+    under the lease of the WAL's group, so no run ships it meanwhile. Entries that the slave has already are shipped again, which
+    changes nothing there.
     """
     from walferry.shipping.repositioning import look, set_position
     from walferry.source.agreement import check_peer
