@@ -25,7 +25,8 @@ def modules(package: Path) -> set[str]:
 
 
 def test_names_are_found_in_text_and_in_tables() -> None:
-    assert named("A `b`, not `b.c` or `D`.\n\n    e, f_g    what they do\n    and `h` in a line\n    i\n") == {"b", "e", "f_g", "h", "i"}
+    docstring = "A `b`, not `b.c` or `D`.\n\n    e, f_g    what they do\n    and `h` in a line\n    i\n"
+    assert named(docstring) == {"b", "e", "f_g", "h", "i"}
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(LIBRARY)))
