@@ -53,6 +53,8 @@ def status(chosen: Chosen, peer_ids: tuple[str, ...], max_lag: float | None, as_
 class _Queues(click.Group):
     """A command that takes peers, and has a command of its own beside: no peer's id has a dash."""
 
+    allow_interspersed_args = True  # options may stand after the peers, as with any command
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] in self.commands:
             ctx.args = args
