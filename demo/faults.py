@@ -15,10 +15,15 @@ from demo.control import Action, FaultError
 from demo.site import Site
 from embedded import wire
 from embedded.client import GLOBAL, JavaClient
+from walferry.hbase.values import encode_position
+from walferry.queues.finding import find_wal
+from walferry.source.connection import from_text
+from walferry.source.session import open_session
 
 DROPPED = "returns"  # the table that the slave loses
 FORGOTTEN = "forgotten"  # the peer that nobody ships
 ROWS = 3000  # written before something breaks
+BEYOND = 1 << 40  # a byte that no WAL has
 BROKEN_BYTES = 1024  # more than a cell, so that the length of one is among them
 SLOW = 100_000  # bytes a second that the peer may ship while it falls behind
 LOAD_ROWS, LOAD_VALUE_BYTES, LOAD_PAUSE_SECONDS = 1000, 1000, 0.5
@@ -42,6 +47,7 @@ class Faults:
         self._site, self._source, self._slave, self._peer, self._page = site, source, slave, peer, page
         self._rows = 0
         self._damage: Damage | None = None
+        self._spoilt: str | None = None  # the WAL whose position is wrong
         self._load: threading.Thread | None = None
         self._stop_load = threading.Event()
 
@@ -51,6 +57,7 @@ class Faults:
             "kill_server": (self._kill_server, self._start_server),
             "stop_slave": (self._stop_slave, self._start_slave),
             "break_wal": (self._break_wal, self._mend_wal),
+            "spoil_position": (self._spoil_position, self._set_position),
             "fall_behind": (self._fall_behind, self._catch_up),
             "drop_table": (self._drop_table, self._make_table),
             "forget_peer": (self._forget_peer, self._remove_forgotten),
@@ -127,6 +134,33 @@ class Faults:
             return [f"WAL {damage.wal} is gone: HBase has deleted it, because no queue names it any more."]
         _overwrite(path, damage.at, damage.was)
         return [f"Put the {BROKEN_BYTES:,} bytes back into {path}."]
+
+    def _spoil_position(self) -> list[str]:
+        if self._spoilt is not None:
+            raise FaultError(f"the position of {self._spoilt} is wrong already: `python -m demo.spoil_position --undo` mends it")
+        self._ship()
+        self._write()
+        self._source.roll_wals()
+        name, _ = self._largest_wal()
+        with open_session(from_text(self._site.connection), look_only=True) as session:
+            znode = find_wal(session, self._peer, name)
+            if znode is None:
+                raise FaultError(f"WAL {name} is not queued any more")
+            session.zk.set(znode, encode_position(BEYOND))
+        self._spoilt = name
+        self._ship()
+        return [
+            f"Set the position of WAL {name} to byte {BEYOND:,}, beyond its end, and let `walferry ship` meet it.",
+            *self._look("the peer has failed; the queue's error has file and byte", "status"),
+            *_runbook("stale-position", "spoil_position", "sets it to 0"),
+        ]
+
+    def _set_position(self) -> list[str]:
+        if self._spoilt is None:
+            return ["No position is wrong."]
+        wal, self._spoilt = self._spoilt, None
+        walferry(self._site.connection, "queues", "set-position", self._peer, wal, "0", may_end_with=(0, 1))
+        return [f"Set the position of WAL {wal} to 0, if it is still queued."]
 
     def _fall_behind(self) -> list[str]:
         if self._load is not None and self._load.is_alive():

@@ -2,10 +2,11 @@
 
     main                    the command with its groups; errors and exit statuses
     options, source, show   what commands share: parameters, which cluster, tables and JSON, --watch
-    peers, changes          peers looked at, and changed
-    wal, regions            WALs and regions in transition
+    status, metrics         how replication stands;  positions  where the shipping of a queued WAL goes on
+    peers                   peers looked at, and changed
+    wal, regions            WALs and regions in transition;  region_table  how regions are shown
     batches, recovery, verify      a peer shipped, dead servers' queues drained, tables compared, in processes of this machine
-    workers                 these processes
+    workers, local_ship     these processes, and what they do
     checks                  what is wrong, and what to do about it
 
 A module is imported when its command is called, and imports what it needs when it runs: most commands begin in a fraction of a

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from walferry.amounts import count, duration
 from walferry.cli import options
+from walferry.cli.positions import set_position
 from walferry.cli.show import BAD, ERROR, GOOD, STUCK, WARNING, WELL, Cell, View, plain, show, table
 from walferry.cli.source import Chosen
 from walferry.texts import shell_word
@@ -49,7 +50,26 @@ def status(chosen: Chosen, peer_ids: tuple[str, ...], max_lag: float | None, as_
     return show(lambda: _status_view(look(), peer_ids, max_lag), as_json=as_json, watch=watch)
 
 
-@click.command(epilog=_STATUS)
+class _Queues(click.Group):
+    """A command that takes peers, and has a command of its own beside: no peer's id has a dash."""
+
+    allow_interspersed_args = True  # options may stand after the peers, as with any command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] in self.commands:
+            ctx.args = args
+            return args
+        return click.Command.parse_args(self, ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if not ctx.args:
+            return click.Command.invoke(self, ctx)
+        name, *rest = ctx.args
+        with self.commands[name].make_context(name, rest, parent=ctx) as below:
+            return below.command.invoke(below)
+
+
+@click.group(cls=_Queues, invoke_without_command=True, epilog=_STATUS)
 @click.argument("peer_ids", nargs=-1, metavar="[PEER]...")
 @options.as_json
 @options.watch
@@ -64,6 +84,9 @@ def queues(chosen: Chosen, peer_ids: tuple[str, ...], as_json: bool, watch: floa
     """
     look = _looker(chosen, slaves_seconds=0.0)
     return show(lambda: _queues_view(look(), peer_ids), as_json=as_json, watch=watch)
+
+
+queues.add_command(set_position)
 
 
 def _looker(chosen: Chosen, slaves_seconds: float) -> Callable[[], SourceStatus]:

@@ -23,7 +23,7 @@ class PositionError(ZNodeValueError):
             znode,
             reason,
             "It should be empty or a PBUF ReplicationHLogPosition. Until it is, nothing of this WAL's group is shipped. "
-            "Deleting the znode gives the WAL up; an empty value ships the WAL again from its first entry",
+            "`walferry queues set-position PEER WAL 0` ships the WAL again from its first entry",
         )
 
 

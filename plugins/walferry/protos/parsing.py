@@ -25,7 +25,8 @@ def parse_message(kind: type[M], data: bytes) -> M:
 
 def unknown_fields(message: Message) -> list[str]:
     """The fields in the message, and in those within it, that this code does not know: "Message field 12", each once."""
-    found = {f"{message.DESCRIPTOR.name} field {each.field_number}": None for each in UnknownFieldSet(message)}
+    unknown = UnknownFieldSet(message)
+    found = {f"{message.DESCRIPTOR.name} field {unknown[i].field_number}": None for i in range(len(unknown))}
     for field, value in message.ListFields():
         if field.message_type is not None:
             for each in value if field.is_repeated else [value]:

@@ -12,6 +12,6 @@ RegionServers ask their master meanwhile (`registry`, `cluster_znodes`). `calls`
 first writes, `catalog` reads what hbase:meta says, and `master` runs all of it in a loop.
 
 For operators, `explain` tells what a look has found, `requests` checks what they ask for, `work` does it with the master's role,
-`emergency` starts a cluster whose HMaster does not start, and `commands` are the commands. `beside` is what can be done while an
-HMaster is active, and `stuck_stream` waits for regions that are stuck.
+and `emergency` starts a cluster whose HMaster does not start. `beside` is what can be done while an HMaster is active, and
+`stuck_stream` waits for regions that are stuck. Their commands are in `cli`.
 """

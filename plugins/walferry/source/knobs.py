@@ -198,7 +198,7 @@ def _value(knob: _Knob, text: Any) -> Any:
         number = float("nan")
     if isinstance(text, bool) or not knob.least <= number <= knob.most:  # which NaN never is
         raise ValueError(
-            f"{knob.key} is {str(text)[:100]!r}; it must be {knob.what}: {kind} from {knob.least:g} to {knob.most:.10g}"
+            f"{knob.key} is {str(text)[:100]!r}; it must be {knob.what}: {kind} from {knob.least:.16g} to {knob.most:.16g}"
         )
     return number if knob.unit == 1 else number / knob.unit
 

@@ -21,7 +21,7 @@ class WalCorruptError(WalError):
     retry_helps = False
     advice = (
         "Compare with `hbase wal <file>` and with other replicas of the file; if the bytes are lost, the entries from here on "
-        "are lost, and only an operator may move the position past them"
+        "are lost, and only an operator may give them up: broken_wals=quarantine"
     )
 
 
@@ -80,7 +80,7 @@ class WalPositionError(WalError):
     """The position to start from is not the start of an entry of this file."""
 
     retry_helps = False
-    advice = "Correct the position in ZooKeeper to an entry's start, or to 0 to ship the file again from its first entry"
+    advice = "Set it to an entry's start, or to 0 to ship the file again from its first entry: `walferry queues set-position`"
 
     @classmethod
     def within_entry(cls, path: str, position: int, entry: int) -> WalPositionError:

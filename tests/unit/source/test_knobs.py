@@ -209,6 +209,12 @@ def test_the_documentation_has_each_setting_with_its_default_and_its_values():
     assert told == {knob.key: (_default(knob), _values(knob)) for knob in knobs._KNOBS}
 
 
+@pytest.mark.parametrize("knob", [knob for knob in knobs._KNOBS if not knob.choices and not knob.flag], ids=lambda knob: knob.key)
+def test_an_error_names_the_exact_limits(knob):
+    with pytest.raises(PeerError, match=re.escape(f"from {_exact(knob.least)} to {_exact(knob.most)}")):
+        Knobs.of({}, peer({PREFIX + knob.key: "-1"}))
+
+
 def test_the_documentation_has_each_mark_of_a_peer():
     assert set(MARKS) <= set(re.findall(r"(?m)^\| `(walferry\.[\w.-]+)` \|", DOCS))
 
@@ -218,8 +224,12 @@ def _default(knob: knobs._Knob) -> str:
     return str(value).lower() if isinstance(value, bool | str) else f"{value * knob.unit:.10g}"
 
 
+def _exact(number: float) -> str:
+    return str(int(number)) if number == int(number) else str(number)
+
+
 def _values(knob: knobs._Knob) -> str:
     if knob.choices:
         return ", ".join(f"`{choice}`" for choice in knob.choices)
     kind = "whole number" if knob.whole or knob.unit != 1 else "number"
-    return "true, false" if knob.flag else f"{kind} from {knob.least:g} to {knob.most:.10g}"
+    return "true, false" if knob.flag else f"{kind} from {_exact(knob.least)} to {_exact(knob.most)}"

@@ -13,6 +13,6 @@
     formats     durations, sizes and times as text
     templates/, static/     HTML, style and script
 
-Whatever comes from ZooKeeper is escaped by the templates and shown by `visible`. Only `mounted`, `access` and `sources` import
-Airflow, and only when something is asked for, because each of Airflow's processes imports the plugin.
+Whatever comes from ZooKeeper is escaped by the templates and shown by `texts.visible`. Only `mounted`, `access` and `sources`
+import Airflow, and only when something is asked for, because each of Airflow's processes imports the plugin.
 """

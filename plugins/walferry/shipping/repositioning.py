@@ -1,0 +1,114 @@
+"""Sets the position of a queued WAL where an operator wants it: to the start of an entry, or to 0.
+
+A position moves by itself as entries are acknowledged. HBase has written wrong ones, beyond the end of a file or within an entry
+(HBASE-29987): then nothing of the WAL's group is shipped. A position that goes back has entries shipped again, which does no
+harm. One that goes ahead leaves entries out for good, so that has to be asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kazoo.client import TransactionRequest
+from kazoo.exceptions import BadVersionError, NoNodeError
+
+from walferry.errors import WalferryError
+from walferry.files.closedness import await_closed
+from walferry.hbase.values import encode_position
+from walferry.names import parse_wal_name
+from walferry.queues.errors import LastWal, WalGone
+from walferry.queues.finding import read_group
+from walferry.queues.lease import acquire
+from walferry.queues.reading import QueuedWal
+from walferry.shipping.candidates import Candidate, candidates
+from walferry.source.session import Session
+from walferry.wal.reader import read_windows
+from walferry.zk.errors import Contention
+
+
+class PositionRefused(WalferryError):
+    """A position that no entry of the WAL begins at, or that would leave entries out which nobody has agreed to lose."""
+
+    retry_helps = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """A position to be set, and what that does. `before` is None if the position cannot be read."""
+
+    queued: QueuedWal
+    url: str
+    size: int
+    before: int | None
+    to: int
+    entries: int  # of the whole file
+    again: int  # entries that are shipped again; if the position before cannot be read, all from the new one on
+    left_out: int  # entries that are never shipped, unless they were before
+
+
+def look(session: Session, peer_id: str, wal: str, to: int) -> Change:
+    """What setting the WAL's position to `to` would do; changes nothing.
+
+    Raises WalGone, LastWal, PositionRefused, WalError, WalNotClosed, StoreError, ValueError for a name that is not a WAL's.
+    """
+    candidate = _candidate(session, peer_id, wal)
+    location = await_closed(session.store, candidate.queued.name, candidate.dead_servers)
+    found = candidate.queued.position_or_problem
+    before = found if isinstance(found, int) else None
+    entries, again, left_out, below, above = 0, 0, 0, 0, 0
+    if location.size:
+        with session.store.open(location) as file:
+            for window in read_windows(file, location.url, 0, partial_tail="stop", unwrap_key=session.source.keys()):
+                starts = window.positions
+                entries += len(starts)
+                again += int(((starts >= to) & (starts < (location.size if before is None else before))).sum())
+                left_out += int(((starts >= (before or 0)) & (starts < to)).sum())
+                below = int(starts[starts <= to].max(initial=below))
+                above = above or int(starts[starts > to].min(initial=location.size)) * bool((starts > to).any())
+    if to not in (0, below):
+        after = f", the next one at byte {above}" if above else ", the last one"
+        raise PositionRefused(
+            f"no entry of {location.url} begins at byte {to}: one begins at byte {below}{after}",
+            "Take the start of an entry, or 0 for the whole file. `walferry wal show` prints where entries begin",
+        )
+    return Change(candidate.queued, location.url, location.size, before, to, entries, again, left_out)
+
+
+def set_position(session: Session, peer_id: str, wal: str, to: int, holder: str, *, leave_out: bool = False) -> Change:
+    """Set the WAL's position, as the holder of its group's lease.
+
+    Raises as `look`; LeaseHeld, LeaseLost, EnabledPeer, Contention; and PositionRefused if that leaves entries out, unless
+    `leave_out` is set.
+    """
+    with acquire(session, peer_id, parse_wal_name(wal).group, holder) as lease:
+        change = look(session, peer_id, wal, to)
+        if change.left_out and not leave_out:
+            raise PositionRefused(
+                f"{change.left_out:,} entries of {change.url} before byte {to} are not known to be shipped and would be left out",
+                "Take an earlier position. If the slave is to go without them, say --leave-out",
+            )
+        queued = change.queued
+
+        def operations(multi: TransactionRequest) -> None:
+            multi.set_data(queued.path, encode_position(to) if to else b"", queued.version)
+
+        refusal = lease.write(operations)
+        if refusal is not None and isinstance(refusal.error, (NoNodeError, BadVersionError)):
+            raise Contention(f"WAL {wal} of peer {peer_id} was moved or changed while its position was being set; try again")
+        if refusal is not None:
+            raise refusal.error
+    return change
+
+
+def _candidate(session: Session, peer_id: str, wal: str) -> Candidate:
+    """The WAL in its queue, with its position."""
+    queues = read_group(session, peer_id, parse_wal_name(wal).group)
+    for group in candidates(queues):
+        for candidate in group.wals:
+            if candidate.queued.name.text == wal:
+                return candidate
+    for queue in queues:
+        for queued in queue.wals:
+            if queued.name.text == wal:
+                raise LastWal(queued.path)
+    raise WalGone(peer_id, wal)
