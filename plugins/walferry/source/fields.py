@@ -17,7 +17,7 @@ DEFAULT_ZK_PORT = 2181
 MAX_NAMES_CHARS = 500
 _UNTYPED = ("generic", "", None)  # which may be anything's
 _CONN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,249}")
-_HARMLESS = re.compile(r"[A-Za-z0-9._ -]{0,100}")  # what of a host may be shown: no URL, and no password before or behind a mark
+_HARMLESS = re.compile(r"[A-Za-z0-9._; -]{0,100}")  # what of a host may be shown: no URL, and no password before or behind a mark
 _HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
 
 
