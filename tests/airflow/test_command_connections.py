@@ -49,7 +49,7 @@ def test_a_connection_of_airflow_s_database_is_found_and_nothing_but_the_command
 
 
 def test_the_environment_comes_first(environment: dict[str, str]) -> None:
-    other = {**environment, "AIRFLOW_CONN_EAST": json.dumps({"host": "other.invalid", "extra": {}})}
+    other = {**environment, "AIRFLOW_CONN_EAST": json.dumps({"conn_type": "hbase", "host": "other.invalid", "extra": {}})}
     done = run(other, "--conn-id", "east", "peers", "list")
     assert "connection 'east': extra has no wal_root" in done.stderr
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
-from walferry.airflow.hooks.hbase import HBaseSourceHook
+from walferry.airflow.hooks.hbase import HBaseSourceHook, from_airflow
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.operators.spark_job import SparkJobOperator
 from walferry.cli.source import Chosen
@@ -85,6 +85,35 @@ def test_a_slave_s_connection_is_read_when_it_is_needed(monkeypatch, airflow_db)
             source.login_at("zk8:2181:/hbase", None)
         with pytest.raises(SourceError, match=r"connection 'nowhere' is not defined.*AIRFLOW_CONN_NOWHERE"):
             source.login_at("zk7:2181:/hbase", None)
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        {"conn_type": "slackwebhook", "host": "hooks.slack.com/services/T0/B0/SECRET"},
+        {"conn_type": "aws", "extra": {"aws_secret_access_key": "SECRET"}},
+        {"conn_type": "generic", "host": "SECRET/", "extra": {"SECRET": "x"}},
+        {"conn_type": "http", "extra": "SECRET"},
+    ],
+)
+@pytest.mark.parametrize("read", [lambda: HBaseSourceHook("other").get_conn(), lambda: from_airflow("other")])
+def test_nothing_is_told_of_a_connection_that_a_form_names_and_that_is_not_one_of_hbase(
+    monkeypatch, airflow_db, caplog, connection, read
+):
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps(connection))
+    told = r"connection 'other'(: not a connection in JSON| is not that of an HBase cluster)"
+    with pytest.raises(SourceError, match=told) as error:
+        read()
+    assert "SECRET" not in f"{error.value} {caplog.text}"
+
+
+@pytest.mark.parametrize("conn_id", ["../airflow/smtp", "a b", "", "x" * 1000])
+@pytest.mark.parametrize("read", [lambda conn_id: HBaseSourceHook(conn_id).get_conn(), from_airflow])
+def test_what_a_form_gives_is_not_looked_up_if_it_cannot_be_an_id(monkeypatch, conn_id, read):
+    monkeypatch.setattr(HBaseSourceHook, "get_connection", lambda _: pytest.fail("it was looked up"))
+    with pytest.raises(SourceError, match="is not a connection's id") as error:
+        read(conn_id)
+    assert len(str(error.value)) < 500
 
 
 def test_a_missing_connection_is_told_with_what_to_do(airflow_db):

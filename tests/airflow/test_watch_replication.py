@@ -115,7 +115,7 @@ def test_a_trouble_fails_a_run_once_and_its_end_is_told(
     assert "Traceback" not in log
     ours = [record for record in caplog.records if record.name.startswith("walferry.airflow")]
     errors = [record.getMessage().replace("\n  ", " ") for record in ours if record.levelno >= logging.WARNING]
-    assert errors == ["the notifier function has failed: OSError: no route to the pager", line]
+    assert errors == ["the notifier function has failed: OSError", line]
     assert state(run_dag("watch_replication")) == ("success", "skipped")
     assert told() == []
     site.zk.delete(queue, recursive=True)

@@ -73,6 +73,14 @@ def test_less_protection_than_demanded_is_refused(source_site: SecuredSite) -> N
     assert "offers authentication and integrity, but at least privacy is demanded" in why
 
 
+def test_a_slave_that_names_servers_of_the_source_does_not_lead_us_there(source_site: SecuredSite) -> None:
+    """The source knows the principal, and its server would take whatever is meant for the slave."""
+    slave = login(source_site, hosts="*.west.example.com").for_slaves()
+    why = told(server_of(source_site.cluster), slave)
+    assert "is not used with the host 'localhost', which only the slave names: its connection names *.west.example.com" in why
+    roll_wal_writer(server_of(source_site.cluster), login=login(source_site, hosts="localhost").for_slaves(), timeout=30)
+
+
 def test_a_principal_of_another_realm_is_refused(source_site: SecuredSite, kerberos: Kerberos) -> None:
     stranger = login(source_site, **identity(kerberos, f"walferry@{WEST}"), server_principals=f"hbase/_HOST@{EAST}")
     assert f"walferry@{WEST} got no access to hbase/localhost@{EAST}" in told(server_of(source_site.cluster), stranger)

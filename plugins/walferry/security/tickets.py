@@ -15,7 +15,7 @@ import itertools
 import os
 import time
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_uint, c_void_p
 from dataclasses import dataclass
 
@@ -80,8 +80,8 @@ class TicketCache:
         self.renew_at = now + (min(ends) - now) / 2
 
     def __del__(self) -> None:
-        if hasattr(self, "principal"):
-            with _Library() as kerberos:
+        if hasattr(self, "principal"):  # else it was never made
+            with suppress(KerberosError), _Library() as kerberos:
                 kerberos.destroy(self.name)
 
 

@@ -40,7 +40,7 @@ from walferry.hbase.layout import QueueLayout
 from walferry.records import parsed
 from walferry.source import knobs
 from walferry.source.cluster import ARCHIVE_DAYS, DEFAULT_CONN_ID, SourceCluster, SourceError, VisibilityLabels, canonical
-from walferry.source.fields import check_known, fields_of, is_conn_id, quorum_of
+from walferry.source.fields import check_is_hbase, check_known, fields_of, is_conn_id, quorum_of
 from walferry.source.logins import LOGIN_FIELDS, login_of
 
 MAX_DAYS = 36_500
@@ -72,6 +72,7 @@ _FOLDERS = {
     "quarantine": "the URL of a folder for broken WALs, e.g. 'hdfs://nn:8020/walferry-quarantine'",
 }
 _PASSWORD = re.compile(r"^[^/]*//[^/?#]*:[^/?#]*@")
+_HARMLESS_URL = re.compile(r"[A-Za-z0-9+.:/_~\[\]-]{0,200}")  # what is shown of a URL that is wrong: no user, and no query
 _ZNODE = re.compile(r"^(/[^/\s\x00]+)+$")
 
 
@@ -123,6 +124,7 @@ def from_env(conn_id: str = DEFAULT_CONN_ID, environ: Mapping[str, str] = os.env
 def from_text(text: str, conn_id: str = DEFAULT_CONN_ID) -> SourceCluster:
     """Read a connection as Airflow writes it in the environment: JSON, or a URI. Raises SourceError."""
     fields = fields_of(text, conn_id)
+    check_is_hbase(conn_id, fields)
     return from_connection(fields.host, fields.port, fields.extra, conn_id, has_password=fields.has_password)
 
 
@@ -151,25 +153,37 @@ def _wal_root(where: str, url: Any) -> str:
     folder = _folder(where, "wal_root", url)
     if (scheme := urlsplit(folder).scheme) not in WAL_SCHEMES:
         raise SourceError(
-            f"{where}: extra's wal_root is {folder!r}; on {scheme}:// Walferry cannot find out whether the length of a WAL that "
-            "its server never closed is final, and could lose its last edits. It reads WALs on file://, hdfs:// and viewfs://: "
-            "if they lie on HDFS, give the URL of its NameNode or name service"
+            f"{where}: extra's wal_root is {_shown(folder)}; on {scheme}:// Walferry cannot find out whether the length of a WAL "
+            "that its server never closed is final, and could lose its last edits. It reads WALs on file://, hdfs:// and "
+            "viewfs://: if they lie on HDFS, give the URL of its NameNode or name service"
         )
     return folder
 
 
 def _folder(where: str, field: str, url: Any) -> str:
-    # Checked first, even if the text is not a URL, because the errors below repeat the text.
-    if isinstance(url, str) and _PASSWORD.search(url):
-        raise SourceError(f"{where}: extra's {field} holds a password; credentials belong to the file system's own settings")
+    if isinstance(url, str) and (_PASSWORD.search(url) or (_scheme(url) not in WAL_SCHEMES and set("?#") & set(url))):
+        raise SourceError(
+            f"{where}: extra's {field} holds a password, or has ? or # in it as signed URLs do; credentials belong to the file "
+            "system's own settings"
+        )
     try:
         parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
         _ = parts.port
     except ValueError:
         parts = urlsplit("")
     if not parts.scheme or not parts.path.startswith("/"):
-        raise SourceError(f"{where}: extra's {field} is {url!r}; it must be {_FOLDERS[field]}")
+        raise SourceError(f"{where}: extra's {field} is {_shown(url)}; it must be {_FOLDERS[field]}")
     return str(url).rstrip("/")
+
+
+def _scheme(url: str) -> str:
+    return url.partition(":")[0].lower()
+
+
+def _shown(url: Any) -> str:
+    if not isinstance(url, str):
+        return f"of type {type(url).__name__}"
+    return repr(url) if _HARMLESS_URL.fullmatch(url) else "not shown, as it may hold a secret"
 
 
 def _archive(where: str, url: Any, wal_root: Any) -> str:
@@ -179,7 +193,7 @@ def _archive(where: str, url: Any, wal_root: Any) -> str:
     same_host = ours.netloc == hbase.netloc or not (ours.netloc and hbase.netloc)  # without one it is the default file system
     if ours.scheme == hbase.scheme and same_host and f"{ours.path}/".startswith(f"{hbase.path}/"):
         raise SourceError(
-            f"{where}: extra's archive {folder!r} lies in wal_root, where HBase looks after the files; it must be "
+            f"{where}: extra's archive {_shown(folder)} lies in wal_root, where HBase looks after the files; it must be "
             f"{_FOLDERS['archive']}"
         )
     return folder

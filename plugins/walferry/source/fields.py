@@ -13,9 +13,12 @@ from walferry.records import NotARecord, parsed, parsed_object
 from walferry.source.cluster import SourceError
 from walferry.texts import one_line
 
+CONN_TYPES = ("hbase_source", "hbase")
 DEFAULT_ZK_PORT = 2181
 MAX_NAMES_CHARS = 500
+_UNTYPED = ("generic", "", None)  # which may be anything's
 _CONN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,249}")
+_HARMLESS = re.compile(r"[A-Za-z0-9._; -]{0,100}")  # what of a host may be shown: no URL, and no password before or behind a mark
 _HOST = re.compile(r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$")
 
 
@@ -27,6 +30,18 @@ class Fields(NamedTuple):
     port: int | None
     extra: Mapping[str, Any]
     has_password: bool
+
+
+def check_is_hbase(conn_id: str, fields: Fields) -> None:
+    """Raises SourceError if a source's connection is not one of HBase. Then it is somebody else's, and nothing is told of it.
+
+    Whoever may trigger a run may name any connection, whose host or extra may be a secret.
+    """
+    if fields.conn_type not in CONN_TYPES and not (fields.conn_type in _UNTYPED and "wal_root" in fields.extra):
+        raise SourceError(
+            f"connection {conn_id!r} is not that of an HBase cluster: its type must be {' or '.join(CONN_TYPES)}, or generic "
+            "with a wal_root in its extra"
+        )
 
 
 def fields_of(text: str, conn_id: str) -> Fields:
@@ -51,14 +66,13 @@ def is_conn_id(text: str) -> bool:
 def quorum_of(where: str, host: str | None, port: int | None) -> str:
     """The ensemble "h1:2181,h2:2181" of a connection's host and port. Raises SourceError."""
     if not host or not isinstance(host, str):
-        what = "empty" if not host else repr(host)
+        what = "empty" if not host else repr(host) if isinstance(host, int | float) else f"of type {type(host).__name__}"
         raise SourceError(f"{where}: host is {what}; it must be the ZooKeeper quorum of the cluster, e.g. 'zk1,zk2,zk3'")
     members = []
     for member in host.split(","):
         match = _HOST.match(member.strip())
         if not match:
-            # What stands before "@" or behind ":" may be a password.
-            what = "an entry" if "@" in member or ":" in member else repr(member.strip())
+            what = repr(member.strip()) if _HARMLESS.fullmatch(member) else "an entry (not shown, as it may be a secret)"
             raise SourceError(f"{where}: host has {what}, which is neither a host nor host:port")
         members.append(f"{match[1]}:{_port(where, match[2] or port or DEFAULT_ZK_PORT)}")
     return ",".join(members)
@@ -70,7 +84,8 @@ def _port(where: str, port: Any) -> int:
     except (OverflowError, TypeError, ValueError):
         number = 0
     if not 0 < number < 65536:
-        raise SourceError(f"{where}: port is {port!r}; it must be ZooKeeper's client port, 1 to 65535")
+        shown = repr(port) if isinstance(port, int | float) or str(port).isdecimal() else "not a number"
+        raise SourceError(f"{where}: port is {shown}; it must be ZooKeeper's client port, 1 to 65535")
     return number
 
 

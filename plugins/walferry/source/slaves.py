@@ -33,14 +33,13 @@ from walferry.hbase.cluster_key import parse_cluster_key
 from walferry.security.login import Login, ZooKeeperAuth
 from walferry.source.cluster import SourceCluster, SourceError, for_slave
 from walferry.source.connection import KNOWN_FIELDS
-from walferry.source.fields import Fields, check_known, fields_of, is_conn_id, quorum_of
+from walferry.source.fields import CONN_TYPES, Fields, check_known, fields_of, is_conn_id, quorum_of
 from walferry.source.logins import login_of
 from walferry.texts import one_line
 
 if TYPE_CHECKING:  # DAG files are parsed without a ZooKeeper client
     from walferry.hbase.peers import Peer
 
-CONN_TYPES = ("hbase_source", "hbase")
 MAX_SHOWN_CHARS = 250
 
 

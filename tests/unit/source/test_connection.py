@@ -102,6 +102,54 @@ def test_a_password_in_a_url_is_not_repeated_whatever_else_is_wrong_with_it(fiel
     assert "hunter2" not in str(e.value)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"conn_type": "slackwebhook", "host": "hooks.slack.com/services/T0/B0/SECRET"},
+        {"conn_type": "http", "host": "internal.example/api?key=SECRET"},
+        {"conn_type": "aws", "host": "SECRET", "extra": {"SECRET": "SECRET", "wal_root": "SECRET"}},
+        {"conn_type": "postgres", "host": "SECRET", "port": "SECRET"},
+        {"conn_type": "generic", "host": "SECRET/x", "extra": {"token": "SECRET"}},
+        {"host": "SECRET", "extra": {}},
+        {"conn_type": ["generic"], "host": "SECRET", "extra": {"wal_root": "file:///h"}},
+    ],
+)
+def test_nothing_is_told_of_a_connection_that_is_not_one_of_hbase(fields):
+    """Whoever may trigger a run may name any connection as its source, and see the error."""
+    with pytest.raises(SourceError, match=r"^connection 'c' is not that of an HBase cluster: its type must be hbase_source") as e:
+        from_text(json.dumps(fields), "c")
+    assert "SECRET" not in str(e.value)
+
+
+@pytest.mark.parametrize("conn_type", ["hbase_source", "hbase", "generic", "", None])
+def test_a_connection_of_hbase_is_one_by_its_type_or_by_its_wal_root(conn_type):
+    text = json.dumps({"conn_type": conn_type, "host": "zk1", "extra": {"wal_root": "file:///hbase"}})
+    assert from_text(text, "c").wal_root == "file:///hbase"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"host": "zk1/SECRET"},
+        {"host": "zk1?key=SECRET"},
+        {"host": "x" * 200 + " SECRET"},
+        {"host": {"SECRET": 1}},
+        {"port": "SECRET"},
+        {"port": "12SECRET"},
+        {"extra": {"wal_root": "s3a://bucket?AWSAccessKeyId=AK&Signature=SECRET"}},
+        {"extra": {"wal_root": "s3a://SECRET@bucket/hbase"}},
+        {"extra": {"wal_root": "SECRET" * 100}},
+        {"extra": {"wal_root": "file:///h", "archive": "s3a://bucket/archive?Signature=SECRET"}},
+        {"extra": {"wal_root": "file:///h", "quarantine": "gs://bucket/q#SECRET"}},
+    ],
+)
+def test_what_may_be_a_secret_in_a_connection_of_hbase_is_not_repeated(fields):
+    text = json.dumps({"conn_type": "hbase_source", "host": "zk1", "extra": {"wal_root": "file:///h"}} | fields)
+    with pytest.raises(SourceError, match=r"^connection 'c': ") as e:
+        from_text(text, "c")
+    assert "SECRET" not in str(e.value)
+
+
 def test_a_uri_that_cannot_be_split_is_refused_without_repeating_it():
     with pytest.raises(SourceError, match="connection 'prod'") as e:
         from_text("generic://u:hunter2@[zk1?wal_root=file:///h", "prod")

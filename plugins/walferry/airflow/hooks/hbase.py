@@ -13,15 +13,11 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 from walferry.airflow.provider import CONN_TYPE, HOOK_NAME
 from walferry.source.cluster import DEFAULT_CONN_ID, SourceCluster, SourceError
 from walferry.source.connection import from_text
-from walferry.source.fields import Fields
-from walferry.source.slaves import (
-    CONN_TYPES,
-    SlaveConnection,
-    SlaveLogins,
-    slave_from_fields,
-    slave_from_text,
-    slave_not_defined,
-)
+from walferry.source.fields import CONN_TYPES, Fields, check_is_hbase, is_conn_id
+from walferry.source.slaves import SlaveConnection, SlaveLogins, slave_from_fields, slave_from_text, slave_not_defined
+from walferry.texts import one_line
+
+MAX_SHOWN_CHARS = 250
 
 
 class HBaseSourceHook(BaseHook):
@@ -38,6 +34,7 @@ class HBaseSourceHook(BaseHook):
 
     def get_conn(self) -> SourceCluster:
         """Read and check the connection. Raises SourceError, which names the connection and the field at fault."""
+        _check_id(self.conn_id)
         try:
             conn = self.get_connection(self.conn_id)
         except AirflowNotFoundException as error:
@@ -58,6 +55,7 @@ def from_airflow(conn_id: str) -> SourceCluster:
 
     That is Airflow's environment, its secrets backends, and its database. Raises SourceError.
     """
+    _check_id(conn_id)
     conn = _kept(conn_id)
     if conn is None:
         raise _not_defined(conn_id)
@@ -79,8 +77,14 @@ def _kept(conn_id: str) -> Any:
         return Connection.get_connection_from_secrets(conn_id)
     except AirflowNotFoundException:
         return None
-    except AirflowException as error:
-        raise SourceError(f"connection {conn_id!r} cannot be read from Airflow: {error}") from error
+    except AirflowException as error:  # whose text may hold what is to stay secret
+        raise SourceError(f"connection {conn_id!r} cannot be read from Airflow: {type(error).__name__}") from None
+
+
+def _check_id(conn_id: str) -> None:
+    """Raises SourceError for what a form gave that is not a connection's id: secrets backends make paths of ids."""
+    if not is_conn_id(conn_id):
+        raise SourceError(f"{one_line(repr(conn_id), MAX_SHOWN_CHARS)} is not a connection's id")
 
 
 def _not_defined(conn_id: str) -> SourceError:
@@ -97,9 +101,11 @@ def _not_defined(conn_id: str) -> SourceError:
 
 
 def _checked(conn: Any, conn_id: str) -> SourceCluster:
+    if conn.conn_type not in CONN_TYPES:  # before its extra is read, unless it is one that tells by it what it is
+        check_is_hbase(conn_id, Fields(conn.conn_type, None, None, {"wal_root": ""}, False))
     # Not the password itself: it only matters whether there is one.
-    fields = {"host": conn.host, "port": conn.port, "extra": conn.extra, "password": "set" if conn.password else ""}
-    return from_text(json.dumps(fields), conn_id)
+    fields = {"conn_type": conn.conn_type, "host": conn.host, "port": conn.port, "extra": conn.extra}
+    return from_text(json.dumps({**fields, "password": "set" if conn.password else ""}), conn_id)
 
 
 def _checked_slave(conn: Any, conn_id: str) -> SlaveConnection:
