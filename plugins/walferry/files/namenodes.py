@@ -57,6 +57,8 @@ def _with_host(url: str, settings: Mapping[str, str]) -> SplitResult:
     if parts.netloc or (default := urlsplit(settings.get("fs.defaultFS", ""))).scheme != parts.scheme:
         return parts
     return parts._replace(netloc=default.netloc)
+
+
 def configured_hosts(settings: Mapping[str, str]) -> tuple[str, ...]:
     """The hosts of all NameNodes that a Hadoop configuration names."""
     addresses = [value for key, value in settings.items() if key.startswith("dfs.namenode.rpc-address")]
