@@ -189,3 +189,17 @@ def test_a_table_of_another_life_is_begun_anew_only_if_the_slave_has_no_rows_of_
             source.begin("t")
     else:
         assert source.begin("t") == {"t": ("snapshot 3", "2", "border 1", True)}
+
+
+def test_a_table_counts_as_whole_only_if_it_is_still_the_one_whose_copy_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: dict[str, TableRecord] = {}
+    records: Any = SimpleNamespace(begin_table=noted.__setitem__)
+    monkeypatch.setattr(job, "lives", lambda *_: {"done": "1", "begun": "1", "truncated": "2"})
+    nothing: Any = None
+    begun = [
+        job._Begun(ChosenTable(name, (b"f", b"g"), pb.TableSchema()), "snapshot", TableRecord("1", "border"), fresh=False)
+        for name in ("done", "begun", "truncated", "dropped")
+    ]
+    errors = job._Copy(nothing, nothing, nothing, nothing, nothing)._end_all(records, begun, {"begun"})
+    assert noted == {"done": TableRecord("1", "border", whole=True, families=("f", "g"))}
+    assert [error.partition(" was disabled at the source since")[0] for error in errors] == ["table truncated", "table dropped"]
