@@ -123,6 +123,20 @@ def test_bulk_loaded_rows_arrive_and_their_files_are_let_go(sides, table, peer):
     assert len(sides.source.scan_all(table, ["l"])) == 15
 
 
+@pytest.mark.parametrize("sink", [SinkKind.DIRECT, SinkKind.HFILES], indirect=True)
+def test_files_of_a_table_that_is_not_replicated_are_let_go(sides, both, peer):
+    """HBase 2.6.1 refers to them, and never removes that itself."""
+    local, other = both({"l": LOCAL}), both({"f": GLOBAL})
+    sides.source.write(other, puts("f"))
+    load(sides, local, puts("l"))
+    assert references(sides, peer)
+    summary = done(ship_one(sides.at, peer))
+    assert summary.logEditsFiltered["bulk_load"] == 1
+    assert references(sides, peer) == []
+    assert sides.slave.scan_all(local) == []
+    assert sides.source.compare(other, sides.slave).same
+
+
 def test_a_peer_for_some_families_gets_the_files_of_these(sides, table, unique):
     peer = unique("peer")
     other = unique("t")

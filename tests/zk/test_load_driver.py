@@ -20,6 +20,7 @@ from tests.sessions import session_of
 from tests.unit.bulkload.jobs import targets
 from tests.unit.filters.test_window import entry, put
 from tests.unit.hfiles.models import split_run
+from tests.unit.sinks.hbase.test_bulk_loads import load
 from tests.unit.wal.encoder import Entry, encode_wal
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.bulkload import driver, loading, region_load
@@ -184,6 +185,16 @@ def test_the_next_run_does_not_load_a_group_again_of_which_something_is_loaded(w
     assert [job.group for job in left.jobs] == [MINE]
     assert world.loaded == {"t-0": [b"a"], "t-1": [b"z"]}
     assert world.queued == ["live.1", "live.2"]
+
+
+def test_references_to_files_of_bulk_loads_that_the_peer_does_not_get_go_with_the_wals(world: World) -> None:
+    refs = world.session.nodes.hfile_refs("p")
+    for name in ("one_SeqId_7_", "of_another_wal"):
+        world.session.zk.create(f"{refs}/{name}", makepath=True)
+    world.add(1, T, load(scopes={}))
+    world.add(2)
+    assert [s.status for s in world.load().done] == [Status.DONE]
+    assert world.session.zk.get_children(refs) == ["of_another_wal"]
 
 
 def test_a_broken_wal_and_those_after_it_stay_queued_with_what_was_loaded_before_them(world: World) -> None:

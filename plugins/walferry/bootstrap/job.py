@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from walferry.bootstrap.attributes import told
 from walferry.bootstrap.border import find_border
 from walferry.bootstrap.choice import ChosenTable, choose
 from walferry.bootstrap.errors import CopyRefused, NotQueued
@@ -219,11 +220,13 @@ class _Copy:
         regions = regions_of(read_manifest(root_of(self.request.source), begun.snapshot), table.families)
         records.begin_table(table.name, begun.record)
         with master.connect(active_master(self.slave.zk, self.slave.nodes), login=self.slave.login) as there:
-            made = make_target(there, table.schema, split_keys(regions))
-            if made:
-                self.request.say(f"table {table.name} is made at the slave, with {len(regions)} regions")
+            target = make_target(there, table.schema, split_keys(regions))
+        if target.made:
+            self.request.say(f"table {table.name} is made at the slave, with {len(regions)} regions")
+            if target.left:
+                self.request.say(f"table {table.name} at the slave has not got these settings of the source: {told(target.left)}")
         self._clean(records, table.name)
-        if made or begun.fresh or not has_rows(self.slave, table.name):  # it may have been dropped or truncated since
+        if target.made or begun.fresh or not has_rows(self.slave, table.name):  # it may have been dropped or truncated since
             records.begin_table_anew(table.name, begun.record)
         return [RegionTask(region, table.families, table.why_scan, self.claim.attempt) for region in regions]
 

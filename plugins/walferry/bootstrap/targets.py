@@ -1,9 +1,11 @@
-"""The tables at the slave: made as they are at the source, unless they are there."""
+"""The tables at the slave: made after the source's, with those of their settings that may travel, unless they are there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from walferry.bootstrap.attributes import portable
 from walferry.bootstrap.choice import ChosenTable
 from walferry.bootstrap.errors import CopyRefused
 from walferry.protos import hbase_pb2 as pb
@@ -12,6 +14,14 @@ from walferry.rpc.connection import Connection
 from walferry.rpc.master import has_namespace
 from walferry.tables.scan import ScanSpec
 from walferry.tables.tables import Tables
+
+
+@dataclass(frozen=True)
+class MadeTarget:
+    """Whether a table was made, and which of the source's settings it has not got then, in words."""
+
+    made: bool
+    left: tuple[str, ...] = ()
 
 
 def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may_have_rows: bool) -> None:
@@ -34,24 +44,13 @@ def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may
         )
 
 
-def make_target(master: Connection, schema: pb.TableSchema, split_keys: Sequence[bytes]) -> bool:
-    """Make the table, and its namespace, as at the source. Returns False if it is there already. Raises an RpcError."""
+def make_target(master: Connection, schema: pb.TableSchema, split_keys: Sequence[bytes]) -> MadeTarget:
+    """Make the table, and its namespace, after the source's, unless it is there. Raises an RpcError."""
     namespace = schema.table_name.namespace.decode()
     if namespace not in ("", "default") and not has_namespace(master, namespace):
         master_tables.create_namespace(master, namespace)
-    return master_tables.create_table(master, portable(schema), split_keys)
-
-
-def portable(schema: pb.TableSchema) -> pb.TableSchema:
-    """The schema without keys that only the source can unwrap. The slave makes keys of its own."""
-    found = pb.TableSchema.FromString(schema.SerializeToString())  # keeps the fields that we do not know
-    for family in found.column_families:
-        kept = [pair for pair in family.attributes if pair.first != b"ENCRYPTION_KEY"]
-        if len(kept) < len(family.attributes):
-            attributes = [pb.BytesBytesPair(first=pair.first, second=pair.second) for pair in kept]
-            del family.attributes[:]
-            family.attributes.extend(attributes)
-    return found
+    table, left = portable(schema)
+    return MadeTarget(master_tables.create_table(master, table, split_keys), left)
 
 
 def has_rows(tables: Tables, table: str) -> bool:

@@ -315,6 +315,7 @@ class _Loading:
         removed = 0
         if whole:
             for wal, report in zip(group.wals, done.reports, strict=True):
+                group.lease.remove_hfile_refs(report.let_go)
                 try:
                     removed += group.lease.remove_wal(wal.name)
                 except LastWal:  # the newer ones were taken out meanwhile: this one stays, with all of it shipped

@@ -69,7 +69,7 @@ class Verdict:
     loaded and why.
     """
 
-    tables: Mapping[str, Sequence[str]]
+    tables: Mapping[str, tuple[str, ...]]
     groups: Sequence[LoadedGroup]
     loaded: str
     not_loaded: str
@@ -92,7 +92,9 @@ def verdict_of(outcomes: Iterable[Outcome], targets: Targets, groups: Sequence[S
         )
         for prefix in prefixes
     ]
-    families = {name: sorted(family.decode() for family in targets.tables[name.encode()].families) for name in sorted(tables)}
+    families = {
+        name: tuple(sorted(family.decode() for family in targets.tables[name.encode()].families)) for name in sorted(tables)
+    }
     return Verdict(families, loaded, _loaded(outcomes, loaded), _not_loaded(notes, failed, targets, loaded))
 
 

@@ -76,6 +76,7 @@ class _Reading:
     size: int = 0
     written: int = 0
     ignored: int = 0
+    let_go: list[str] = field(default_factory=list)
 
     @cached_property
     def rules(self) -> FilterRules:
@@ -90,7 +91,7 @@ class _Reading:
         report = WalReport(
             self.wal.number, progress.end, progress.clean, self.edits, self.size, dict(self.filtered), self.written,
             {name: counts.tolist() for name, counts in self.tables.items()}, self.others, number + 1,
-            self.ignored,
+            self.ignored, self.let_go,
         )  # fmt: skip
         yield Row(self.wal.number % self.job.partitions, REPORT, 0, self.wal.number, 0, memoryview(report.to_json()))
 
@@ -116,7 +117,8 @@ class _Reading:
 
     def _chosen(self, window: Window, kept: Kept, path: str) -> Ints:
         """The entries that go into files."""
-        bulk_loads = bulk_loads_in(window, kept, self.rules, self.job.source, path)
+        bulk_loads, let_go = bulk_loads_in(window, kept, self.rules, self.job.source, path)
+        self.let_go += let_go
         table_of, first_of = distinct_tables(window)
         names = [table_name(window, int(entry)) for entry in first_of]
         for entry in bulk_loads:

@@ -28,7 +28,6 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from itertools import chain
 from typing import Self
 
 from kazoo.client import KazooClient
@@ -79,7 +78,7 @@ class Load:
     run: str
     groups: Mapping[str, str]
     done: bool = False
-    tables: Mapping[str, Sequence[str]] = field(default_factory=dict)  # with their families whose edits are loaded
+    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with their families whose edits are loaded
     first_copy: bool = False
     path: str = field(default="", compare=False)
     folders: int = field(default=0, compare=False)
@@ -95,8 +94,8 @@ class Load:
         with suppress(*_NOT_OURS):
             values = json.loads(zlib.decompressobj().decompress(value, MAX_DECODED_BYTES))
             groups = values["groups"]
-            tables = {table: tuple(_list(families)) for table, families in values["tables"].items()}
-            texts = [values["run"], *groups, *groups.values(), *tables, *chain.from_iterable(tables.values())]
+            tables = {table: _texts(families) for table, families in values["tables"].items()}
+            texts = [values["run"], *groups, *groups.values(), *tables]
             if all(map(_is_text, texts)) and all(_is_of_group(last, group) for group, last in groups.items()):
                 first_copy = values.get("first_copy") is True
                 return cls(values["run"], groups, values["done"] is True, tables, first_copy, path, folders)
@@ -115,11 +114,11 @@ class Load:
         return self.done and bool(last) and name.timestamp <= parse_wal_name(last or wal).timestamp
 
 
-def _list(value: object) -> list[object]:
-    """Raises TypeError if it is something else."""
-    if not isinstance(value, list):
+def _texts(value: object) -> tuple[str, ...]:
+    """A list of texts. Raises TypeError if it is something else, UnicodeEncodeError."""
+    if not isinstance(value, list) or not all(map(_is_text, value)):
         raise TypeError
-    return value
+    return tuple(value)
 
 
 def _is_text(value: object) -> bool:

@@ -86,6 +86,7 @@ class WalReport:
     others: bool = False  # whether it has edits that do not go into files
     runs: int = 0
     ignored: int = 0  # bytes behind its last whole entry
+    let_go: list[str] = field(default_factory=list)  # files of bulk loads that the peer does not get
 
     def to_json(self) -> bytes:
         """This report for `from_json`."""

@@ -61,11 +61,16 @@ def why_down(peer: Peer, source: SourceCluster, timeout_seconds: float = REACHAB
     return reachable.why_down(peer, login=login, timeout_seconds=timeout_seconds)
 
 
-def bulk_loads_in(window: Window, kept: Kept, rules: FilterRules, source: SourceCluster, path: str) -> list[int]:
-    """The entries of a window that are bulk loads which the peer gets. Notes in `kept` what becomes of the others.
+def bulk_loads_in(
+    window: Window, kept: Kept, rules: FilterRules, source: SourceCluster, path: str
+) -> tuple[list[int], list[str]]:
+    """The entries of a window that are bulk loads which the peer gets, and the files of the others, to which references may be
+    left. Notes in `kept` what becomes of these.
 
     Raises WalCorruptError or BulkLoadRefused, naming `path`, at the first entry that cannot be shipped.
     """
     from walferry.sinks.hbase.bulk_loads import take_bulk_loads
 
-    return sorted(take_bulk_loads(window, kept, rules, source, path))
+    found = take_bulk_loads(window, kept, rules, source, path)
+    let_go = [name for each in found.values() if not each.entry_count and each.bulk_load for name in each.bulk_load.names]
+    return sorted(entry for entry, each in found.items() if each.entry_count), let_go

@@ -6,7 +6,6 @@ import pytest
 
 from walferry.bootstrap.choice import choose
 from walferry.bootstrap.errors import CopyRefused
-from walferry.bootstrap.targets import portable
 from walferry.filters.rules import PeerTables
 from walferry.protos import hbase_pb2 as pb
 
@@ -57,12 +56,3 @@ def test_what_cannot_be_copied_as_files_is_known_beforehand():
     assert [bool(table.why_scan) for table in chosen] == [True, True, False]
     with pytest.raises(CopyRefused, match="family f of table v has NEW_VERSION_BEHAVIOR"):
         choose({"v": schema("v", f={**WANTED, "NEW_VERSION_BEHAVIOR": "true"})}, PeerTables())
-
-
-def test_the_slave_s_table_gets_all_of_the_schema_but_the_source_s_own_keys():
-    original = schema("e", f={"ENCRYPTION": "AES", "ENCRYPTION_KEY": "wrapped", "TTL": "5"}, g={"TTL": "6"})
-    original.MergeFromString(b"\x12\x06\x0a\x01k\x12\x01v")  # field 2, a table's attributes, which we have no name for
-    made = portable(original)
-    assert [[pair.first for pair in family.attributes] for family in made.column_families] == [[b"ENCRYPTION", b"TTL"], [b"TTL"]]
-    assert b"\x12\x06\x0a\x01k\x12\x01v" in made.SerializeToString()
-    assert len(original.column_families[0].attributes) == 3

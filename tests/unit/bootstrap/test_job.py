@@ -15,6 +15,7 @@ from walferry.bootstrap.errors import CopyRefused
 from walferry.bootstrap.manifest import SnapshotRegion
 from walferry.bootstrap.records import RegionRecord, TableRecord, Way
 from walferry.bootstrap.region_copy import RegionTask
+from walferry.bootstrap.targets import MadeTarget
 from walferry.protos import hbase_pb2 as pb
 
 REGION = SnapshotRegion("t", "abc", b"", b"", ())
@@ -77,7 +78,7 @@ def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(mo
     monkeypatch.setattr(job, "regions_of", lambda *_: [REGION])
     monkeypatch.setattr(job, "active_master", lambda *_: None)
     monkeypatch.setattr(job.master, "connect", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(job, "make_target", lambda *_: made)
+    monkeypatch.setattr(job, "make_target", lambda *_: MadeTarget(made))
     monkeypatch.setattr(job, "has_rows", has_rows)
     slave: Any = SimpleNamespace(zk=None, nodes=None, login=None)
     request: Any = SimpleNamespace(source=SimpleNamespace(login=None, root_dir="file:/x", wal_root=""), say=print)

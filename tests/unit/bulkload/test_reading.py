@@ -243,6 +243,15 @@ def test_a_table_with_bulk_loads_is_left_out_of_the_whole_load(files: Files) -> 
     assert found.reports[0].others
 
 
+@pytest.mark.parametrize("scopes", [{}, {b"g": 1}], ids=["not replicated", "another family"])
+def test_a_bulk_load_that_the_peer_does_not_get_leaves_no_table_out_and_its_files_are_let_go(
+    files: Files, scopes: dict[bytes, int]
+) -> None:
+    files.put(0, [*GOOD, load(scopes=scopes)])
+    found = Read(read_wals(files.wals(1), files.job()))
+    assert (found.notes, found.reports[0].others, found.reports[0].let_go) == ([], False, ["one_SeqId_7_"])
+
+
 def test_bulk_loads_that_the_connection_leaves_out_are_counted_as_filtered(files: Files) -> None:
     files.put(0, [*GOOD, load()])
     files.source = SourceCluster(quorum="zk:2181", wal_root=files.source.wal_root, skip_bulk_loads=True)

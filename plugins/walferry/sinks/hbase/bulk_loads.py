@@ -10,20 +10,21 @@ its hbase.replication.cluster.id, which only the operator knows:
     scopes in the key, `replication_cluster_id` in the connection      shipped
     scopes, no `replication_cluster_id`, `skip_bulk_loads`             counted as BULK_LOAD; the source keeps the files
     scopes, neither                                                    an error: skipped, its rows would be missing for good
-    no scopes                                                          counted as BULK_LOAD, as HBase does
+    no scopes                                                          counted as BULK_LOAD, as HBase does; its files are let go
     no files of what the peer gets                                     counted as BULK_LOAD: a sink would have nothing to copy
 
 Loads are filtered by scope and by the peer's families, as HBase's BulkLoadCellFilter does it, but without its mistake: what is
 left of a descriptor keeps its cluster ids. Without these a ring of clusters would load the same files for ever.
 
-The references of all of a load's files are removed: HBase 2.6.1 also makes some for files of LOCAL families, and would keep these
-for ever.
+The references of all of a load's files are removed: HBase 2.6.1 also makes some for files of LOCAL families, and for tables that
+have no others, and would keep these for ever. Only `skip_bulk_loads` lets those stay that were to be replicated.
 
 A load goes alone: a sink applies the bulk loads of a request after all other edits of it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -42,6 +43,8 @@ from walferry.wal.cells import BULK_LOAD, META_FAMILY, Cell, split_cells
 from walferry.wal.errors import WalCorruptError, WalError
 from walferry.wal.uuids import from_message
 from walferry.wal.windows import Window
+
+log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
 
@@ -101,7 +104,9 @@ class _BulkLoads:
         offset = int(window.positions[i])
         key_bytes = window.buf[int(index.key_start[i]) : int(index.key_end[i])].tobytes()
         key = _parsed(pb.WALKey, key_bytes, "the WALKey of a bulk load", path, offset)
-        if not key.scopes or self._skip:
+        if not key.scopes:
+            return self._let_go(window, kept, i, key, path)
+        if self._skip:
             return None
         cells, files, released = b"".join(_spans(window, kept, i)), list[str](), list[str]()
         count, reasons = int(kept.cells[i]), set[Reason]()
@@ -116,8 +121,7 @@ class _BulkLoads:
             files += wanted
             cells += cell.with_value(descriptor.SerializeToString()).data
             count += 1
-        table, region = (name.decode(errors="replace") for name in (key.table_name, key.encoded_region_name))
-        load = BulkLoad(table, region, tuple(files), tuple(file for file in released if file not in set(files)))
+        load = _load(key, tuple(files), tuple(file for file in released if file not in set(files)))
         if files and self._files is None:
             raise BulkLoadRefused(path, offset, f"{load}: the source replicates bulk loads, and the connection does not say how")
         kept.reason[i] = Reason.SHIPPED if count else min(reasons)
@@ -127,6 +131,23 @@ class _BulkLoads:
         if files:
             kept.rows[i] += 1 + len(files)  # as ReplicationSourceWALReader counts
         return self._shipment(key_bytes, bool(kept.marked[i]), cells, count, load, int(kept.rows[i]), key.write_time)
+
+    def _let_go(self, window: Window, kept: Kept, i: int, key: pb.WALKey, path: str) -> Shipment | None:
+        """A load that is not replicated at all, of which only the files are let go; None if it has none.
+
+        What is wrong with its descriptor stops no queue: nobody needs it.
+        """
+        released = list[str]()
+        try:
+            for cell in _descriptor_cells(window, i):
+                offset = int(window.positions[i])
+                descriptor = _parsed(pb.BulkLoadDescriptor, cell.value, "the descriptor of a bulk load", path, offset)
+                released += _paths(key, descriptor, path, offset)
+        except WalCorruptError as error:
+            log.warning("references to the files of a bulk load that is not replicated stay: %s", error)
+        if not released:
+            return None
+        return self._shipment(b"", bool(kept.marked[i]), b"", 0, _load(key, (), tuple(released)), 0, key.write_time)
 
     def _filter(self, key: pb.WALKey, descriptor: pb.BulkLoadDescriptor) -> Reason | None:
         """Cut `descriptor` down to what the peer gets; returns the reason if that is nothing."""
@@ -170,6 +191,11 @@ class _BulkLoads:
             last_write_time=write_time,
             bulk_load=load,
         )
+
+
+def _load(key: pb.WALKey, files: tuple[str, ...], released: tuple[str, ...]) -> BulkLoad:
+    table, region = (name.decode(errors="replace") for name in (key.table_name, key.encoded_region_name))
+    return BulkLoad(table, region, files, released)
 
 
 def _spans(window: Window, kept: Kept, i: int) -> Iterator[bytes]:

@@ -90,9 +90,20 @@ def test_without_a_root_dir_the_files_are_below_the_wal_root():
     assert request(shipments[0])[0].sourceBaseNamespaceDirPath == "hdfs://nn/wals/data"
 
 
-def test_loads_without_scopes_are_only_counted():
-    for source in (ON, OFF, SKIP):
-        assert taken(window_of(load(scopes={})), source) == ({}, [Reason.BULK_LOAD], [0])
+@pytest.mark.parametrize("source", [ON, OFF, SKIP])
+def test_loads_without_scopes_are_counted_and_let_go(source):
+    """HBase 2.6.1 refers to files of tables that are not replicated at all."""
+    shipments, reasons, cells = taken(window_of(load(scopes={})), source)
+    assert (reasons, cells) == ([Reason.BULK_LOAD], [0])
+    assert (shipments[0].entry_count, shipments[0].bulk_load.names) == (0, ("one_SeqId_7_",))
+    assert taken(window_of(load(descriptor({b"f": []}), scopes={})), source)[0] == {}
+
+
+@pytest.mark.parametrize(
+    "cell", [Cell(b"k", b"METAFAMILY", b"HBASE::BULK_LOAD", 11, 4, b"\xff"), load_cell(descriptor({b"f": [".."]}))]
+)
+def test_a_load_that_nobody_replicates_stops_no_queue(cell):
+    assert taken(window_of(entry(cell, scopes={}))) == ({}, [Reason.BULK_LOAD], [0])
 
 
 def test_a_load_to_be_replicated_stops_the_queue_unless_the_connection_says_how():
@@ -293,6 +304,8 @@ def modelled(cells, scopes, ids, tables: PeerTables, skip: bool) -> tuple[list[b
     edits = [c.encode() for c in cells if isinstance(c, Cell) and c.family in wanted and not ids]
     sent, files, named = list[bytes](), list[str](), list[str]()
     for stores, load_ids, replicate in (c for c in cells if not isinstance(c, Cell)):
+        if not scopes:
+            named += paths(stores)
         if not scopes or skip:
             continue
         left = {f: names for f, names in stores.items() if f in wanted}
