@@ -17,11 +17,12 @@ from tests.cluster.test_bulkload_targets import COPROCESSOR
 from tests.cluster.walferry_runs import ship
 from walferry.bootstrap import files_copy
 from walferry.bootstrap.errors import CopyRefused, CopyUnderWay
+from walferry.bootstrap.file_copy import copy_file
 from walferry.bootstrap.job import Copied, CopyRequest, Spread, first_copy
 from walferry.bootstrap.records import Records, under_way
 from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
-from walferry.files.systems import copy_file
 from walferry.hbase.cluster import master as active_master
+from walferry.hfiles.ends import FileEnd
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import bulk_load, master, master_snapshots
 from walferry.source.session import open_session
@@ -202,12 +203,12 @@ def test_a_region_that_is_split_at_the_slave_between_two_loads_is_scanned(
         sides.source.flush(table)
     copied_files: list[str] = []
 
-    def copy_and_split(source: str, target: str) -> None:
+    def copy_and_split(source: str, target: str, task: str) -> FileEnd:
         copied_files.append(source)
         if len(copied_files) == 3:
             (region,) = sides.slave.regions(table)
             sides.slave.split_region(region.encoded_name, b"r5")
-        copy_file(source, target)
+        return copy_file(source, target, task)
 
     monkeypatch.setattr(files_copy, "copy_file", copy_and_split)
     copied = copies.run(table)

@@ -11,15 +11,19 @@ from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import HBaseZNodes
+from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
 from walferry.bootstrap.errors import CopyUnderWay, Overtaken
 from walferry.bootstrap.fence import Claim
-from walferry.bootstrap.records import Records, RegionRecord, Way, under_way
+from walferry.bootstrap.records import Records, RegionRecord, TableRecord, Way, under_way
+from walferry.bulkload.before import first_copies, loaded_before
+from walferry.bulkload.records import Load, forget_finished, loads_of
+from walferry.hbase.peers import read_peer
 from walferry.shipping.in_hand import in_hand, turn_of
 from walferry.shipping.leftovers import sweep_gone
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session
 
+TABLE = TableRecord("life", "border")
 DONE = RegionRecord(Way.FILES, files=2, bytes=10)
 BEGUN = RegionRecord(staging="hdfs://slave/staging/token")
 
@@ -44,20 +48,20 @@ def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hba
         error = under_way(session, "p")
         assert isinstance(error, CopyUnderWay)
         assert "peer p: its first copy, begun by run first run, is not complete" in str(error)
-        records.begin_table("ns:t")
+        records.begin_table("ns:t", TABLE)
         region = records.in_hand("ns:t", "r1")
         region.put(BEGUN)
         region.check()
         region.put(DONE)
         assert records.begin("second run") == state
-        assert records.has_begun("ns:t")
-        assert not records.has_begun("t")
+        assert records.table("ns:t") == TABLE
+        assert records.table("t") is None
         assert records.names("ns:t") == ["r1"]
         found = records.regions("ns:t", ["r1", "r2"])
         assert {name: replace(record, by="") for name, record in found.items()} == {"r1": DONE}
         records.complete(replace(state, complete=True, tables=("ns:t",)))
     assert under_way(session, "p") is None
-    assert not records.has_begun("ns:t")
+    assert records.table("ns:t") is None
     last = records.state()
     assert last is not None
     assert (last.complete, last.tables) == (True, ("ns:t",))
@@ -69,14 +73,14 @@ def test_what_an_earlier_peer_of_the_same_name_has_left_does_not_count(
     session = session_of(zk, hbase)
     with writing(session, at) as records:
         records.begin("run")
-        records.begin_table("t")
+        records.begin_table("t", TABLE)
         records.in_hand("t", "r1").put(DONE)
         zk.delete(hbase.nodes.peer("p"), recursive=True)
         hbase.add_peer("p")
         assert records.state() is None
         assert under_way(session, "p") is None
         records.begin("run")
-        assert not records.has_begun("t")
+        assert records.table("t") is None
 
 
 def test_a_run_that_another_one_has_overtaken_writes_nothing_more(
@@ -85,28 +89,28 @@ def test_a_run_that_another_one_has_overtaken_writes_nothing_more(
     session = session_of(zk, hbase)
     with writing(session, at, run="paused") as paused:
         state = paused.begin("paused")
-        paused.begin_table("t")
+        paused.begin_table("t", TABLE)
         region, untouched = paused.in_hand("t", "r1"), paused.in_hand("t", "r2")
         region.put(BEGUN)
     region.check()  # nobody else has come yet
     with writing(session, at, run="other") as other:
         for write in (
             region.check, lambda: region.put(DONE), lambda: untouched.put(BEGUN), lambda: paused.complete(state),
-            lambda: paused.begin_table("u"),
+            lambda: paused.begin_table("u", TABLE),
         ):  # fmt: skip
             with pytest.raises(Overtaken, match="another run has taken the first copy of peer p in hand"):
                 write()
         other.complete(replace(state, complete=True))
     with pytest.raises(Overtaken):
         untouched.put(BEGUN)
-    assert not other.has_begun("t")
+    assert other.table("t") is None
 
 
 def test_a_retry_of_the_same_run_puts_out_the_attempt_before(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
     session = session_of(zk, hbase)
     with writing(session, at) as before:
         before.begin("run")
-        before.begin_table("t")
+        before.begin_table("t", TABLE)
         region = before.in_hand("t", "r1")
         with writing(session, at) as retry:
             with pytest.raises(Overtaken):
@@ -120,7 +124,7 @@ def test_of_two_tasks_with_the_same_region_only_the_later_one_may_load(
     session = session_of(zk, hbase)
     with writing(session, at) as records:
         records.begin("run")
-        records.begin_table("t")
+        records.begin_table("t", TABLE)
         lost, later, late = (records.in_hand("t", "r1") for _ in range(3))
         lost.put(BEGUN)
         with pytest.raises(Overtaken, match="another task has written"):
@@ -146,7 +150,7 @@ def test_records_of_a_peer_that_is_gone_are_swept_and_those_of_others_stay(
     for peer in ("p", "other"):
         with writing(session, at, peer) as records:
             records.begin("run")
-            records.begin_table("t")
+            records.begin_table("t", TABLE)
             records.in_hand("t", "r1").put(DONE)
     zk.delete(hbase.nodes.peer("p"), recursive=True)
     sweep_gone(session)
@@ -169,3 +173,90 @@ def test_a_peer_whose_copy_s_state_cannot_be_read_waits(
     hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
     hbase.add_peer("p")
     assert under_way(session, "p") is None
+
+
+GROUP, OTHER = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
+
+
+def copy_whole(session: Session, at: SourceCluster, *tables: str, run: str = "run", last: str = f"{GROUP}.5") -> None:
+    """Copy tables as a whole, in a run that completes the copy."""
+    with writing(session, at, run=run) as records:
+        state = records.begin(run)
+        record = TableRecord("life", records.add_border(run, {GROUP: last}), whole=True, families=("f", "g"))
+        for table in tables:
+            records.begin_table(table, record)
+        records.complete(replace(state, complete=True))
+
+
+def test_what_is_older_than_a_complete_copy_is_noted_for_whoever_ships_the_queue(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    session = session_of(zk, hbase)
+    copy_whole(session, at, "ns:t", "u")
+    copied = {name: frozenset({b"f", b"g"}) for name in (b"ns:t", b"u")}
+    for before in (first_copies(session, "p"), loaded_before(session, read_peer(session.zk, session.nodes, "p"), GROUP)):
+        assert before.families(f"{GROUP}.5", first_copy=True) == copied
+        assert before.families(f"{GROUP}.6", first_copy=True) == {}
+        assert before.families(f"{GROUP}.5") == {}, "nothing is loaded of these WALs themselves"
+    assert loaded_before(session, read_peer(session.zk, session.nodes, "p"), OTHER).loads == []
+    assert zk.get_children(session.own.first_copy("p")) == []
+
+
+def test_borders_of_several_runs_hold_each_for_its_tables_and_only_for_those_that_are_whole(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    session = session_of(zk, hbase)
+    with writing(session, at, run="killed") as records:
+        records.begin("killed")
+        first = TableRecord("life", records.add_border("killed", {GROUP: f"{GROUP}.3"}), whole=True, families=("f",))
+        records.begin_table("copied by the first run", first)
+        records.begin_table("given up", replace(first, whole=False))
+    copy_whole(session, at, "t", run="other")
+    before = first_copies(session, "p")
+    tables = [set(before.families(f"{GROUP}.{number}", first_copy=True)) for number in (3, 4, 6)]
+    assert tables == [{b"copied by the first run", b"t"}, {b"t"}, set()]
+
+
+def test_a_run_that_is_killed_when_it_has_noted_borders_does_no_harm_and_the_next_one_notes_them_again(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    session = session_of(zk, hbase)
+    with writing(session, at) as records:
+        state = records.begin("run")
+        record = TableRecord("life", records.add_border("run", {GROUP: f"{GROUP}.3"}), whole=True, families=("f",))
+        records.begin_table("t", record)
+        records._note_borders("run")
+        assert isinstance(under_way(session, "p"), CopyUnderWay)
+        records.begin_table("u", record)
+        records.complete(replace(state, complete=True))
+    (load,) = loads_of(session, "p")
+    assert dict(load.tables) == {"t": ("f",), "u": ("f",)}
+
+
+def test_a_border_is_forgotten_when_no_older_wal_is_queued_and_not_before(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    session = session_of(zk, hbase)
+    older, _ = (hbase.add_wal(SERVER, "p", f"{GROUP}.{number}") for number in (5, 6))
+    copy_whole(session, at, "t")
+    forget_finished(session, "p")
+    assert len(loads_of(session, "p")) == 1
+    zk.delete(older)
+    forget_finished(session, "p")
+    assert loads_of(session, "p") == []
+
+
+def test_a_run_that_was_overtaken_notes_no_border(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
+    session = session_of(zk, hbase)
+    with writing(session, at, run="paused") as paused:
+        state = paused.begin("paused")
+        record = TableRecord("life", paused.add_border("paused", {GROUP: f"{GROUP}.3"}), whole=True, families=("f",))
+        paused.begin_table("t", record)
+        with writing(session, at, run="paused"), pytest.raises(Overtaken):
+            paused.complete(replace(state, complete=True))
+    assert loads_of(session, "p") == []
+
+
+def test_a_border_survives_being_read(zk: KazooClient) -> None:
+    load = Load("run", {GROUP: f"{GROUP}.3"}, done=True, tables={"t": ("f",)}, first_copy=True)
+    assert Load.decode(load.encode()) == load

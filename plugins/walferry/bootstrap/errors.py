@@ -15,6 +15,10 @@ class NotQueued(WalferryError):
     """A RegionServer of the source has no queue for the peer yet, so its edits could be missing after the copy."""
 
 
+class NotRolled(WalferryError):
+    """A RegionServer of the source has not begun a new WAL, so it is not known which edits are older than the copy."""
+
+
 class CopyUnderWay(WalferryError):
     """The peer's first copy is not complete, so its queue must not be shipped yet."""
 
@@ -29,7 +33,3 @@ class BrokenSnapshot(WalferryError):
 
 class UnreadableHFile(WalferryError):
     """An HFile's metadata cannot be read, so the file is not copied as it is."""
-
-
-class NotLoaded(WalferryError):
-    """The slave has not loaded a region's files."""

@@ -2,9 +2,12 @@
 
     look for the files and read what they say of themselves      or it is a case for a scan
     PrepareBulkLoad at the slave                                 makes <staging>/<token>, into which all may write
-    copy the files to <token>/<number>, side by side             then the server may move them, whatever user it runs as
+    copy the files to <token>/<name>, side by side               then the server may move them, whatever user it runs as; without
+                                                                 the source's numbers: see hfiles.py
+    wait for the turn to load into the slave's region            see turns.py
     check that no other run or task has taken over               see fence.py
     BulkLoadHFile, oldest files first                            of cells with equal keys, those that are loaded last count
+    look whether these files have got a number                   see bulkload/numbered.py; or copy and load them once more
     CleanupBulkLoad
 
 All files of one call get the same sequence number, so each call has one file of a family at most.
@@ -16,16 +19,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import count, zip_longest
 
-from walferry.bootstrap.errors import BrokenSnapshot, CopyRefused, NotLoaded, Overtaken, UnreadableHFile
+from walferry.bootstrap.errors import BrokenSnapshot, CopyRefused, Overtaken, UnreadableHFile
+from walferry.bootstrap.file_copy import copy_file
 from walferry.bootstrap.hfiles import HFileInfo, read_info
 from walferry.bootstrap.manifest import SnapshotRegion, StoreFile
 from walferry.bootstrap.records import RegionInHand, RegionRecord, Way
+from walferry.bootstrap.turns import TakeTurn
+from walferry.bulkload.errors import NotLoaded
+from walferry.bulkload.numbered import Destination, StagedFile, load_numbered
 from walferry.bulkload.staging import SLAVES_FOLDERS, delete_noted, log_in_to, wrong_folder
-from walferry.files.systems import OpenWal, copy_file, open_wal
+from walferry.files.systems import OpenWal, open_wal
 from walferry.rpc import bulk_load
 from walferry.rpc.errors import RpcError
 from walferry.security.login import UNSECURED, Login
@@ -34,6 +41,8 @@ from walferry.tables.regions import Region
 from walferry.tables.scan import Place
 
 COPIED_AT_ONCE = 4  # files of a region: HDFS takes longer to end a small one than to write it
+LOADS = 3  # times that the files of a call are copied, if the slave does not load them or gives them no number
+TASK = "walferry, first copy"  # the slave's files say that this has made them
 
 log = logging.getLogger(__name__)
 
@@ -55,12 +64,14 @@ class FoundFile:
 class FilesCopy:
     """Copies regions from below `root`, the URL of the source's hbase.rootdir, to the table at `place`.
 
-    `cluster_id` is the source's, which the slave's own replication does not send the files to.
+    `cluster_id` is the source's, which the slave's own replication does not send the files to. `turn` keeps other tasks from
+    loading into the same region of the slave at the same time.
     """
 
     root: str
     place: Place
     cluster_id: str
+    turn: TakeTurn
     login: Login = UNSECURED  # to the slave
 
     def copy(self, region: SnapshotRegion, found: Sequence[FoundFile], in_hand: RegionInHand) -> RegionRecord:
@@ -76,42 +87,58 @@ class FilesCopy:
         record = RegionRecord(staging=token, slave_region=target.name.hex())
         try:
             in_hand.put(record)
-            copied = self._load(region, target, token, calls, in_hand)
+            self._load(region, Destination(region.table, target, token, self.login), calls, in_hand)
         except (NotLoaded, Overtaken):  # another run may have deleted the folder too early, and forgotten it
             clean(self.place, record, self.root)
             raise
         clean(self.place, record, self.root)
+        copied = [each for call in calls for each in call]
         return replace(record, way=Way.FILES, files=len(copied), bytes=sum(each.file.size for each in copied), staging="")
 
     def _load(
-        self, region: SnapshotRegion, target: Region, token: str, calls: Sequence[Sequence[FoundFile]], in_hand: RegionInHand
-    ) -> list[FoundFile]:
-        """Copy the files of each call to the folder, and have them loaded. Returns the files."""
-        log_in_to(token, self.login)
-        server = self.place.connection(target)
-        named = [[(each, f"{token}/{i:04x}{j:04x}") for j, each in enumerate(call)] for i, call in enumerate(calls)]
+        self, region: SnapshotRegion, to: Destination, calls: Sequence[Sequence[FoundFile]], in_hand: RegionInHand
+    ) -> None:
+        """Copy the files of each call to the folder, and have them loaded. Raises as `copy`."""
+        log_in_to(to.token, self.login)
+        server = self.place.connection(to.region)
         pool = ThreadPoolExecutor(COPIED_AT_ONCE, "copy-files")
         try:
-            copies = [[pool.submit(copy_file, each.url, url) for each, url in call] for call in named]
-            for call, copied in zip(named, copies, strict=True):
-                for copy in copied:
-                    copy.result()
-                in_hand.check()
-                paths = [(each.file.family, url) for each, url in call]
-                if not bulk_load.load(server, target.name, token, paths, [self.cluster_id]):
-                    check_borders(region, self.place.locate(region.start))  # the region may have been split meanwhile
-                    files = ", ".join(str(each.file) for each, _ in call)
-                    raise NotLoaded(
-                        f"{region}: the slave has not loaded {files}", f"The log of its RegionServer {server.server} says why"
-                    )
+            copies = [_copies(pool, call, f"{to.token}/call{i}") for i, call in enumerate(calls)]
+            for call, begun in zip(calls, copies, strict=True):
+                files = [copy.result() for copy in begun]
+                for tried in count(1):
+                    try:
+                        with self.turn(to.region.encoded_name):
+                            in_hand.check()
+                            load_numbered(server, to, files, self.cluster_id)
+                        break
+                    except NotLoaded as error:
+                        check_borders(region, self.place.locate(region.start))  # the region may have been split meanwhile
+                        if tried == LOADS:
+                            raise
+                        log.warning("files of %s are loaded again: %s", region, error)
+                    files = [copy.result() for copy in _copies(pool, call, f"{files[0].url}-again")]
+        except UnreadableHFile as error:
+            raise NeedsScan(str(error)) from error
         finally:
             pool.shutdown(cancel_futures=True)  # before the folder is deleted
-        return [each for call in calls for each in call]
 
     def check_token(self, table: str, token: str) -> None:
         """Raises NotLoaded for a folder into which nothing should be written because a slave says so."""
         if problem := wrong_folder(token, table, self.root):
             raise NotLoaded(f"the slave wants files in {token[:200]!r}, {problem}", SLAVES_FOLDERS)
+
+
+def _copies(pool: ThreadPoolExecutor, call: Sequence[FoundFile], url: str) -> list[Future[StagedFile]]:
+    """Begin to copy the files of a call, to `url` with a number each.
+
+    HBase keeps a name that could be one of its own files', and then a load gives it no number (HRegion.bulkLoadHFiles).
+    """
+
+    def copied(each: FoundFile, to: str) -> StagedFile:
+        return StagedFile(each.file.family, to, copy_file(each.url, to, TASK))
+
+    return [pool.submit(copied, each, f"{url}-{number}") for number, each in enumerate(call)]
 
 
 def clean(place: Place, record: RegionRecord | None, root: str) -> None:
@@ -142,17 +169,18 @@ def find_files(root: str, region: SnapshotRegion) -> list[FoundFile]:
 
 
 def loads(found: Sequence[FoundFile]) -> list[list[FoundFile]]:
-    """The files of each call, oldest first, of a family one a call. Raises NeedsScan if their order is not known.
+    """The files of each call, oldest first, of a family one a call. Raises NeedsScan if one does not tell how old it is.
 
-    Files without cells, which compactions may leave, are left out: a slave refuses to load them.
+    Such a file cannot be copied without the source's numbers, either. Files without cells, which compactions may leave, are left
+    out: a slave refuses to load them.
     """
     families: dict[bytes, list[FoundFile]] = {}
     for each in found:
-        if each.info is None or each.info.cells:
+        if each.info is None:
+            raise NeedsScan(f"it is not known how old {each.file} is")
+        if each.info.cells:
             families.setdefault(each.file.family, []).append(each)
     for files in families.values():
-        if len(files) > 1 and (unknown := [each for each in files if each.info is None]):
-            raise NeedsScan(f"it is not known how old {unknown[0].file} is")
         files.sort(key=_age)
     return [[each for each in call if each is not None] for call in zip_longest(*families.values())]
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from walferry.bootstrap.attributes import told
+from walferry.bootstrap.border import find_border
 from walferry.bootstrap.choice import ChosenTable, choose
 from walferry.bootstrap.errors import CopyRefused, NotQueued
 from walferry.bootstrap.fence import Claim
 from walferry.bootstrap.files_copy import clean
+from walferry.bootstrap.lives import lives
 from walferry.bootstrap.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
-from walferry.bootstrap.records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, Way, is_copied
+from walferry.bootstrap.records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, TableRecord, Way, is_copied
 from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, root_of
 from walferry.bootstrap.snapshots import TakeSnapshot, snapshots
 from walferry.bootstrap.targets import check_target, has_rows, make_target
@@ -25,6 +27,7 @@ from walferry.hbase.peers import Peer
 from walferry.names import without_default_namespace
 from walferry.periodic import every
 from walferry.rpc import master, master_tables
+from walferry.rpc.connection import Connection
 from walferry.shipping.in_hand import in_hand_after_others
 from walferry.source.agreement import check_peer
 from walferry.source.cluster import SourceCluster
@@ -35,6 +38,7 @@ from walferry.zk.client import children
 
 PROGRESS_SECONDS = 10.0
 WAIT_SECONDS = 3600.0  # for a batch that has the peer in hand; its deadline is 1800 s unless it was given another
+BEGIN_TRIES = 3  # if a table becomes another one between the roll and its snapshot
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +68,7 @@ class Copied:
 def first_copy(request: CopyRequest, spread: Spread) -> Copied:
     """Copy what is not copied yet. If all of it is, the peer's queue may be shipped.
 
-    Raises CopyRefused, NotQueued, InOtherHands, Overtaken, WalferryError.
+    Raises CopyRefused, NotQueued, NotRolled, InOtherHands, Overtaken, WalferryError.
     """
     peer_id = request.peer_id
     with open_session(request.source) as session:
@@ -109,11 +113,46 @@ def chosen_tables(session: Session, peer: Peer, slave: Tables, request: CopyRequ
     records = Records(session, peer.id)
     state = records.state()
     goes_on = state is not None and not state.complete
+    now = lives(session, [table.name for table in chosen])
     with master.connect(active_master(slave.zk, slave.nodes), login=slave.login) as there:
         for table in chosen:
-            ours = goes_on and records.has_begun(table.name)
-            check_target(there, slave, table, may_have_rows=request.allow_not_empty or ours)
+            ours = records.table(table.name) if goes_on else None
+            check_target(there, slave, table, may_have_rows=request.allow_not_empty or ours is not None)
+            going_on(there, slave, table.name, ours, now)
     return chosen
+
+
+def going_on(
+    there: Connection, slave: Tables, table: str, ours: TableRecord | None, now: Mapping[str, str]
+) -> TableRecord | None:
+    """The record of a table with which the copy goes on; None if it begins anew. `now` are the lives of the source's tables.
+
+    Raises CopyRefused if the slave has rows of an earlier life of the table.
+    """
+    if ours is None or ours.life == now.get(table):
+        return ours
+    if table in master_tables.table_schemas(there, [table]) and has_rows(slave, table):
+        raise another_life(table)
+    return None
+
+
+def another_life(table: str) -> CopyRefused:
+    """What to say of a table whose rows at the slave may be of an earlier life of it."""
+    return CopyRefused(
+        f"table {table} was disabled at the source since its copy began, so it may have been truncated, dropped or restored, and "
+        "the slave may have rows that it has no more",
+        "Truncate or drop it at the slave and run again: it is then copied anew",
+    )
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A table whose snapshot is taken; `fresh`: nothing of it is copied yet, or nothing that counts."""
+
+    table: ChosenTable
+    snapshot: str
+    record: TableRecord
+    fresh: bool
 
 
 @dataclass(frozen=True)
@@ -129,25 +168,57 @@ class _Copy:
     def run(self, chosen: Sequence[ChosenTable], take: TakeSnapshot, spread: Spread) -> Copied:
         records = Records(self.session, self.peer.id, self.claim)
         state = records.begin(self.request.run)
-        tasks = [task for table in chosen for task in self._begin(records, table, take)]
+        begun = self._begin_all(records, chosen, take)
+        tasks = [task for each in begun for task in self._begin(records, each)]
         done = _Done(records, tasks)
         left = sorted(done.left(), key=lambda task: task.region.size, reverse=True)
         self.request.say(f"{len(chosen)} tables, {len(tasks)} regions; {len(tasks) - len(left)} of them are copied already")
         with every(PROGRESS_SECONDS, lambda: _tell(self.request, done)):
             outcomes = spread(left) if left else ()
         self.request.say(done.as_text())
-        errors = tuple(outcome.error for outcome in outcomes if outcome.error)
+        unfinished = {task.region.table for task in done.left()}
+        others = self._end_all(records, begun, unfinished)
+        errors = (*(outcome.error for outcome in outcomes if outcome.error), *others)
         names = tuple(table.name for table in chosen[:MAX_TABLES])
-        state = replace(done.counted(state), run=self.request.run, tables=names, complete=not any(done.left()))
+        state = replace(done.counted(state), run=self.request.run, tables=names, complete=not (unfinished or others))
         if state.complete:
             records.complete(state)
         return Copied(state, errors)
 
-    def _begin(self, records: Records, table: ChosenTable, take: TakeSnapshot) -> list[RegionTask]:
-        """Take a snapshot and make the table at the slave. Returns a task for each region."""
-        snapshot = take(table.name)
-        regions = regions_of(read_manifest(root_of(self.request.source), snapshot), table.families)
-        records.begin_table(table.name)
+    def _begin_all(self, records: Records, chosen: Sequence[ChosenTable], take: TakeSnapshot) -> list[_Begun]:
+        """Take a snapshot of each table, of those that begin now behind a border. Raises CopyRefused, NotRolled."""
+        left, begun, names = list(chosen), list[_Begun](), [table.name for table in chosen]
+        for _ in range(BEGIN_TRIES):
+            before = lives(self.session, names)
+            known = self._known(records, left, before)
+            border = ""
+            if len(known) < len(left):
+                border = records.add_border(self.request.run, find_border(self.session, self.peer.id))
+            snapshots = {table.name: take(table.name) for table in left}
+            after = lives(self.session, names)
+            for table in left:
+                if (life := before.get(table.name)) == after.get(table.name) and life is not None:
+                    fresh, record = table.name not in known, known.get(table.name) or TableRecord(life, border)
+                    begun.append(_Begun(table, snapshots[table.name], record, fresh))
+            left = [table for table in left if before.get(table.name) != after.get(table.name) or table.name not in after]
+            if not left:
+                return sorted(begun, key=lambda each: each.table.name)
+        raise CopyRefused(
+            f"table {left[0].name} was disabled or dropped at the source while its snapshot was taken, {BEGIN_TRIES} times",
+            "Run again once it stays enabled",
+        )
+
+    def _known(self, records: Records, tables: Sequence[ChosenTable], now: Mapping[str, str]) -> dict[str, TableRecord]:
+        """The records of the tables with which the copy goes on."""
+        with master.connect(active_master(self.slave.zk, self.slave.nodes), login=self.slave.login) as there:
+            found = {each.name: going_on(there, self.slave, each.name, records.table(each.name), now) for each in tables}
+        return {name: record for name, record in found.items() if record is not None}
+
+    def _begin(self, records: Records, begun: _Begun) -> list[RegionTask]:
+        """Make the table at the slave. Returns a task for each region."""
+        table = begun.table
+        regions = regions_of(read_manifest(root_of(self.request.source), begun.snapshot), table.families)
+        records.begin_table(table.name, begun.record)
         with master.connect(active_master(self.slave.zk, self.slave.nodes), login=self.slave.login) as there:
             target = make_target(there, table.schema, split_keys(regions))
         if target.made:
@@ -155,9 +226,21 @@ class _Copy:
             if target.left:
                 self.request.say(f"table {table.name} at the slave has not got these settings of the source: {told(target.left)}")
         self._clean(records, table.name)
-        if target.made or not has_rows(self.slave, table.name):  # it may have been dropped or truncated since an earlier run
-            records.begin_table_anew(table.name)
+        if target.made or begun.fresh or not has_rows(self.slave, table.name):  # it may have been dropped or truncated since
+            records.begin_table_anew(table.name, begun.record)
         return [RegionTask(region, table.families, table.why_scan, self.claim.attempt) for region in regions]
+
+    def _end_all(self, records: Records, begun: Sequence[_Begun], unfinished: Collection[str]) -> list[str]:
+        """Note which tables are copied as a whole. Returns what is wrong with those that are other tables by now."""
+        now, errors = lives(self.session, [each.table.name for each in begun]), list[str]()
+        for each in begun:
+            name = each.table.name
+            if now.get(name) != each.record.life:
+                errors.append(str(another_life(name)))
+            elif name not in unfinished:
+                families = tuple(family.decode(errors="replace") for family in each.table.families)
+                records.begin_table(name, replace(each.record, whole=True, families=families))
+        return errors
 
     def _clean(self, records: Records, table: str) -> None:
         """Delete what earlier tries have left at the slave, also of regions that the snapshot does not have any more."""

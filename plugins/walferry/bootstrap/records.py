@@ -1,29 +1,37 @@
 """What is known of a peer's first copy, in ZooKeeper: so that a later run goes on, and no batch ships the queue before its end.
 
     <root>/first-copies/<quoted znode parent>/<quoted peer>                        CopyState as JSON
-    …/<quoted table>                                                               empty: rows may be at the slave already
+    …/<quoted table>                                                               TableRecord as JSON: rows may be at the slave
     …/<quoted table>/<region>                                                      RegionRecord as JSON
+    …/+borders/<id>                                                                Load: up to where queues are older (border.py)
+    …/+turns/…                                                                     see turns.py; no table's name begins with "+"
 
 Only the run that has the peer in hand can write any of it (fence.py). All of it is of one peer: the state has the id of the
 transaction that added the peer, and what an earlier peer of the same name has left does not count. The tables' znodes are
 deleted when the copy is complete; the state stays.
+
+Right before that, what the queues have up to each border, of the tables that are copied since, is noted as loaded
+(bulkload/records.py). So whoever ships the queues, by whatever way, leaves it out.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
+from urllib.parse import unquote
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from walferry.bootstrap.errors import CopyUnderWay, Overtaken
 from walferry.bootstrap.fence import Claim
+from walferry.bulkload.records import Load
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.layout import quoted
 from walferry.records import NotARecord, decoded
@@ -32,6 +40,8 @@ from walferry.zk.client import children, read, read_all, retried
 
 MAX_NAMED = 20  # regions, in a state
 MAX_TABLES = 100  # in a state
+BORDERS = "+borders"
+_NO_TABLE = "+"  # begins what is no table's
 
 
 class _Json:
@@ -72,6 +82,19 @@ class RegionRecord(_Json):
 
 
 @dataclass(frozen=True)
+class TableRecord(_Json):
+    """A table's copy: in which life of the table it began (lives.py), and with which border.
+
+    Once all regions are copied it is `whole`, with these families.
+    """
+
+    life: str = ""
+    border: str = ""
+    whole: bool = False
+    families: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class CopyState(_Json):
     """A first copy as a whole. `added` is the transaction that added the peer."""
 
@@ -96,6 +119,7 @@ class Records:
         self._zk = session.zk
         self._claim = claim
         self._path = session.own.first_copy(peer_id)
+        self._loads = session.own.loads(peer_id)
         self._peer_id = peer_id
         self._peer = session.nodes.peer(peer_id)
 
@@ -127,23 +151,31 @@ class Records:
         return state
 
     def complete(self, state: CopyState) -> None:
-        """Note that the copy is complete. From now on the peer's queue may be shipped."""
+        """Note that the copy is complete. From now on the peer's queue may be shipped, without what is older than the copy."""
+        self._note_borders(state.run)
         self._put(self._path, state.encode())
         self._forget_tables()
 
-    def has_begun(self, table: str) -> bool:
-        """Whether rows of the table may be at the slave."""
-        return read(self._zk, self._table(table)) is not None
+    def table(self, table: str) -> TableRecord | None:
+        """What is known of a table of which rows may be at the slave; None if none can be."""
+        znode = read(self._zk, self._table(table))
+        return None if znode is None else TableRecord.decode(znode.value) or TableRecord()
 
-    def begin_table(self, table: str) -> None:
-        """Note that rows of the table may be at the slave from now on."""
-        self._put(self._table(table), b"")
+    def begin_table(self, table: str, record: TableRecord) -> None:
+        """Note that rows of the table may be at the slave from now on, or what is known of it now."""
+        self._put(self._table(table), record.encode())
 
-    def begin_table_anew(self, table: str) -> None:
+    def begin_table_anew(self, table: str, record: TableRecord) -> None:
         """Forget what was copied of the table: it is not at the slave any more."""
         with suppress(NoNodeError):
             retried(self._zk, self._zk.delete, self._table(table), recursive=True)
-        self.begin_table(table)
+        self.begin_table(table, record)
+
+    def add_border(self, run: str, groups: Mapping[str, str]) -> str:
+        """Note up to which WAL of each group the queues are older than what is copied next. Returns a name for it."""
+        border = uuid.uuid4().hex
+        self._put(f"{self._path}/{BORDERS}/{border}", Load(run, groups).encode())
+        return border
 
     def names(self, table: str) -> list[str]:
         """The regions of which there is a record."""
@@ -177,6 +209,40 @@ class Records:
                 retried(self._zk, self._zk.delete, f"{self._path}/{name}", recursive=True)
             except NoNodeError:
                 continue
+
+    def _note_borders(self, run: str) -> None:
+        """Note for those who ship the queues what is older than the copies of tables that are whole.
+
+        A run that was killed here has noted some already.
+        """
+        whole: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
+        for name in children(self._zk, self._path) or ():
+            record = None if name.startswith(_NO_TABLE) else self.table(unquote(name))
+            if record is not None and record.whole:
+                whole[record.border][unquote(name)] = record.families
+        retried(self._zk, self._zk.ensure_path, self._loads)
+        for border in children(self._zk, f"{self._path}/{BORDERS}") or ():
+            znode = read(self._zk, f"{self._path}/{BORDERS}/{border}")
+            load = Load.decode(znode.value) if znode else None
+            if load is None:
+                continue
+            value = replace(load, run=run, done=True, first_copy=True, tables=whole.get(border, {})).encode()
+            self._put_load(f"{self._loads}/{border}", value)
+
+    def _put_load(self, path: str, value: bytes) -> None:
+        assert self._claim is not None
+
+        def create(multi: TransactionRequest) -> None:
+            multi.create(path, value)
+
+        def write(multi: TransactionRequest) -> None:
+            multi.set_data(path, value)
+
+        refusal = self._claim.commit(create)
+        if refusal is not None and isinstance(refusal.error, NodeExistsError):
+            refusal = self._claim.commit(write)
+        if refusal is not None:
+            raise refusal.error
 
     def _table(self, table: str) -> str:
         return f"{self._path}/{quoted(table)}"

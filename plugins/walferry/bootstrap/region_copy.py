@@ -6,13 +6,16 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
-from walferry.bootstrap.errors import BrokenSnapshot, CopyRefused, NotLoaded, Overtaken
+from walferry.bootstrap.errors import BrokenSnapshot, CopyRefused, Overtaken
 from walferry.bootstrap.fence import Claim
 from walferry.bootstrap.files_copy import FilesCopy, FoundFile, NeedsScan, clean, find_files
 from walferry.bootstrap.manifest import SnapshotRegion
 from walferry.bootstrap.records import Records, RegionRecord, Way
 from walferry.bootstrap.scan_copy import copy_rows
+from walferry.bootstrap.turns import turn
+from walferry.bulkload.errors import NotLoaded
 from walferry.errors import WalferryError
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.peers import Peer, read_peer
@@ -85,7 +88,8 @@ class RegionCopier:
             in_hand.put(in_hand.record)  # before the folder is deleted: it may be that of a run that has overtaken this one
             clean(place, in_hand.record, root_of(self.session.source))
         try:
-            files = FilesCopy(root_of(self.session.source), place, self._source_id(), self.slave_tables.login)
+            alone = partial(turn, self.session, self.peer.id, task.attempt)
+            files = FilesCopy(root_of(self.session.source), place, self._source_id(), alone, self.slave_tables.login)
             record = files.copy(region, self._found(task), in_hand)
         except NeedsScan as why:
             clean(place, in_hand.record, root_of(self.session.source))

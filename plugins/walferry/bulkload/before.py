@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from walferry.bulkload.errors import StaleLoad
 from walferry.bulkload.records import Load, loads_of
+from walferry.filters.rules import FilterRules
 from walferry.hbase.peers import Peer
 from walferry.source.session import Session
 from walferry.zk.errors import ConnectError
@@ -14,15 +15,21 @@ from walferry.zk.errors import ConnectError
 
 @dataclass(frozen=True)
 class LoadedBefore:
-    """What is loaded of a group's WALs, though they are still queued."""
+    """What is loaded of a group's WALs, though they are still queued, or is older than a first copy."""
 
     loads: Collection[Load] = ()
 
-    def families(self, wal: str) -> dict[bytes, frozenset[bytes]]:
-        """The families, by table, whose edits in this WAL are loaded."""
+    def rest(self, wal: str, rules: FilterRules) -> FilterRules:
+        """These rules for what is left of this WAL."""
+        if not self.loads:
+            return rules
+        return rules.without_loaded(self.families(wal)).without_copied(self.families(wal, first_copy=True))
+
+    def families(self, wal: str, *, first_copy: bool = False) -> dict[bytes, frozenset[bytes]]:
+        """The families, by table, whose edits in this WAL are loaded; with `first_copy`, those that were copied later."""
         found: dict[bytes, frozenset[bytes]] = {}
         for load in self.loads:
-            for table, families in load.tables.items() if load.covers(wal) else ():
+            for table, families in load.tables.items() if load.first_copy == first_copy and load.covers(wal) else ():
                 name = table.encode()
                 found[name] = found.get(name, frozenset()) | {family.encode() for family in families}
         return found
@@ -48,3 +55,8 @@ def loaded_before(session: Session, peer: Peer, group: str) -> LoadedBefore:
         except ConnectError as error:  # the slave's ZooKeeper, most likely: the queue waits, as with a slave that is down
             raise StaleLoad(f"what a load that was killed has left at the slave cannot be deleted: {error}") from error
     return LoadedBefore([load for load in loads if load.done and group in load.groups])
+
+
+def first_copies(session: Session, peer_id: str) -> LoadedBefore:
+    """The first copies whose older edits are still queued. Raises ConnectError."""
+    return LoadedBefore([load for load in loads_of(session, peer_id) if load.done and load.first_copy])

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 from uuid import UUID
 
+from walferry.bulkload.before import first_copies
 from walferry.bulkload.job import LoadJob, PlannedRegion
 from walferry.bulkload.left import Left
 from walferry.bulkload.loading import Outcome
@@ -184,13 +185,17 @@ def _taken(session: Session, jobs: Sequence[GroupJob], leases: ExitStack) -> lis
 
 
 def _without_loaded(session: Session, peer_id: str, groups: Sequence[_Group], slave: Tables) -> list[_Group]:
-    """The groups without those of which something is loaded already. What killed loads of ours have left is deleted first."""
+    """The groups without those of which something is loaded already. What killed loads of ours have left is deleted first.
+
+    Of what is older than a first copy the tasks leave out what that has.
+    """
     names = {group.job.group for group in groups}
     left = list(groups)
     for load in loads_of(session, peer_id):
         if load.may_go_on(names):
             clean(load, session.zk, slave, session.source)
-        left = [group for group in left if not any(load.covers(wal.queued.name.text) for wal in group.found.wals)]
+        if not load.first_copy:
+            left = [group for group in left if not any(load.covers(wal.queued.name.text) for wal in group.found.wals)]
     return left
 
 
@@ -244,7 +249,8 @@ class _Loading:
         partitions = min(regions, worth, tasks.most_tasks, max(PARTITIONS_A_CORE * tasks.cores, size // PARTITION_BYTES))
         return LoadJob(
             source=self.backlog.source, peer_id=self.peer.id, record=record, peer_state=first.lease.peer_state, rules=rules,
-            targets=targets, broken_wals=first.job.broken_wals, partitions=partitions, deadline=self.backlog.deadline,
+            before=first_copies(self.session, self.peer.id), targets=targets, broken_wals=first.job.broken_wals,
+            partitions=partitions, deadline=self.backlog.deadline,
         )  # fmt: skip
 
     def _try(self, record: str, targets: Targets) -> None:

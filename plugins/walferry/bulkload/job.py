@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from walferry.bulkload.before import NOTHING_LOADED, LoadedBefore
 from walferry.bulkload.targets import Target, Targets
 from walferry.files.quarantine import BrokenWals
 from walferry.filters.rules import FilterRules
@@ -30,6 +31,7 @@ class LoadJob:
     record: str  # the znode of its record: see records.py
     peer_state: tuple[str, int]  # a znode and its version: once it is another, the peer was enabled, and nothing may be loaded
     rules: FilterRules
+    before: LoadedBefore = field(default=NOTHING_LOADED, hash=False)  # first copies, which have what older WALs have
     targets: Targets = field(hash=False)
     broken_wals: BrokenWals = BrokenWals.STOP
     partitions: int  # into which the regions are dealt out, as cards are

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from walferry.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
 from walferry.bulkload.wals import LoadWal
 from walferry.errors import WalferryError
 from walferry.files.store import WalStore
+from walferry.filters.rules import FilterRules
 from walferry.filters.window import Kept, distinct_tables, filter_window, filtered_by_reason, table_name
 from walferry.hfiles.runs import Edits, sorted_runs
 from walferry.kernels.read import Ints
@@ -76,6 +78,11 @@ class _Reading:
     ignored: int = 0
     let_go: list[str] = field(default_factory=list)
 
+    @cached_property
+    def rules(self) -> FilterRules:
+        """What the peer gets of this WAL."""
+        return self.job.before.rest(self.wal.name, self.job.rules)
+
     def rows(self) -> Iterator[Row]:
         progress, number = Progress(), -1
         for number, run in enumerate(sorted_runs(self._edits(progress), self.job.tables)):
@@ -98,7 +105,7 @@ class _Reading:
             for window, path in windows:
                 if time.time() > self.job.deadline:
                     raise OutOfTime("the job's deadline came before the WAL was read")
-                kept = filter_window(window, self.job.rules, path)
+                kept = filter_window(window, self.rules, path)
                 entries = self._chosen(window, kept, path)
                 self._count(window, kept)
                 if entries.size:
@@ -110,7 +117,7 @@ class _Reading:
 
     def _chosen(self, window: Window, kept: Kept, path: str) -> Ints:
         """The entries that go into files."""
-        bulk_loads, let_go = bulk_loads_in(window, kept, self.job.rules, self.job.source, path)
+        bulk_loads, let_go = bulk_loads_in(window, kept, self.rules, self.job.source, path)
         self.let_go += let_go
         table_of, first_of = distinct_tables(window)
         names = [table_name(window, int(entry)) for entry in first_of]

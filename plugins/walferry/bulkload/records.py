@@ -16,6 +16,8 @@ is killed after it has taken the WALs of some groups out of their queues would h
 same regions. Families that the peer gets only later are in no record, so that requests bring what the WALs still have of them.
 This write, too, ends the noting of folders. Those that are noted then, by tasks that Spark believes dead, are deleted before
 anything is shipped.
+
+A first copy notes the same of what is older than it, once it is complete (bootstrap/records.py).
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ class Folder:
 class Load:
     """A load: its run, and its groups. Once it is `done`, each group has the last of its WALs that are loaded.
 
+    With `first_copy` it is not these WALs that are loaded, but what the tables had when all of their edits had been written.
     `folders` is how many are noted of it.
     """
 
@@ -73,11 +76,13 @@ class Load:
     groups: Mapping[str, str]
     done: bool = False
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with their families whose edits are loaded
+    first_copy: bool = False
     path: str = field(default="", compare=False)
     folders: int = field(default=0, compare=False)
 
     def encode(self) -> bytes:
         values = {"run": self.run, "groups": dict(self.groups), "done": self.done, "tables": dict(self.tables)}
+        values["first_copy"] = self.first_copy
         return zlib.compress(json.dumps(values).encode())
 
     @classmethod

@@ -27,6 +27,7 @@ class Reason(enum.IntEnum):
     REPLICATION_MARKER = 9
     DELETED = 10  # its table or families exist neither at the slave nor at the source any more
     LOADED = 11  # the slave has loaded it as part of a file
+    COPIED = 12  # older than the first copy of its table
 
 
 class Families(enum.IntEnum):
@@ -43,9 +44,10 @@ class Families(enum.IntEnum):
 class PeerTables:
     """A peer's choice of tables, as ReplicationPeerConfig.needToReplicate reads it.
 
-    An empty set of families means all of them. Two fields are not the peer's choice. `deleted` are tables and families that exist
-    neither at the slave nor at the source, and the peer's settings say that their edits are dropped. `loaded` are families, by
-    table, whose edits the slave has got as files; other families of these tables it has not.
+    An empty set of families means all of them. Three fields are not the peer's choice. `deleted` are tables and families that
+    exist neither at the slave nor at the source, and the peer's settings say that their edits are dropped. `loaded` are families,
+    by table, whose edits the slave has got as files; other families of these tables it has not. `copied` are families that were
+    copied after these edits were written.
     """
 
     replicate_all: bool = True
@@ -55,6 +57,7 @@ class PeerTables:
     exclude_table_families: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
     deleted: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
     loaded: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
+    copied: Mapping[bytes, frozenset[bytes]] = field(default_factory=dict)
 
     @classmethod
     def of_peer(cls, peer: Peer) -> PeerTables:
@@ -77,12 +80,12 @@ class PeerTables:
     def families_of(self, table: bytes) -> tuple[Families, frozenset[bytes]]:
         """What of `table` goes to the peer: the kind of choice, and the families that it names."""
         kind, named = self._chosen(table)
-        deleted, loaded = self.deleted.get(table), self.loaded.get(table, frozenset())
-        if kind in (Families.SYSTEM, Families.NONE) or (deleted is None and not loaded):
+        deleted, brought = self.deleted.get(table), self.loaded.get(table, frozenset()) | self.copied.get(table, frozenset())
+        if kind in (Families.SYSTEM, Families.NONE) or (deleted is None and not brought):
             return kind, named
         if deleted is not None and not deleted:
             return Families.NONE, frozenset()
-        without = loaded | (deleted or frozenset())
+        without = brought | (deleted or frozenset())
         return (Families.ONLY, named - without) if kind is Families.ONLY else (Families.ALL_BUT, named | without)
 
     def _chosen(self, table: bytes) -> tuple[Families, frozenset[bytes]]:
@@ -124,6 +127,10 @@ class FilterRules:
     def without_loaded(self, families: Mapping[bytes, frozenset[bytes]]) -> FilterRules:
         """These rules for WALs of which the slave has got the edits of some families, by table, as files."""
         return replace(self, tables=replace(self.tables, loaded=families)) if families else self
+
+    def without_copied(self, families: Mapping[bytes, frozenset[bytes]]) -> FilterRules:
+        """These rules for WALs that are older than the first copies of some families, by table."""
+        return replace(self, tables=replace(self.tables, copied=families)) if families else self
 
 
 def _encoded(table_families: Mapping[str, tuple[str, ...]] | None) -> Mapping[bytes, frozenset[bytes]]:

@@ -144,9 +144,7 @@ class GroupReader:
             raise
 
     def _rules_of(self, number: int) -> FilterRules:
-        if not self.loaded.loads:
-            return self.rules
-        return self.rules.without_loaded(self.loaded.families(self.wals.wals[number].queued.name.text))
+        return self.loaded.rest(self.wals.wals[number].queued.name.text, self.rules)
 
     def _hand_out(self, window: Window, number: int, path: str) -> None:
         rules = self._rules_of(number)

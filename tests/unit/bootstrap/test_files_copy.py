@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from walferry.bootstrap import files_copy
-from walferry.bootstrap.errors import BrokenSnapshot, NotLoaded
-from walferry.bootstrap.files_copy import COPIED_AT_ONCE, FilesCopy, FoundFile, NeedsScan, check_borders, find_files, loads
+from walferry.bootstrap.errors import BrokenSnapshot, UnreadableHFile
+from walferry.bootstrap.files_copy import COPIED_AT_ONCE, LOADS, FilesCopy, FoundFile, NeedsScan, check_borders, find_files, loads
 from walferry.bootstrap.hfiles import HFileInfo
 from walferry.bootstrap.manifest import SnapshotRegion, StoreFile
+from walferry.bulkload.errors import NotLoaded
+from walferry.bulkload.numbered import Destination, StagedFile
+from walferry.hfiles.ends import FileEnd
+from walferry.security.login import UNSECURED
 from walferry.tables.regions import Region
 
 
@@ -40,10 +47,10 @@ def test_files_without_cells_are_left_out():
     assert loads([found(b"f", "empty", 3, cells=0)]) == []
 
 
-def test_a_file_of_unknown_age_is_loaded_only_if_it_is_alone():
-    assert names(loads([found(b"f", "x", None), found(b"g", "y", 1)])) == [["x", "y"]]
+@pytest.mark.parametrize("others", [[], [found(b"g", "y", 1)], [found(b"f", "y", 1)]])
+def test_a_file_of_unknown_age_is_not_loaded_since_the_source_s_numbers_would_come_with_it(others):
     with pytest.raises(NeedsScan, match="how old f/x is"):
-        loads([found(b"f", "x", None), found(b"f", "y", 1)])
+        loads([found(b"f", "x", None), *others])
 
 
 @pytest.mark.parametrize(
@@ -103,7 +110,7 @@ RANDOM = "3ab9vlq0" * 8
     ],
 )
 def test_files_are_put_only_into_a_folder_of_the_form_that_hbase_makes_for_them(token, taken):
-    copy = FilesCopy("hdfs://source/hbase", None, "id")  # type: ignore[arg-type]
+    copy = FilesCopy("hdfs://source/hbase", None, "id", nullcontext)  # type: ignore[arg-type]
     if taken:
         copy.check_token("ns:t", token)
         return
@@ -112,52 +119,100 @@ def test_files_are_put_only_into_a_folder_of_the_form_that_hbase_makes_for_them(
 
 
 def test_clusters_on_a_local_disk_may_copy_to_each_other():
-    copy = FilesCopy("file:///tmp/source", None, "id")  # type: ignore[arg-type]
+    copy = FilesCopy("file:///tmp/source", None, "id", nullcontext)  # type: ignore[arg-type]
     copy.check_token("t", f"file:/tmp/slave/staging/root__t__{RANDOM}")
     for folder in ("/tmp/source/data", "/etc/cron.d"):
         with pytest.raises(NotLoaded):
             copy.check_token("t", f"file:{folder}")
 
 
-def test_files_are_copied_side_by_side_and_loaded_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    together, told = threading.Barrier(COPIED_AT_ONCE, timeout=30), []
+class Slave:
+    """A region's server that loads files, and gives the first `unnumbered` loads no number."""
 
-    def copy(source: str, _: str) -> None:
-        together.wait()
-        told.append(("copied", source))
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, copy: Callable[[str], None], unnumbered: int = 0) -> None:
+        self.told: list[tuple[str, object]] = []
+        self.unnumbered = unnumbered
+        self.in_turn = False
+        self._copy = copy
+        monkeypatch.setattr(files_copy, "copy_file", self._copied)
+        monkeypatch.setattr(files_copy, "load_numbered", self._load)
 
-    def load(_: object, __: bytes, ___: str, files: list[tuple[bytes, str]], ____: list[str]) -> bool:
-        told.append(("loaded", files))
-        return True
+    def _copied(self, source: str, target: str, _: str) -> FileEnd:
+        self._copy(source)
+        self.told.append(("copied", source))
+        return FileEnd(1, 0, target.encode())
 
-    monkeypatch.setattr(files_copy, "copy_file", copy)
-    monkeypatch.setattr(files_copy.bulk_load, "load", load)
-    calls = loads([found(b"f", str(n), n) for n in range(2 * COPIED_AT_ONCE)])
-    token = f"file:/slave/staging/hbase__t__{'0a' * 26}/"
-    target = Region(b"t,,1", b"", b"", None)
-    in_hand = SimpleNamespace(check=lambda: told.append(("checked", "")))
-    place = SimpleNamespace(connection=lambda _: None)
-    FilesCopy("file:/source", place, "id")._load(SnapshotRegion("t", "1", b"", b"", ()), target, token[:-1], calls, in_hand)
-    loaded = [what for done, what in told if done == "loaded"]
-    assert loaded == [[(b"f", f"{token}{n:04x}0000")] for n in range(2 * COPIED_AT_ONCE)]
-    assert all(told[i - 1][0] == "checked" for i, (done, _) in enumerate(told) if done == "loaded")
+    def _load(self, _: object, __: Destination, files: list[StagedFile], ___: str) -> None:
+        assert self.in_turn, "two tasks load into a region at the same time"
+        self.told.append(("loaded", [(file.family, file.url) for file in files]))
+        if self.unnumbered:
+            self.unnumbered -= 1
+            raise NotLoaded("the slave has loaded files without a sequence number")
+
+    @contextmanager
+    def turn(self, region: str) -> Iterator[None]:
+        self.in_turn = True
+        yield
+        self.in_turn = False
+
+    def load(self, files: int) -> None:
+        """Have some files of one family loaded."""
+        target = Region(b"t,,1", b"", b"", None)
+        place: Any = SimpleNamespace(connection=lambda _: None, locate=lambda _: target)
+        in_hand: Any = SimpleNamespace(check=lambda: self.told.append(("checked", self.in_turn)))
+        calls = loads([found(b"f", str(n), n) for n in range(files)])
+        copy = FilesCopy("file:/source", place, "id", self.turn)
+        copy._load(SnapshotRegion("t", "1", b"", b"", ()), Destination("t", target, TOKEN, UNSECURED), calls, in_hand)
+
+    @property
+    def loaded(self) -> list[object]:
+        return [what for done, what in self.told if done == "loaded"]
+
+
+TOKEN = f"file:/slave/staging/hbase__t__{'0a' * 26}"
+
+
+def test_files_are_copied_side_by_side_and_loaded_in_order_each_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = threading.Barrier(COPIED_AT_ONCE, timeout=30)
+    slave = Slave(monkeypatch, lambda _: together.wait() and None)
+    slave.load(2 * COPIED_AT_ONCE)
+    assert slave.loaded == [[(b"f", f"{TOKEN}/call{n}-0")] for n in range(2 * COPIED_AT_ONCE)]
+    before = [slave.told[i - 1] for i, (done, _) in enumerate(slave.told) if done == "loaded"]
+    assert before == [("checked", True)] * len(slave.loaded)
+
+
+def test_files_that_got_no_number_are_copied_and_loaded_again_before_younger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    slave = Slave(monkeypatch, lambda _: None, unnumbered=2)
+    slave.load(2)
+    names = ["call0-0", "call0-0-again-0", "call0-0-again-0-again-0", "call1-0"]
+    assert slave.loaded == [[(b"f", f"{TOKEN}/{name}")] for name in names]
+    assert [source for done, source in slave.told if done == "copied"].count("file:/0") == 3
+    slave.unnumbered = LOADS
+    with pytest.raises(NotLoaded):
+        slave.load(1)
 
 
 def test_no_file_is_written_to_the_folder_once_its_copy_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, ended = [], []
 
-    def copy(source: str, _: str) -> None:
+    def copy(source: str) -> None:
         begun.append(source)
         if source.endswith("/0"):
             raise OSError("no room")
         time.sleep(0.2)
         ended.append(source)
 
-    monkeypatch.setattr(files_copy, "copy_file", copy)
-    calls = loads([found(b"f", str(n), n) for n in range(50)])
-    token = f"file:/slave/staging/hbase__t__{'0a' * 26}"
-    region, place = SnapshotRegion("t", "1", b"", b"", ()), SimpleNamespace(connection=lambda _: None)
     with pytest.raises(OSError, match="no room"):
-        FilesCopy("file:/source", place, "id")._load(region, Region(b"t,,1", b"", b"", None), token, calls, SimpleNamespace())
+        Slave(monkeypatch, copy).load(50)
     assert set(begun) == {*ended, "file:/0"}
     assert len(begun) < 50
+
+
+def test_a_file_that_cannot_be_copied_without_the_source_s_numbers_makes_its_region_a_case_for_a_scan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def copy(source: str) -> None:
+        raise UnreadableHFile(f"the metadata of {source} cannot be read")
+
+    with pytest.raises(NeedsScan, match="the metadata of file:/0"):
+        Slave(monkeypatch, copy).load(2)

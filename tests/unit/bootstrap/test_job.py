@@ -11,8 +11,9 @@ import pytest
 
 from walferry.bootstrap import job, targets
 from walferry.bootstrap.choice import ChosenTable
+from walferry.bootstrap.errors import CopyRefused
 from walferry.bootstrap.manifest import SnapshotRegion
-from walferry.bootstrap.records import RegionRecord, Way
+from walferry.bootstrap.records import RegionRecord, TableRecord, Way
 from walferry.bootstrap.region_copy import RegionTask
 from walferry.bootstrap.targets import MadeTarget
 from walferry.protos import hbase_pb2 as pb
@@ -27,10 +28,10 @@ class Kept:
     def __init__(self) -> None:
         self.of_region = {"abc": COPIED}
 
-    def begin_table(self, table: str) -> None:
+    def begin_table(self, table: str, record: TableRecord) -> None:
         return
 
-    def begin_table_anew(self, table: str) -> None:
+    def begin_table_anew(self, table: str, record: TableRecord) -> None:
         self.of_region.clear()
 
     def forget_region(self, table: str, name: str) -> None:
@@ -65,9 +66,13 @@ def no_look(*_: object) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("made", "has_rows", "left"), [(False, lambda *_: True, 0), (False, lambda *_: False, 1), (True, no_look, 1)]
-)
-def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(monkeypatch, made, has_rows, left):
+    ("made", "fresh", "has_rows", "left"),
+    [
+        (False, False, lambda *_: True, 0), (False, False, lambda *_: False, 1), (True, False, no_look, 1),
+        (False, True, no_look, 1),  # of an earlier life of the table
+    ],
+)  # fmt: skip
+def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(monkeypatch, made, fresh, has_rows, left):
     """The refusal of a table that is not empty says to drop or truncate it, also between two runs of one copy."""
     monkeypatch.setattr(job, "read_manifest", lambda *_: None)
     monkeypatch.setattr(job, "regions_of", lambda *_: [REGION])
@@ -79,7 +84,8 @@ def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(mo
     request: Any = SimpleNamespace(source=SimpleNamespace(login=None, root_dir="file:/x", wal_root=""), say=print)
     records: Any = Kept()
     chosen = ChosenTable("t", (b"f",), pb.TableSchema())
-    tasks = job._Copy(None, None, slave, request, SimpleNamespace(attempt="a"))._begin(records, chosen, lambda table: "snapshot")  # type: ignore[arg-type]
+    copy = job._Copy(None, None, slave, request, SimpleNamespace(attempt="a"))  # type: ignore[arg-type]
+    tasks = copy._begin(records, job._Begun(chosen, "snapshot", TableRecord("life", "border"), fresh))
     assert len(list(job._Done(records, tasks).left())) == left
 
 
@@ -107,3 +113,94 @@ def test_delete_markers_count_as_rows(monkeypatch):
 
     has_rows = targets.has_rows
     assert has_rows(Tables(), "t")  # type: ignore[arg-type]
+
+
+class Source:
+    """A source whose tables have lives, and whose WALs are rolled before a copy; `lives` are what look after look finds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *lives: dict[str, str], **records: TableRecord) -> None:
+        self.told: list[str] = []
+        self.lives = list(lives)
+        self.records = records
+        monkeypatch.setattr(job, "lives", self._look)
+        monkeypatch.setattr(job, "find_border", self._border)
+        monkeypatch.setattr(job, "active_master", lambda *_: None)
+        monkeypatch.setattr(job.master, "connect", lambda *_, **__: nullcontext())
+
+    def _look(self, *_: object) -> dict[str, str]:
+        self.told.append("look")
+        return self.lives.pop(0)
+
+    def _border(self, *_: object) -> dict[str, str]:
+        self.told.append("border")
+        return {}
+
+    def _take(self, table: str) -> str:
+        self.told.append(table)
+        return f"snapshot {len(self.told)}"
+
+    def begin(self, *tables: str) -> dict[str, tuple[str, str, str, bool]]:
+        """Begin a copy. Returns the snapshot of each table, its life and border, and whether it is begun anew."""
+        borders = iter(range(1, 10))
+        records: Any = SimpleNamespace(table=self.records.get, add_border=lambda *_: f"border {next(borders)}")
+        peer_and_slave: Any = SimpleNamespace(id="p", zk=None, nodes=None, login=None)
+        request: Any = SimpleNamespace(run="run")
+        nothing: Any = None
+        copy = job._Copy(nothing, peer_and_slave, peer_and_slave, request, nothing)
+        begun = copy._begin_all(records, [ChosenTable(table, (b"f",), pb.TableSchema()) for table in tables], self._take)
+        return {each.table.name: (each.snapshot, each.record.life, each.record.border, each.fresh) for each in begun}
+
+
+def test_a_border_is_set_before_the_snapshots_of_tables_that_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source(monkeypatch, {"t": "1", "u": "1"}, {"t": "1", "u": "1"})
+    assert source.begin("t", "u") == {"t": ("snapshot 3", "1", "border 1", True), "u": ("snapshot 4", "1", "border 1", True)}
+    assert source.told == ["look", "border", "t", "u", "look"]
+
+
+def test_a_table_with_which_the_copy_goes_on_keeps_its_border_which_is_older_than_all_of_its_snapshots(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Source(monkeypatch, {"t": "1", "u": "1"}, {"t": "1", "u": "1"}, t=TableRecord("1", "first"))
+    assert source.begin("t", "u") == {"t": ("snapshot 3", "1", "first", False), "u": ("snapshot 4", "1", "border 1", True)}
+    source = Source(monkeypatch, {"t": "1"}, {"t": "1"}, t=TableRecord("1", "first"))
+    assert source.begin("t") == {"t": ("snapshot 2", "1", "first", False)}
+    assert source.told == ["look", "t", "look"]  # no server has to roll
+
+
+def test_a_table_that_becomes_another_one_before_its_snapshot_is_taken_again_behind_a_new_border(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = [{"t": "1", "u": "1"}, {"t": "2", "u": "1"}, {"t": "2", "u": "1"}, {"t": "2", "u": "1"}]
+    source = Source(monkeypatch, *seen)
+    assert source.begin("t", "u") == {"t": ("snapshot 8", "2", "border 2", True), "u": ("snapshot 4", "1", "border 1", True)}
+    source = Source(monkeypatch, *({"t": str(i)} for i in range(2 * job.BEGIN_TRIES)))
+    with pytest.raises(CopyRefused, match="table t was disabled or dropped at the source while"):
+        source.begin("t")
+
+
+@pytest.mark.parametrize("at_slave", ["rows", "no rows", "no table"])
+def test_a_table_of_another_life_is_begun_anew_only_if_the_slave_has_no_rows_of_the_earlier_one(
+    monkeypatch: pytest.MonkeyPatch, at_slave: str
+) -> None:
+    monkeypatch.setattr(job.master_tables, "table_schemas", lambda *_: {} if at_slave == "no table" else {"t": None})
+    monkeypatch.setattr(job, "has_rows", lambda *_: at_slave == "rows")
+    source = Source(monkeypatch, {"t": "2"}, {"t": "2"}, t=TableRecord("1", "first"))
+    if at_slave == "rows":
+        with pytest.raises(CopyRefused, match="table t was disabled at the source since its copy began"):
+            source.begin("t")
+    else:
+        assert source.begin("t") == {"t": ("snapshot 3", "2", "border 1", True)}
+
+
+def test_a_table_counts_as_whole_only_if_it_is_still_the_one_whose_copy_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: dict[str, TableRecord] = {}
+    records: Any = SimpleNamespace(begin_table=noted.__setitem__)
+    monkeypatch.setattr(job, "lives", lambda *_: {"done": "1", "begun": "1", "truncated": "2"})
+    nothing: Any = None
+    begun = [
+        job._Begun(ChosenTable(name, (b"f", b"g"), pb.TableSchema()), "snapshot", TableRecord("1", "border"), fresh=False)
+        for name in ("done", "begun", "truncated", "dropped")
+    ]
+    errors = job._Copy(nothing, nothing, nothing, nothing, nothing)._end_all(records, begun, {"begun"})
+    assert noted == {"done": TableRecord("1", "border", whole=True, families=("f", "g"))}
+    assert [error.partition(" was disabled at the source since")[0] for error in errors] == ["table truncated", "table dropped"]

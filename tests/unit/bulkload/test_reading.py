@@ -21,8 +21,10 @@ from tests.unit.wal.compressing import Encoder, compress
 from tests.unit.wal.encoder import Cell, Entry, encode_entry, encode_header, encode_wal
 from tests.unit.wal.sealed import WAL_KEY, encode_sealed
 from walferry.bulkload import reading
+from walferry.bulkload.before import LoadedBefore
 from walferry.bulkload.job import LoadJob
 from walferry.bulkload.reading import read_wals
+from walferry.bulkload.records import Load
 from walferry.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
 from walferry.bulkload.wals import LoadWal
 from walferry.files.store import WalStore
@@ -283,6 +285,16 @@ def test_what_the_peer_does_not_get_is_neither_loaded_nor_left_over(files: Files
     report = Read(read_wals(files.wals(1), files.job())).reports[0]
     assert (report.tables, report.others, report.end > 0) == ({}, False, True)
     assert report.filtered == {"not_global": 1, "from_slave": 1, "system_table": 1}
+
+
+def test_what_is_older_than_a_first_copy_is_neither_loaded_nor_left_over_and_younger_edits_are(files: Files) -> None:
+    copied = Load("copy", {GROUP: f"{GROUP}.0"}, done=True, tables={"t": ("f",)}, first_copy=True)
+    for number in (0, 1):
+        files.put(number, [entry(put()), entry(put(), table=b"u")])
+    found = Read(read_wals(files.wals(2), files.job(before=LoadedBefore([copied]))))
+    older, younger = (found.reports[number] for number in (0, 1))
+    assert (list(older.tables), older.others, older.filtered) == (["u"], False, {"copied": 1})
+    assert (list(younger.tables), younger.others, younger.filtered) == (["t", "u"], False, {})
 
 
 @pytest.mark.parametrize("form", ["compressed", "encrypted"])

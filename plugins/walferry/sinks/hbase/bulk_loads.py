@@ -158,6 +158,8 @@ class _BulkLoads:
             return Reason.NOT_GLOBAL
         stores = [store for store in stores if tables.wants(table, store.family_name)]
         if not stores:
+            if tables.copied.get(table):
+                return Reason.COPIED
             return Reason.DELETED if tables.deleted.get(table) is not None else Reason.NOT_IN_PEER
         if len(stores) < len(descriptor.stores):
             wanted = [type(store).FromString(store.SerializeToString()) for store in stores]

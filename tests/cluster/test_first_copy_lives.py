@@ -1,0 +1,122 @@
+"""First copies of tables with a past: nothing of before the copy comes back, and nothing of the copy is lost in a crash."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from embedded.client import GLOBAL
+from embedded.wire import delete_row, put
+from tests.cluster.conftest import Sides
+from tests.cluster.test_first_copy import Copies
+from tests.cluster.walferry_runs import ship, source_of
+from walferry.bootstrap.errors import CopyRefused
+from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
+
+OLD = [put(f"old{i:03}", {"f:q": b"old"}) for i in range(100)]
+NEW = [put("new", {"f:q": b"new"})]
+REGIONS, ROWS, SIDE_BY_SIDE = 16, 400, 16
+COMPACTED_SECONDS = 60
+
+
+@pytest.fixture
+def copies(sides: Sides, peer: str) -> Copies:
+    return Copies(sides, peer)
+
+
+@pytest.mark.parametrize("how", ["truncated", "dropped and created"])
+def test_a_table_that_began_anew_after_the_peer_was_added_has_only_its_new_rows(
+    sides: Sides, copies: Copies, unique: Callable[[str], str], how: str
+) -> None:
+    table = unique("t")
+    sides.source.create_table(table, {"f": GLOBAL})
+    sides.source.write(table, OLD)
+    if how == "truncated":
+        sides.source.empty_table(table)
+    else:
+        sides.source.drop_table(table)
+        sides.source.create_table(table, {"f": GLOBAL})
+    sides.source.write(table, NEW)
+    assert copies.run(table).state.complete
+    sides.source.write(table, [put("later", {"f:q": b"later"})])
+    (summary,) = ship(sides.at, copies.peer)
+    assert sides.slave.count_rows(table) == sides.source.count_rows(table) == 2
+    assert summary.logEditsFiltered["copied"] > 0
+    assert sides.source.compare(table, sides.slave, raw=True).same
+
+
+def test_of_a_region_that_moved_before_the_copy_neither_a_deleted_row_nor_an_old_value_comes_back(
+    more_clusters, java_client, managed_peer, unique: Callable[[str], str]
+) -> None:
+    source_cluster, slave_cluster = more_clusters
+    source, slave = java_client(source_cluster.address), java_client(slave_cluster.address)
+    sides = Sides(source_cluster, slave_cluster, source, slave, source_of(source_cluster.address))
+    table = unique("t")
+    source.switch_balancer(False)
+    source.create_table(table, {"f": GLOBAL})
+    (region,) = source.regions(table)
+    other = next(server for server in source.region_servers() if server != region.server)
+    copies = Copies(sides, managed_peer(source_cluster.address, slave_cluster.address))
+    source.write(table, [put("deleted", {"f:q": b"v"}, timestamp=5), put("changed", {"f:q": b"old"}, timestamp=5)])
+    source.move_region(region.encoded_name, other)
+    source.write(table, [delete_row("deleted", timestamp=6), put("changed", {"f:q": b"new"}, timestamp=5)])
+    source.flush(table)
+    source.major_compact(table)
+    give_up = time.monotonic() + COMPACTED_SECONDS
+    while any(cell.row == b"deleted" for cell in source.scan_all(table, raw=True)):
+        assert time.monotonic() < give_up
+        time.sleep(0.2)
+    assert copies.run(table).state.complete
+    assert all(not summary.failed for summary in ship(sides.at, copies.peer))
+    assert slave.scan_all(table) == source.scan_all(table)
+
+
+def test_a_copy_goes_on_with_a_table_that_was_truncated_only_once_it_is_truncated_at_the_slave_too(
+    sides: Sides, copies: Copies, unique: Callable[[str], str]
+) -> None:
+    table = unique("t")
+    sides.source.create_table(table, {"f": GLOBAL}, [b"m"])
+    sides.source.write(table, [put(f"{row}-old", {"f:q": b"old"}) for row in "az"])
+
+    def only_one(tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
+        return list(copy_regions(sides.at, copies.peer, tasks[:1]))
+
+    assert not copies.run(table, run="killed", spread=only_one).state.complete
+    sides.source.empty_table(table)
+    sides.source.write(table, [put("a-new", {"f:q": b"new"})])
+    with pytest.raises(CopyRefused, match=f"table {table} .* since its copy began"):
+        copies.run(table, run="resumed")
+    sides.slave.empty_table(table)
+    assert copies.run(table, run="resumed").state.complete
+    assert all(not summary.failed for summary in ship(sides.at, copies.peer))
+    assert [cell.row for cell in sides.slave.scan_all(table)] == [b"a-new"]
+
+
+def test_many_regions_are_copied_into_one_and_nothing_is_hidden_or_lost_when_its_server_dies(
+    sides: Sides, copies: Copies, unique: Callable[[str], str]
+) -> None:
+    """A region that is flushed gives a load no number, and then HBase would believe those that the source gave the cells."""
+    table = unique("t")
+    sides.source.create_table(table, {"f": GLOBAL}, [b"r%02d" % i for i in range(1, REGIONS)])
+    sides.slave.create_table(table, {"f": GLOBAL})
+    for region in range(REGIONS):
+        sides.source.write(table, [put(f"r{region:02}-{i:03}", {"f:q": b"v"}) for i in range(ROWS)], one_by_one=True)
+
+    def spread(tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            parts = pool.map(lambda n: list(copy_regions(sides.at, copies.peer, tasks[n::SIDE_BY_SIDE])), range(SIDE_BY_SIDE))
+            return [outcome for part in parts for outcome in part]
+
+    copied = copies.run(table, spread=spread)
+    assert (copied.errors, copied.state.complete, copied.state.by_scan) == ((), True, ())
+    assert sides.slave.count_rows(table) == REGIONS * ROWS
+    new = [put(f"r{region:02}-new{i}", {"f:q": b"new"}) for region in range(REGIONS) for i in range(3)]
+    sides.source.write(table, new)
+    assert all(not summary.failed for summary in ship(sides.at, copies.peer))
+    sides.slave_cluster.kill()
+    sides.slave_cluster.start()
+    assert sides.slave.count_rows(table) == REGIONS * ROWS + len(new)
+    assert sides.source.compare(table, sides.slave).same

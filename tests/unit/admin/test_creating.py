@@ -1,0 +1,31 @@
+"""A new peer is added behind new WALs, and also where a server does not begin one."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from walferry.admin import creating
+from walferry.queues.rolling import Rolled
+
+
+def test_servers_begin_new_wals_before_the_peer_is_added_and_one_that_does_not_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[str] = []
+
+    def roll(session: object, peers: object) -> Rolled:
+        told.append("rolled")
+        return Rolled(1, {"rs1,16020,1": "it did not answer within 30 s"})
+
+    monkeypatch.setattr(creating, "check_ends", lambda *_, **__: told.append("checked"))
+    monkeypatch.setattr(creating, "roll", roll)
+    monkeypatch.setattr(creating, "_add", lambda *_: told.append("added"))
+    admin: Any = SimpleNamespace(session=None, find=lambda _: None)
+    with caplog.at_level(logging.WARNING):
+        creating.create(admin, "p", "zk:2181:/hbase")
+    assert told == ["checked", "rolled", "added"]
+    assert "rs1,16020,1 has not begun a new WAL" in caplog.text

@@ -1,0 +1,37 @@
+"""A copied HFile is whole, known by its end, and unlike every other copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.bootstrap.test_hfiles import ENTRIES, hfile
+from walferry.bootstrap import file_copy
+from walferry.bootstrap.file_copy import copy_file
+from walferry.bootstrap.hfiles import read_info
+from walferry.files.errors import StoreError
+from walferry.files.systems import open_wal
+
+
+def test_a_copy_is_read_in_pieces_and_no_two_copies_have_the_same_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_copy, "COPY_BYTES", 7)
+    source = tmp_path / "source"
+    source.write_bytes(hfile(ENTRIES).data)
+    copies = [(tmp_path / "staging" / name).as_uri() for name in ("one", "other")]
+    ends = [copy_file(source.as_uri(), copy, "task") for copy in copies]
+    assert ends[0] != ends[1]
+    for copy, end in zip(copies, ends, strict=True):
+        with open_wal(copy) as file:
+            assert end.is_that_of(file)
+            assert file.read_at(0, 100) == source.read_bytes()[:100]
+            assert read_info(file, copy, "copy").cells == 5
+
+
+def test_a_source_that_ends_early_leaves_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"short")
+    monkeypatch.setattr(file_copy, "end_without_numbers", lambda *_: (1000, b"end"))
+    with pytest.raises(StoreError, match="ended at byte 5 of 5"):
+        copy_file(source.as_uri(), (tmp_path / "copy").as_uri(), "task")
+    assert not (tmp_path / "copy").exists()

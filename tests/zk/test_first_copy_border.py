@@ -1,0 +1,46 @@
+"""Up to which WALs a peer's queues are older than a copy that begins now."""
+
+from __future__ import annotations
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.sessions import session_of
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from walferry.bootstrap import border
+from walferry.bootstrap.border import find_border
+from walferry.bootstrap.errors import NotRolled
+from walferry.queues.rolling import Rolled
+from walferry.source.session import Session
+
+
+def group(server: str) -> str:
+    return wal(0, server).rpartition(".")[0]
+
+
+def test_the_border_is_the_newest_closed_wal_of_each_group(
+    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rolled: list[list[str]] = []
+
+    def roll(_: Session, peers: list[str]) -> Rolled:
+        rolled.append(peers)
+        hbase.add_wal(SERVER, "p", wal(20, SERVER))
+        return Rolled(1)
+
+    monkeypatch.setattr(border, "roll", roll)
+    hbase.start_server(OTHER)
+    for number in (9, 10):
+        hbase.add_wal(SERVER, "p", wal(number, SERVER))
+    hbase.add_wal(OTHER, "p", wal(5, OTHER))  # has begun later: it has no closed WAL
+    for number in (7, 8):
+        hbase.add_wal(SERVER, f"p-{DEAD}", wal(number, DEAD))
+    hbase.add_wal(SERVER, "q", wal(99, SERVER))
+    assert find_border(session_of(zk, hbase), "p") == {group(SERVER): wal(10, SERVER), group(DEAD): wal(8, DEAD)}
+    assert rolled == [["p"]]
+
+
+def test_a_server_that_does_not_roll_is_named(zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(border, "roll", lambda *_: Rolled(1, {SERVER: "it did not answer within 30 s"}))
+    with pytest.raises(NotRolled, match=f"1 RegionServers .*{SERVER}: it did not answer"):
+        find_border(session_of(zk, hbase), "p")

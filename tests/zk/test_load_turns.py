@@ -1,0 +1,63 @@
+"""Tasks of a first copy load into a region of the slave one after the other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.sessions import session_of
+from tests.zk.hbase_znodes import HBaseZNodes
+from walferry.bootstrap import turns
+from walferry.bootstrap.turns import TURNS, turn
+
+TASKS = 8
+
+
+def test_tasks_load_into_a_region_one_after_the_other_and_leave_nothing_behind(
+    new_client: Callable[[], KazooClient], hbase: HBaseZNodes
+) -> None:
+    sessions = [session_of(new_client(), hbase) for _ in range(TASKS)]
+    loading, seen = set[int](), list[int]()
+
+    def load(number: int) -> None:
+        for _ in range(3):
+            with turn(sessions[number], "p", "run", "abc"):
+                loading.add(number)
+                seen.append(len(loading))
+                time.sleep(0.01)
+                loading.remove(number)
+
+    threads = [threading.Thread(target=load, args=(number,)) for number in range(TASKS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert seen == [1] * 3 * TASKS
+    assert sessions[0].zk.get_children(f"{sessions[0].own.first_copy('p')}/{TURNS}") == []
+
+
+def test_regions_do_not_wait_for_each_other_and_nobody_waits_for_ever(
+    new_client: Callable[[], KazooClient], hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "WAIT_SECONDS", 0.3)
+    one, other = (session_of(new_client(), hbase) for _ in range(2))
+    with turn(one, "p", "run", "abc"), turn(other, "p", "run", "def"):
+        before = time.monotonic()
+        with turn(other, "p", "run", "abc"):  # its load's number is looked at anyway
+            assert time.monotonic() - before > 0.2
+        with turn(one, "q", "run", "abc"), turn(other, "p", "the run that has overtaken it", "abc"):
+            pass
+
+
+def test_a_killed_task_keeps_its_turn_no_longer_than_its_session(
+    new_client: Callable[[], KazooClient], hbase: HBaseZNodes
+) -> None:
+    killed, next_one = new_client(), session_of(new_client(), hbase)
+    turn(session_of(killed, hbase), "p", "run", "abc").__enter__()
+    threading.Timer(0.5, killed.stop).start()
+    with turn(next_one, "p", "run", "abc"):
+        pass
