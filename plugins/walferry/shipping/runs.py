@@ -90,7 +90,7 @@ def _kept_until(run: ZNode) -> int:
 
 def write_group(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
     """Write a group's summary over the one before. Raises ConnectError."""
-    _put(session.zk, f"{_run_path(session, peer_id, run_id)}/{quoted(summary.group)}", summary.to_json().encode())
+    _put(session.zk, group_path(session, peer_id, run_id, summary.group), summary.to_json().encode())
 
 
 def _put(zk: KazooClient, path: str, value: bytes) -> None:
@@ -105,7 +105,7 @@ def _put(zk: KazooClient, path: str, value: bytes) -> None:
 
 def read_group(session: Session, peer_id: str, run_id: str, group: str) -> GroupSummary | None:
     """The summary that this run has written of the group last. Raises ConnectError."""
-    znode = read(session.zk, f"{_run_path(session, peer_id, run_id)}/{quoted(group)}")
+    znode = read(session.zk, group_path(session, peer_id, run_id, group))
     return GroupSummary.from_json(znode.value.decode()) if znode else None
 
 
@@ -114,6 +114,11 @@ def read_run(session: Session, peer_id: str, run_id: str) -> list[GroupSummary]:
     path = _run_path(session, peer_id, run_id)
     znodes = read_all(session.zk, [f"{path}/{name}" for name in children(session.zk, path) or ()])
     return [GroupSummary.from_json(znode.value.decode()) for znode in znodes if znode]
+
+
+def group_path(session: Session, peer_id: str, run_id: str, group: str) -> str:
+    """The znode of a group's summary."""
+    return f"{_run_path(session, peer_id, run_id)}/{quoted(group)}"
 
 
 def _run_path(session: Session, peer_id: str, run_id: str) -> str:
