@@ -1,16 +1,19 @@
-"""A run that is ended in the middle of a request keeps its lease until the slave is done with it."""
+"""What a run has under way when it ends takes effect before anything that the next run ships."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 
+from embedded.processes import wait_until
 from embedded.zookeeper import ZooKeeperServer
 from tests.unit.rpc.fake_server import FakeServer, Request, answer
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal
@@ -21,9 +24,11 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.shipping import attempt, ending
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.summary import Status
+from walferry.shipping.summary import GroupSummary, Status
+from walferry.sinks.hbase import slave as slave_module
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs, SinkKind
+from walferry.zk import right
 
 NAME = wal(1_700_000_000_000, DEAD)
 EDITS = 40
@@ -54,19 +59,37 @@ class Slave:
         return answer(request)
 
 
-@pytest.mark.parametrize("patient", [True, False], ids=["waited for", "cut"])
-def test_what_the_slave_still_applies_comes_before_what_the_next_run_ships(
-    tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch,
-    patient: bool,
-) -> None:  # fmt: skip
+class StuckSlave:
+    """Its handlers are stuck while the first run ships, and go on with each request just before its time is over, as HBase may.
+
+    It answers nothing meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.stuck = True
+        self.under_way: set[int] = set()
+        self.applied: list[int] = []
+
+    def __call__(self, request: Request) -> bytes:
+        if request.header.method_name != "ReplicateWALEntry":
+            time.sleep(5.0 * self.stuck)
+        else:
+            self.under_way.add(id(request))
+            time.sleep((request.header.timeout / 1000 - 0.5) * self.stuck)
+            entries = pb.ReplicateWALEntryRequest.FromString(request.param).entry
+            self.applied += [each.key.log_sequence_number for each in entries]
+            self.under_way.discard(id(request))
+        return answer(request)
+
+
+@pytest.fixture
+def job_to(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> Callable[..., GroupJob]:
+    """`job_to(server, **options)` is for a WAL of a dead server that is queued for a peer whose slave is the server."""
     folder = tmp_path / "hbase" / "oldWALs"
     folder.mkdir(parents=True)
     (folder / NAME).write_bytes(encode_wal(entries()))
-    monkeypatch.setattr(attempt, "PUBLISH_SECONDS", 0.2)
-    monkeypatch.setattr(ending, "CALLS_SECONDS", 30.0 if patient else 0.1)
-    monkeypatch.setattr(ending, "SESSION_TIMEOUT_SECONDS", 4.0)
-    slave = Slave()
-    with FakeServer(slave) as server:
+
+    def job_to(server: FakeServer, **knobs: Any) -> GroupJob:
         hbase.stop_server(SERVER)
         hbase.zk.create(f"{hbase.nodes.rs}/127.0.0.1,{server.port},1", ephemeral=True)
         source = LastingZNodes.new(zk)
@@ -75,31 +98,68 @@ def test_what_the_slave_still_applies_comes_before_what_the_next_run_ships(
         at = SourceCluster(
             quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}/hbase", znode_parent=source.nodes.base, root=source.root
         )
-        job = GroupJob(
+        return GroupJob(
             source=at, peer_id="q", group=parse_wal_name(NAME).group, run_id="r", holder="first", deadline=time.time() + 120,
-            knobs=Knobs(shipment_bytes=400, sink=SinkKind.REPLICATE),
+            knobs=Knobs(shipment_bytes=400, sink=SinkKind.REPLICATE, **knobs),
         )  # fmt: skip
-        lease = OwnZNodes(source.root, source.nodes).lease("q", job.group)
+
+    return job_to
+
+
+def next_run(job: GroupJob) -> GroupSummary:
+    return ship_group(replace(job, run_id="r2", holder="next", deadline=time.time() + 60))
+
+
+@pytest.mark.parametrize("patient", [True, False], ids=["waited for", "cut"])
+def test_what_the_slave_still_applies_comes_before_what_the_next_run_ships(
+    zk: KazooClient, job_to: Callable[..., GroupJob], monkeypatch: pytest.MonkeyPatch, patient: bool
+) -> None:
+    monkeypatch.setattr(attempt, "PUBLISH_SECONDS", 0.2)
+    monkeypatch.setattr(ending, "CALLS_SECONDS", 30.0 if patient else 0.1)
+    monkeypatch.setattr(right, "AFTER_SECONDS", 4.0)
+    slave = Slave()
+    with FakeServer(slave) as server, ThreadPoolExecutor(1) as pool:
+        job = job_to(server, call_timeout_seconds=30.0 if patient else 4.0)
+        lease = OwnZNodes(job.source.root, job.source.nodes).lease("q", job.group)
 
         def end(*_: object) -> None:  # as a signal's handler does
             if slave.busy.is_set():
                 raise SystemExit(143)
 
         with monkeypatch.context() as patch:
-            patch.setattr(attempt.Attempt, "_end_if_paused", end)
+            patch.setattr(attempt, "end_if_paused", end)
             ended = threading.Thread(target=_ended, args=(job,), daemon=True)
             ended.start()
             assert slave.busy.wait(60)
-            time.sleep(2.0)
-            assert zk.get_children(lease), "the request is still under way"
-            slave.may_go_on.set()
+            if patient:
+                time.sleep(2.0)
+                assert zk.get_children(lease), "the request is still under way"
+                slave.may_go_on.set()
             ended.join(60)
             assert not ended.is_alive()
-        summary = ship_group(replace(job, run_id="r2", holder="next", deadline=time.time() + 60))
-        assert (summary.status, source.queued("q")) == (Status.DONE, [])
+        following = pool.submit(next_run, job)
+        time.sleep(2.0)
+        slave.may_go_on.set()
+        assert following.result(60).status is Status.DONE
     assert slave.applied[-1] == EDITS - 1
     first = slave.applied.index(0)
     assert slave.applied[first : first + 2] == [0, 1], "the first request was applied before any of the next run"
+
+
+def test_a_run_that_gives_the_slave_up_leaves_no_request_that_comes_after_those_of_the_next(
+    job_to: Callable[..., GroupJob], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(right, "AFTER_SECONDS", 2.0)
+    monkeypatch.setattr(slave_module, "PING_SECONDS", 0.5)
+    slave = StuckSlave()
+    with FakeServer(slave) as server:
+        job = job_to(server, call_timeout_seconds=10.0, patience_seconds=2.0)
+        assert ship_group(job).status is Status.SLAVE_DOWN
+        slave.stuck = False
+        assert not slave.applied
+        assert next_run(job).status is Status.DONE
+        wait_until(lambda: not slave.under_way, "the slave is done with all requests", processes=[], timeout=30)
+    assert slave.applied[-1] == EDITS - 1, slave.applied
 
 
 def _ended(job: GroupJob) -> None:

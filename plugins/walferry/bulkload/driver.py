@@ -220,6 +220,7 @@ class _Loading:
             raise NotForFiles(f"{len(wals):,} WALs with {size:,} bytes are fewer than {least}", tell=False)
         rules = self._rules()
         targets = self._targets(rules.source_id)
+        self._await_quiet()
         holder = groups[0].lease
         record = begin_load(self.session, self.peer.id, self.backlog.run_id, [group.job.group for group in groups], holder)
         try:
@@ -240,6 +241,13 @@ class _Loading:
         if verdict.not_loaded:
             self.backlog.say(verdict.not_loaded)
         return self._note(groups, verdict, record, time.monotonic() - began)
+
+    def _await_quiet(self) -> None:
+        """Wait until no request of a run that has shipped one of the groups before can take effect any more."""
+        seconds = max(group.lease.right.quiet_seconds for group in self.groups)
+        if seconds:
+            self.backlog.say(f"waiting for {seconds:.0f} s: requests of an earlier run that was cut short may still take effect")
+            time.sleep(max(0.0, min(seconds, self.backlog.deadline - time.time())))
 
     def _job(
         self, first: _Group, record: str, rules: FilterRules, targets: Targets, tasks: Spread, size: int

@@ -5,6 +5,10 @@ must not have changed since the lease began, so no write is done once the peer i
 the lease's znode stays and names the last holder. The holder that finishes a dead server's group deletes it; what a killed holder
 has left is swept (shipping/leftovers.py).
 
+A lease is also the right to send the group's edits to the slave (zk/right.py). Whoever sends asks `right` before each request,
+and `release` tells the next holder for how long requests that were not answered may still take effect. So it may be called at any
+time.
+
 Below /hbase a lease creates nothing. It sets positions of queued WALs. It deletes finished WALs, emptied queues of dead servers,
 Walferry's own pseudo server when it is empty, and references to bulk-loaded HFiles that the slave has copied.
 HBase may move a queue between any two of our calls. A lease remembers where the group's WALs were read, and writes there; only a
@@ -14,7 +18,7 @@ WAL that is not there any more is looked for in all queues of its peer.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -32,7 +36,8 @@ from walferry.queues.reading import Queue
 from walferry.source.session import Session
 from walferry.zk.client import Refusal, ZNode, children, read, read_all
 from walferry.zk.errors import Contention
-from walferry.zk.hold import Guard, Hold, Outcome
+from walferry.zk.hold import CALLS, TOKEN, Guard, Hold, Outcome
+from walferry.zk.right import Right
 
 REFS_AT_ONCE = 500  # znodes in one multi, with paths of some 100 bytes; ZooKeeper's limit is 1 MB
 SETTLE_SECONDS = 15.0  # a RegionServer that was shipping when its peer was disabled may still register a position
@@ -41,8 +46,14 @@ TRIES = 50  # a try fails if the WAL moves or its position changes between the r
 log = logging.getLogger(__name__)
 
 
-def acquire(session: Session, peer_id: str, group: str, holder: str) -> "Lease":
+def acquire(
+    session: Session, peer_id: str, group: str, holder: str, *, calls_seconds: float = 0.0,
+    known: Mapping[str, float] | None = None,
+) -> "Lease":  # fmt: skip
     """Become the holder of a WAL group of a disabled peer; `holder` is its name for people.
+
+    A server may carry out a request of this holder for `calls_seconds`. `known` are leases that this process has had before, by
+    `token`, and when their requests have come to an end.
 
     If the peer was disabled a moment ago, this waits for up to SETTLE_SECONDS until its RegionServers have come to rest.
 
@@ -55,13 +66,14 @@ def acquire(session: Session, peer_id: str, group: str, holder: str) -> "Lease":
         lambda other, since: LeaseHeld(peer_id, group, other, since),
         lambda why: LeaseLost(peer_id, group, why),
     )
-    hold.acquire(holder)
+    before = hold.acquire(holder, **{CALLS: f"{calls_seconds:.1f}"})
+    hold.quiet_at = (known or {}).get(before.get(TOKEN, ""), hold.quiet_at)
     try:
         _await_settled(session.zk, guard, hold)
     except BaseException:
         hold.release()
         raise
-    return Lease(session, peer_id, group, hold, guard)
+    return Lease(session, peer_id, group, hold, guard, calls_seconds)
 
 
 def _await_settled(zk: KazooClient, guard: Guard, hold: Hold) -> None:
@@ -105,7 +117,9 @@ class Lease:
     meantime, and ConnectError when ZooKeeper stays away.
     """
 
-    def __init__(self, session: Session, peer_id: str, group: str, hold: Hold, guard: Guard) -> None:
+    def __init__(
+        self, session: Session, peer_id: str, group: str, hold: Hold, guard: Guard, calls_seconds: float = 0.0
+    ) -> None:
         self.peer_id = peer_id
         self.group = group
         self._session = session
@@ -113,6 +127,7 @@ class Lease:
         self._nodes = session.nodes
         self._hold = hold
         self._guard = guard
+        self.right = Right(self, calls_seconds, hold.quiet_at)
         self._lock = threading.Lock()
         self._queues: dict[str, str] = {}  # where each WAL was seen last: its queue's znode
         self._newest: dict[str, WalName] = {}  # the newest WAL of the group that was seen in a queue
@@ -123,6 +138,20 @@ class Lease:
     def lost(self) -> threading.Event:
         """Set as soon as this client knows that the lease is gone, so that shipping can stop."""
         return self._hold.lost
+
+    @property
+    def token(self) -> str:
+        """A name of this acquisition."""
+        return self._hold.token
+
+    def is_sure(self) -> bool:
+        """Whether this client surely has the lease now. Does not look at the peer's state."""
+        return self._hold.is_sure()
+
+    def allow(self, seconds: float) -> None:
+        """Note that a server may carry out requests of this holder for so long."""
+        with self._lock:
+            self._hold.note(**{CALLS: f"{seconds:.1f}"})
 
     @property
     def peer_state(self) -> tuple[str, int]:
@@ -250,10 +279,12 @@ class Lease:
     def release(self) -> None:
         """Give the lease up, so that the next holder need not wait for the session's end. A lost lease may be released, too.
 
+        The next holder sends nothing for as long as requests of this one that were not answered may take effect.
+
         The znode of a finished group's lease is deleted; if the group is queued again, the next holder creates it again.
         """
         with self._lock:
-            self._hold.release(forget=self._finished)
+            self._hold.release(forget=self._finished, calls_seconds=self.right.quiet_seconds)
 
     def __enter__(self) -> "Lease":
         return self

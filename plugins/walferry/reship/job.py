@@ -16,12 +16,14 @@ from walferry.hbase.peers import Peer
 from walferry.reship.interval import Interval
 from walferry.reship.store import StoreWithArchive
 from walferry.shipping.deleted import Deleted
+from walferry.shipping.pausing import check_not_paused
 from walferry.sinks.of_peer import open_sink
 from walferry.sinks.sink import Sink
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs
 from walferry.source.session import Session
 from walferry.wal.windows import UnwrapKey
+from walferry.zk.right import Right
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,18 +91,18 @@ def check_tables(peer: Peer, tables: Collection[str]) -> None:
 
 def slave_id_of(session: Session, peer: Peer, job: ReshipJob) -> UUID:
     """The cluster id of the peer's slave, which the filters need. Raises SlaveUnreachable, WalferryError."""
-    with sink_of(session, peer, job, threading.Event(), lambda count: None) as sink:
+    with sink_of(session, peer, job, threading.Event(), Right(), lambda count: None) as sink:  # it sends nothing
         return sink.id
 
 
 def sink_of(
-    session: Session, peer: Peer, job: ReshipJob, stop: threading.Event, on_missing_hfiles: Callable[[int], None]
+    session: Session, peer: Peer, job: ReshipJob, stop: threading.Event, right: Right, on_missing_hfiles: Callable[[int], None]
 ) -> Sink:
     """The peer's sink, not yet entered."""
     deadline = time.monotonic() + job.deadline - time.time()
     return open_sink(
-        peer, session, job.knobs, deadline, stop=stop, lease=None, on_missing_hfiles=on_missing_hfiles,
-        on_failure=lambda: None,
+        peer, session, job.knobs, deadline, stop=stop, right=right, lease=None, on_missing_hfiles=on_missing_hfiles,
+        on_failure=lambda: check_not_paused(session, job.peer_id),
     )  # fmt: skip
 
 

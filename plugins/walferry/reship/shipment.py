@@ -2,7 +2,7 @@
 
     reader thread   reads the WALs one after the other, and hands their entries to the lanes
     lane threads    send requests, each lane in order, and wait for their acknowledgements
-    this thread     publishes the summary, looks after calls that take long
+    this thread     publishes the summary, looks after calls that take long, ends it all when the peer is paused
 
 No queue is read or written. What was acknowledged is in the run's summary: a retry of the run goes on with the first WAL that is
 not done. It ships that WAL's entries again.
@@ -22,12 +22,15 @@ from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter
 from walferry.filters.window import filter_window
 from walferry.hbase.cluster import visibility_labels
+from walferry.hbase.errors import PausedPeer
+from walferry.queues.errors import LeaseHeld
 from walferry.reship.files import GroupFiles
 from walferry.reship.interval import only
 from walferry.reship.job import HFilesGone, ReshipJob, rules_of, sink_of, source_id
 from walferry.reship.listing import WalFile
 from walferry.reship.order import Stages
 from walferry.reship.scan import windows_of
+from walferry.reship.turn import Turn
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
 from walferry.shipping.bandwidth import Limit, limit_of
 from walferry.shipping.counters import Counters
@@ -35,6 +38,7 @@ from walferry.shipping.deleted import Missing, attempt_without, deleted_at_sourc
 from walferry.shipping.ending import end_calls
 from walferry.shipping.lanes import Lanes
 from walferry.shipping.outcome import Outcome
+from walferry.shipping.pausing import end_if_paused
 from walferry.shipping.runs import read_group, write_group
 from walferry.shipping.slave_down import known_down, note_down
 from walferry.shipping.summary import GroupSummary, Status
@@ -44,6 +48,7 @@ from walferry.source.agreement import check_peer
 from walferry.source.cluster import VisibilityLabels
 from walferry.source.session import Session, open_session
 from walferry.wal.windows import Window
+from walferry.zk.right import Right
 
 TICK_SECONDS = 0.1
 PUBLISH_SECONDS = 2.0
@@ -68,9 +73,15 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
                 return before
             # The scan of this attempt counts: that of the one before may have failed.
             counters = Counters(replace(before, tables=begun.tables) if before else begun)
+            write_group(session, job.peer_id, job.run_id, counters.summary())
             try:
-                shipment = partial(_Shipment, job, session, files, stages, stage, counters)
-                attempt_without(job.knobs, lambda missing: shipment(missing).run(counters.summary().lastCompletedLog))
+                with Turn(session, job, begun.group) as turn:
+                    shipment = partial(_Shipment, job, session, files, stages, stage, counters, turn.right)
+                    attempt_without(job.knobs, lambda missing: shipment(missing).run(counters.summary().lastCompletedLog))
+            except PausedPeer as error:
+                counters.end(Status.PAUSED, str(error))
+            except LeaseHeld as error:  # by another task of this run, which writes the summary
+                return replace(begun, status=Status.HELD, error=str(error))
             except SlaveUnreachable as error:
                 if not error.answered:  # else the trouble may be with what this group ships: the others try for themselves
                     note_down(session, job.peer_id, job.run_id, error.problem)
@@ -92,9 +103,10 @@ class _Shipment:
     """One attempt at one group. Edits of what is `missing` at the slave are dropped if the source lacks it."""
 
     def __init__(
-        self, job: ReshipJob, session: Session, files: GroupFiles, stages: Stages, stage: int, counters: Counters,
+        self, job: ReshipJob, session: Session, files: GroupFiles, stages: Stages, stage: int, counters: Counters, right: Right,
         missing: Collection[Missing],
     ) -> None:  # fmt: skip
+        self._right = right
         self._missing = missing
         self._job = job
         self._session = session
@@ -126,7 +138,7 @@ class _Shipment:
         self._counters.deleted(names_of(deleted))
         stop = self._outcome.stop
         with (
-            sink_of(self._session, peer, self._job, stop, self._on_missing_hfiles) as sink,
+            sink_of(self._session, peer, self._job, stop, self._right, self._on_missing_hfiles) as sink,
             limit_of(peer, self._session, stop) as limit,
         ):
             rules = rules_of(peer, source_id(self._session), sink.id, self._job.tables, deleted)
@@ -167,6 +179,7 @@ class _Shipment:
                 published = now
                 self._counters.outage(sink.answers.outage)
                 self._publish()
+                end_if_paused(self._session, self._job.peer_id, self._outcome, lanes)
             if now - looked >= LOOK_SECONDS:
                 sink.look_after_calls(self._deadline)
                 looked = time.monotonic()

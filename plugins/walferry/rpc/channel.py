@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import struct
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from walferry.rpc.codec import Buffer, CodecError
@@ -17,6 +18,7 @@ T = TypeVar("T")
 RECEIVE_BYTES = 64 * 1024
 _SMALL_BYTES = 64 * 1024  # smaller pieces are joined, because copying them costs less than a descriptor for each
 _IOV_MAX = max(16, min(os.sysconf("SC_IOV_MAX"), 1024))
+ASK_SECONDS = 1.0  # the longest wait for the kernel to take a part of a request that its sender may have to break off
 ANY = -1
 
 Step = bytes | int | Slow
@@ -76,13 +78,16 @@ class Channel:
             result: T = end.value
             return result
 
-    def send(self, buffers: Sequence[Buffer], deadline: float) -> None:
-        """Send all buffers in order, without copying big ones if there is no layer. Raises TimeoutError at the deadline."""
+    def send(self, buffers: Sequence[Buffer], deadline: float, may_go_on: Callable[[], None] | None = None) -> None:
+        """Send all buffers in order, without copying big ones if there is no layer. Raises TimeoutError at the deadline.
+
+        `may_go_on` is asked before each part that is handed to the kernel, and at least once in ASK_SECONDS.
+        """
         if not self._layers:
-            _send_all(self.sock, buffers, deadline)
+            _send_all(self.sock, buffers, deadline, may_go_on)
             return
         for piece in self._outgoing(buffers, len(self._layers)):
-            _send_all(self.sock, [piece], deadline)
+            _send_all(self.sock, [piece], deadline, may_go_on)
 
     def receive(self, deadline: float | None) -> bytes:
         """Wait for bytes; empty at the end of the connection. Raises TimeoutError, or BlockingIOError without a deadline."""
@@ -121,7 +126,11 @@ class Channel:
         with contextlib.suppress(OSError):  # it is closed already
             self.sock.shutdown(socket.SHUT_RDWR)
 
-    def close(self) -> None:
+    def close(self, *, abort: bool = False) -> None:
+        """Close the connection; with `abort`, the kernel drops what is not sent yet, and the other side learns of it at once."""
+        if abort:
+            with contextlib.suppress(OSError):  # it is closed already
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.sock.close()
 
     def _exactly(self, count: int, deadline: float) -> bytes:
@@ -156,12 +165,23 @@ def remaining(deadline: float) -> float:
     return seconds
 
 
-def _send_all(sock: socket.socket, buffers: Sequence[Buffer], deadline: float) -> None:
+def _send_all(
+    sock: socket.socket, buffers: Sequence[Buffer], deadline: float, may_go_on: Callable[[], None] | None = None
+) -> None:
     pending = [memoryview(buffer) for buffer in _gather(buffers)]
     first = 0
     while first < len(pending):
-        sock.settimeout(remaining(deadline))
-        sent = sock.sendmsg(pending[first : first + _IOV_MAX])
+        left = remaining(deadline)
+        if may_go_on is not None:
+            may_go_on()
+            left = min(left, ASK_SECONDS)
+        sock.settimeout(left)
+        try:
+            sent = sock.sendmsg(pending[first : first + _IOV_MAX])
+        except TimeoutError as error:
+            if error.errno is not None:  # the kernel's: the other side's machine takes nothing
+                raise
+            continue  # ours: the deadline is looked at next
         while first < len(pending) and sent >= len(pending[first]):
             sent -= len(pending[first])
             first += 1

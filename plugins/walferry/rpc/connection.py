@@ -38,6 +38,7 @@ from walferry.security.tls import TlsClient, TlsError
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 CALL_TIMEOUT_SECONDS = 60.0  # hbase.rpc.timeout
+DELIVERY_SECONDS = 20.0  # for the server's machine to take a part of what is sent, or the connection is given up
 _LATE_SECONDS = 0.1  # for an answer that has arrived while the caller waited for another server
 
 M = TypeVar("M", bound=Message)
@@ -135,15 +136,18 @@ class Connection:
         *,
         timeout: float | None = None,
         connect_timeout: float | None = None,
+        may_go_on: Callable[[], None] | None = None,
     ) -> M:
         """Send one request and wait for its answer, for at most `timeout` seconds in all (None means the connection's timeout).
 
         If the call has to connect first, at most `connect_timeout` of these seconds are for that, where the connection's own
-        timeout is too long. `param` is a message, or an encoded one, whole or in pieces.
+        timeout is too long. `param` is a message, or an encoded one, whole or in pieces. `may_go_on` is asked before each part of
+        the request is sent; what it raises ends the call, and a connection over which a part was sent already.
 
         Raises an RpcError. Unless it is a RemoteError or RequestTooLarge, the server may or may not have executed the request.
         """
-        return self.call_for_cells(method, param, response_type, cell_block, timeout=timeout, connect_timeout=connect_timeout)[0]
+        self.begin(method, param, cell_block, timeout=timeout, connect_timeout=connect_timeout, may_go_on=may_go_on)
+        return self.end(lambda result: parse_message(response_type, result.message))
 
     def call_for_cells(
         self,
@@ -179,6 +183,7 @@ class Connection:
         *,
         timeout: float | None = None,
         connect_timeout: float | None = None,
+        may_go_on: Callable[[], None] | None = None,
     ) -> None:
         """Send a request as `call` does; its answer is what `end` waits for. So calls to several servers run side by side.
 
@@ -192,7 +197,7 @@ class Connection:
             request = codec.encode_request(self._call_id, method, encoded, cell_block, timeout_ms=max(1, int(seconds * 1000)))
             with self._typed_errors(call):
                 channel = self._connected(call.deadline, min(self._connect_timeout, connect_timeout or self._connect_timeout))
-                self._send(channel, request, call.deadline)
+                self._send(channel, request, call.deadline, may_go_on)
         except BaseException:
             self._interrupted = False
             raise
@@ -221,7 +226,9 @@ class Connection:
         try:
             yield
         except TimeoutError as error:
-            self.close()
+            self._abort()
+            if error.errno is not None:  # the kernel has given the connection up
+                raise ConnectionFailed(self.server, f"{call.method}: {error}") from error
             raise RpcTimeout(self.server, call.method, call.seconds) from error
         except (codec.CodecError, DecodeError) as error:
             self.close()
@@ -231,16 +238,23 @@ class Connection:
             wrong = isinstance(error, ProtectionRefused | HostNotNamed)
             raise NotAuthenticated(self.server, str(error), retry_helps=error.retry_helps, others_may=wrong) from error
         except OSError as error:
-            self.close()
+            self._abort()
             raise ConnectionFailed(self.server, f"{call.method}: {error}") from error
         except (ConnectionFailed, RpcTimeout, FatalConnection):
             self.close()
             raise
 
     def close(self) -> None:
-        """Close the connection if it is open. A later call opens a new one."""
+        """Close the connection if it is open, and end the call that is under way. A later call opens a new one."""
+        self._close(abort=self._under_way is not None)
+
+    def _abort(self) -> None:
+        """Close a connection with a request that is not to reach the server any more, if it has not yet."""
+        self._close(abort=True)
+
+    def _close(self, *, abort: bool) -> None:
         if self._channel is not None:
-            self._channel.close()
+            self._channel.close(abort=abort)
             self._channel = None
             self.security = None
 
@@ -288,6 +302,7 @@ class Connection:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(DELIVERY_SECONDS * 1000))
             channel = Channel(sock)
             self.security = self._secure(channel, principal, give_up)
             channel.send([self._hello], give_up)
@@ -326,14 +341,21 @@ class Connection:
                 channel.add(layer)
         return Security(protection, tls.version if tls else None)
 
-    def _send(self, channel: Channel, buffers: Sequence[Buffer], deadline: float) -> None:
+    def _send(
+        self, channel: Channel, buffers: Sequence[Buffer], deadline: float, may_go_on: Callable[[], None] | None
+    ) -> None:
+        whole = False
         try:
-            channel.send(buffers, deadline)
+            channel.send(buffers, deadline, may_go_on)
+            whole = True
         except (BrokenPipeError, ConnectionResetError):
             # A server that refuses a request midway says why before it closes the connection.
             with contextlib.suppress(OSError):
                 self._receive(channel, deadline=None)
             raise
+        finally:
+            if not whole:
+                self._abort()
 
     def _receive(self, channel: Channel, deadline: float | None) -> Result:
         """Wait for the result of the call under way, or, without a deadline, take what has arrived. Raises its RemoteError."""

@@ -6,6 +6,7 @@
     registrar   positions, and WALs that leave the queue;  archiver  copies of these WALs
     group_job   what a job's driver hands to its tasks;  group_wals  what the attempt knows of its WALs
     outcome     why an attempt ends;  slave_down  tells a job's other groups that the slave is down
+    pausing     ends it when the peer is paused;  ending  waits for the calls under way
     in_hand     which run ships the peer, where batches overlap;  bandwidth  how much of it a second
     deleted     tables and families that neither cluster has any more
     counters, lag, summary      the figures

@@ -35,6 +35,7 @@ from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.lag import first_written
 from walferry.shipping.lanes import Lanes
 from walferry.shipping.outcome import Outcome
+from walferry.shipping.pausing import check_not_paused, end_if_paused
 from walferry.shipping.reader import Broken, GroupReader
 from walferry.shipping.registrar import Registrar
 from walferry.shipping.runs import write_group
@@ -104,11 +105,11 @@ class Attempt:
             self._counters.end(Status.SLAVE_DOWN, error)
             return
         self._sink = open_sink(
-            peer, self._session, self._job.knobs, self._deadline, stop=self._outcome.stop,
+            peer, self._session, self._job.knobs, self._deadline, stop=self._outcome.stop, right=self._lease.right,
             lease=self._lease, on_missing_hfiles=self._counters.missing_hfiles, on_failure=self._on_unreachable,
         )  # fmt: skip
         with self._sink as sink, limit_of(peer, self._session, self._outcome.stop) as limit:
-            self._check_not_paused()  # the slave may have been waited for
+            check_not_paused(self._session, self._job.peer_id)  # the slave may have been waited for
             self._ship(sink, self._rules(peer, sink.id), limit)
         self._counters.end(self._outcome.status())
 
@@ -178,24 +179,11 @@ class Attempt:
             if now - published >= PUBLISH_SECONDS:
                 published = now
                 self._publish()
-                self._end_if_paused(lanes)
+                end_if_paused(self._session, self._job.peer_id, self._outcome, lanes)
             if now - looked >= LOOK_SECONDS:
                 sink.look_after_calls(self._deadline)
                 looked = time.monotonic()
         registrar.register()
-
-    def _check_not_paused(self) -> None:
-        """Raises PausedPeer if the peer was paused meanwhile."""
-        if read_peer(self._session.zk, self._session.nodes, self._job.peer_id).paused:
-            raise PausedPeer(self._job.peer_id)
-
-    def _end_if_paused(self, lanes: Lanes) -> None:
-        """Stop sending if the peer was paused meanwhile. Requests under way end."""
-        try:
-            self._check_not_paused()
-        except PausedPeer as error:
-            self._outcome.note(error)
-            lanes.stop()
 
     def _await_archive(self, archiver: Archiver, registrar: Registrar) -> None:
         """Everything is shipped or given up: take WALs out of the queue as they are copied, until the deadline."""
@@ -211,7 +199,7 @@ class Attempt:
 
         Raises PausedPeer.
         """
-        self._check_not_paused()
+        check_not_paused(self._session, self._job.peer_id)
         self._wals.written = self._wals.written or first_written(self._session.store, self._wals.wals, self._keys)
         self._publish()
 

@@ -1,17 +1,15 @@
-"""Ends shipping in the middle of it, so that no call is left behind that could still overtake what the next run ships.
+"""Ends shipping in the middle of it: waits for the requests under way, so that the next run need not.
 
-A slave goes on with a request whose connection was cut. So requests under way are waited for before the lease is given up; if one
-takes too long, it is cut, and the lease is kept for as long as that of a killed run.
+A slave goes on with a request whose connection was cut. If one takes too long it is cut all the same, and the lease tells its
+next holder for how long the slave may still carry it out (zk/right.py).
 """
 
 from __future__ import annotations
 
 import logging
-import time
 
 from walferry.shipping.lanes import Lanes
 from walferry.sinks.sink import Sink
-from walferry.zk.client import SESSION_TIMEOUT_SECONDS
 
 CALLS_SECONDS = 10.0  # for calls that were under way
 
@@ -21,8 +19,6 @@ log = logging.getLogger(__name__)
 def end_calls(lanes: Lanes, sink: Sink) -> None:
     """Send no further request, and wait for those under way."""
     lanes.stop()
-    if lanes.join(CALLS_SECONDS):
-        return
-    log.warning("the slave has not answered for %g s; the lease is kept for %g s more", CALLS_SECONDS, SESSION_TIMEOUT_SECONDS)
-    sink.interrupt()
-    time.sleep(SESSION_TIMEOUT_SECONDS)
+    if not lanes.join(CALLS_SECONDS):
+        log.warning("the slave has not answered for %g s, and is not waited for any longer", CALLS_SECONDS)
+        sink.interrupt()

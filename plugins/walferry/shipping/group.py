@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 
 from kazoo.exceptions import AuthFailedError, ConnectionClosedError, SessionExpiredError
 
@@ -25,6 +26,7 @@ from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.session import Session, open_session
 from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_SECONDS
 from walferry.zk.errors import ConnectError
+from walferry.zk.heard import now
 
 RETRY_SECONDS = 2.0  # before a group begins again in a new session
 # Trouble with the source's ZooKeeper, or with the lease that went with a session of ours: nothing is wrong with the group.
@@ -36,11 +38,12 @@ log = logging.getLogger(__name__)
 def ship_group(job: GroupJob) -> GroupSummary:
     """Ship all closed WALs of a group. What goes wrong with it is in the summary's status and error, never raised."""
     connected_before = False
+    known: dict[str, float] = {}
     while True:
         try:
             with open_session(job.source) as session:
                 connected_before = True
-                return _ship_group(job, session)
+                return _ship_group(job, session, known)
         except PASSING as error:
             # An ensemble that this machine has never reached may be out of its reach for good.
             if not connected_before or time.time() + RETRY_SECONDS >= job.deadline:
@@ -52,12 +55,13 @@ def ship_group(job: GroupJob) -> GroupSummary:
             return GroupSummary(group=job.group, status=Status.FAILED, error=_text(error))
 
 
-def _ship_group(job: GroupJob, session: Session) -> GroupSummary:
+def _ship_group(job: GroupJob, session: Session, known: dict[str, float]) -> GroupSummary:
+    """Ship the group in one session. `known` has the leases of earlier sessions, as `acquire` takes them, and gets this one's."""
     before = read_group(session, job.peer_id, job.run_id, job.group)
     counters = Counters(before or GroupSummary(group=job.group))
     lease, ended = None, False
     try:
-        lease = acquire_lease(session, job)
+        lease = acquire_lease(session, job, known)
         attempt_without(job.knobs, lambda missing: Attempt(job, session, lease, counters, missing).run())
     except LeaseHeld as error:
         counters.end(Status.HELD, str(error))
@@ -70,6 +74,8 @@ def _ship_group(job: GroupJob, session: Session) -> GroupSummary:
         log.exception("WAL group %s of peer %s", job.group, job.peer_id)
         counters.end(Status.FAILED, _text(error))
     finally:
+        if lease:
+            known[lease.token] = now() + lease.right.quiet_seconds
         if lease and not ended:
             lease.release()
     summary = counters.summary()
@@ -83,12 +89,13 @@ def _may_pass(error: Exception) -> bool:
     return not isinstance(error, WalferryError) or error.retry_helps
 
 
-def acquire_lease(session: Session, job: GroupJob) -> Lease:
+def acquire_lease(session: Session, job: GroupJob, known: Mapping[str, float]) -> Lease:
     """Take the group's lease. A holder may have been killed: its session is given the time to end."""
+    calls_seconds = job.knobs.call_timeout_seconds
     give_up = lease_given_up(job.deadline)
     while True:
         try:
-            return acquire(session, job.peer_id, job.group, job.holder)
+            return acquire(session, job.peer_id, job.group, job.holder, calls_seconds=calls_seconds, known=known)
         except LeaseHeld as error:
             if time.time() > give_up:
                 raise

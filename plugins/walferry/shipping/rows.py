@@ -34,6 +34,7 @@ from walferry.source.knobs import Knobs
 from walferry.source.session import Session
 from walferry.tables.rows import Rows
 from walferry.wal.uncompressed_windows import plain
+from walferry.zk.right import Right, SessionGround
 
 REQUEST_SECONDS = 600.0  # how long the slave has for each request; the patience with a silent one is shorter
 REQUEST_BYTES = 4 << 20
@@ -90,7 +91,7 @@ def row_shipment(session: Session, peer: Peer) -> Iterator[RowShipment]:
     labels = LabelFilter(VisibilityLabels(session.source.visibility_labels), known)
     with open_sink(
         peer, session, Knobs.of(session.source.replication, peer), time.monotonic() + REQUEST_SECONDS, stop=threading.Event(),
-        lease=None, on_missing_hfiles=lambda count: None, on_failure=lambda: None,
+        right=Right(SessionGround(session.zk)), lease=None, on_missing_hfiles=lambda count: None, on_failure=lambda: None,
     ) as sink:  # fmt: skip
         if sink.id == source_id:
             raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")

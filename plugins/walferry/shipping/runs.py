@@ -93,7 +93,7 @@ def _kept_until(run: ZNode) -> int:
 
 def write_group(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
     """Write a group's summary over the one before. Raises ConnectError."""
-    _put(session.zk, f"{_run_path(session, peer_id, run_id)}/{quoted(summary.group)}", summary.to_json().encode())
+    _put(session.zk, group_path(session, peer_id, run_id, summary.group), summary.to_json().encode())
 
 
 def _put(zk: KazooClient, path: str, value: bytes) -> None:
@@ -108,7 +108,7 @@ def _put(zk: KazooClient, path: str, value: bytes) -> None:
 
 def read_group(session: Session, peer_id: str, run_id: str, group: str) -> GroupSummary | None:
     """The summary that this run has written of the group last. One that cannot be read counts as none. Raises ConnectError."""
-    path = f"{_run_path(session, peer_id, run_id)}/{quoted(group)}"
+    path = group_path(session, peer_id, run_id, group)
     znode = read(session.zk, path)
     try:
         return GroupSummary.from_json(znode.value) if znode else None
@@ -134,6 +134,11 @@ def _summary(path: str, name: str, znode: ZNode) -> GroupSummary:
     except NotARecord as error:
         why = f"znode {path} is not a summary: {error}. See what has written it, delete it, and run again"
         return GroupSummary(group=one_line(unquote(name), MAX_ERROR_CHARS), status=Status.FAILED, error=why)
+
+
+def group_path(session: Session, peer_id: str, run_id: str, group: str) -> str:
+    """The znode of a group's summary."""
+    return f"{_run_path(session, peer_id, run_id)}/{quoted(group)}"
 
 
 def _run_path(session: Session, peer_id: str, run_id: str) -> str:

@@ -14,6 +14,7 @@ from walferry.sinks.hbase import reachable
 from walferry.source.cluster import SourceCluster, SourceError
 from walferry.source.knobs import Knobs
 from walferry.source.session import Session
+from walferry.zk.right import Right
 
 if TYPE_CHECKING:
     from walferry.filters.rules import FilterRules
@@ -27,9 +28,10 @@ REACHABLE_SECONDS = 10.0
 
 def open_sink(
     peer: Peer, session: Session, knobs: Knobs, deadline: float, *, stop: threading.Event,
-    lease: HFileRefs | None, on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
+    right: Right, lease: HFileRefs | None, on_missing_hfiles: Callable[[int], None], on_failure: Callable[[], None],
 ) -> Sink:  # fmt: skip
-    """The sink of a peer, not yet entered. `deadline` is on time.monotonic; `stop`, once set, ends all waiting in it.
+    """The sink of a peer, not yet entered. `deadline` is on time.monotonic; `stop`, once set, ends all waiting in it. `right` is
+    asked before each request to the slave.
 
     `lease` is the one on the group's queue, for what a sink writes at the source. Without a lease nothing is written there: the
     references to HFiles are the queues' business, and stay as they are. `on_missing_hfiles(count)` is told of files that were
@@ -41,7 +43,7 @@ def open_sink(
     from walferry.sinks.hbase.slave import Slave
 
     source = session.source
-    slave = Slave(peer, knobs, deadline, login=source.login_to(peer), stop=stop, on_failure=on_failure)
+    slave = Slave(peer, knobs, deadline, login=source.login_to(peer), stop=stop, on_failure=on_failure, right=right)
     hfiles = HFileSender(
         session.zk, session.nodes.hfile_refs(peer.id), lease, HFileSource.of(source), on_missing_hfiles,
         knobs.call_timeout_seconds,

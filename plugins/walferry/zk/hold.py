@@ -1,6 +1,6 @@
 """A right that has one holder at a time. Only the holder can write under it.
 
-    <path>                   persistent, its version counts the acquisitions; {"holder", "since", …} as JSON
+    <path>                   persistent, each acquisition raises its version; {"holder", "since", …} as JSON
     <path>/holder-<token>    ephemeral of the holder's session; each acquisition has a token of its own
     <path>/held              ephemeral too; all holders use this name, so there are never two
 
@@ -11,6 +11,11 @@ change nothing, whatever it believes, even if the path was deleted meanwhile and
 path before that cannot put out the later holder.
 
 The holder may delete the path, and any client may while the path has no children.
+
+Some holders send requests to another cluster, which nothing fences. The record of such a holder says in "calls" for how many
+seconds they may take effect after the holder's end (right.py). A holder that gives the right up writes how much of that is left,
+and "ended". Then the seconds count from the time of that write; otherwise nobody knows when the holder ended, and they count from
+the next acquisition.
 """
 
 import json
@@ -36,8 +41,21 @@ from kazoo.protocol.states import KazooState
 from walferry.errors import WalferryError
 from walferry.records import NotARecord, parsed_object
 from walferry.texts import one_line
-from walferry.zk.client import OUTCOME_UNKNOWN, Refusal, children, commit, read, refusal_of, refusal_of_login, retried, unanswered
+from walferry.zk.client import (
+    OUTCOME_UNKNOWN,
+    Refusal,
+    ZNode,
+    children,
+    commit,
+    read,
+    refusal_of,
+    refusal_of_login,
+    retried,
+    unanswered,
+)
 from walferry.zk.errors import ConnectError, Contention
+from walferry.zk.heard import now
+from walferry.zk.right import AFTER_SECONDS, NEVER, has_heard
 
 ACQUIRE_TRIES = 50  # a try fails if another client acquires and releases in between
 PATIENCE_SECONDS = 60.0  # how long to wait for an ensemble that does not answer
@@ -46,6 +64,8 @@ PIPELINED_WRITES = 256
 HELD = "held"
 MAX_TEXT_CHARS = 1000  # of each text of a record
 OWN_CHECKS = 2  # checks at the head of each write, before the guards
+CALLS, ENDED, TOKEN = "calls", "ended", "token"
+MAX_CALLS_SECONDS = 86_400.0
 
 Record = Mapping[str, str]
 Operations = Callable[[TransactionRequest], None]  # adds the operations of a write to its multi
@@ -91,6 +111,9 @@ class Hold:
         self._znode = ""  # of this acquisition
         self._guards: tuple[Guard, ...] = ()
         self._why_lost = "the ZooKeeper session ended"
+        self._record: Record = {}
+        self._before = ZNode(b"", None)
+        self.quiet_at = NEVER  # a moment of `heard.now`, from which no request of an earlier holder takes effect
 
     def acquire(self, holder: str, run: str | None = None, **details: str) -> Record:
         """Become the holder. Returns the last holder's record, empty if there was none.
@@ -101,6 +124,7 @@ class Hold:
         self._zk.add_listener(self._on_state)
         try:
             before = self._acquire({"holder": holder, **({"run": run} if run else {}), **details}, run)
+            self.quiet_at = now() + self._calls_left(before)
         except BaseException:
             self._zk.remove_listener(self._on_state)
             raise
@@ -113,6 +137,17 @@ class Hold:
     def turn(self) -> int:
         """The number of this acquisition at the path, counted from 1."""
         return self._version
+
+    @property
+    def token(self) -> str:
+        """A name of this acquisition, which its record has too."""
+        return self._znode.rpartition("-")[2]
+
+    def is_sure(self) -> bool:
+        """Whether this client surely has the right now. Raises `lost_error` if it has surely lost it."""
+        heard = has_heard(self._zk)  # first: what is heard later may be of a new session
+        self.check()
+        return heard
 
     def depend_on(self, guard: Guard) -> None:
         """Make each later write of this holder depend on one more znode."""
@@ -140,6 +175,29 @@ class Hold:
         for start in range(0, len(writes), PIPELINED_WRITES):
             outcomes += self._pipelined(writes[start : start + PIPELINED_WRITES], (*self._guards, *guards))
         return outcomes
+
+    def note(self, **details: str) -> None:
+        """Change details of the record. No other write of this holder may be under way. Raises `lost_error`, ConnectError."""
+        self.check()
+        record = {**self._record, **details}
+        value = json.dumps(record).encode()
+
+        def send() -> Refusal | None:
+            multi = self._zk.transaction()
+            multi.check(self._znode, -1)
+            multi.set_data(self.path, value, self._version)
+            return commit(multi)
+
+        try:
+            refusal = retried(self._zk, send)
+        except SessionExpiredError:
+            raise self._lost() from None
+        if refusal is not None:
+            znode = read(self._zk, self.path)
+            if refusal.operation == 0 or znode is None or (znode.value, znode.stat.version) != (value, self._version + 1):
+                raise self._refused(1 - min(refusal.operation, 1))
+        self._record = record  # as written now, or by an earlier try whose answer was lost
+        self._version += 1
 
     def _pipelined(self, writes: Sequence[Operations], guards: Sequence[Guard]) -> list[Outcome]:
         outcomes: dict[int, Outcome] = {}
@@ -187,21 +245,26 @@ class Hold:
             raise guards[refusal.operation - OWN_CHECKS].broken()
         return Outcome(Refusal(refusal.operation - checks, refusal.error), maybe_before)
 
-    def release(self, *, forget: bool = False) -> None:
+    def release(self, *, forget: bool = False, calls_seconds: float = 0.0) -> None:
         """Give the right up, so that the next holder need not wait for the session's end. Harmless if the right is lost already.
 
-        With `forget` the path and its record are deleted too: for a right to something that is gone for good.
+        With `forget` the path and its record are deleted too: for a right to something that is gone for good. The record of a
+        holder that sends requests stays as long as these may take effect: for `calls_seconds` more.
         """
         self._zk.remove_listener(self._on_state)
+        calls_seconds = max(calls_seconds, self.quiet_at - now(), 0.0)
+        left = json.dumps({**self._record, CALLS: f"{calls_seconds:.1f}", ENDED: "yes"}).encode()
 
         def give_up() -> None:
-            for with_path in (True, False) if forget else (False,):
+            for with_path in (True, False) if forget and not calls_seconds else (False,):
                 multi = self._zk.transaction()
                 multi.check(self.path, self._version)
                 multi.delete(self._znode)
                 multi.delete(f"{self.path}/{HELD}")
                 if with_path:
                     multi.delete(self.path)
+                elif CALLS in self._record:
+                    multi.set_data(self.path, left, self._version)
                 if commit(multi) is None:
                     return
             # refused: an earlier try was carried out, or another client has the right already
@@ -235,7 +298,7 @@ class Hold:
     def _acquire(self, record: Record, run: str | None) -> Record:
         zk, path = self._zk, self.path
         self._znode = f"{path}/holder-{uuid.uuid4().hex}"
-        value = json.dumps({**record, "since": datetime.now(UTC).isoformat(timespec="seconds")}).encode()
+        since = datetime.now(UTC).isoformat(timespec="seconds")
         maybe_ours: Record | None = None  # the record that our request has overwritten, if it was carried out
         for _ in range(ACQUIRE_TRIES):
             retried(zk, zk.ensure_path, path)
@@ -247,6 +310,7 @@ class Hold:
                 continue  # the last holder has just released and deleted it
             if maybe_ours is not None and self._znode in (f"{path}/{holder}" for holder in holders) and self._is_ours():
                 return maybe_ours
+            self._before = znode
             before, version = record_of(znode.value), int(znode.stat.version)
             if holders and (run is None or before.get("run") != run):
                 raise self._held_error(*_who_and_since(before))
@@ -255,7 +319,8 @@ class Hold:
                 multi.delete(f"{path}/{holder}")
             multi.create(self._znode, ephemeral=True)
             multi.create(f"{path}/{HELD}", ephemeral=True)
-            multi.set_data(path, value, version)
+            self._record = {**record, "since": since, **_calls_of_both(record, before), TOKEN: self.token}
+            multi.set_data(path, json.dumps(self._record).encode(), version)
             try:
                 refusal = commit(multi)
             except (*OUTCOME_UNKNOWN, SessionExpiredError):
@@ -267,6 +332,14 @@ class Hold:
             if not isinstance(refusal.error, (NodeExistsError, BadVersionError, NoNodeError)):
                 raise refusal.error
         raise Contention(f"{path} changed {ACQUIRE_TRIES} times while it was being acquired; try again later")
+
+    def _calls_left(self, before: Record) -> float:
+        """For how many seconds requests of the holder before may take effect from now on."""
+        seconds = _calls_seconds(before)
+        if not seconds or ENDED not in before:
+            return seconds and seconds + AFTER_SECONDS
+        clock = read(self._zk, self.path)  # just written
+        return seconds if clock is None else max(0.0, seconds - (clock.stat.mtime - self._before.stat.mtime) / 1000)
 
     def _is_ours(self) -> bool:
         """Whether a request with unknown outcome was carried out in the present session."""
@@ -296,6 +369,19 @@ def record_of(value: bytes) -> Record:
     except NotARecord:
         return {}
     return {one_line(name, MAX_TEXT_CHARS): one_line(str(text), MAX_TEXT_CHARS) for name, text in known.items()}
+
+
+def _calls_seconds(record: Record) -> float:
+    try:
+        seconds = float(record.get(CALLS, "0"))
+    except ValueError:
+        return 0.0
+    return min(seconds, MAX_CALLS_SECONDS) if seconds > 0 else 0.0  # NaN is not
+
+
+def _calls_of_both(record: Record, before: Record) -> Record:
+    """What the record of a new holder says of requests: its own, and those of the holder before, if it is killed meanwhile."""
+    return {CALLS: f"{max(_calls_seconds(record), _calls_seconds(before)):.1f}"} if CALLS in record else {}
 
 
 def _who_and_since(record: Record) -> tuple[str, str]:

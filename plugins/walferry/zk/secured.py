@@ -26,6 +26,7 @@ from walferry.security.login import Login, Tls
 from walferry.security.tls import TlsError, TlsSettingsError, context_of
 from walferry.texts import one_line
 from walferry.zk.errors import LoginFailed, LoginRefused
+from walferry.zk.heard import listen
 from walferry.zk.login import Refusals, proof_of, server_principal
 
 MAX_REASON_CHARS = 300
@@ -54,6 +55,7 @@ class SecuredClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         self._server, self._address = ("", 0), ""  # of the present connection
         secure = {} if self._proof is None else {"sasl_options": {}, "default_acl": CREATOR_ALL_ACL}
         super().__init__(**secure, **options)
+        self.heard = listen(self._connection)
         self._connection._authenticate_with_sasl = self._log_in
         self.handler.encrypted = self._encrypted
         self.handler.unreached = self._refusals.unreached

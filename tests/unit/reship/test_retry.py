@@ -28,7 +28,9 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[str, Statu
     shipped: list[tuple[str, int]] = []
 
     class Shipment:
-        def __init__(self, job: Any, session: Any, files: Any, stages: Any, stage: int, counters: Any, missing: Any) -> None:
+        def __init__(
+            self, job: Any, session: Any, files: Any, stages: Any, stage: int, counters: Any, right: Any, missing: Any
+        ) -> None:
             self.what = files.group, stage, counters
 
         def run(self, done: str) -> None:
@@ -39,6 +41,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[str, Statu
     fails: set[str] = set()
     monkeypatch.setattr(shipment, "_Shipment", Shipment)
     monkeypatch.setattr(shipment, "open_session", lambda source: nullcontext())
+    monkeypatch.setattr(shipment, "Turn", lambda session, job, group: nullcontext(SimpleNamespace(right=None)))
     monkeypatch.setattr(shipment, "read_group", lambda session, peer, run_id, group: kept.get(group))
     monkeypatch.setattr(shipment, "write_group", lambda session, peer, run_id, summary: kept.update({summary.group: summary}))
 

@@ -24,6 +24,7 @@ from walferry.sinks.hbase.connections import connection_to, open_all
 from walferry.sinks.hbase.multi import METHOD, Multi, MultiResult, Outcome, assemble_multi, read_result
 from walferry.sinks.hbase.rounds import Call, done_in
 from walferry.sinks.hbase.share import Share
+from walferry.zk.right import Request, Right, Unsure
 
 # Each failed action brings a stack trace, and a Multi may have thousands.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
@@ -52,12 +53,14 @@ class _Line:
     waiting: deque[Call]  # the same for all lines to the server
     call: Call = field(init=False)
     multi: Multi = field(init=False)
+    request: Request = field(init=False)
 
 
 class Calls:
     """The calls of one lane, over connections that stay. Only `interrupt` and `servers` are for other threads too."""
 
-    def __init__(self, login: Login, check_stop: Callable[[], None], share: Share) -> None:
+    def __init__(self, login: Login, check_stop: Callable[[], None], share: Share, right: Right | None = None) -> None:
+        self._right = right or Right()
         self._login = login
         self._check_stop = check_stop  # raises Stopped
         self._share = share
@@ -78,8 +81,8 @@ class Calls:
         """Make the calls, those to one server side by side as far as the lane's share of it allows.
 
         Returns when none is under way any more. After a call that has failed, wholly or in part, no other one to its server is
-        begun; once the lane is told to stop, no call at all. `connecting` tells how long connecting may still take, and raises
-        Stopped.
+        begun; once the lane is told to stop, or must not send for the moment, no call at all. `connecting` tells how long
+        connecting may still take, and raises Stopped. Raises Stopped or Unsure if no call was begun.
         """
         waiting: dict[ServerName, deque[Call]] = {}
         for call in calls:
@@ -107,11 +110,13 @@ class Calls:
                 line = begun.pop(first_to_answer([line.connection for line in begun]))
                 ended.append(self._end(actions, line))
                 self._begin(actions, line, timeout, begun, ended)
-            if not ended:
+            if lines and not ended:
                 self._check_stop()
+                raise Unsure
         finally:
             for line in begun:
                 line.connection.close()
+                line.request.cut()
         return ended
 
     def _begin(
@@ -127,17 +132,35 @@ class Calls:
             if problem is not None:
                 raise problem
             line.multi = assemble_multi(actions, line.call.groups)
-            line.connection.begin(METHOD, line.multi.param.data, [line.multi.cells.data], timeout=timeout)
+            self._send(line, timeout)
             begun.append(line)
+        except Unsure:
+            self._under_way.pop(line.connection, None)
         except tries.PASSING as error:
             ended.append(self._failed(line, error))
+
+    def _send(self, line: _Line, timeout: float) -> None:
+        line.request = self._right.begin(timeout)
+        try:
+            line.connection.begin(
+                METHOD, line.multi.param.data, [line.multi.cells.data], timeout=timeout, may_go_on=line.request.may_go_on
+            )
+        except BaseException:
+            line.request.cut()
+            raise
 
     def _end(self, actions: Actions, line: _Line) -> Ended:
         """Wait for the answer on a line."""
         try:
-            told = _told(actions, line, line.connection.end(partial(_read, line.multi)))
+            result = line.connection.end(partial(_read, line.multi))
+            line.request.answered()
+            told = _told(actions, line, result)
         except tries.PASSING as error:
+            if isinstance(error, RemoteError):
+                line.request.answered()
             return self._failed(line, error)
+        finally:
+            line.request.cut()
         if told.errors:
             line.waiting.clear()
         return told

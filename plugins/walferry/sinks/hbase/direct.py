@@ -48,6 +48,7 @@ from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
 from walferry.source.knobs import Knobs
 from walferry.tables.errors import MissingTable, RegionUnavailable, TooManyRegions
 from walferry.texts import one_line
+from walferry.zk.right import Right, Unsure
 
 PASSING = (LocationsUnknown, RegionUnavailable, *tries.PASSING)
 
@@ -99,15 +100,18 @@ class DirectShipper:
         share: Share | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], bool] | None = None,
+        right: Right | None = None,
     ) -> None:
         self._locations = locations
-        self._tries = Tries(slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING)
+        self._tries = Tries(
+            slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING, right=right
+        )
         # Of a request; fewer actions once the slave has refused as many.
         self._most = Most(MAX_ACTIONS, min(MAX_BYTES, self._tries.knobs.shipment_bytes))
         self._pace: int | None = None  # the actions of a request while the slave throttles
         share = share or Share()
         share.join()
-        self._calls = Calls(login, self._tries.check_stop, share)
+        self._calls = Calls(login, self._tries.check_stop, share, self._tries.right)
 
     overdue = False  # no call may take longer than an ordinary one
 
@@ -128,8 +132,8 @@ class DirectShipper:
 
         Raises SlaveUnreachable when the deadline or the patience with a silent slave is over; Stopped; ShipmentUnfit;
         TableNotFound or ColumnFamilyNotFound for what the slave lacks; CellTooLarge; another RemoteError for an edit that it
-        takes in no way; and DirectRefused. A shipment that was not acknowledged may have been applied all the same, or a part
-        of it.
+        takes in no way; DirectRefused; and what ends the right to send. A shipment that was not acknowledged may have been
+        applied all the same, or a part of it.
         """
         for piece in pieces(shipment):
             self._ship(find_actions(piece), deadline)
@@ -140,9 +144,13 @@ class DirectShipper:
         failures, busy, last_error, answered, jumped = 0, 0, NEVER_TRIED, False, False
         call_timeout = self._tries.knobs.call_timeout_seconds
         while work.left.size:
+            self._tries.await_right(deadline)
             left = self._tries.left(deadline, failures, last_error, answered=answered)
             before = work.left.size
-            error = self._try(work, call_timeout if failures == 0 else min(left, call_timeout))
+            try:
+                error = self._try(work, call_timeout if failures == 0 else min(left, call_timeout))
+            except Unsure:  # since the servers were connected to
+                continue
             if work.left.size < before:
                 failures = busy = 0
             if error is None:

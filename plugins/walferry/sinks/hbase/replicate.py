@@ -26,6 +26,7 @@ from walferry.sinks.hbase.connections import LAST_CONNECT_SECONDS, connection_to
 from walferry.sinks.hbase.manager import NoSinks, SinkManager
 from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
 from walferry.source.knobs import Knobs
+from walferry.zk.right import Request, Right, Unsure
 
 METHOD = "ReplicateWALEntry"
 PASSING = (NoSinks, *tries.PASSING)
@@ -61,11 +62,14 @@ class Shipper:
         answers: Answers | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], bool] | None = None,
+        right: Right | None = None,
     ) -> None:
         self._sinks = sinks
         self._login = login
         self._clock = clock
-        self._tries = Tries(slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING)
+        self._tries = Tries(
+            slave, stop=stop, knobs=knobs, answers=answers, clock=clock, wait=wait, passing=PASSING, right=right
+        )
         self._connections: dict[ServerName, Connection] = {}
         self._overdue_at: float | None = None
         self._calling: ServerName | None = None
@@ -94,11 +98,12 @@ class Shipper:
 
         Raises SlaveUnreachable when the deadline or the patience with a silent slave is over, Stopped, RequestTooLarge, and a
         RemoteError that says itself that trying again does not help, such as TableNotFound; NotAuthenticated if that is true of
-        all servers. A shipment that was not acknowledged may have been applied all the same.
+        all servers; and what ends the right to send. A shipment that was not acknowledged may have been applied all the same.
         """
         count, busy, last_error, answered = 0, 0, NEVER_TRIED, False
         call_timeout = self._tries.knobs.call_timeout_seconds
         while True:
+            self._tries.await_right(deadline)
             left = self._tries.left(deadline, count, last_error, answered=answered)
             count += 1
             if expected_seconds is None:
@@ -107,6 +112,9 @@ class Shipper:
                 timeout = max(expected_seconds, left) if count == 1 else left
             try:
                 return self._told(shipment, timeout, left, expected_seconds)
+            except Unsure:  # since the server was connected to
+                count -= 1
+                continue
             except PASSING as error:
                 if tries.is_hopeless(error):
                     if not (isinstance(error, NotAuthenticated) and error.others_may and self._sinks.has_others):
@@ -153,12 +161,13 @@ class Shipper:
         """Call `_try` and let its outcome be known."""
         self._overdue_at = None if expected_seconds is None else self._clock() + self._tries.knobs.call_timeout_seconds
         try:
-            with self._tries.told(expected_seconds or SILENCE_SECONDS):
-                return self._try(shipment, timeout, left)
+            told, right = self._tries.told(expected_seconds or SILENCE_SECONDS), self._tries.right
+            with told, right.request(expected_seconds or timeout) as request:
+                return self._try(shipment, timeout, left, request)
         finally:
             self._overdue_at = None
 
-    def _try(self, shipment: Shipment, timeout: float, left: float) -> ServerName:
+    def _try(self, shipment: Shipment, timeout: float, left: float, request: Request) -> ServerName:
         """One request to one server. Time beyond the deadline (in `left` seconds) is for a server at work, not for connecting."""
         server = self._sinks.choose()
         self._current, self._calling = self._connection(server), server
@@ -166,9 +175,11 @@ class Shipper:
         try:
             self._tries.check_stop()
             self._current.call(
-                METHOD, shipment.entries, ReplicateWALEntryResponse, shipment.cells, timeout=timeout, connect_timeout=connecting
-            )
+                METHOD, shipment.entries, ReplicateWALEntryResponse, shipment.cells, timeout=timeout, connect_timeout=connecting,
+                may_go_on=request.may_go_on,
+            )  # fmt: skip
         except RemoteError:
+            request.answered()
             self._sinks.report_bad(server)
             raise
         except (ConnectionFailed, RpcTimeout):

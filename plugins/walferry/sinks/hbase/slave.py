@@ -30,6 +30,7 @@ from walferry.source.knobs import Knobs
 from walferry.tables.tables import Tables
 from walferry.zk.client import CONNECT_TIMEOUT_SECONDS, connect, disconnect
 from walferry.zk.errors import ConnectError
+from walferry.zk.right import Right
 
 CONNECT_SLEEP_SECONDS = 2.0
 FIRST_CONNECT_SECONDS = 5.0  # later tries take longer: an outage is reported soon, and a slow ensemble is reached all the same
@@ -68,12 +69,12 @@ class Slave:
 
     Entering it tries to connect until `deadline` (time.monotonic) or until the knobs' patience is over, and calls `on_failure`
     after each failed try. Then it raises SlaveUnreachable; and ClusterError or ZNodeValueError if the cluster key does not lead
-    to HBase.
+    to HBase. All of its shippers ask `right` before each request.
     """
 
     def __init__(
         self, peer: Peer, knobs: Knobs, deadline: float, *, login: Login, stop: threading.Event,
-        on_failure: Callable[[], None] = lambda: None,
+        on_failure: Callable[[], None] = lambda: None, right: Right | None = None,
     ) -> None:  # fmt: skip
         key = peer.slave
         self._key = key
@@ -82,6 +83,7 @@ class Slave:
         self._deadline = deadline
         self._login = login
         self._stop = stop
+        self._right = right or Right()
         self._on_failure = on_failure
         self._zk: KazooClient | None = None
         self._id: UUID | None = None
@@ -133,8 +135,9 @@ class Slave:
     def shipper(self) -> Shipper:
         """A shipper for one lane. All shippers of a task share the subset of sinks."""
         shipper = Shipper(
-            str(self._key), self._sinks, stop=self._stop, login=self._login, knobs=self._knobs, answers=self.answers
-        )
+            str(self._key), self._sinks, stop=self._stop, login=self._login, knobs=self._knobs, answers=self.answers,
+            right=self._right,
+        )  # fmt: skip
         self._shippers.append(shipper)
         return shipper
 
@@ -143,7 +146,7 @@ class Slave:
         how many calls they make at once."""
         shipper = DirectShipper(
             str(self._key), self._locations, stop=self._stop, login=self._login, knobs=self._knobs, answers=self.answers,
-            share=self._share,
+            share=self._share, right=self._right,
         )  # fmt: skip
         self._shippers.append(shipper)
         return shipper

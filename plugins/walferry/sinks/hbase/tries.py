@@ -14,7 +14,9 @@ from walferry.sinks.answers import SILENCE_SECONDS, Answers, Repeats
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase.action_errors import is_busy, seconds_to_wait
 from walferry.source.knobs import Knobs
+from walferry.zk.right import Right
 
+RIGHT_SECONDS = 0.1  # between two looks whether the right to send is sure again
 TIMEOUT_GROWTH = 10  # calls that time out again and again get up to this many times the first timeout
 NEVER_TRIED = "none: the deadline had passed already"
 MOST_SLEEPS = 10  # that a wait for a busy slave grows to
@@ -33,7 +35,8 @@ class Tries:
     """The tries of one lane to ship to `slave` (a name for messages, e.g. its cluster key).
 
     The nth failure in a row is followed by a sleep of n base sleeps. `stop`, once set, ends sleeps. `wait(seconds)` sleeps and
-    says whether to stop. `answers` is told of each try. `passing` are the errors after which the next try may go better.
+    says whether to stop. `answers` is told of each try. `passing` are the errors after which the next try may go better. `right`
+    is asked before each request.
     """
 
     def __init__(
@@ -46,7 +49,9 @@ class Tries:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], bool] | None = None,
         passing: tuple[type[WalferryError], ...] = PASSING,
+        right: Right | None = None,
     ) -> None:
+        self.right = right or Right()
         self.slave = slave
         self.knobs = knobs or Knobs()
         self.clock = clock
@@ -71,6 +76,12 @@ class Tries:
                 self.slave, self._answers.since, tries, last_error, patience_seconds=waited, answered=answered
             )
         return left
+
+    def await_right(self, deadline: float) -> None:
+        """Wait until requests may be sent, or until the deadline. Raises Stopped, and what ends the right for good."""
+        while not self.right.is_sure() and self.clock() < deadline:
+            if self._wait(RIGHT_SECONDS):
+                raise Stopped(f"told to stop while it was not sure that {self.slave} may be sent anything")
 
     def hope(self, deadline: float) -> float:
         """The seconds until the deadline, or until the patience with the slave is over if that is sooner."""

@@ -1,0 +1,87 @@
+"""For how long a client's session surely goes on, as far as the client itself can know.
+
+ZooKeeper ends a session when it has not heard from the client for the session's negotiated time. The client cannot know when
+ZooKeeper last heard from it, but it knows when it *sent* the last request or ping that was answered, and ZooKeeper has not heard
+that one before. So a session goes on for its negotiated time from that moment at least, whatever has happened to the network or
+to this process since.
+
+The clock is CLOCK_BOOTTIME. It goes on while the process is stopped, while its threads wait for a processor, and while the
+machine is suspended, when CLOCK_MONOTONIC stands still. If a hypervisor stops a whole machine, none of its clocks may tell. Then
+what was just going to be sent is sent late, which no client can prevent, and the first answer of ZooKeeper ends the rest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any
+
+PING_XID = -2
+
+
+def now() -> float:
+    """Seconds on a clock that goes on while this process or its machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Heard:
+    """When the last answered request of a client was sent. Its connection's thread writes it, any thread may read it."""
+
+    def __init__(self) -> None:
+        self.session_seconds = 0.0  # as negotiated
+        self._at = float("-inf")
+        self._sent: deque[tuple[int, float]] = deque()  # requests and pings that are not answered
+
+    @property
+    def seconds(self) -> float:
+        """How long ago the last answered request was sent."""
+        return now() - self._at
+
+    def connected(self, began: float, session_seconds: float) -> None:
+        """A server has taken the session up, over a connection that was begun at a moment of `now`."""
+        self.session_seconds = session_seconds
+        self._at = max(self._at, began)
+
+    def connecting(self) -> None:
+        """No request that was sent before is going to be answered."""
+        self._sent.clear()
+
+    def sending(self, xid: int) -> None:
+        """A request is going to be sent."""
+        self._sent.append((xid, now()))
+
+    def answered(self, xid: int) -> None:
+        """The answer to a request has come. Answers come in the order of the requests; what is no answer is passed over."""
+        if all(each != xid for each, _ in self._sent):
+            return
+        while True:
+            each, at = self._sent.popleft()
+            if each == xid:
+                self._at = max(self._at, at)
+                return
+
+
+def listen(connection: Any) -> Heard:
+    """Note what is sent and answered over kazoo's connection, which has no seam of its own for that."""
+    heard = Heard()
+    connect, submit, read = connection._connect, connection._submit, connection._read_header
+
+    def connecting(host: str, address: str, port: int) -> Any:
+        heard.connecting()
+        began = now()
+        read_timeout, connect_timeout = connect(host, address, port)
+        heard.connected(began, read_timeout * 1.5 / 1000)  # kazoo reads for two thirds of the negotiated time
+        return read_timeout, connect_timeout
+
+    def submitting(request: Any, timeout: float, xid: int | None = None) -> None:
+        if xid:
+            heard.sending(xid)
+        submit(request, timeout, xid)
+
+    def reading(timeout: float) -> Any:
+        header, buffer, offset = read(timeout)
+        heard.answered(header.xid)
+        return header, buffer, offset
+
+    connection._connect, connection._submit, connection._read_header = connecting, submitting, reading
+    return heard

@@ -1,0 +1,114 @@
+"""Who may no longer send does not, and the next holder is told for how long requests may still take effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from walferry.zk.right import AFTER_SECONDS, Right, Unsure
+
+
+class Ground:
+    def __init__(self) -> None:
+        self.sure = True
+        self.lost: Exception | None = None
+        self.allowed: list[float] = []
+
+    def is_sure(self) -> bool:
+        if self.lost:
+            raise self.lost
+        return self.sure
+
+    def allow(self, seconds: float) -> None:
+        self.allowed.append(seconds)
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [1000.0]
+
+
+@pytest.fixture
+def ground() -> Ground:
+    return Ground()
+
+
+@pytest.fixture
+def right(ground: Ground, clock: list[float]) -> Right:
+    return Right(ground, 60.0, clock=lambda: clock[0])
+
+
+def test_each_part_of_a_request_is_sent_only_while_the_right_is_sure(right: Right, ground: Ground) -> None:
+    request = right.begin(60)
+    request.may_go_on()
+    ground.sure = False
+    with pytest.raises(Unsure):
+        request.may_go_on()
+    ground.lost = ValueError("lost")
+    with pytest.raises(ValueError, match="lost"):
+        request.may_go_on()
+
+
+def test_an_answered_request_has_come_to_its_end(right: Right, clock: list[float]) -> None:
+    with right.request(60) as request:
+        request.may_go_on()
+        assert right.quiet_seconds == 60 + AFTER_SECONDS
+    assert right.quiet_seconds == 0
+
+
+def test_a_request_that_was_never_sent_is_not_waited_for(right: Right, ground: Ground) -> None:
+    ground.sure = False
+    with pytest.raises(Unsure), right.request(60) as request:
+        request.may_go_on()
+    assert right.quiet_seconds == 0
+
+
+@pytest.mark.parametrize("end", [lambda request: request.cut(), lambda request: None], ids=["cut", "still under way"])
+def test_one_without_an_answer_may_take_effect_for_its_time_after_its_last_part_was_sent(
+    right: Right, clock: list[float], end: Callable[[object], None]
+) -> None:
+    request = right.begin(60)
+    request.may_go_on()
+    clock[0] += 7
+    request.may_go_on()
+    clock[0] += 5
+    end(request)
+    assert right.quiet_seconds == 55 + AFTER_SECONDS
+    clock[0] += 55 + AFTER_SECONDS
+    assert right.quiet_seconds == 0
+
+
+def test_an_error_of_the_server_s_own_is_an_answer(right: Right) -> None:
+    with suppress(OSError), right.request(60) as request:
+        request.may_go_on()
+        request.answered()
+        raise OSError("busy")
+    assert right.quiet_seconds == 0
+
+
+def test_nothing_is_sent_while_requests_of_an_earlier_holder_may_take_effect(ground: Ground, clock: list[float]) -> None:
+    right = Right(ground, 60.0, quiet_at=1090.0, clock=lambda: clock[0])
+    assert (right.is_sure(), right.quiet_seconds) == (False, 90.0)
+    clock[0] = 1090.0
+    assert (right.is_sure(), right.quiet_seconds) == (True, 0.0)
+
+
+def test_the_next_holder_is_told_before_a_request_gets_more_time_than_usual_and_when_that_is_over(
+    right: Right, ground: Ground, clock: list[float]
+) -> None:
+    right.begin(60).answered()
+    right.begin(30).answered()
+    assert ground.allowed == []
+    long, other = right.begin(120), right.begin(90)
+    other.answered()
+    right.begin(60).answered()
+    assert ground.allowed == [120]
+    long.may_go_on()
+    long.cut()
+    right.begin(60).answered()
+    assert ground.allowed == [120], "it may still take effect"
+    clock[0] += 120 + AFTER_SECONDS
+    right.begin(60).answered()
+    assert ground.allowed == [120, 60]

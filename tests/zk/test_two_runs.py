@@ -1,0 +1,96 @@
+"""Two runs never ship one queue at the same time: not even if the first one is cut off from ZooKeeper, and from nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.cluster.proxy import proxied_zookeeper
+from tests.unit.rpc.fake_server import FakeServer, Request, answer
+from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal
+from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, LastingZNodes, wal
+from tests.zk.test_paused_shipment import brief_sessions
+from walferry.names import parse_wal_name
+from walferry.protos import hbase_pb2 as pb
+from walferry.shipping.group import ship_group
+from walferry.shipping.group_job import GroupJob
+from walferry.shipping.summary import Status
+from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs, SinkKind
+from walferry.zk import right
+
+__all__ = ["brief_sessions"]  # a fixture
+
+NAME = wal(1_700_000_000_000, DEAD)
+EDITS = 4000
+CALL_SECONDS, AFTER_SECONDS = 5.0, 3.0
+
+
+def entries() -> Iterator[Entry]:
+    """Edits of one cell with one timestamp: the last one must be the last at the slave."""
+    for number in range(EDITS):
+        key = pb.WALKey(encoded_region_name=b"r", table_name=b"t", log_sequence_number=number)
+        key.write_time, key.following_kv_count = 1_700_000_000_001 + number, 1
+        key.scopes.add(family=b"f", scope_type=pb.REPLICATION_SCOPE_GLOBAL)
+        yield Entry(key, (Cell(b"row", b"f", b"q", 5, PUT, b"v%04d" % number),))
+
+
+class Slave:
+    """Notes when each request came, and the last edit in it. The requests of the first run are small, and slow."""
+
+    def __init__(self) -> None:
+        self.small: list[tuple[float, int]] = []
+        self.large: list[tuple[float, int]] = []
+
+    def __call__(self, request: Request) -> bytes:
+        came = time.monotonic()
+        numbers = [each.key.log_sequence_number for each in pb.ReplicateWALEntryRequest.FromString(request.param).entry]
+        if len(numbers) < 20:
+            time.sleep(0.25)
+        (self.small if len(numbers) < 20 else self.large).append((came, numbers[-1]))
+        return answer(request)
+
+
+def test_a_run_that_is_cut_off_from_zookeeper_has_sent_its_last_request_before_the_next_run_sends_one(
+    tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, brief_sessions: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(right, "AFTER_SECONDS", AFTER_SECONDS)
+    monkeypatch.setattr("walferry.zk.hold.AFTER_SECONDS", AFTER_SECONDS)
+    folder = tmp_path / "hbase" / "oldWALs"
+    folder.mkdir(parents=True)
+    (folder / NAME).write_bytes(encode_wal(entries()))
+    slave = Slave()
+    with FakeServer(slave) as server, proxied_zookeeper(zookeeper.quorum) as proxy, ThreadPoolExecutor(1) as pool:
+        hbase.stop_server(SERVER)
+        hbase.zk.create(f"{hbase.nodes.rs}/127.0.0.1,{server.port},1", ephemeral=True)
+        source = LastingZNodes.new(zk)
+        source.add_peer("q", clusterkey=f"{zookeeper.quorum}:{hbase.nodes.base}")
+        path = source.add_wal(DEAD, "q", NAME)
+        at = SourceCluster(
+            quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}/hbase", znode_parent=source.nodes.base, root=source.root
+        )
+        knobs = Knobs(shipment_bytes=400, sink=SinkKind.REPLICATE, call_timeout_seconds=CALL_SECONDS)
+        job = GroupJob(
+            source=replace(at, quorum=f"127.0.0.1:{proxy.port}"), peer_id="q", group=parse_wal_name(NAME).group, run_id="r1",
+            holder="first", deadline=time.time() + 60, knobs=knobs,
+        )  # fmt: skip
+        first = pool.submit(ship_group, job)
+        while not zk.get(path)[0]:
+            time.sleep(0.05)
+        proxy.cut()
+        second = ship_group(replace(job, source=at, run_id="r2", holder="second", knobs=replace(knobs, shipment_bytes=2 << 20)))
+        assert (second.status, source.queued("q")) == (Status.DONE, [])
+        proxy.mend()
+        assert first.result(120).status is Status.DONE
+    assert slave.small, "the first run has shipped something"
+    last, following = slave.small[-1][0], slave.large[0][0]
+    assert last + CALL_SECONDS + AFTER_SECONDS < following, "its last request had its time"
+    assert slave.large[-1][1] == EDITS - 1
