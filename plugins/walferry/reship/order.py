@@ -41,8 +41,8 @@ class Stages:
     def digest(self, wals: Sequence[str]) -> str:
         """A short text that differs for other stages, and is empty if all edits are in stage 0.
 
-        It differs too for other `wals`: those of all groups that have edits of regions with several stages. If such a WAL is found
-        late, the stages that follow its own have to follow it once more.
+        It differs too for other `wals`: those of all groups that have edits of regions with several stages. If such a WAL is
+        found late, the stages that follow its own have to follow it once more.
         """
         what = sorted(self.regions.items()), wals
         return hashlib.sha256(repr(what).encode()).hexdigest()[:16] if self.regions else ""
