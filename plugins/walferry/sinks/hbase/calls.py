@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from walferry.errors import WalferryError
@@ -36,6 +36,7 @@ class Ended:
     call: Call
     done: Ints  # the actions that need not be sent again
     errors: list[WalferryError]
+    in_doubt: bool = False  # the server may still carry it out
 
     @property
     def too_many(self) -> bool:
@@ -137,7 +138,7 @@ class Calls:
         try:
             told = _told(actions, line, line.connection.end(partial(_read, line.multi)))
         except tries.PASSING as error:
-            return self._failed(line, error)
+            return replace(self._failed(line, error), in_doubt=not isinstance(error, RemoteError))
         if told.errors:
             line.waiting.clear()
         return told

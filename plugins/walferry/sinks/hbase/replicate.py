@@ -14,6 +14,7 @@ from typing import Protocol
 
 from walferry.names import ServerName
 from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
+from walferry.protos.parsing import parse_message
 from walferry.rpc.admin import MAX_RESPONSE_BYTES, SERVICE
 from walferry.rpc.codec import Buffer
 from walferry.rpc.connection import Connection
@@ -69,6 +70,7 @@ class Shipper:
         self._overdue_at: float | None = None
         self._calling: ServerName | None = None
         self._current: Connection | None = None
+        self._in_doubt = False  # whether the last call was sent and its end is not known
 
     @property
     def calls(self) -> frozenset[ServerName]:
@@ -93,7 +95,7 @@ class Shipper:
         RemoteError that says itself that trying again does not help, such as TableNotFound; NotAuthenticated if that is true of
         all servers. A shipment that was not acknowledged may have been applied all the same.
         """
-        count, last_error, answered = 0, NEVER_TRIED, False
+        count, last_error, answered, in_doubt = 0, NEVER_TRIED, False, False
         call_timeout = self._tries.knobs.call_timeout_seconds
         while True:
             left = self._tries.left(deadline, count, last_error, answered=answered)
@@ -103,8 +105,12 @@ class Shipper:
             else:
                 timeout = max(expected_seconds, left) if count == 1 else left
             try:
-                return self._told(shipment, timeout, left, expected_seconds)
+                server = self._told(shipment, timeout, left, expected_seconds)
+                if in_doubt:
+                    self._tries.settle()
+                return server
             except PASSING as error:
+                in_doubt |= self._in_doubt
                 if tries.is_hopeless(error):
                     if not (isinstance(error, NotAuthenticated) and error.others_may and self._sinks.has_others):
                         raise
@@ -154,13 +160,15 @@ class Shipper:
         """One request to one server. Time beyond the deadline (in `left` seconds) is for a server at work, not for connecting."""
         server = self._sinks.choose()
         self._current, self._calling = self._connection(server), server
+        self._in_doubt = False
         connecting = max(left, LAST_CONNECT_SECONDS)
         try:
             self._tries.check_stop()
-            self._current.call(
-                METHOD, shipment.entries, ReplicateWALEntryResponse, shipment.cells, timeout=timeout, connect_timeout=connecting
-            )
+            self._current.begin(METHOD, shipment.entries, shipment.cells, timeout=timeout, connect_timeout=connecting)
+            self._in_doubt = True
+            self._current.end(lambda result: parse_message(ReplicateWALEntryResponse, result.message))
         except RemoteError:
+            self._in_doubt = False
             self._sinks.report_bad(server)
             raise
         except (ConnectionFailed, RpcTimeout):
