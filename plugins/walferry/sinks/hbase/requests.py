@@ -94,7 +94,7 @@ def _hashes(buf: Bytes, pos: int, end: int) -> tuple[Any, Any, bool]:
 
 
 @inlined
-def _see(seen: Ints, request: int, wanted: int, ids: int) -> tuple[bool, bool]:
+def _see(seen: Ints, request: int, wanted: Any, ids: Any) -> tuple[bool, bool]:
     """Note that a row is changed. Returns whether the request has changed it before, and whether with other cluster ids."""
     slots = np.uint64(seen.shape[1] - 1)
     slot = np.uint64(wanted) & slots
