@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,10 +38,14 @@ class Stages:
         """The stages in which the group surely has something to ship."""
         return frozenset(stage for _, stages in self.regions.values() for stage in stages)
 
-    @property
-    def digest(self) -> str:
-        """A short text that differs for other stages, and is empty if all edits are in stage 0."""
-        return hashlib.sha256(repr(sorted(self.regions.items())).encode()).hexdigest()[:16] if self.regions else ""
+    def digest(self, wals: Sequence[str]) -> str:
+        """A short text that differs for other stages, and is empty if all edits are in stage 0.
+
+        It differs too for other `wals`: those of all groups that have edits of regions with several stages. If such a WAL is
+        found late, the stages that follow its own have to follow it once more.
+        """
+        what = sorted(self.regions.items()), wals
+        return hashlib.sha256(repr(what).encode()).hexdigest()[:16] if self.regions else ""
 
     def entries_of(self, window: Window, stage: int) -> npt.NDArray[np.bool_]:
         """Tell for each entry of a window whether it is shipped in this stage."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import astuple, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -154,19 +154,24 @@ def _ship(
 ) -> list[GroupSummary]:  # fmt: skip
     """Ship all groups, stage by stage. A stage in which a group fails is the last one."""
     stays = [(group.group, stay) for group, scans in zip(groups, scanned, strict=True) for stay in _stays(scans)]
-    of_group = stages_of(stays)
+    of_group, regions = stages_of(stays), {stay.region for _, stay in stays}
+    several = [
+        _with_edits(group, scans, of_group.get(group.group, Stages()).regions)
+        for group, scans in zip(groups, scanned, strict=True)
+    ]
+    moving = [wal.name.text for group in several for wal in group.wals]
     last = max((stage for stages in of_group.values() for stage in stages.needed), default=0)
     summaries: list[GroupSummary] = []
     for stage in range(last + 1):
         tasks = []
-        for group, summary, scans in zip(groups, begun, scanned, strict=True):
+        for group, with_several, summary, scans in zip(groups, several, begun, scanned, strict=True):
             stages = of_group.get(group.group, Stages())
-            summary = replace(summary, stages=stages.digest)
+            summary = replace(summary, stages=stages.digest(moving))
             if stage == 0:
-                tasks.append((group, stages, stage, summary))
+                tasks.append((_with_edits(group, scans, regions), stages, stage, summary))
             elif stage in stages.needed:
                 name = f"{group.group}, stage {stage}"
-                tasks.append((_with_regions(group, scans, stages), stages, stage, replace(summary, group=name, tables={})))
+                tasks.append((with_several, stages, stage, replace(summary, group=name, tables={})))
         done = spread(partial(_ship_one, job), tasks)
         summaries += done
         if any(summary.status is not Status.DONE for summary in done):
@@ -179,10 +184,10 @@ def _ship_one(job: ReshipJob, task: tuple[GroupFiles, Stages, int, GroupSummary]
     return ship_group(job, *task)
 
 
-def _with_regions(group: GroupFiles, scans: Sequence[Scanned | str], stages: Stages) -> GroupFiles:
-    """The group with those of its WALs that have edits of regions with several stages."""
+def _with_edits(group: GroupFiles, scans: Sequence[Scanned | str], of: Container[int]) -> GroupFiles:
+    """The group with those of its WALs that have edits of one of these regions."""
     wals = zip(group.wals, scans, strict=True)
-    return replace(group, wals=tuple(wal for wal, scan in wals if any(s.region in stages.regions for s in _stays([scan]))))
+    return replace(group, wals=tuple(wal for wal, scan in wals if any(stay.region in of for stay in _stays([scan]))))
 
 
 def _stays(scans: Iterable[Scanned | str]) -> Iterable[Stay]:

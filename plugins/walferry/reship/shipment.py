@@ -5,7 +5,8 @@
     this thread     publishes the summary, looks after calls that take long, ends it all when the peer is paused
 
 No queue is read or written. What was acknowledged is in the run's summary: a retry of the run goes on with the first WAL that is
-not done. It ships that WAL's entries again.
+not done. It ships that WAL's entries again. If the retry finds other WALs among those that are done, or before them, it ships all
+of the group again: an older edit that is shipped last would lie over newer ones with its timestamp.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -41,7 +42,7 @@ from walferry.shipping.outcome import Outcome
 from walferry.shipping.pausing import end_if_paused
 from walferry.shipping.runs import read_group, write_group
 from walferry.shipping.slave_down import known_down, note_down
-from walferry.shipping.summary import GroupSummary, Status
+from walferry.shipping.summary import GroupSummary, Status, digest_with
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.sink import Sink
 from walferry.source.agreement import check_peer
@@ -69,7 +70,9 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
             before = read_group(session, job.peer_id, job.run_id, begun.group)
             if before and before.stages != begun.stages:  # WALs have gone since, so a stage has other edits now
                 before = None
-            if before and before.status is Status.DONE:
+            if before and len(left := _left(files.wals, before)) == len(files.wals):
+                before = replace(before, lastCompletedLog="", completedLogsDigest="")
+            elif before and before.status is Status.DONE and not left:
                 return before
             # The scan of this attempt counts: that of the one before may have failed.
             counters = Counters(replace(before, tables=begun.tables) if before else begun)
@@ -77,7 +80,7 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
             try:
                 with Turn(session, job, begun.group) as turn:
                     shipment = partial(_Shipment, job, session, files, stages, stage, counters, turn.right)
-                    attempt_without(job.knobs, lambda missing: shipment(missing).run(counters.summary().lastCompletedLog))
+                    attempt_without(job.knobs, lambda missing: shipment(missing).run(_left(files.wals, counters.summary())))
             except PausedPeer as error:
                 counters.end(Status.PAUSED, str(error))
             except LeaseHeld as error:  # by another task of this run, which writes the summary
@@ -93,6 +96,16 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
             return counters.summary()
     except WalferryError as error:  # the source's ZooKeeper is away: the run may be tried again
         return replace(begun, status=Status.FAILED, error=_text(error), passing=True)
+
+
+def _left(wals: Sequence[WalFile], summary: GroupSummary) -> tuple[WalFile, ...]:
+    """The WALs behind those that are done; all of them if others than these are done."""
+    digest = ""
+    for done, wal in enumerate(wals, 1):
+        digest = digest_with(digest, wal.name.text)
+        if digest == summary.completedLogsDigest:
+            return tuple(wals[done:])
+    return tuple(wals)
 
 
 def _text(error: BaseException) -> str:
@@ -121,11 +134,9 @@ class _Shipment:
         known = partial(visibility_labels, session.zk, session.nodes)
         self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), known)
 
-    def run(self, done: str) -> None:
-        """Ship the WALs after the one named `done`; the outcome is in the counters. Raises what stops the group."""
+    def run(self, wals: tuple[WalFile, ...]) -> None:
+        """Ship these last WALs of the group; the outcome is in the counters. Raises what stops the group."""
         peer = check_peer(self._session, self._job.peer_id)
-        names = [wal.name.text for wal in self._files.wals]
-        wals = self._files.wals[names.index(done) + 1 if done in names else 0 :]
         self._counters.begin(
             slave=str(peer.slave), server=str(self._files.server or ""), queue_id=QUEUE_ID, queued=0, wals=len(wals),
             bytes_to_ship=sum(wal.size for wal in wals),

@@ -94,18 +94,14 @@ def encode_request(
     cell_block: Sequence[Buffer] = (),
     *,
     timeout_ms: int = 0,
-    max_bytes: int = MAX_REQUEST_BYTES,
 ) -> list[Buffer]:
     """Encode one request as buffers to be sent in this order. `param` and `cell_block` are not copied.
 
     `param` is the encoded parameter message, whole or in pieces. The server chooses the priority by method. Raises
-    RequestTooLarge if parameter and cells are over `max_bytes`.
+    RequestTooLarge.
     """
     pieces = [param] if isinstance(param, (bytes, bytearray, memoryview)) else list(param)
-    param_bytes = sum(map(len, pieces))
-    cell_bytes = sum(map(len, cell_block))
-    if param_bytes + cell_bytes > max_bytes:
-        raise RequestTooLarge(method, param_bytes + cell_bytes, max_bytes)
+    param_bytes, cell_bytes = check_size(method, pieces, cell_block)
     header = pb.RequestHeader(call_id=call_id, method_name=method, request_param=True)
     if timeout_ms:
         header.timeout = timeout_ms
@@ -113,6 +109,15 @@ def encode_request(
         header.cell_block_meta.length = cell_bytes
     head = delimited(header.SerializeToString()) + _varint(param_bytes)
     return [INT32.pack(len(head) + param_bytes + cell_bytes) + head, *pieces, *cell_block]
+
+
+def check_size(method: str, param: Buffer | Sequence[Buffer], cell_block: Sequence[Buffer] = ()) -> tuple[int, int]:
+    """The bytes of a request's parameter and of its cells. Raises RequestTooLarge if together they are over MAX_REQUEST_BYTES."""
+    pieces = [param] if isinstance(param, (bytes, bytearray, memoryview)) else param
+    param_bytes, cell_bytes = sum(map(len, pieces)), sum(map(len, cell_block))
+    if param_bytes + cell_bytes > MAX_REQUEST_BYTES:
+        raise RequestTooLarge(method, param_bytes + cell_bytes, MAX_REQUEST_BYTES)
+    return param_bytes, cell_bytes
 
 
 class ResponseParser:

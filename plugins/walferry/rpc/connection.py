@@ -194,9 +194,12 @@ class Connection:
         encoded = param.SerializeToString() if isinstance(param, Message) else param
         call = _Call(method, seconds, time.monotonic() + seconds)
         try:
-            request = codec.encode_request(self._call_id, method, encoded, cell_block, timeout_ms=max(1, int(seconds * 1000)))
+            codec.check_size(method, encoded, cell_block)
             with self._typed_errors(call):
                 channel = self._connected(call.deadline, min(self._connect_timeout, connect_timeout or self._connect_timeout))
+                # The server begins no call after this time. So one that has timed out here is not begun there much later.
+                left = math.ceil(remaining(call.deadline) * 1000)
+                request = codec.encode_request(self._call_id, method, encoded, cell_block, timeout_ms=left)
                 self._send(channel, request, call.deadline, may_go_on)
         except BaseException:
             self._interrupted = False

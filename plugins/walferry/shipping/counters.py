@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from walferry.filters.rules import Reason
 from walferry.filters.window import Kept, filtered_by_reason
-from walferry.shipping.summary import GroupSummary, Status
+from walferry.shipping.summary import GroupSummary, Status, digest_with
 from walferry.sinks.answers import Outage
 from walferry.sinks.sink import Request
 from walferry.wal.windows import Window
@@ -107,7 +107,13 @@ class Counters:
         """All that an interval has in this WAL, which may be in no queue, is shipped."""
         with self._lock:
             s = self._summary
-            self._summary = replace(s, completedLogs=s.completedLogs + 1, logsLeft=s.logsLeft - 1, lastCompletedLog=wal)
+            self._summary = replace(
+                s,
+                completedLogs=s.completedLogs + 1,
+                logsLeft=s.logsLeft - 1,
+                lastCompletedLog=wal,
+                completedLogsDigest=digest_with(s.completedLogsDigest, wal),
+            )
 
     def quarantined(self, skipped_bytes: int) -> None:
         """The rest of a broken WAL, from some offset on, was given up."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -71,6 +72,7 @@ class GroupSummary:
     slaveTries: int = 0  # tries that have failed since then
     slaveError: str | None = None  # why the last of them failed
     lastCompletedLog: str = ""  # of an interval that is shipped again: the newest WAL that is done
+    completedLogsDigest: str = ""  # of such an interval: `digest_with` of all WALs that are done, in order
     stages: str = ""  # of such an interval: tells which of the group's edits this is about (reship.order)
     tables: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of such an interval: edits, cells, bytes of a table
     seconds: float = 0.0
@@ -97,6 +99,11 @@ class GroupSummary:
             raise NotARecord("it has no status")
         found = record_of(cls, values)
         return replace(found, **_shown({name: getattr(found, name) for name in _ERRORS}))  # type: ignore[arg-type]
+
+
+def digest_with(digest: str, name: str) -> str:
+    """A short text that tells which names there are, in which order: `digest` tells it of those before this one."""
+    return hashlib.sha256(f"{digest} {name}".encode()).hexdigest()[:16]
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, str]:

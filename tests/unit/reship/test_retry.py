@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -18,55 +18,96 @@ from walferry.shipping.summary import GroupSummary, Status
 
 REGION = 7
 JOB: Any = SimpleNamespace(source=None, peer_id="p", run_id="r", knobs=None)
-WALS = {group: WalFile(parse_wal_name(f"{group}%2C16020%2C1.{2}"), "", 1, None, Place.OLD) for group in ("a", "b", "c")}
+
+Wals = Mapping[int, Stay | None]  # the WALs of a group, by their timestamps, and what each has of the interval
+
+
+def wal(group: str, timestamp: int) -> WalFile:
+    return WalFile(parse_wal_name(f"{group}%2C16020%2C1.{timestamp}"), "", 1, None, Place.OLD)
 
 
 @pytest.fixture
-def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[str, Status]]]:
-    """`ship(stays, fails=…)` ships groups with these stays; returns which sequence ids of each group were shipped in order."""
+def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """`ship({group: wals}, failing=…)` is a try of one run; returns the WALs that were shipped, in order, each with its stage.
+
+    The slave takes the WALs before the one that fails.
+    """
     kept: dict[str, GroupSummary] = {}
-    shipped: list[tuple[str, int]] = []
+    shipped: list[str] = []
+    fails: set[str] = set()
 
     class Shipment:
         def __init__(
             self, job: Any, session: Any, files: Any, stages: Any, stage: int, counters: Any, right: Any, missing: Any
         ) -> None:
-            self.what = files.group, stage, counters
+            self.group, self.stage, self.counters = files.group, stage, counters
 
-        def run(self, done: str) -> None:
-            group, stage, counters = self.what
-            shipped.append((group, stage))
-            counters.end(Status.FAILED if group in fails else Status.DONE)
+        def run(self, wals: Sequence[WalFile]) -> None:
+            for each in wals:
+                name = f"{self.group}{each.name.timestamp}"
+                shipped.append(f"{name} in stage {self.stage}" if self.stage else name)
+                if name in fails:
+                    self.counters.end(Status.FAILED)
+                    return
+                self.counters.read_again(each.name.text)
+            self.counters.end(Status.DONE)
 
-    fails: set[str] = set()
     monkeypatch.setattr(shipment, "_Shipment", Shipment)
     monkeypatch.setattr(shipment, "open_session", lambda source: nullcontext())
     monkeypatch.setattr(shipment, "Turn", lambda session, job, group: nullcontext(SimpleNamespace(right=None)))
     monkeypatch.setattr(shipment, "read_group", lambda session, peer, run_id, group: kept.get(group))
     monkeypatch.setattr(shipment, "write_group", lambda session, peer, run_id, summary: kept.update({summary.group: summary}))
 
-    def ship_groups(stays: dict[str, Stay], failing: Sequence[str] = ()) -> list[tuple[str, int]]:
+    def ship_groups(found: Mapping[str, Wals], failing: Collection[str] = ()) -> list[str]:
         fails.clear()
         fails.update(failing)
         shipped.clear()
-        groups = [GroupFiles(group, None, (WALS[group],)) for group in stays]
-        begun = [GroupSummary(group=group, status=Status.DONE) for group in stays]
-        scanned = [[Scanned(1, {}, [stay])] for stay in stays.values()]
+        groups = [GroupFiles(group, None, tuple(wal(group, timestamp) for timestamp in wals)) for group, wals in found.items()]
+        begun = [GroupSummary(group=group, status=Status.DONE) for group in found]
+        scanned = [[Scanned(1, {}, [stay] if stay else []) for stay in wals.values()] for wals in found.values()]
         run._ship(JOB, groups, begun, scanned, lambda function, things: [function(thing) for thing in things])
         return list(shipped)
 
-    return ship_groups  # type: ignore[return-value]
+    return ship_groups
+
+
+def alone(group: str, *timestamps: int) -> dict[int, Stay | None]:
+    """WALs with edits of a region that no other group has."""
+    return {timestamp: Stay(hash(group), timestamp, timestamp) for timestamp in timestamps}
 
 
 def test_groups_that_are_done_are_not_shipped_again(ship):
-    stays = {"a": Stay(REGION, 1, 9), "b": Stay(REGION, 10, 19), "c": Stay(8, 1, 9)}
-    assert ship(stays, ["c"]) == [("a", 0), ("b", 0), ("c", 0)]
-    assert ship(stays) == [("c", 0), ("b", 1)]
-    assert ship(stays) == []
+    found = {"a": {2: Stay(REGION, 1, 9)}, "b": {2: Stay(REGION, 10, 19)}, "c": alone("c", 2)}
+    assert ship(found, ["c2"]) == ["a2", "b2", "c2"]
+    assert ship(found) == ["c2", "b2 in stage 1"]
+    assert ship(found) == []
 
 
 def test_what_is_in_another_stage_than_before_is_shipped_though_its_group_was_done(ship):
-    stays = {"a": Stay(REGION, 1, 9), "b": Stay(REGION, 10, 19), "c": Stay(8, 1, 9)}
-    ship(stays, ["c"])  # b's edits of the region wait for stage 1, which is not reached
-    del stays["a"]  # HBase's cleaner has deleted its files since
-    assert ship(stays) == [("b", 0), ("c", 0)]
+    found = {"a": {2: Stay(REGION, 1, 9)}, "b": {2: Stay(REGION, 10, 19)}, "c": alone("c", 2)}
+    ship(found, ["c2"])  # b's edits of the region wait for stage 1, which is not reached
+    del found["a"]  # HBase's cleaner has deleted its files since
+    assert ship(found) == ["b2", "c2"]
+
+
+def test_wals_that_only_the_retry_finds_are_shipped_though_their_group_was_done(ship):
+    assert ship({"a": alone("a", 1, 2), "b": alone("b", 1)}, ["b1"]) == ["a1", "a2", "b1"]
+    assert ship({"a": alone("a", 1, 2, 3), "b": alone("b", 1)}) == ["a3", "b1"]  # a3 was still open
+    assert ship({"a": alone("a", 1, 2, 3), "b": alone("b", 1)}) == []
+
+
+def test_a_wal_that_is_found_late_among_those_that_are_done_is_shipped_with_all_that_follow_it(ship):
+    """Else its edits would lie over newer ones."""
+    ship({"a": alone("a", 1, 3, 4)}, ["a4"])
+    assert ship({"a": alone("a", 1, 2, 3, 4)}) == ["a1", "a2", "a3", "a4"]
+
+
+def test_wals_without_edits_of_the_interval_are_not_shipped_and_may_come_and_go(ship):
+    assert ship({"a": {1: None, **alone("a", 2, 3)}}, ["a3"]) == ["a2", "a3"]
+    assert ship({"a": {**alone("a", 2, 3), 4: None}}) == ["a3"]  # HBase's cleaner has deleted a1 since
+
+
+def test_a_region_s_later_stages_follow_a_wal_that_only_the_retry_finds(ship):
+    a, b = {1: Stay(REGION, 1, 4)}, {2: Stay(REGION, 10, 19), 3: Stay(8, 1, 9)}
+    assert ship({"a": a, "b": b, "c": alone("c", 1)}) == ["a1", "b2", "b3", "c1", "b2 in stage 1"]
+    assert ship({"a": {**a, 2: Stay(REGION, 5, 9)}, "b": b, "c": alone("c", 1)}) == ["a1", "a2", "b2", "b3", "b2 in stage 1"]

@@ -2,7 +2,8 @@
 
     sink        the seam's side of it: windows to shipments, shipments to lanes
     shipment    what one ReplicateWALEntry request carries;  bulk_loads  the same for bulk loads
-    replicate   sends shipments to RegionServers, and tries again;  hfiles  what a bulk load needs before and after
+    replicate   sends shipments to RegionServers, and tries again;  requests  cuts them where HBase's sink would lose their order
+    hfiles  what a bulk load needs before and after
     direct      sends shipments to regions: actions  the row mutations in them;  locations  where the regions are;
                 rounds  what goes out at once;  multi  the requests and their results;  action_errors  what these mean;
                 calls  makes those of a round side by side

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from walferry.errors import WalferryError
@@ -37,6 +37,7 @@ class Ended:
     call: Call
     done: Ints  # the actions that need not be sent again
     errors: list[WalferryError]
+    in_doubt: bool = False  # the server may still carry it out
 
     @property
     def too_many(self) -> bool:
@@ -158,7 +159,7 @@ class Calls:
         except tries.PASSING as error:
             if isinstance(error, RemoteError):
                 line.request.answered()
-            return self._failed(line, error)
+            return replace(self._failed(line, error), in_doubt=not isinstance(error, RemoteError))
         finally:
             line.request.cut()
         if told.errors:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from kazoo.exceptions import NoAuthError
@@ -37,11 +37,11 @@ from walferry.sinks.answers import Answers
 from walferry.sinks.hbase import tries
 from walferry.sinks.hbase.action_errors import is_busy, is_throttled, is_unsound
 from walferry.sinks.hbase.actions import ActionRow, Actions, ShipmentUnfit, find_actions, pieces
-from walferry.sinks.hbase.calls import Calls
+from walferry.sinks.hbase.calls import Calls, Ended
 from walferry.sinks.hbase.connections import LAST_CONNECT_SECONDS
 from walferry.sinks.hbase.locations import Locations, LocationsUnknown
 from walferry.sinks.hbase.multi import METHOD
-from walferry.sinks.hbase.rounds import MAX_ACTIONS, MAX_BYTES, Most, Places, calls_of_round
+from walferry.sinks.hbase.rounds import MAX_ACTIONS, MAX_BYTES, Flags, Most, Places, calls_of_round
 from walferry.sinks.hbase.share import Share
 from walferry.sinks.hbase.shipment import Shipment
 from walferry.sinks.hbase.tries import NEVER_TRIED, Tries
@@ -66,6 +66,33 @@ class _Work:
     seconds: Callable[[], float]  # how long it may still take to reach hbase:meta and the servers. Raises Stopped
     places: Places | None = None  # of these; None: not looked up yet
     wrong: frozenset[int] = frozenset()  # the tables whose regions may not be where they are taken to be
+    doubt: Flags = field(init=False)  # which of all actions a call has carried whose end is not known
+    doubtful: set[ServerName] = field(default_factory=set)  # the servers of such calls
+    unsettled: bool = False  # whether such a server has acknowledged an action in doubt
+
+    def __post_init__(self) -> None:
+        self.doubt = np.zeros(len(self.actions), np.bool_)
+
+    @property
+    def now(self) -> Flags:
+        """Which of the actions that are left may be sent. Those in doubt come first: what follows them waits until it is known
+        that nothing older can come after it."""
+        doubt = self.doubt[self.left]
+        return doubt if doubt.any() else np.ones(self.left.size, np.bool_)
+
+    def note(self, ended: Ended) -> None:
+        """A call has ended, or only our wait for it."""
+        if ended.in_doubt:
+            self.doubt[ended.call.actions] = True
+            self.doubtful.add(ended.call.server)
+        elif ended.call.server in self.doubtful:
+            self.unsettled |= bool(self.doubt[ended.done].any())
+        self.doubt[ended.done] = False
+
+    def settled(self) -> None:
+        """No call is in doubt any more."""
+        self.doubtful.clear()
+        self.unsettled = False
 
     def take(self, done: Sequence[Ints], failed: Sequence[Ints]) -> None:
         """Some actions are done; the tables of others are to be looked up again."""
@@ -151,6 +178,9 @@ class DirectShipper:
                 error = self._try(work, call_timeout if failures == 0 else min(left, call_timeout))
             except Unsure:  # since the servers were connected to
                 continue
+            if work.unsettled and not work.doubt.any():
+                self._tries.settle()
+                work.settled()
             if work.left.size < before:
                 failures = busy = 0
             if error is None:
@@ -225,9 +255,11 @@ class DirectShipper:
         failed: list[Ints] = []
         errors: list[WalferryError] = []
         refused: list[int] = []
+        now = work.now
         most = replace(self._most, actions=min(self._most.actions, self._pace or MAX_ACTIONS))
-        calls = calls_of_round(work.actions, work.left, places, most)
+        calls = calls_of_round(work.actions, work.left[now], places.but(~now), most)
         for ended in self._calls.make(work.actions, calls, timeout, connecting):
+            work.note(ended)
             if ended.too_many:
                 refused.append(ended.call.actions.size)
                 continue
@@ -235,7 +267,7 @@ class DirectShipper:
                 failed.append(np.setdiff1d(ended.call.actions, ended.done))
             done.append(ended.done)
             errors += ended.errors
-        if (homeless := work.left[places.homeless()]).size:
+        if (homeless := work.left[now & places.homeless()]).size:
             failed.append(homeless)
             errors.append(_no_server(work.actions, int(homeless[0])))
         work.take(done, failed)

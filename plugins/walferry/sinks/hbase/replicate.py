@@ -14,6 +14,7 @@ from typing import Protocol
 
 from walferry.names import ServerName
 from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
+from walferry.protos.parsing import parse_message
 from walferry.rpc.admin import MAX_RESPONSE_BYTES, SERVICE
 from walferry.rpc.codec import Buffer
 from walferry.rpc.connection import Connection
@@ -74,6 +75,7 @@ class Shipper:
         self._overdue_at: float | None = None
         self._calling: ServerName | None = None
         self._current: Connection | None = None
+        self._in_doubt = False  # whether the last call was sent and its end is not known
 
     @property
     def calls(self) -> frozenset[ServerName]:
@@ -100,7 +102,7 @@ class Shipper:
         RemoteError that says itself that trying again does not help, such as TableNotFound; NotAuthenticated if that is true of
         all servers; and what ends the right to send. A shipment that was not acknowledged may have been applied all the same.
         """
-        count, busy, last_error, answered = 0, 0, NEVER_TRIED, False
+        count, busy, last_error, answered, in_doubt = 0, 0, NEVER_TRIED, False, False
         call_timeout = self._tries.knobs.call_timeout_seconds
         while True:
             self._tries.await_right(deadline)
@@ -111,11 +113,15 @@ class Shipper:
             else:
                 timeout = max(expected_seconds, left) if count == 1 else left
             try:
-                return self._told(shipment, timeout, left, expected_seconds)
+                server = self._told(shipment, timeout, left, expected_seconds)
+                if in_doubt:
+                    self._tries.settle()
+                return server
             except Unsure:  # since the server was connected to
                 count -= 1
                 continue
             except PASSING as error:
+                in_doubt |= self._in_doubt
                 if tries.is_hopeless(error):
                     if not (isinstance(error, NotAuthenticated) and error.others_may and self._sinks.has_others):
                         raise
@@ -171,15 +177,18 @@ class Shipper:
         """One request to one server. Time beyond the deadline (in `left` seconds) is for a server at work, not for connecting."""
         server = self._sinks.choose()
         self._current, self._calling = self._connection(server), server
+        self._in_doubt = False
         connecting = max(left, LAST_CONNECT_SECONDS)
         try:
             self._tries.check_stop()
-            self._current.call(
-                METHOD, shipment.entries, ReplicateWALEntryResponse, shipment.cells, timeout=timeout, connect_timeout=connecting,
-                may_go_on=request.may_go_on,
-            )  # fmt: skip
+            self._current.begin(
+                METHOD, shipment.entries, shipment.cells, timeout=timeout, connect_timeout=connecting, may_go_on=request.may_go_on
+            )
+            self._in_doubt = True
+            self._current.end(lambda result: parse_message(ReplicateWALEntryResponse, result.message))
         except RemoteError:
             request.answered()
+            self._in_doubt = False
             self._sinks.report_bad(server)
             raise
         except (ConnectionFailed, RpcTimeout):

@@ -28,6 +28,7 @@ from walferry.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.sinks.hbase.hfiles import BulkLoadFailed, HFileSender
 from walferry.sinks.hbase.large_cells import cell_refused
 from walferry.sinks.hbase.replicate import Shipper
+from walferry.sinks.hbase.requests import in_order
 from walferry.sinks.hbase.shipment import Bytes, Ints, Shipment, assemble, join
 from walferry.sinks.hbase.slave import Slave
 from walferry.sinks.sink import Request
@@ -185,7 +186,8 @@ class ShipmentSender:
                     return
                 log.info("a shipment goes to the slave's RegionServers to replicate: %s", unfit)
         for shipment in shipments:
-            self.shipper.ship(shipment, deadline)  # type: ignore[arg-type]  # an array of bytes is a buffer
+            for request in in_order(shipment):
+                self.shipper.ship(request, deadline)  # type: ignore[arg-type]  # an array of bytes is a buffer
 
 
 def _not_at_slave(error: WalferryError, shipments: Sequence[Shipment]) -> NotAtSlave | None:

@@ -17,6 +17,7 @@ from walferry.source.knobs import Knobs
 from walferry.zk.right import Right
 
 RIGHT_SECONDS = 0.1  # between two looks whether the right to send is sure again
+SETTLE_SECONDS = 10.0  # HBase's threads that wait for memory look every 5 s; its sink's calls take 10 s at most
 TIMEOUT_GROWTH = 10  # calls that time out again and again get up to this many times the first timeout
 NEVER_TRIED = "none: the deadline had passed already"
 MOST_SLEEPS = 10  # that a wait for a busy slave grows to
@@ -119,6 +120,19 @@ class Tries:
             return call_timeout
         first = self.knobs.call_timeout_seconds
         return min(call_timeout + first, TIMEOUT_GROWTH * first)
+
+    def settle(self) -> None:
+        """Wait until a call whose end is not known has had its effect. To be called when what it carried has been acknowledged
+        once more, and before anything newer is sent.
+
+        The server drops a call that has waited for longer than its timeout, or whose connection is closed. One that it has begun
+        goes on, e.g. when memory for it is free, and would overwrite what is newer. Once the server has carried out the same in a
+        later call, it ends soon; nothing tells when. It has not more time than an ordinary call.
+        """
+        seconds = min(SETTLE_SECONDS, self.knobs.call_timeout_seconds)
+        log.info("a call to %s whose end is not known may still have its effect: waiting %.1f s", self.slave, seconds)
+        if self._wait(seconds):
+            raise Stopped(f"told to stop before it was known that a call to {self.slave} has ended")
 
     def pause(self, failures: int, deadline: float, last_error: str) -> None:
         """Sleep after the nth failure in a row; not beyond the deadline, nor beyond the patience with the slave."""

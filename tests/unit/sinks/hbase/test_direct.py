@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.unit.filters.test_window import entry, put
-from tests.unit.rpc.fake_server import Request, silence
+from tests.unit.rpc.fake_server import Request, hang_up, silence
 from tests.unit.sinks.hbase.edits import OTHERS, ids_attribute, mutations_of, shipment_of
 from tests.unit.sinks.hbase.scripted_slave import NOT_SERVING, OpenRegion, ScriptedSlave
 from tests.unit.sinks.hbase.test_replicate import NO_FILES, USER, Time
@@ -27,6 +27,7 @@ from walferry.sinks.hbase import direct as module
 from walferry.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.sinks.hbase.locations import Locations
 from walferry.sinks.hbase.share import Share
+from walferry.sinks.hbase.tries import SETTLE_SECONDS
 from walferry.source.knobs import Knobs
 from walferry.tables.errors import RegionUnavailable, TooManyRegions
 
@@ -103,7 +104,7 @@ def test_each_server_gets_one_request_with_what_belongs_to_its_regions():
         assert request.connection.cell_block_codec_class == KEY_VALUE_CODEC_WITH_TAGS
         assert request.connection.user_info.effective_user == "u"
         assert not request.header.HasField("priority")
-        assert request.header.timeout == 60_000
+        assert 50_000 < request.header.timeout <= 60_000
 
 
 def test_regions_are_looked_up_once_for_all_shipments_and_connections_are_kept():
@@ -264,7 +265,7 @@ def test_a_server_that_answers_nothing_gets_more_time_with_each_try():
 
     with ScriptedSlave(servers=1, regions=halves(0, 0), reply=reply) as slave:
         ship(slave, time, rows(b"a"), call_timeout_seconds=0.1)
-    assert seen == [100, 200, 300]
+    assert [(timeout + 99) // 100 for timeout in seen] == [1, 2, 3]
 
 
 def test_a_slave_that_is_down_is_tried_until_the_deadline():
@@ -338,7 +339,7 @@ def test_only_the_call_of_a_silent_server_is_ended():
         shipping.result(30)
         direct.close()
         assert {row: len(cells) for (_, row), cells in slave.cells.items()} == {b"a": 1, b"z": 1}
-    assert time.sleeps == [1.0]
+    assert time.sleeps == [1.0, SETTLE_SECONDS]
 
 
 def test_why_a_call_is_ended_is_known_before_it_ends(monkeypatch):
@@ -539,3 +540,48 @@ def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(see
         direct.close()
         assert slave.latest() == latest_of(edits)
     assert direct.failed_batches > 5
+
+
+@pytest.mark.parametrize("sent", ["alone", "with a newer edit of the row in the same shipment"])
+def test_a_call_that_has_timed_out_has_its_effect_before_anything_newer(sent, monkeypatch):
+    """HBase's server goes on with what it has begun, e.g. when there is memory for it, and answers nobody."""
+    monkeypatch.setattr(module, "MAX_ACTIONS", 1)
+    again, calls = threading.Event(), list[int]()
+
+    def before(server: int, _: Any) -> None:
+        calls.append(server)
+        if len(calls) == 1:
+            assert again.wait(30)
+            threading.Event().wait(0.3)
+        else:
+            again.set()
+
+    with ScriptedSlave(servers=1, regions=halves(0, 0), before=before) as slave:
+        direct = DirectShipper(
+            "slave", Locations(slave.as_tables), stop=threading.Event(), login=USER,
+            knobs=Knobs(call_timeout_seconds=1.0, sleep_seconds=0.1),
+        )  # fmt: skip
+        older, newer = rows(b"a", value=b"older"), rows(b"a", value=b"newer")
+        for shipment in [[older], [newer]] if sent == "alone" else [[older, newer]]:
+            direct.ship(shipment_of(shipment), monotonic() + 20)
+        direct.close()
+        while len(slave.cells[b"t", b"a"]) < 3:
+            threading.Event().wait(0.01)
+        assert [cell.value for cell in slave.cells[b"t", b"a"]] == [b"older", b"older", b"newer"]
+    assert direct.failed_batches == 1
+
+
+def test_what_another_server_has_meanwhile_is_not_waited_for():
+    """HBase closes a region only when nothing is being written to it, and lets no dead server write to its files."""
+    time = Time()
+
+    def reply(server: int, request: Request) -> bytes | None:
+        if server == 1:
+            return None
+        slave.regions[0].server = 1
+        slave.tell()
+        return hang_up(request)
+
+    with ScriptedSlave(regions=halves(0, 1), reply=reply) as slave:
+        ship(slave, time, rows(b"a"))
+    assert time.sleeps == []

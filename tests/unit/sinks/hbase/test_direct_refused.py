@@ -117,7 +117,7 @@ def test_a_slave_that_lacks_a_table_has_answered():
 
 
 def test_a_row_that_no_request_can_carry_makes_its_shipment_unfit(monkeypatch):
-    monkeypatch.setattr(codec.encode_request, "__kwdefaults__", {**codec.encode_request.__kwdefaults__, "max_bytes": 200})
+    monkeypatch.setattr(codec, "MAX_REQUEST_BYTES", 200)
     with ScriptedSlave(regions=halves()) as slave:
         with pytest.raises(ShipmentUnfit, match=r"a Multi request of .* nothing was sent"):
             ship(slave, Time(), rows(b"a", value=b"x" * 200))

@@ -19,6 +19,7 @@ from tests.unit.sinks.hbase.test_replicate import Time
 from tests.unit.wal.encoder import Cell
 from walferry.sinks.errors import Stopped
 from walferry.sinks.hbase import direct as module
+from walferry.sinks.hbase.tries import SETTLE_SECONDS
 
 MANY = [b"%03d" % i for i in range(100)]
 
@@ -81,7 +82,7 @@ def test_what_other_calls_of_a_round_have_done_is_not_sent_again_when_one_is_los
     with ScriptedSlave(servers=1, regions=single(), reply=reply) as slave:
         ship(slave, time, rows(*MANY), share=share_of(4), call_timeout_seconds=0.5)
         assert {row: len(cells) for (_, row), cells in slave.cells.items()} == dict.fromkeys(MANY, 1)
-    assert time.sleeps == [1.0]
+    assert time.sleeps == [1.0, 0.5]
 
 
 def test_a_lane_that_is_told_to_stop_waits_for_its_calls_and_begins_no_others(monkeypatch):
@@ -115,7 +116,7 @@ def test_the_calls_under_way_to_a_silent_server_are_all_ended(monkeypatch):
         shipping.result(30)
         direct.close()
         assert {row: len(cells) for (_, row), cells in slave.cells.items()} == dict.fromkeys(MANY, 1)
-    assert time.sleeps == [1.0]
+    assert time.sleeps == [1.0, SETTLE_SECONDS]
 
 
 def test_a_request_is_no_larger_than_the_peer_s_setting_says():
