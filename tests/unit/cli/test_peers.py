@@ -9,7 +9,7 @@ from walferry.cli.main import main
 
 def test_a_source_that_is_not_a_connection_is_refused_before_anything_connects(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--source", "{}", "peers", "list"]) == 1
-    assert "host is empty" in capsys.readouterr().err
+    assert "is not that of an HBase cluster" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from walferry.files.paths import path_of
 from walferry.names import family_folder
 
 NAMENODE = "hdfs://nn.example.org:8020"
-HDFS = new_file_system(NAMENODE, None, {})
+HDFS = new_file_system(NAMENODE, {})
 # ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName looks at bytes: none is a control character of ASCII, or : / \
 FAMILY_BYTES = sorted(set(range(0x20, 0x100)) - {0x7F, *b":/\\"})
 CHARACTERS = [chr(code) for code in range(0x20, 0x3000) if code != 0x7F and chr(code) not in ":/\\"]

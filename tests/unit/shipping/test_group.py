@@ -109,8 +109,9 @@ def test_trouble_of_the_group_s_own_ends_it(ship):
 )
 def test_entries_before_the_first_one_that_stops_the_queue_are_shipped(entries, error):
     handed_out: list[int] = []
+    wal = SimpleNamespace(queued=SimpleNamespace(name=SimpleNamespace(text="wal")))
     reader = GroupReader(
-        wals=GroupWals((), ()), store=None, keys=None, rules=RULES, labels=LabelFilter(VisibilityLabels.REFUSE, dict),
+        wals=GroupWals((wal,), ()), store=None, keys=None, rules=RULES, labels=LabelFilter(VisibilityLabels.REFUSE, dict),
         sink=HBaseSink(None, OFF, None, SinkKind.REPLICATE),
         lanes=SimpleNamespace(dispatch=lambda window, *_: handed_out.append(len(window.index))),
         acknowledged=Acknowledged(), counters=Counters(GroupSummary(group="g")), outcome=Outcome(),

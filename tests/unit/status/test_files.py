@@ -48,9 +48,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     made = Site(tmp_path)
     open_wal = systems.open_wal
 
-    def counted(url: str) -> systems.OpenWal:
+    def counted(url: str, **options: float) -> systems.OpenWal:
         made.opened += 1
-        return open_wal(url)
+        return open_wal(url, **options)
 
     monkeypatch.setattr("walferry.files.store.open_wal", counted)
     return made

@@ -169,7 +169,7 @@ def test_a_position_outside_of_the_entries_is_refused_and_the_error_says_where_t
     error = read(SAMPLE_BYTES, position).error
     assert isinstance(error, WalPositionError)
     assert f"between bytes {SAMPLE_STARTS[0]} and {SAMPLE_STARTS[-1]}" in str(error)
-    assert "ZooKeeper" in str(error)
+    assert "walferry queues set-position" in str(error)
 
 
 def test_a_damaged_entry_is_not_blamed_on_the_position_before_it() -> None:
