@@ -19,7 +19,7 @@ from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, SERVER, wal
 from tests.zk.secured_fixtures import HBASE, STRANGER, WALFERRY, Secured
 from walferry.bootstrap.fence import Claim as CopyClaim
-from walferry.bootstrap.records import Records, RegionRecord, Way
+from walferry.bootstrap.records import Records, RegionRecord, TableRecord, Way
 from walferry.bulkload.records import Folder, begin_load, note_folder
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
 from walferry.hbase.values import PBUF
@@ -103,7 +103,7 @@ def whole_life(session: Session) -> Iterator[None]:
         attempt = stack.enter_context(in_hand(source, "p", "run", "run", turn_of(session, "p", "run").number))
         records = Records(session, "p", CopyClaim(session, "p", attempt))
         records.begin("run")
-        records.begin_table("t")
+        records.begin_table("t", TableRecord("life"))
         records.in_hand("t", "r1").put(RegionRecord(Way.FILES, files=2, bytes=10))
         asyncio.run(_marked(source))
         yield

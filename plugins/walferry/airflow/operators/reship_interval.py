@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from walferry.airflow.forms.tables import tables_of
 from walferry.airflow.hooks.hbase import HBaseSourceHook
@@ -15,12 +16,15 @@ from walferry.airflow.operators.spark_job import STARTUP_SECONDS, SparkJobOperat
 from walferry.airflow.reports.progress import ProgressLog
 from walferry.airflow.reports.reship import PlannedInterval
 from walferry.airflow.retries import ends_plainly
+from walferry.errors import WalferryError
+from walferry.source.cluster import SourceCluster
 
 
 class ReshipIntervalOperator(SparkJobOperator):
     """Submits spark_jobs/reship_interval.py for the interval of `plan`, or skips itself if there is no WAL. Logs its progress.
 
-    All else is in the run's parameters. A failed job may be submitted again: it goes on with the WALs that are not done.
+    All else is in the run's parameters. A failed job may be submitted again: it goes on with the WALs that are not done. If
+    the job has ended because its peer was paused, it is not submitted again, as it would only stop again.
     """
 
     template_fields: Sequence[str] = (*SparkJobOperator.template_fields, "plan")
@@ -53,4 +57,22 @@ class ReshipIntervalOperator(SparkJobOperator):
             *(["--what-is-there"] if params["what_is_there"] else []),
         ]
         with ProgressLog(source, planned.as_batch, None, self.log.info, self.log.warning):
-            self.submit(context, f"walferry reship {planned.peer}", arguments)
+            try:
+                self.submit(context, f"walferry reship {planned.peer}", arguments)
+            except AirflowException:
+                _fail_if_paused(source, planned)
+                raise
+
+
+def _fail_if_paused(source: SourceCluster, planned: PlannedInterval) -> None:
+    """Raises AirflowFailException if a job has failed because its peer is paused: no retry helps until it is resumed."""
+    from walferry.airflow.steps import batch
+
+    paused = None
+    with suppress(WalferryError):  # the job's own error tells more
+        paused = batch.why_paused(source, planned.peer)
+    if paused:
+        raise AirflowFailException(
+            f"{planned.interval} is not shipped to its end: {paused}. What was shipped is noted: once the peer is resumed, clear "
+            "the task ship, and it goes on"
+        )
