@@ -45,9 +45,13 @@ BOTH_SINKS_IN_SOAK = pytest.mark.parametrize(
 
 
 def source_of(address: ClusterAddress, sink: SinkKind = Knobs.sink) -> SourceCluster:
-    """The cluster as a source whose peers are shipped to as `sink` says."""
+    """The cluster as a source whose peers are shipped to as `sink` says.
+
+    A run after one that was killed waits for as long as requests of that one may take effect, so requests have little time here.
+    """
+    settings = {"sink": sink, "replication.source.shipedits.timeout": "10000"}
     return SourceCluster(
-        quorum=address.quorum, wal_root=address.wal_root, znode_parent=address.znode_parent, replication={"sink": sink}
+        quorum=address.quorum, wal_root=address.wal_root, znode_parent=address.znode_parent, replication=settings
     )
 
 

@@ -116,7 +116,7 @@ def test_what_the_slave_still_applies_comes_before_what_the_next_run_ships(
 ) -> None:
     monkeypatch.setattr(attempt, "PUBLISH_SECONDS", 0.2)
     monkeypatch.setattr(ending, "CALLS_SECONDS", 30.0 if patient else 0.1)
-    monkeypatch.setattr(right, "AFTER_SECONDS", 4.0)
+    monkeypatch.setattr(right, "MOST_SPARE_SECONDS", 4.0)
     slave = Slave()
     with FakeServer(slave) as server, ThreadPoolExecutor(1) as pool:
         job = job_to(server, call_timeout_seconds=30.0 if patient else 4.0)
@@ -149,7 +149,7 @@ def test_what_the_slave_still_applies_comes_before_what_the_next_run_ships(
 def test_a_run_that_gives_the_slave_up_leaves_no_request_that_comes_after_those_of_the_next(
     job_to: Callable[..., GroupJob], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(right, "AFTER_SECONDS", 2.0)
+    monkeypatch.setattr(right, "MOST_SPARE_SECONDS", 2.0)
     monkeypatch.setattr(slave_module, "PING_SECONDS", 0.5)
     slave = StuckSlave()
     with FakeServer(slave) as server:

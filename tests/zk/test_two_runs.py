@@ -30,7 +30,7 @@ __all__ = ["brief_sessions"]  # a fixture
 
 NAME = wal(1_700_000_000_000, DEAD)
 EDITS = 4000
-CALL_SECONDS, AFTER_SECONDS = 5.0, 3.0
+CALL_SECONDS, SPARE_SECONDS = 5.0, 3.0
 
 
 def entries() -> Iterator[Entry]:
@@ -62,8 +62,7 @@ def test_a_run_that_is_cut_off_from_zookeeper_has_sent_its_last_request_before_t
     tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, brief_sessions: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(right, "AFTER_SECONDS", AFTER_SECONDS)
-    monkeypatch.setattr("walferry.zk.hold.AFTER_SECONDS", AFTER_SECONDS)
+    monkeypatch.setattr(right, "MOST_SPARE_SECONDS", SPARE_SECONDS)
     folder = tmp_path / "hbase" / "oldWALs"
     folder.mkdir(parents=True)
     (folder / NAME).write_bytes(encode_wal(entries()))
@@ -92,5 +91,5 @@ def test_a_run_that_is_cut_off_from_zookeeper_has_sent_its_last_request_before_t
         assert first.result(120).status is Status.DONE
     assert slave.small, "the first run has shipped something"
     last, following = slave.small[-1][0], slave.large[0][0]
-    assert last + CALL_SECONDS + AFTER_SECONDS < following, "its last request had its time"
+    assert last + CALL_SECONDS + SPARE_SECONDS < following, "its last request had its time"
     assert slave.large[-1][1] == EDITS - 1

@@ -38,7 +38,7 @@ from walferry.security.tls import TlsClient, TlsError
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 CALL_TIMEOUT_SECONDS = 60.0  # hbase.rpc.timeout
-DELIVERY_SECONDS = 20.0  # for the server's machine to take a part of what is sent, or the connection is given up
+MOST_DELIVERY_SECONDS, LEAST_DELIVERY_SECONDS = 20.0, 2.0
 _LATE_SECONDS = 0.1  # for an answer that has arrived while the caller waited for another server
 
 M = TypeVar("M", bound=Message)
@@ -69,6 +69,14 @@ class _Call:
     method: str
     seconds: float
     deadline: float
+
+
+def delivery_seconds(seconds: float) -> float:
+    """How long the server's machine may leave a part of a request untaken that has `seconds`; then the connection is given up.
+
+    Less than the time for which such a request may take effect beyond its own (zk/right.py).
+    """
+    return min(MOST_DELIVERY_SECONDS, max(LEAST_DELIVERY_SECONDS, seconds / 3))
 
 
 def default_user() -> str:
@@ -199,6 +207,8 @@ class Connection:
                 channel = self._connected(call.deadline, min(self._connect_timeout, connect_timeout or self._connect_timeout))
                 # The server begins no call after this time. So one that has timed out here is not begun there much later.
                 left = math.ceil(remaining(call.deadline) * 1000)
+                patience = int(delivery_seconds(seconds) * 1000)
+                channel.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience)
                 request = codec.encode_request(self._call_id, method, encoded, cell_block, timeout_ms=left)
                 self._send(channel, request, call.deadline, may_go_on)
         except BaseException:
@@ -305,7 +315,6 @@ class Connection:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(DELIVERY_SECONDS * 1000))
             channel = Channel(sock)
             self.security = self._secure(channel, principal, give_up)
             channel.send([self._hello], give_up)

@@ -55,7 +55,7 @@ from walferry.zk.client import (
 )
 from walferry.zk.errors import ConnectError, Contention
 from walferry.zk.heard import now
-from walferry.zk.right import AFTER_SECONDS, NEVER, has_heard
+from walferry.zk.right import NEVER, has_heard, spare_seconds
 
 ACQUIRE_TRIES = 50  # a try fails if another client acquires and releases in between
 PATIENCE_SECONDS = 60.0  # how long to wait for an ensemble that does not answer
@@ -337,7 +337,7 @@ class Hold:
         """For how many seconds requests of the holder before may take effect from now on."""
         seconds = _calls_seconds(before)
         if not seconds or ENDED not in before:
-            return seconds and seconds + AFTER_SECONDS
+            return seconds and seconds + spare_seconds(seconds)
         clock = read(self._zk, self.path)  # just written
         return seconds if clock is None else max(0.0, seconds - (clock.stat.mtime - self._before.stat.mtime) / 1000)
 

@@ -12,17 +12,18 @@ holder takes effect after one of the next. It rests on three bounds, one after t
 2. *When what was sent has come to its end.* Each request tells the server how many seconds it has. HBase 1.4 and later, once
    these are over, neither begins a request nor takes another row's lock for one (CallRunner.run, HRegion.getRowLockInternal).
    What has a row's lock by then comes before whatever takes the lock later. The seconds count from when the server has the
-   request. Connections give up what the other side's machine has not taken within DELIVERY_SECONDS (TCP_USER_TIMEOUT), also
-   after the death of their process, and drop what is not sent yet when a request is ended (SO_LINGER). AFTER_SECONDS are for
-   both, for the second hand of a sink that passes edits on, and for a server that was stopped for a moment itself.
+   request. Connections give up what the other side's machine has not taken after a third of this time, and 20 s at most
+   (TCP_USER_TIMEOUT), also after the death of their process, and drop what is not sent yet when a request is ended
+   (SO_LINGER). `spare_seconds`, half of this time and 30 s at most, are for both, for the second hand of a sink that passes
+   edits on, and for a server that was stopped for a moment itself.
 3. *When the next holder begins.* A holder's record in ZooKeeper says for how long its requests may take effect after its end. A
    holder that ends well writes how much of that is left, which is nothing if all of its requests were answered. If it just
    vanished, the next holder sends nothing until the whole time has passed since it acquired the right.
 
 There are limits. A process that is stopped between the question and the system call sends that one part when it goes on. A
-RegionServer that stands still for longer than AFTER_SECONDS with a request in its machine's buffers may carry it out late, if it
-still has its regions then. And the load of HFiles that a sink was asked for is taken to last as long as copying the files should;
-the sink is not bound by that.
+RegionServer that stands still for longer than `spare_seconds` with a request in its machine's buffers may carry it out late,
+if it still has its regions then. And the load of HFiles that a sink was asked for is taken to last as long as copying the
+files should; the sink is not bound by that.
 """
 
 from __future__ import annotations
@@ -37,8 +38,13 @@ from kazoo.client import KazooClient
 from walferry.zk.heard import now
 
 SURE_SHARE = 0.5  # of the session's time; a ping follows each third
-AFTER_SECONDS = 30.0  # beyond a request's own time
+MOST_SPARE_SECONDS, LEAST_SPARE_SECONDS = 30.0, 3.0
 NEVER = float("-inf")
+
+
+def spare_seconds(seconds: float) -> float:
+    """For how long a request that a server has `seconds` for may take effect beyond them."""
+    return min(MOST_SPARE_SECONDS, max(LEAST_SPARE_SECONDS, seconds / 2))
 
 
 class Unsure(Exception):
@@ -126,7 +132,7 @@ class Request:
         """Raises Unsure, and what the ground does."""
         if not self._right.is_sure():
             raise Unsure
-        self.until = self._right._clock() + self.seconds + AFTER_SECONDS
+        self.until = self._right._clock() + self.seconds + spare_seconds(self.seconds)
 
     def answered(self) -> None:
         """The server is done with it."""

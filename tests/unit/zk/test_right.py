@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from walferry.zk.right import AFTER_SECONDS, Right, Unsure
+from walferry.rpc.connection import delivery_seconds
+from walferry.zk.right import Right, Unsure, spare_seconds
 
 
 class Ground:
@@ -54,7 +55,7 @@ def test_each_part_of_a_request_is_sent_only_while_the_right_is_sure(right: Righ
 def test_an_answered_request_has_come_to_its_end(right: Right, clock: list[float]) -> None:
     with right.request(60) as request:
         request.may_go_on()
-        assert right.quiet_seconds == 60 + AFTER_SECONDS
+        assert right.quiet_seconds == 60 + spare_seconds(60)
     assert right.quiet_seconds == 0
 
 
@@ -75,8 +76,8 @@ def test_one_without_an_answer_may_take_effect_for_its_time_after_its_last_part_
     request.may_go_on()
     clock[0] += 5
     end(request)
-    assert right.quiet_seconds == 55 + AFTER_SECONDS
-    clock[0] += 55 + AFTER_SECONDS
+    assert right.quiet_seconds == 55 + spare_seconds(60)
+    clock[0] += 55 + spare_seconds(60)
     assert right.quiet_seconds == 0
 
 
@@ -109,6 +110,11 @@ def test_the_next_holder_is_told_before_a_request_gets_more_time_than_usual_and_
     long.cut()
     right.begin(60).answered()
     assert ground.allowed == [120], "it may still take effect"
-    clock[0] += 120 + AFTER_SECONDS
+    clock[0] += 120 + spare_seconds(120)
     right.begin(60).answered()
     assert ground.allowed == [120, 60]
+
+
+@pytest.mark.parametrize("seconds", [0.1, 1, 4, 10, 60, 3600])
+def test_what_is_not_delivered_is_given_up_before_a_request_has_come_to_its_end(seconds: float) -> None:
+    assert delivery_seconds(seconds) < spare_seconds(seconds)
