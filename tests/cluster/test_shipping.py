@@ -109,11 +109,11 @@ def test_a_wal_that_is_archived_between_finding_and_opening_is_found_again(sides
     vanished = []
     open_ = WalStore.open
 
-    def open_after_archiving(store: WalStore, location: WalLocation):
+    def open_after_archiving(store: WalStore, location: WalLocation, **options: float):
         if not vanished:
             archive(sides, names)
             vanished.append(location.url)
-        return open_(store, location)
+        return open_(store, location, **options)
 
     monkeypatch.setattr(WalStore, "open", open_after_archiving)
     summary = ship_one(sides.at, peer, roll_first=False, groups=[group.group])

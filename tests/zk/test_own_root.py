@@ -38,7 +38,7 @@ from walferry.zk.errors import ForeignRoot, NoAccess
 GROUP = wal(0, SERVER).rpartition(".")[0]
 OURS = [make_acl("sasl", "hbase", all=True)]
 THEIRS = [make_acl("sasl", "stranger", all=True)]
-PLANTED = Load("x", {GROUP: wal(10**15, SERVER)}, done=True, tables=("t1", "ns:t2")).encode()
+PLANTED = Load("x", {GROUP: wal(10**15, SERVER)}, done=True, tables={"t1": ("f",), "ns:t2": ("f",)}).encode()
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def give_away(zk: KazooClient, root: str, acl: list[ACL]) -> None:
 
 def shipped(session: Session) -> frozenset[bytes]:
     """The tables whose edits count as shipped in a WAL that is queued."""
-    return loaded_before(session, read_peer(session.zk, session.nodes, "p"), GROUP).tables(wal(3, SERVER))
+    return frozenset(loaded_before(session, read_peer(session.zk, session.nodes, "p"), GROUP).families(wal(3, SERVER)))
 
 
 def finding_of_root(source: SourceCluster) -> Finding:

@@ -121,6 +121,7 @@ def test_a_task_whose_peer_is_paused_stops_within_seconds_and_goes_on_where_it_w
     with ThreadPoolExecutor(1) as pool:
         shipping = pool.submit(world.ship)
         wait_until(soon(slave, EDITS + 3), "it ships the second WAL", processes=[], timeout=60)
+        slave.seconds = 1.0  # so that much is left when the pause is seen
         world.pause(True)
         summary = shipping.result(15)
     assert (summary.status, summary.failed) == (Status.PAUSED, False)

@@ -182,7 +182,7 @@ def test_an_error_without_words_is_noted(files: Files, monkeypatch: pytest.Monke
     files.put(0, GOOD)
     files.put(1, GOOD)
 
-    def silent(*_: object) -> Any:
+    def silent(*_: object, **__: object) -> Any:
         raise TimeoutError
 
     monkeypatch.setattr(WalStore, "open", silent)
