@@ -44,12 +44,15 @@ BOTH_SINKS_IN_SOAK = pytest.mark.parametrize(
 )
 
 
+CALL_SECONDS = 10.0
+
+
 def source_of(address: ClusterAddress, sink: SinkKind = Knobs.sink) -> SourceCluster:
     """The cluster as a source whose peers are shipped to as `sink` says.
 
     A run after one that was killed waits for as long as requests of that one may take effect, so requests have little time here.
     """
-    settings = {"sink": sink, "replication.source.shipedits.timeout": "10000"}
+    settings = {"sink": sink, "replication.source.shipedits.timeout": f"{CALL_SECONDS * 1000:.0f}"}
     return SourceCluster(
         quorum=address.quorum, wal_root=address.wal_root, znode_parent=address.znode_parent, replication=settings
     )
@@ -82,10 +85,12 @@ def ship(
     if roll_first:
         roll(source, peer_id)
     names = [g.group for g in plan(source, peer_id).groups] if groups is None else groups
+    knobs = knobs or Knobs()
+    knobs = replace(knobs, sink=sink_of(source), call_timeout_seconds=min(CALL_SECONDS, knobs.call_timeout_seconds))
     jobs = [
         GroupJob(
             source=source, peer_id=peer_id, group=name, run_id=run_id, holder=f"run {run_id}", deadline=time.time() + deadline,
-            lanes=lanes, knobs=replace(knobs or Knobs(), sink=sink_of(source)), broken_wals=broken_wals,
+            lanes=lanes, knobs=knobs, broken_wals=broken_wals,
         )
         for name in names
     ]  # fmt: skip
