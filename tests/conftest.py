@@ -25,7 +25,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.awake import Waker
 from tests.second_tries import SecondTries
 from tests.stalls import StallWatch
-from tests.time_limit import TimeLimit, in_order, skip_if_over
+from tests.time_limit import TimeLimit, in_order, skip_if_over, turn_of_run
 
 GIGABYTES_A_PROCESS = 8  # what its clusters, its Spark jobs and Airflow take at most
 
@@ -184,7 +184,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     pytest counts each as a rerun, and names it at the end: a test that needed it outside of a stall has a race to be mended.
     """
-    items[:] = in_order(items)
+    items[:] = in_order(items, turn_of_run())
     again = bool(os.environ.get("CI"))
     for item in items:
         item.add_marker(pytest.mark.flaky(reruns=2, condition=again or stall_watch.saw_a_stall))
