@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from embedded.client import GLOBAL, LOCAL, even_splits
 from embedded.wire import delete_column, delete_row, put
-from tests.cluster.walferry_runs import BOTH_SINKS
+from tests.cluster.walferry_runs import BOTH_SINKS, ship
+from walferry.shipping.in_hand import InOtherHands, in_hand, turn_of
+from walferry.shipping.rows import RowShipment
 from walferry.sinks.hbase.direct import DirectShipper
 from walferry.sinks.hbase.replicate import Shipper
 from walferry.source.cluster import SourceCluster
@@ -18,7 +22,7 @@ from walferry.source.knobs import SinkKind
 from walferry.source.session import open_session
 from walferry.verification.job import Options
 from walferry.verification.outcome import Kind, Outcome, total_of
-from walferry.verification.plan import NothingToCompare, plan_verification
+from walferry.verification.plan import NothingToCompare, RepairRefused, plan_verification
 from walferry.verification.task import compare_range
 
 
@@ -175,3 +179,41 @@ def test_a_repaired_row_has_the_newest_of_overwritten_cells_with_one_timestamp(s
     assert (found.repaired, counters(found)) == (3, {"GOODROWS": 3})
     assert sides.source.compare(table, sides.slave, families=["f"]).same
     assert counters(verify(sides.at, peer, f"default:{table}", versions=3)[table]) == {"GOODROWS": 3}
+
+
+def test_a_repair_brings_no_older_value_on_top_of_a_batch(sides, peer, both, monkeypatch):
+    """A batch that comes between the scan and the request leaves the peer to the repair, and ships the newer value later."""
+    table = both()
+    sides.source.write(table, [put("r", {"f:q": b"old"}, timestamp=5)])
+    ship(sides.at, peer)
+    sides.source.write(table, [put("r", {"f:lacking": b"x"}, timestamp=5)])
+    scanned, go_on, flush = threading.Event(), threading.Event(), RowShipment.flush
+
+    def held(self: RowShipment, name: str) -> None:
+        if self._entries:
+            scanned.set()
+            assert go_on.wait(60)
+        flush(self, name)
+
+    monkeypatch.setattr(RowShipment, "flush", held)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(verify, sides.at, peer, table, repair=True)
+        assert scanned.wait(60)
+        sides.source.write(table, [put("r", {"f:q": b"new"}, timestamp=5)])
+        with open_session(sides.at) as session:
+            planned = turn_of(session, peer, "batch").number
+        with suppress(InOtherHands), in_hand(sides.at, peer, "batch", "a batch", planned):
+            ship(sides.at, peer)
+        go_on.set()
+        assert not found.result(60)[table].problem
+    ship(sides.at, peer)
+    assert [cell.value for cell in sides.slave.scan_all(table)] == [cell.value for cell in sides.source.scan_all(table)]
+
+
+def test_a_repair_refuses_tables_with_new_version_behavior(sides, peer, both):
+    table = both()
+    for client in (sides.source, sides.slave):
+        client.alter_family(table, "f", {"NEW_VERSION_BEHAVIOR": "true"})
+    with pytest.raises(RepairRefused, match=f"of table {table} has NEW_VERSION_BEHAVIOR"):
+        verify(sides.at, peer, table, repair=True)
+    assert not verify(sides.at, peer, table)[table].problem

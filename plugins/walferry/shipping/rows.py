@@ -84,14 +84,18 @@ class RowShipment:
 
 
 @contextmanager
-def row_shipment(session: Session, peer: Peer) -> Iterator[RowShipment]:
-    """Reach the peer's slave for the length of a block. Raises SlaveUnreachable, PeerError, WalferryError."""
+def row_shipment(session: Session, peer: Peer, right: Right | None = None) -> Iterator[RowShipment]:
+    """Reach the peer's slave for the length of a block, and send by `right`, or else as long as the session is sure.
+
+    Raises SlaveUnreachable, PeerError, WalferryError, and what the right does.
+    """
     source_id = cluster_id(session.zk, session.nodes)
     known = partial(visibility_labels, session.zk, session.nodes)
     labels = LabelFilter(VisibilityLabels(session.source.visibility_labels), known)
+    right = right or Right(SessionGround(session.zk))
     with open_sink(
         peer, session, Knobs.of(session.source.replication, peer), time.monotonic() + REQUEST_SECONDS, stop=threading.Event(),
-        right=Right(SessionGround(session.zk)), lease=None, on_missing_hfiles=lambda count: None, on_failure=lambda: None,
+        right=right, lease=None, on_missing_hfiles=lambda count: None, on_failure=lambda: None,
     ) as sink:  # fmt: skip
         if sink.id == source_id:
             raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")

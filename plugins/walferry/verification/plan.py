@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from walferry.bootstrap.choice import attribute
 from walferry.errors import WalferryError
 from walferry.filters.rules import PeerTables
 from walferry.hbase.cluster import master as active_master
@@ -12,7 +13,8 @@ from walferry.hbase.errors import CustomEndpointPeer
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.peers import INTER_CLUSTER_ENDPOINTS, Peer, check_understood, read_peer, slave_of
 from walferry.names import without_default_namespace
-from walferry.rpc import master
+from walferry.protos import hbase_pb2 as pb
+from walferry.rpc import master, master_tables
 from walferry.source.session import Session
 from walferry.tables.errors import MissingTable
 from walferry.tables.regions import Region
@@ -23,6 +25,12 @@ from walferry.zk.client import connected
 
 class NothingToCompare(WalferryError):
     """A table was asked for that the peer does not get, or that is not there."""
+
+    retry_helps = False
+
+
+class RepairRefused(WalferryError):
+    """A table that a repair would harm was asked for."""
 
     retry_helps = False
 
@@ -40,13 +48,18 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
     """Plan one range for each region of the source, for the tables asked for, or else for all that the peer gets.
 
     Only families with a scope other than 0 are compared, and only those that the peer's configuration includes. The peer may be
-    in any state, and need not be Walferry's. Raises PeerError, NothingToCompare, ClusterError, ConnectError, RpcError.
+    in any state, and need not be Walferry's.
+
+    Raises PeerError, NothingToCompare, RepairRefused, ClusterError, ConnectError, RpcError.
     """
     peer = read_peer(session.zk, session.nodes, peer_id)
     if peer.endpoint_impl not in INTER_CLUSTER_ENDPOINTS:
         raise CustomEndpointPeer(peer_id, f"it has the endpoint {peer.endpoint_impl}", "Only HBase clusters can be compared")
     check_understood(peer)
     families = _families(session, peer, set(map(without_default_namespace, asked)))
+    if options.repair and families:
+        with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as connection:
+            check_repairable(master_tables.table_schemas(connection, sorted(families)), families)
     parts: list[TableRange] = []
     problems: dict[str, str] = {}
     key = peer.slave
@@ -62,6 +75,19 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
             except MissingTable as error:
                 problems[table] = str(error)
     return VerifyPlan(peer, tuple(parts), problems)
+
+
+def check_repairable(schemas: Mapping[str, pb.TableSchema], families: Mapping[str, Collection[bytes]]) -> None:
+    """Refuse families whose rows cannot be shipped again from a scan. Raises RepairRefused."""
+    for table, schema in sorted(schemas.items()):
+        for family in schema.column_families:
+            if family.name in families.get(table, ()) and attribute(family, b"NEW_VERSION_BEHAVIOR").lower() == b"true":
+                # Such a family orders its cells by sequence numbers, which neither a scan nor a request keeps.
+                raise RepairRefused(
+                    f"family {family.name.decode(errors='replace')} of table {table} has NEW_VERSION_BEHAVIOR, so a repair could "
+                    "hide puts behind older deletes",
+                    "Name the other tables, or compare this one without a repair",
+                )
 
 
 def _families(session: Session, peer: Peer, asked: Collection[str]) -> dict[str, tuple[bytes, ...]]:

@@ -4,22 +4,79 @@ What is shipped is a raw scan of a row: all of its versions and delete markers t
 shipped the same cells, so a row that was only incomplete is equal afterwards. Rows that only the slave has, and cells that it has
 too many, stay: the source has nothing left that would delete them, they may be another writer's, and a delete that is still
 queued removes them by itself.
+
+A repair has the peer in hand as batches do, and scans the rows only then. Otherwise a batch could ship a newer value between the
+scan and the request, and the older one with the same timestamp would come on top of it for good. Each range takes the peer for
+itself, so batches and other ranges have their turns in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+import socket
+import time
+import uuid
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
-from walferry.shipping.rows import RowShipment
+from walferry.hbase.peers import Peer
+from walferry.shipping.in_hand import RightLost, in_hand_after_others, turn_of_attempt
+from walferry.shipping.rows import RowShipment, row_shipment
+from walferry.source.session import Session
 from walferry.tables.scan import ALL_VERSIONS, ScanSpec
 from walferry.tables.tables import Tables
 from walferry.verification.job import TableRange
+from walferry.zk.right import Right, has_heard
+
+WAIT_SECONDS = 3600.0  # for batches, and for other ranges of the same run
+
+log = logging.getLogger(__name__)
+
+
+class TurnGround:
+    """For a right that rests on the turn that an attempt has at the peer (see `in_hand`)."""
+
+    def __init__(self, session: Session, peer_id: str, attempt: str) -> None:
+        self._session = session
+        self._peer_id = peer_id
+        self._attempt = attempt
+
+    def is_sure(self) -> bool:
+        """Whether no other run has taken the peer in hand. Raises RightLost, ConnectError."""
+        heard = has_heard(self._session.zk)  # first: the turn is then what was known last
+        if turn_of_attempt(self._session, self._peer_id, self._attempt) is None:
+            raise RightLost(f"this run no longer has peer {self._peer_id} in hand: another run has taken it")
+        return heard
+
+    def allow(self, seconds: float) -> None:
+        """The next holder is told nothing: this one keeps the peer until its requests have come to their end."""
+
+
+@contextmanager
+def repairing(session: Session, peer: Peer, table: str) -> Iterator[RowShipment]:
+    """Have the peer in hand while rows of a range are shipped, and wait before that for the run that has it now.
+
+    Raises InOtherHands after WAIT_SECONDS, RightLost, and what `row_shipment` does.
+    """
+    run = f"repair-{uuid.uuid4().hex}"  # of this range alone: ranges of one run must not put each other out
+    holder = f"a repair of table {table} on {socket.gethostname()}"
+    ours = in_hand_after_others(
+        session.source, peer.id, run, holder, wait_seconds=WAIT_SECONDS,
+        waiting=lambda why: log.info("the repair of table %s waits: %s", table, why),
+    )  # fmt: skip
+    with ours as attempt:
+        right = Right(TurnGround(session, peer.id, attempt))
+        try:
+            with row_shipment(session, peer, right) as shipment:
+                yield shipment
+        finally:
+            time.sleep(right.quiet_seconds)  # a request without an answer must not take effect after a batch's
 
 
 def ship_rows(shipment: RowShipment, source: Tables, part: TableRange, keys: Collection[bytes]) -> None:
-    """Ship these rows of a range. Raises what scans, filters and sinks raise."""
+    """Ship these rows of a range as the source has them now. Raises what scans, filters and sinks raise."""
     spec = ScanSpec(min(keys), max(keys) + b"\0", part.families, max_versions=ALL_VERSIONS, raw=True)
     wanted = frozenset(keys)
     for block in source.scan(part.table, spec):

@@ -31,7 +31,7 @@ def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: 
         ):
             comparison = RangeComparison(ours, theirs, part, options)
             comparison.run()
-            problem = _repair(session, peer, comparison) if options.repair and comparison.shippable else ""
+            problem = _repair(session, peer, part.table, comparison) if options.repair and comparison.shippable else ""
             outcome = comparison.outcome()
             outcome.problem = problem
             return outcome
@@ -40,14 +40,13 @@ def compare_range(source: SourceCluster, peer: Peer, part: TableRange, options: 
         return Outcome(part.table, problem=str(error))
 
 
-def _repair(session: Session, peer: Peer, comparison: RangeComparison) -> str:
+def _repair(session: Session, peer: Peer, table: str, comparison: RangeComparison) -> str:
     """Ship what differs. Returns what went wrong: the comparison stands all the same."""
     # What ships takes a third of a worker's imports. Most runs repair nothing.
-    from walferry.shipping.rows import row_shipment
-    from walferry.verification.repair import ship_rows
+    from walferry.verification.repair import repairing, ship_rows
 
     try:
-        with row_shipment(session, peer) as shipment:
+        with repairing(session, peer, table) as shipment:
             comparison.repair(partial(ship_rows, shipment))
     except WalferryError as error:
         log.warning("not repaired: %s", error)

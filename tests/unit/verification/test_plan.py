@@ -1,0 +1,29 @@
+"""Which tables a repair refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from walferry.protos import hbase_pb2 as pb
+from walferry.verification.plan import RepairRefused, check_repairable
+
+
+def schema(**families: dict[str, str]) -> pb.TableSchema:
+    """A table's schema, with the attributes of its families."""
+    found = pb.TableSchema()
+    for name, attributes in families.items():
+        family = found.column_families.add(name=name.encode())
+        for key, value in attributes.items():
+            family.attributes.add(first=key.encode(), second=value.encode())
+    return found
+
+
+@pytest.mark.parametrize("value", ["true", "TRUE"])
+def test_a_repair_refuses_families_with_new_version_behavior(value: str) -> None:
+    with pytest.raises(RepairRefused, match=r"family f of table t has NEW_VERSION_BEHAVIOR.* Name the other tables"):
+        check_repairable({"t": schema(f={"NEW_VERSION_BEHAVIOR": value}), "a": schema(f={})}, {"a": (b"f",), "t": (b"f",)})
+
+
+def test_a_repair_takes_other_families() -> None:
+    table = schema(f={"NEW_VERSION_BEHAVIOR": "false"}, g={}, not_replicated={"NEW_VERSION_BEHAVIOR": "true"})
+    check_repairable({"t": table}, {"t": (b"f", b"g")})

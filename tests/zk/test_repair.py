@@ -1,0 +1,79 @@
+"""A repair has the peer in hand while it ships, in a real ZooKeeper."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
+from tests.zk.hbase_znodes import HBaseZNodes
+from walferry.shipping.in_hand import NO_TURN, InOtherHands, RightLost, in_hand, turn_of
+from walferry.source.cluster import SourceCluster
+from walferry.verification import repair
+from walferry.verification.repair import TurnGround, repairing
+
+PEER: Any = SimpleNamespace(id="p")
+
+
+@pytest.fixture
+def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch) -> SourceCluster:
+    @contextmanager
+    def no_slave(*args: object) -> Iterator[object]:
+        yield None
+
+    monkeypatch.setattr(repair, "row_shipment", no_slave)
+    return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
+
+
+def test_a_batch_leaves_the_peer_to_a_repair(zk: KazooClient, at: SourceCluster) -> None:
+    planned = turn_of(session_of(zk, at), "p", "batch").number
+    batch = in_hand(at, "p", "batch", "batch 1", planned)
+    with repairing(session_of(zk, at), PEER, "t"), pytest.raises(InOtherHands, match="a repair of table t on"), batch:
+        pytest.fail("two runs have the peer in hand")
+
+
+def test_a_repair_waits_for_a_batch(zk: KazooClient, at: SourceCluster) -> None:
+    begun = threading.Event()
+
+    def run() -> None:
+        with repairing(session_of(zk, at), PEER, "t"):
+            begun.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        with in_hand(at, "p", "batch", "batch 1", NO_TURN):
+            ran = pool.submit(run)
+            assert not begun.wait(2)
+        ran.result(60)
+        assert begun.is_set()
+
+
+def test_ranges_of_one_run_have_the_peer_one_after_the_other(zk: KazooClient, at: SourceCluster) -> None:
+    inside: list[str] = []
+
+    def run(name: str) -> None:
+        with repairing(session_of(zk, at), PEER, "t"):
+            inside.append(name)
+            threading.Event().wait(1)
+            inside.append(name)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(run, "ab"))
+    assert inside[0] == inside[1]
+    assert inside[2] == inside[3]
+
+
+def test_nothing_more_is_sent_once_another_run_has_the_peer(zk: KazooClient, at: SourceCluster) -> None:
+    session = session_of(zk, at)
+    with in_hand(at, "p", "a", "repair", NO_TURN) as attempt:
+        ground = TurnGround(session, "p", attempt)
+        assert ground.is_sure()
+    with in_hand(at, "p", "b", "batch 1", turn_of(session, "p", "b").number), pytest.raises(RightLost, match="peer p in hand"):
+        ground.is_sure()
