@@ -8,25 +8,19 @@ later one sends nothing until no request of the earlier one can take effect (zk/
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
-import time
 from types import TracebackType
 from typing import Self
 
 from walferry.queues.errors import LeaseHeld, LeaseLost
 from walferry.reship.job import ReshipJob
-from walferry.shipping.group import lease_given_up
+from walferry.shipping.group import after_killed_holder
 from walferry.shipping.runs import group_path
 from walferry.source.session import Session
 from walferry.zk.hold import CALLS, Hold
 from walferry.zk.right import Right
-
-LOOK_SECONDS = 0.5
-
-log = logging.getLogger(__name__)
 
 
 class Turn:
@@ -49,16 +43,7 @@ class Turn:
     def __enter__(self) -> Self:
         seconds = self._job.knobs.call_timeout_seconds
         holder = f"run {self._job.run_id} on {socket.gethostname()}, process {os.getpid()}"
-        give_up = lease_given_up(self._job.deadline)
-        while True:
-            try:
-                self._hold.acquire(holder, **{CALLS: f"{seconds:.1f}"})
-                break
-            except LeaseHeld as error:
-                if time.time() > give_up:
-                    raise
-                log.info("%s", error)
-                time.sleep(LOOK_SECONDS)
+        after_killed_holder(lambda: self._hold.acquire(holder, **{CALLS: f"{seconds:.1f}"}), self._job.deadline)
         self.right = Right(self, seconds, self._hold.quiet_at)
         return self
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from kazoo.exceptions import AuthFailedError, ConnectionClosedError, SessionExpiredError
 
@@ -29,8 +30,11 @@ from walferry.zk.errors import ConnectError
 from walferry.zk.heard import now
 
 RETRY_SECONDS = 2.0  # before a group begins again in a new session
+LOOK_SECONDS = 0.5  # between two tries to take a lease that is held
 # Trouble with the source's ZooKeeper, or with the lease that went with a session of ours: nothing is wrong with the group.
 PASSING = (ConnectError, LeaseLost, SessionExpiredError, ConnectionClosedError, AuthFailedError, *OUTCOME_UNKNOWN)
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -91,16 +95,23 @@ def _may_pass(error: Exception) -> bool:
 
 def acquire_lease(session: Session, job: GroupJob, known: Mapping[str, float]) -> Lease:
     """Take the group's lease. A holder may have been killed: its session is given the time to end."""
-    calls_seconds = job.knobs.call_timeout_seconds
-    give_up = lease_given_up(job.deadline)
+    seconds = job.knobs.call_timeout_seconds
+    return after_killed_holder(
+        lambda: acquire(session, job.peer_id, job.group, job.holder, calls_seconds=seconds, known=known), job.deadline
+    )
+
+
+def after_killed_holder(take: Callable[[], T], deadline: float) -> T:
+    """What `take` returns, once no holder is in its way. Raises LeaseHeld for one that outlives the session of a killed one."""
+    give_up = lease_given_up(deadline)
     while True:
         try:
-            return acquire(session, job.peer_id, job.group, job.holder, calls_seconds=calls_seconds, known=known)
+            return take()
         except LeaseHeld as error:
             if time.time() > give_up:
                 raise
             log.info("%s", error)
-            time.sleep(0.5)
+            time.sleep(LOOK_SECONDS)
 
 
 def lease_given_up(deadline: float) -> float:

@@ -101,24 +101,22 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _hosts(where: str, hosts: Any) -> tuple[str, ...]:
-    listed = _listed(hosts)
-    for each in listed:
-        if not _is_name(each, _HOSTS):
-            raise SourceError(
-                f"{where}: extra's hosts has {_shown(each)}; each must be a host's name, or a pattern such as "
-                "'*.west.example.com', of the slave's servers that the principal may be used with"
-            )
-    return tuple(listed)
+    what = "a host's name, or a pattern such as '*.west.example.com', of the slave's servers that the principal may be used with"
+    return _all_like(_HOSTS, f"{where}: extra's hosts", hosts, what)
 
 
 def _servers(where: str, principals: Any) -> tuple[str, ...]:
-    listed = _listed(principals)
+    settings = "hbase.master.kerberos.principal and hbase.regionserver.kerberos.principal"
+    what = f"service/{HOST}@REALM or service/host@REALM, as {settings} are"
+    return _all_like(_PRINCIPAL, f"{where}: extra's server_principals", principals, what)
+
+
+def _all_like(pattern: re.Pattern[str], field: str, given: Any, what: str) -> tuple[str, ...]:
+    """What a field lists. Raises SourceError for what is not like the pattern; each must be `what`."""
+    listed = _listed(given)
     for each in listed:
-        if not _is_name(each, _PRINCIPAL):
-            raise SourceError(
-                f"{where}: extra's server_principals has {_shown(each)}; each must be service/{HOST}@REALM or service/host@REALM"
-                ", as hbase.master.kerberos.principal and hbase.regionserver.kerberos.principal are"
-            )
+        if not _is_name(each, pattern):
+            raise SourceError(f"{field} has {_shown(each)}; each must be {what}")
     return tuple(listed)
 
 
