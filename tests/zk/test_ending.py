@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,9 @@ from kazoo.client import KazooClient
 from embedded.processes import wait_until
 from embedded.zookeeper import ZooKeeperServer
 from tests.unit.rpc.fake_server import FakeServer, Request, answer
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal
+from tests.unit.wal.encoder import encode_wal
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, LastingZNodes, wal
+from tests.zk.one_cell import edits_of_one_cell
 from walferry.hbase.layout import OwnZNodes
 from walferry.names import parse_wal_name
 from walferry.protos import hbase_pb2 as pb
@@ -32,15 +33,6 @@ from walferry.zk import right
 
 NAME = wal(1_700_000_000_000, DEAD)
 EDITS = 40
-
-
-def entries() -> Iterator[Entry]:
-    """Edits of one cell with one timestamp: the last one must be the last at the slave."""
-    for number in range(EDITS):
-        key = pb.WALKey(encoded_region_name=b"r", table_name=b"t", log_sequence_number=number)
-        key.write_time, key.following_kv_count = 1_700_000_000_001 + number, 1
-        key.scopes.add(family=b"f", scope_type=pb.REPLICATION_SCOPE_GLOBAL)
-        yield Entry(key, (Cell(b"row", b"f", b"q", 5, PUT, b"v%03d" % number),))
 
 
 class Slave:
@@ -87,7 +79,7 @@ def job_to(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKe
     """`job_to(server, **options)` is for a WAL of a dead server that is queued for a peer whose slave is the server."""
     folder = tmp_path / "hbase" / "oldWALs"
     folder.mkdir(parents=True)
-    (folder / NAME).write_bytes(encode_wal(entries()))
+    (folder / NAME).write_bytes(encode_wal(edits_of_one_cell(range(EDITS))))
 
     def job_to(server: FakeServer, **knobs: Any) -> GroupJob:
         hbase.stop_server(SERVER)

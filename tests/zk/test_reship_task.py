@@ -15,8 +15,9 @@ from kazoo.client import KazooClient
 from embedded.processes import wait_until
 from embedded.zookeeper import ZooKeeperServer
 from tests.unit.rpc.fake_server import FakeServer, Request, answer
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal
+from tests.unit.wal.encoder import encode_wal
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, LastingZNodes, wal
+from tests.zk.one_cell import edits_of_one_cell
 from walferry.hbase.peers import check_shippable, read_peer
 from walferry.names import ServerName, parse_wal_name
 from walferry.protos import hbase_pb2 as pb
@@ -35,14 +36,6 @@ from walferry.source.session import Session
 NAMES = [wal(1_700_000_000_000 + number, DEAD) for number in range(2)]
 EDITS = 60  # of each WAL
 MANAGED = {"walferry.managed": "true"}
-
-
-def entries(wal_number: int) -> Iterator[Entry]:
-    for number in range(wal_number * EDITS, (wal_number + 1) * EDITS):
-        key = pb.WALKey(encoded_region_name=b"r", table_name=b"t", log_sequence_number=number)
-        key.write_time, key.following_kv_count = 1_700_000_000_001 + number, 1
-        key.scopes.add(family=b"f", scope_type=pb.REPLICATION_SCOPE_GLOBAL)
-        yield Entry(key, (Cell(b"row", b"f", b"q", 5, PUT, b"v%03d" % number),))
 
 
 class Slave:
@@ -67,7 +60,7 @@ class World:
         wals = []
         for number, name in enumerate(NAMES):
             path = folder / "hbase" / "oldWALs" / name
-            path.write_bytes(encode_wal(entries(number)))
+            path.write_bytes(encode_wal(edits_of_one_cell(range(number * EDITS, (number + 1) * EDITS))))
             wals.append(WalFile(parse_wal_name(name), f"file://{path}", path.stat().st_size, None, Place.OLD))
         self.files = GroupFiles(wals[0].name.group, ServerName.parse(DEAD), tuple(wals))
         hbase.stop_server(SERVER)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,9 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer
 from tests.cluster.proxy import proxied_zookeeper
 from tests.unit.rpc.fake_server import FakeServer, Request, answer
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal
+from tests.unit.wal.encoder import encode_wal
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, LastingZNodes, wal
+from tests.zk.one_cell import edits_of_one_cell
 from tests.zk.test_paused_shipment import brief_sessions
 from walferry.names import parse_wal_name
 from walferry.protos import hbase_pb2 as pb
@@ -31,15 +31,6 @@ __all__ = ["brief_sessions"]  # a fixture
 NAME = wal(1_700_000_000_000, DEAD)
 EDITS = 4000
 CALL_SECONDS, SPARE_SECONDS = 5.0, 3.0
-
-
-def entries() -> Iterator[Entry]:
-    """Edits of one cell with one timestamp: the last one must be the last at the slave."""
-    for number in range(EDITS):
-        key = pb.WALKey(encoded_region_name=b"r", table_name=b"t", log_sequence_number=number)
-        key.write_time, key.following_kv_count = 1_700_000_000_001 + number, 1
-        key.scopes.add(family=b"f", scope_type=pb.REPLICATION_SCOPE_GLOBAL)
-        yield Entry(key, (Cell(b"row", b"f", b"q", 5, PUT, b"v%04d" % number),))
 
 
 class Slave:
@@ -65,7 +56,7 @@ def test_a_run_that_is_cut_off_from_zookeeper_has_sent_its_last_request_before_t
     monkeypatch.setattr(right, "MOST_SPARE_SECONDS", SPARE_SECONDS)
     folder = tmp_path / "hbase" / "oldWALs"
     folder.mkdir(parents=True)
-    (folder / NAME).write_bytes(encode_wal(entries()))
+    (folder / NAME).write_bytes(encode_wal(edits_of_one_cell(range(EDITS))))
     slave = Slave()
     with FakeServer(slave) as server, proxied_zookeeper(zookeeper.quorum) as proxy, ThreadPoolExecutor(1) as pool:
         hbase.stop_server(SERVER)
