@@ -179,6 +179,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(waker.stop)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Names bytes by their argument: they may be random, and each process of pytest-xdist has to find the same tests."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Lets a test that fails while the machine gets no processor run again, and in CI any test that fails, at most twice.
 
