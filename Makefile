@@ -48,17 +48,18 @@ lint: venv
 	$(VENV)/bin/mypy embedded demo
 
 # Each process has clusters of its own; tests/conftest.py says how many processes there are.
-PYTEST := $(PYTHON) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+PYTEST := $(PYTHON) -m pytest --numprocesses auto --no-loadscope-reorder
 
+# All that need the same clusters run in one process, so that each kind of cluster starts once.
 test: jars browser
-	$(PYTEST) -m quick
+	$(PYTEST) --dist loadgroup -m quick
 
 test-all: jars browser
-	$(PYTEST) -m 'not soak'
+	$(PYTEST) --dist loadfile -m 'not soak'
 
 # What `make test` leaves out of them.
 test-rest: jars browser
-	$(PYTEST) -m 'not quick and not soak'
+	$(PYTEST) --dist loadfile -m 'not quick and not soak'
 
 durations: export TESTS_RENEW_DURATIONS := 1
 durations: test-all

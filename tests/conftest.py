@@ -25,7 +25,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.running.awake import Waker
 from tests.running.durations import DurationsRecorder, renews
 from tests.running.order import in_order
-from tests.running.quick import is_quick
+from tests.running.quick import group_of, is_quick
 from tests.running.second_tries import SecondTries, needed_before
 from tests.running.shards import of_shard, shard_of_run
 from tests.running.stalls import StallWatch
@@ -202,6 +202,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if is_quick(item):
             item.add_marker("quick")
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))  # for --dist loadgroup
         may = again and item.nodeid not in before
         item.add_marker(pytest.mark.flaky(reruns=2, condition=may or stall_watch.saw_a_stall))
     yield
