@@ -115,6 +115,20 @@ def test_delete_markers_count_as_rows(monkeypatch):
     assert has_rows(Tables(), "t")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("attributes", "refused"), [({b"NEW_VERSION_BEHAVIOR": b"TRUE"}, True), ({b"VERSIONS": b"3"}, False)])
+def test_families_of_the_slave_with_new_version_behavior_are_refused(monkeypatch, attributes, refused):
+    there = pb.TableSchema()
+    for name in (b"f", b"of others"):
+        family = there.column_families.add(name=name)
+        for key, value in attributes.items() if name == b"f" else ():
+            family.attributes.add(first=key, second=value)
+    monkeypatch.setattr(targets.master_tables, "table_schemas", lambda *_: {"t": there})
+    chosen, nothing = ChosenTable("t", (b"f",), pb.TableSchema()), SimpleNamespace()
+    expected: Any = pytest.raises(CopyRefused, match="family f of table t at the slave has") if refused else nullcontext()
+    with expected:
+        targets.check_target(nothing, nothing, chosen, may_have_rows=True)  # type: ignore[arg-type]
+
+
 class Source:
     """A source whose tables have lives, and whose WALs are rolled before a copy; `lives` are what look after look finds."""
 
