@@ -96,7 +96,7 @@ class RegionCopier:
             in_hand.put(RegionRecord(why_scan=str(why)))
             self._check_labels(region, known=False)
             log.info("%s is scanned: %s", region, why)
-            cells = copy_rows(self.session, self.peer, self.source_tables, region, task.families, in_hand.check)
+            cells = copy_rows(self.session, self.peer, self.source_tables, region, task.families, task.attempt)
             record = RegionRecord(Way.SCAN, cells=cells, why_scan=str(why))
         record = replace(record, families=tuple(family.hex() for family in task.families))
         in_hand.put(record)

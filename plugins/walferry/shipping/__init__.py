@@ -8,6 +8,7 @@
     outcome     why an attempt ends;  slave_down  tells a job's other groups that the slave is down
     pausing     ends it when the peer is paused;  ending  waits for the calls under way
     in_hand     which run ships the peer, where batches overlap;  bandwidth  how much of it a second
+    rows        scanned rows, as entries of a WAL;  row_right  the right of a task to ship them
     deleted     tables and families that neither cluster has any more
     counters, lag, summary      the figures
 
