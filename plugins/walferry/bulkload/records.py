@@ -68,8 +68,8 @@ class Folder:
 class Load:
     """A load: its run, and its groups. Once it is `done`, each group has the last of its WALs that are loaded.
 
-    With `first_copy` it is not these WALs that are loaded, but what the tables had when all of their edits had been written.
-    `folders` is how many are noted of it.
+    With `first_copy` it is not these WALs that are loaded, but what the tables had when all of their edits had been written. That
+    goes for WALs of other groups, too, that were begun before `others_before` (ms). `folders` is how many are noted of it.
     """
 
     run: str
@@ -77,12 +77,13 @@ class Load:
     done: bool = False
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with their families whose edits are loaded
     first_copy: bool = False
+    others_before: int = 0
     path: str = field(default="", compare=False)
     folders: int = field(default=0, compare=False)
 
     def encode(self) -> bytes:
         values = {"run": self.run, "groups": dict(self.groups), "done": self.done, "tables": dict(self.tables)}
-        values["first_copy"] = self.first_copy
+        values |= {"first_copy": self.first_copy, "others_before": self.others_before}
         return zlib.compress(json.dumps(values).encode())
 
     @classmethod
@@ -105,7 +106,9 @@ class Load:
     def covers(self, wal: str) -> bool:
         """Whether a WAL is among those that are loaded."""
         name = parse_wal_name(wal)
-        last = self.groups.get(name.group)
+        if name.group not in self.groups:
+            return self.done and name.timestamp < self.others_before
+        last = self.groups[name.group]
         return self.done and bool(last) and name.timestamp <= parse_wal_name(last or wal).timestamp
 
 

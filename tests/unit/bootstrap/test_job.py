@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from walferry.bootstrap import job, targets
+from walferry.bootstrap.border import Border
 from walferry.bootstrap.choice import ChosenTable
 from walferry.bootstrap.errors import CopyRefused
 from walferry.bootstrap.manifest import SnapshotRegion
@@ -145,9 +146,9 @@ class Source:
         self.told.append("look")
         return self.lives.pop(0)
 
-    def _border(self, *_: object) -> dict[str, str]:
+    def _border(self, *_: object) -> Border:
         self.told.append("border")
-        return {}
+        return Border({})
 
     def _take(self, table: str) -> str:
         self.told.append(table)
