@@ -8,7 +8,8 @@ slave it notes the folder. Right before it has the slave load them it looks whet
 
 Whoever gets the lease of one of the groups next, and finds the record, first writes to it, so that the tasks of the killed job,
 which may still run, note no more folders. Then it has the slave delete the folders that are noted, and last it deletes the
-record. So a load of the killed job that reaches the slave late finds no files, and cannot put old edits above newer ones.
+record. So a load of the killed job that reaches the slave late finds no files, and cannot put old edits above newer ones
+(staging.py says why that is sure).
 
 When all files are loaded, the record says so in one write: which families of which tables, and up to which WAL of each group.
 From then on these edits count as shipped, whatever happens: whoever ships the groups next leaves them out. Otherwise a job that

@@ -93,7 +93,7 @@ def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(mo
 def test_what_earlier_tries_have_left_is_deleted_even_if_the_region_was_split_since(monkeypatch):
     """Otherwise a task of a run that was overtaken could still have the slave load files from there."""
     deleted: list[RegionRecord] = []
-    monkeypatch.setattr(job, "clean", lambda place, record, root: deleted.append(record))
+    monkeypatch.setattr(job, "clean", lambda place, record, *_: deleted.append(record))
     records: Any = Kept()
     begun = RegionRecord(staging="hdfs://slave/staging/token")
     records.of_region["of a region that was split"] = begun
