@@ -17,6 +17,7 @@ from walferry.bootstrap.scan_copy import copy_rows
 from walferry.bootstrap.turns import turn
 from walferry.bulkload.errors import NotLoaded
 from walferry.errors import WalferryError
+from walferry.files.errors import UnreadableBytes
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.peers import Peer, read_peer
 from walferry.rpc.errors import RemoteError
@@ -151,6 +152,8 @@ def region_copier(source: SourceCluster, peer_id: str) -> Iterator[RegionCopier]
 
 def _another_try_helps(error: WalferryError | OSError) -> bool:
     if isinstance(error, BrokenSnapshot | Overtaken | OSError) or (isinstance(error, RemoteError) and error.do_not_retry):
+        return False
+    if isinstance(error, UnreadableBytes) and error.lost:  # the source's RegionServers cannot read them either
         return False
     return error.retry_helps
 
