@@ -10,6 +10,8 @@ from airflow.dag_processing.dagbag import DagBag
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.airflow.forms import choices
 from walferry.airflow.steps import recovery
+from walferry.hbase.layout import OwnZNodes
+from walferry.queues.claims.steps import claim_hold
 from walferry.queues.dead_servers import WALFERRY_SERVER
 from walferry.source.cluster import SourceCluster
 from walferry.zk.hold import Hold
@@ -154,11 +156,30 @@ def test_a_queue_of_a_gone_peer_is_reported_and_deleted_only_if_that_is_asked_fo
     assert spark.commands == []
 
 
+def test_a_queue_of_a_gone_peer_that_another_run_claims_fails_the_run_and_the_others_are_deleted(
+    drain, dead: HBaseZNodes, at: SourceCluster
+):
+    for server, died in ((SERVER, GONE), (OTHER, DEAD)):
+        dead.add_wal(server, f"gone-{died}", wal(1, died))
+    claimed = claim_hold(dead.zk, OwnZNodes(at.root, at.nodes).claim(OTHER), OTHER)
+    claimed.acquire("another run")
+    ended = drain(peer="gone", delete_orphan=True)
+    assert ended.state == "failed"
+    (why,) = ended.report["failures"]
+    assert f"{OTHER}/gone-{DEAD} is not deleted: " in why
+    assert "another run" in why
+    assert sorted("not deleted" in note for note in ended.report["notes"]) == [False, True]
+    assert [path.split("/")[-2] for path in dead.queued("gone")] == [f"gone-{DEAD}"]
+    claimed.release()
+
+
 def test_a_queue_of_a_gone_peer_is_deleted_where_it_lies_by_then(dead: HBaseZNodes, at: SourceCluster):
     dead.add_wal(OTHER, f"gone-{GONE}", wal(1, GONE))
     chosen = recovery.select(at, "gone", "", True)
     dead.claim(OTHER, f"gone-{GONE}", SERVER)
-    (line,) = recovery.deal_with_orphans(at, chosen.orphans, True, "run")
+    dealt = recovery.deal_with_orphans(at, chosen.orphans, True, "run")
+    (line,) = dealt.lines
+    assert not dealt.problems
     assert line.endswith(": deleted")
     assert dead.queued("gone") == []
 

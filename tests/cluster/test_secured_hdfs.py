@@ -20,7 +20,7 @@ from walferry.files import clients, logins
 from walferry.files import hdfs as files_hdfs
 from walferry.files.access import WRITE, Need, missing_rights, needs_of
 from walferry.files.clients import file_system
-from walferry.files.errors import HdfsLoginFailed, NoHdfsRight
+from walferry.files.errors import HdfsLoginFailed, NoFileRight
 from walferry.files.renames import rename
 from walferry.files.space import space_at
 from walferry.files.systems import NewFile, file_size, list_entries, open_wal, write_file
@@ -99,9 +99,9 @@ def test_hbase_s_user_reads_lists_archives_and_writes(root: str) -> None:
 
 def test_a_user_without_rights_is_told_which_and_what_to_do(root: str, login: Callable[..., Kerberos]) -> None:
     logins.log_in(root, login(OTHER))
-    with pytest.raises(NoHdfsRight, match=r"WALs: Permission denied: user=walferry, access=READ_EXECUTE.*docs/secured-hdfs"):
+    with pytest.raises(NoFileRight, match=r"WALs: Permission denied: user=walferry, access=READ_EXECUTE.*docs/secured-hdfs"):
         list_entries(f"{root}/WALs")
-    with pytest.raises(NoHdfsRight, match="access=WRITE"):
+    with pytest.raises(NoFileRight, match="access=WRITE"):
         write_file(f"{root}/file", b"")
     told = missing_rights([*needs_of(root), Need(f"{root}/gone", WRITE, "to keep shipped WALs")])
     assert told is not None

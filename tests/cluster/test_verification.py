@@ -212,8 +212,10 @@ def test_a_repair_brings_no_older_value_on_top_of_a_batch(sides, peer, both, mon
 
 def test_a_repair_refuses_tables_with_new_version_behavior(sides, peer, both):
     table = both()
-    for client in (sides.source, sides.slave):
-        client.alter_family(table, "f", {"NEW_VERSION_BEHAVIOR": "true"})
+    sides.slave.alter_family(table, "f", {"NEW_VERSION_BEHAVIOR": "true"})
+    with pytest.raises(RepairRefused, match=f"of table {table} at the slave has NEW_VERSION_BEHAVIOR"):
+        verify(sides.at, peer, table, repair=True)
+    sides.source.alter_family(table, "f", {"NEW_VERSION_BEHAVIOR": "true"})
     with pytest.raises(RepairRefused, match=f"of table {table} has NEW_VERSION_BEHAVIOR"):
         verify(sides.at, peer, table, repair=True)
     assert not verify(sides.at, peer, table)[table].problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from tests.zk.claim_cluster import Killed
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, LastingZNodes, expire, wal
 from tests.zk.test_paused_shipment import arrived, entries
 from walferry.files import clients, systems
+from walferry.files.quarantine import BrokenWals
 from walferry.hbase.values import decode_position
 from walferry.names import parse_wal_name
 from walferry.queues.lease import acquire
@@ -66,14 +68,14 @@ class Site:
             (folder / "hbase" / "oldWALs" / name).write_bytes(data)
         self.at = SourceCluster(
             quorum=quorum, wal_root=f"file://{folder}/hbase", znode_parent=hbase.nodes.base, root=hbase.root,
-            archive=f"file://{folder}/archive",
+            archive=f"file://{folder}/archive", quarantine=f"file://{folder}/quarantine",
         )  # fmt: skip
         self.archive = WalArchive(self.at.archive or "")
 
-    def ship(self, peer: str = "p", run: str = "r", deadline: float = 60) -> GroupSummary:
+    def ship(self, peer: str = "p", run: str = "r", deadline: float = 60, broken: BrokenWals = BrokenWals.STOP) -> GroupSummary:
         job = GroupJob(
             source=self.at, peer_id=peer, group=GROUP, run_id=run, holder=run, deadline=time.time() + deadline,
-            knobs=Knobs(sink=SinkKind.REPLICATE),
+            broken_wals=broken, knobs=Knobs(sink=SinkKind.REPLICATE),
         )  # fmt: skip
         return ship_group(job)
 
@@ -156,6 +158,36 @@ def test_a_broken_archive_keeps_shipped_wals_queued_and_nothing_else(site: Site,
     assert (again.status, again.shippedCells, again.completedLogs) == (Status.DONE, 0, 2), again.error
     assert site.queued() == {}
     assert site.archived() == site.files()
+    sent = [request for request in list(slave.requests)[requests:] if request.header.method_name == "ReplicateWALEntry"]
+    assert not sent
+
+
+def test_a_shipped_wal_whose_bytes_are_lost_leaves_the_queue_without_a_copy_if_the_run_is_told_so(
+    site: Site, slave: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its block was lost after it had been shipped, and before it was copied."""
+    (site.folder / "archive").write_text("a file where the folder should be")
+    assert site.ship().status is Status.FAILED
+    (site.folder / "archive").unlink()
+    requests, read = len(slave.requests), systems.read_fd
+
+    def broken(fd: int, offset: int, length: int) -> bytes:
+        if os.readlink(f"/proc/self/fd/{fd}").endswith(NAMES[0]) and offset <= 200 < offset + length:
+            raise OSError(errno.EIO, "Input/output error")
+        return read(fd, offset, length)
+
+    monkeypatch.setattr(systems, "read_fd", broken)
+    summary = site.ship(run="again")
+    assert summary.status is Status.FAILED
+    assert f"WAL {NAMES[0]} is shipped, but stays queued" in str(summary.error)
+    assert "at byte 200: the disk does not give these bytes" in str(summary.error)
+    assert "All of its edits are shipped. Run with broken_wals=quarantine to give up its copy in" in str(summary.error)
+    assert set(site.queued()) == {NAMES[0], NAMES[2]}
+    given_up = site.ship(run="given up", broken=BrokenWals.QUARANTINE)
+    assert (given_up.status, given_up.completedLogs, given_up.quarantinedLogs) == (Status.DONE, 2, 1), given_up.error
+    assert site.queued() == {}
+    assert site.archived() == {NAMES[2]: site.files()[NAMES[2]]}
+    assert len((site.folder / "quarantine" / NAMES[0]).read_bytes()) == len(site.files()[NAMES[0]])
     sent = [request for request in list(slave.requests)[requests:] if request.header.method_name == "ReplicateWALEntry"]
     assert not sent
 

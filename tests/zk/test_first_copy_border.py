@@ -36,8 +36,22 @@ def test_the_border_is_the_newest_closed_wal_of_each_group(
     for number in (7, 8):
         hbase.add_wal(SERVER, f"p-{DEAD}", wal(number, DEAD))
     hbase.add_wal(SERVER, "q", wal(99, SERVER))
-    assert find_border(session_of(zk, hbase), "p") == {group(SERVER): wal(10, SERVER), group(DEAD): wal(8, DEAD)}
+    found = find_border(session_of(zk, hbase), "p")
+    assert found.groups == {group(SERVER): wal(10, SERVER), group(DEAD): wal(8, DEAD)}
     assert rolled == [["p"]]
+
+
+def test_wals_of_other_groups_are_older_if_they_were_begun_well_before_the_open_ones(
+    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such groups are of servers that died, and whose queues were drained, before the copy."""
+    monkeypatch.setattr(border, "roll", lambda *_: Rolled(1))
+    assert find_border(session_of(zk, hbase), "p").others_before == 0, "nothing is known of other groups"
+    hbase.start_server(OTHER)
+    for server, number in ((SERVER, 5_000), (SERVER, 100_000), (OTHER, 90_000)):
+        hbase.add_wal(server, "p", wal(number, server))
+    hbase.add_wal(SERVER, f"p-{DEAD}", wal(7, DEAD))
+    assert find_border(session_of(zk, hbase), "p").others_before == 60_000, "clocks may differ by half a minute"
 
 
 def test_a_server_that_does_not_roll_is_named(zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch) -> None:

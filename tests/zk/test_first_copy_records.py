@@ -12,9 +12,10 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
+from walferry.bootstrap.border import Border
 from walferry.bootstrap.errors import CopyUnderWay, Overtaken
 from walferry.bootstrap.fence import Claim
-from walferry.bootstrap.records import Records, RegionRecord, TableRecord, Way, under_way
+from walferry.bootstrap.records import Records, RegionRecord, TableRecord, Way, copied_before, under_way
 from walferry.bulkload.before import first_copies, loaded_before
 from walferry.bulkload.records import Load, forget_finished, loads_of
 from walferry.hbase.peers import read_peer
@@ -175,6 +176,7 @@ def test_a_peer_whose_copy_s_state_cannot_be_read_waits(
     assert under_way(session, "p") is None
 
 
+OTHERS = 1_600_000_000_000  # WALs of other groups are older than a border if they were begun before
 GROUP, OTHER = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
 
 
@@ -182,7 +184,7 @@ def copy_whole(session: Session, at: SourceCluster, *tables: str, run: str = "ru
     """Copy tables as a whole, in a run that completes the copy."""
     with writing(session, at, run=run) as records:
         state = records.begin(run)
-        record = TableRecord("life", records.add_border(run, {GROUP: last}), whole=True, families=("f", "g"))
+        record = TableRecord("life", records.add_border(run, Border({GROUP: last}, OTHERS)), whole=True, families=("f", "g"))
         for table in tables:
             records.begin_table(table, record)
         records.complete(replace(state, complete=True))
@@ -199,7 +201,7 @@ def test_what_is_older_than_a_complete_copy_is_noted_for_whoever_ships_the_queue
         assert before.families(f"{GROUP}.6", first_copy=True) == {}
         assert before.families(f"{GROUP}.5") == {}, "nothing is loaded of these WALs themselves"
     assert loaded_before(session, read_peer(session.zk, session.nodes, "p"), OTHER).loads == []
-    assert zk.get_children(session.own.first_copy("p")) == []
+    assert zk.get_children(session.own.first_copy("p")) == ["+borders"]
 
 
 def test_borders_of_several_runs_hold_each_for_its_tables_and_only_for_those_that_are_whole(
@@ -208,7 +210,7 @@ def test_borders_of_several_runs_hold_each_for_its_tables_and_only_for_those_tha
     session = session_of(zk, hbase)
     with writing(session, at, run="killed") as records:
         records.begin("killed")
-        first = TableRecord("life", records.add_border("killed", {GROUP: f"{GROUP}.3"}), whole=True, families=("f",))
+        first = TableRecord("life", records.add_border("killed", Border({GROUP: f"{GROUP}.3"})), whole=True, families=("f",))
         records.begin_table("copied by the first run", first)
         records.begin_table("given up", replace(first, whole=False))
     copy_whole(session, at, "t", run="other")
@@ -223,7 +225,7 @@ def test_a_run_that_is_killed_when_it_has_noted_borders_does_no_harm_and_the_nex
     session = session_of(zk, hbase)
     with writing(session, at) as records:
         state = records.begin("run")
-        record = TableRecord("life", records.add_border("run", {GROUP: f"{GROUP}.3"}), whole=True, families=("f",))
+        record = TableRecord("life", records.add_border("run", Border({GROUP: f"{GROUP}.3"})), whole=True, families=("f",))
         records.begin_table("t", record)
         records._note_borders("run")
         assert isinstance(under_way(session, "p"), CopyUnderWay)
@@ -250,13 +252,58 @@ def test_a_run_that_was_overtaken_notes_no_border(zk: KazooClient, hbase: HBaseZ
     session = session_of(zk, hbase)
     with writing(session, at, run="paused") as paused:
         state = paused.begin("paused")
-        record = TableRecord("life", paused.add_border("paused", {GROUP: f"{GROUP}.3"}), whole=True, families=("f",))
+        record = TableRecord("life", paused.add_border("paused", Border({GROUP: f"{GROUP}.3"})), whole=True, families=("f",))
         paused.begin_table("t", record)
         with writing(session, at, run="paused"), pytest.raises(Overtaken):
             paused.complete(replace(state, complete=True))
     assert loads_of(session, "p") == []
 
 
+def test_a_border_stays_for_replays_when_the_queue_has_nothing_older_any_more(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    session = session_of(zk, hbase)
+    copy_whole(session, at, "t", "u")
+    forget_finished(session, "p")
+    assert loads_of(session, "p") == []
+    with writing(session, at, run="given up") as records:  # a copy of another table, in the middle of which the run ends
+        records.begin("given up")
+        record = TableRecord("life", records.add_border("given up", Border({GROUP: f"{GROUP}.8"})))
+        records.begin_table("v", record)
+    old = copied_before(session, "p")
+    both = {name: frozenset({b"f", b"g"}) for name in (b"t", b"u")}
+    assert old.families(f"{GROUP}.5", first_copy=True) == both
+    assert old.families(f"{GROUP}.6", first_copy=True) == {}
+    assert old.families(f"{OTHER}.{OTHERS - 1}", first_copy=True) == both, "its server died before the copy"
+    assert old.families(f"{OTHER}.{OTHERS}", first_copy=True) == {}
+
+
+def test_a_table_that_is_copied_anew_has_the_border_of_its_last_copy(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    session = session_of(zk, hbase)
+    copy_whole(session, at, "t", "u")
+    copy_whole(session, at, "t", run="again", last=f"{GROUP}.9")
+    before = copied_before(session, "p")
+    tables = [set(before.families(f"{GROUP}.{number}", first_copy=True)) for number in (5, 9, 10)]
+    assert tables == [{b"t", b"u"}, {b"t"}, set()]
+    copy_whole(session, at, "u", run="once more", last=f"{GROUP}.9")
+    assert len(zk.get_children(f"{session.own.first_copy('p')}/+borders")) == 2, "one that holds for no table is deleted"
+
+
+def test_borders_of_an_earlier_peer_of_the_same_name_do_not_count(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    session = session_of(zk, hbase)
+    copy_whole(session, at, "t")
+    zk.delete(hbase.nodes.peer("p"), recursive=True)
+    hbase.add_peer("p")
+    assert copied_before(session, "p").loads == []
+    copy_whole(session, at, "u")
+    assert set(copied_before(session, "p").families(f"{GROUP}.5", first_copy=True)) == {b"u"}
+    assert len(zk.get_children(f"{session.own.first_copy('p')}/+borders")) == 1
+
+
 def test_a_border_survives_being_read(zk: KazooClient) -> None:
-    load = Load("run", {GROUP: f"{GROUP}.3"}, done=True, tables={"t": ("f",)}, first_copy=True)
+    load = Load("run", {GROUP: f"{GROUP}.3"}, done=True, tables={"t": ("f",)}, first_copy=True, others_before=7)
     assert Load.decode(load.encode()) == load

@@ -148,7 +148,6 @@ def world(
     monkeypatch.setattr(driver, "read_targets", lambda *_: made.targets)
     monkeypatch.setattr(driver, "why_not", lambda *_: None)
     monkeypatch.setattr(loading, "_loaders", loaders)
-    monkeypatch.setattr(region_load, "SETTLE_SECONDS", 0)
     monkeypatch.setattr(region_load.bulk_load, "cleanup", lambda server, region, token: made.deleted.append(token))
     return made
 

@@ -108,7 +108,6 @@ def slave(monkeypatch: pytest.MonkeyPatch) -> Slave:
 
     monkeypatch.setattr(region_load.bulk_load, "cleanup", cleanup)
     monkeypatch.setattr("walferry.tables.slave.slave_tables", tables)
-    monkeypatch.setattr(region_load, "SETTLE_SECONDS", 0)
     monkeypatch.setattr(region_load, "PATIENCE_SECONDS", 0)
     return stand_in
 

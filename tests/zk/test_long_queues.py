@@ -14,10 +14,11 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer, create_all
 from tests.sessions import session_of
 from tests.zk.claim_cluster import ClaimCluster
-from tests.zk.hbase_znodes import DEAD, SERVER, wal
+from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
 from walferry.airflow.steps import recovery
 from walferry.hbase.layout import QueueLayout
 from walferry.queues.claims.claim import claim
+from walferry.queues.claims.steps import claim_hold
 from walferry.queues.dead_servers import find_dead
 from walferry.queues.reading import list_queues
 from walferry.shipping.plan import PeerPlan, plan_peer
@@ -28,6 +29,7 @@ from walferry.zk.errors import AnswerTooLong
 
 MOST_BYTES = 8 << 10  # of an answer; WALs of three dozen names are longer
 WALS = 200
+GONE = "rs-9.example.org,16020,1700000000009"
 
 
 @pytest.fixture
@@ -95,3 +97,39 @@ def test_a_run_that_recovers_the_server_drains_the_rest_and_names_the_queue(
     recovery.clean_up(at.source, [DEAD], "run")
     assert at.hbase.zk.exists(at.nodes.queue(DEAD, "q"))
     assert at.hbase.zk.exists(f"{at.nodes.rs}/{SERVER}")
+
+
+def test_queues_of_a_peer_that_is_gone_are_deleted_though_another_run_claims_one_of_them(
+    zk: KazooClient, at: ClaimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at.hbase.zk.delete(at.nodes.peer("p"), recursive=True)
+    session = Session(at.source, zk)
+    monkeypatch.setattr(recovery, "open_session", lambda source, **_: nullcontext(session))
+    monkeypatch.setattr(recovery, "disagreements", lambda *_: {})
+    at.hbase.add_wal(OTHER, f"p-{GONE}", wal(7, GONE))
+    selected = recovery.select(at.source, "p", "", delete_orphan=True)
+    hold = claim_hold(zk, session.own.claim(DEAD), DEAD)
+    hold.acquire("another run")
+    dealt = recovery.deal_with_orphans(at.source, selected.orphans, delete=True, run_id="run")
+    assert sorted(line.split()[1] for line in dealt.lines if line.endswith(" not shipped: deleted")) == [f"{OTHER}/p-{GONE}"]
+    assert len(dealt.problems) == len(selected.orphans) - 1
+    assert all("another run" in problem for problem in dealt.problems)
+
+
+def test_of_the_queues_of_a_peer_that_is_gone_only_this_one_stays(
+    narrow: KazooClient, at: ClaimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at.hbase.zk.delete(at.nodes.peer("q"), recursive=True)
+    short = at.hbase.add_wal(OTHER, f"q-{GONE}", wal(7, GONE)).rpartition("/")[0]
+    session = Session(at.source, narrow)
+    monkeypatch.setattr(recovery, "open_session", lambda source, **_: nullcontext(session))
+    monkeypatch.setattr(recovery, "disagreements", lambda *_: {})
+    selected = recovery.select(at.source, "q", "", delete_orphan=True)
+    dealt = recovery.deal_with_orphans(at.source, selected.orphans, delete=True, run_id="run")
+    told = {line.split()[1]: line for line in dealt.lines}
+    assert told[f"{OTHER}/q-{GONE}"].endswith(" not shipped: deleted")
+    assert f"not deleted: the children of {at.nodes.queue(DEAD, 'q')} cannot be listed" in told[f"{DEAD}/q"]
+    (problem,) = dealt.problems
+    assert problem.startswith(f"{DEAD}/q is not deleted: ")
+    assert at.hbase.zk.exists(short) is None
+    assert at.hbase.zk.exists(at.nodes.queue(DEAD, "q"))

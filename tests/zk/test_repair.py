@@ -15,10 +15,10 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.shipping.in_hand import NO_TURN, InOtherHands, RightLost, in_hand, turn_of
+from walferry.shipping.in_hand import NO_TURN, InOtherHands, in_hand, turn_of
 from walferry.source.cluster import SourceCluster
 from walferry.verification import repair
-from walferry.verification.repair import TurnGround, repairing
+from walferry.verification.repair import repairing
 
 PEER: Any = SimpleNamespace(id="p")
 
@@ -68,12 +68,3 @@ def test_ranges_of_one_run_have_the_peer_one_after_the_other(zk: KazooClient, at
         list(pool.map(run, "ab"))
     assert inside[0] == inside[1]
     assert inside[2] == inside[3]
-
-
-def test_nothing_more_is_sent_once_another_run_has_the_peer(zk: KazooClient, at: SourceCluster) -> None:
-    session = session_of(zk, at)
-    with in_hand(at, "p", "a", "repair", NO_TURN) as attempt:
-        ground = TurnGround(session, "p", attempt)
-        assert ground.is_sure()
-    with in_hand(at, "p", "b", "batch 1", turn_of(session, "p", "b").number), pytest.raises(RightLost, match="peer p in hand"):
-        ground.is_sure()

@@ -18,6 +18,9 @@ from tests.unit.rpc.fake_server import FakeServer, Request, answer
 from tests.unit.wal.encoder import encode_wal
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, LastingZNodes, wal
 from tests.zk.one_cell import edits_of_one_cell
+from walferry.bootstrap.border import Border
+from walferry.bootstrap.fence import Claim
+from walferry.bootstrap.records import Records, TableRecord
 from walferry.hbase.peers import check_shippable, read_peer
 from walferry.names import ServerName, parse_wal_name
 from walferry.protos import hbase_pb2 as pb
@@ -28,6 +31,7 @@ from walferry.reship.job import ReshipJob
 from walferry.reship.listing import Place, WalFile
 from walferry.reship.order import Stages
 from walferry.reship.shipment import ship_group
+from walferry.shipping.in_hand import NO_TURN, in_hand
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs, SinkKind
@@ -104,6 +108,11 @@ def world(
         yield World(tmp_path, zk, hbase, zookeeper.quorum, server)
 
 
+@pytest.fixture
+def at(world: World, zk: KazooClient) -> Session:
+    return Session(world.job.source, zk)
+
+
 def soon(slave: Slave, number: int) -> Callable[[], bool]:
     return lambda: number in slave.got
 
@@ -129,6 +138,37 @@ def test_a_task_whose_peer_is_paused_stops_within_seconds_and_goes_on_where_it_w
     world.pause(False)
     assert world.ship().status is Status.DONE
     assert slave.got == list(range(EDITS, 2 * EDITS)), "the first WAL was done"
+
+
+def test_what_is_older_than_the_peer_s_first_copy_is_left_out(world: World, slave: Slave, at: Session) -> None:
+    slave.seconds = 0.0
+    with in_hand(world.job.source, "q", "copy", "a first copy", NO_TURN) as attempt:
+        records = Records(at, "q", Claim(at, "q", attempt))
+        state = records.begin("copy")
+        first = records.add_border("copy", Border({world.files.group: NAMES[0]}))
+        records.begin_table("t", TableRecord("life", first, whole=True, families=("f",)))
+        records.complete(replace(state, complete=True))
+    assert world.ship().status is Status.DONE
+    assert slave.got == list(range(EDITS, 2 * EDITS))
+
+
+def test_nothing_is_shipped_while_a_first_copy_is_under_way(world: World, slave: Slave, at: Session) -> None:
+    def copying() -> None:
+        with in_hand(world.job.source, "q", "copy", "a first copy", NO_TURN) as attempt:
+            Records(at, "q", Claim(at, "q", attempt)).begin("copy")
+
+    with ThreadPoolExecutor(1) as pool:
+        shipping = pool.submit(world.ship)
+        wait_until(soon(slave, 3), "it ships", processes=[], timeout=60)
+        slave.seconds = 1.0  # so that much is left when the copy is seen
+        copying()
+        summary = shipping.result(15)
+    assert summary.status is Status.FAILED
+    assert "its first copy, begun by run copy, is not complete" in str(summary.error)
+    assert len(set(slave.got)) < EDITS
+    slave.got.clear()
+    assert world.ship().status is Status.FAILED
+    assert slave.got == []
 
 
 def test_of_two_tasks_for_the_same_group_of_a_run_one_ships(

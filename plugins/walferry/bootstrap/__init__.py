@@ -16,6 +16,6 @@ lacks, the queue has, and what both have is the same. The queue is shipped only 
 later for newer. For the same reason a region may be copied again, from a later snapshot, in whatever pieces. What the queue has
 of before the copy is not shipped: the source may have it no more.
 
-Only `airflow` and spark_jobs import this package. It imports `shipping.in_hand`, `bulkload`, `tables`, `sinks.of_peer` and what
-lies below them.
+Only `airflow` and spark_jobs import this package, and `reship`, which leaves out what is older than a copy. It imports
+`shipping`, `bulkload`, `tables`, `sinks.of_peer` and what lies below them.
 """

@@ -11,21 +11,36 @@ taken: it is not shipped on top of the copy.
 
 A group that is not there yet has no WALs before the border. Of a server that dies meanwhile all WALs are before it: its regions
 are open again, with all that it has written, before a snapshot can be taken of them.
+
+The archive may have WALs of servers that died long before, and that are in no queue any more (reship/). So a WAL of any other
+group is before the border, too, if it was begun well before the servers have begun their new ones, by the clocks of all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from walferry.bootstrap.errors import NotRolled
 from walferry.names import WalName
-from walferry.queues.reading import closed_groups, list_queues
+from walferry.queues.reading import closed_groups, groups, list_queues
 from walferry.queues.rolling import roll
 from walferry.source.session import Session
 
 SHOWN = 5  # servers
+SKEW_MS = 30_000  # by which clocks of RegionServers may differ: HBase's own limit (hbase.master.maxclockskew)
 
 
-def find_border(session: Session, peer_id: str) -> dict[str, str]:
-    """Roll the source's WALs, and return the newest closed one of each of the peer's groups. Raises NotRolled, WalferryError."""
+@dataclass(frozen=True)
+class Border:
+    """The newest WAL of each group that is older than the copy. Of other groups, WALs that were begun before a time (ms) are."""
+
+    groups: Mapping[str, str]
+    others_before: int = 0
+
+
+def find_border(session: Session, peer_id: str) -> Border:
+    """Roll the source's WALs, and find the newest closed one of each of the peer's groups. Raises NotRolled, WalferryError."""
     failures = roll(session, [peer_id]).failures
     if failures:
         shown = "; ".join(f"{server}: {why}" for server, why in list(failures.items())[:SHOWN])
@@ -35,9 +50,13 @@ def find_border(session: Session, peer_id: str) -> dict[str, str]:
             "Run again once they answer; Walferry's user needs global ADMIN at the source",
         )
     newest: dict[str, WalName] = {}
+    begun: list[int] = []
     for queue in list_queues(session, peer_id):
+        if queue.live:
+            begun += [wals[-1].name.timestamp for wals in groups(queue).values()]
         for group, wals in closed_groups(queue).items():
             names = [wal.name for wal in wals[-1:]] + ([newest[group]] if group in newest else [])  # it may be just moving
             if names:
                 newest[group] = max(names, key=lambda name: name.timestamp)
-    return {group: name.text for group, name in newest.items()}
+    others_before = max(0, min(begun) - SKEW_MS) if begun else 0
+    return Border({group: name.text for group, name in newest.items()}, others_before)

@@ -48,6 +48,11 @@ def attribute(family: pb.ColumnFamilySchema, name: bytes) -> bytes:
     return next((pair.second for pair in family.attributes if pair.first == name), b"")
 
 
+def has_new_version_behavior(family: pb.ColumnFamilySchema) -> bool:
+    """Whether a family orders its cells by sequence numbers, which no load, no scan and no request keeps."""
+    return _is_true(family, b"NEW_VERSION_BEHAVIOR")
+
+
 def _families(table: str, schema: pb.TableSchema, peer_tables: PeerTables) -> tuple[bytes, ...]:
     chosen = [
         family
@@ -55,8 +60,7 @@ def _families(table: str, schema: pb.TableSchema, peer_tables: PeerTables) -> tu
         if attribute(family, b"REPLICATION_SCOPE") == GLOBAL_SCOPE and peer_tables.wants(table.encode(), family.name)
     ]
     for family in chosen:
-        if _is_true(family, b"NEW_VERSION_BEHAVIOR"):
-            # Such a family orders its cells by sequence numbers, which neither a load nor a scan keeps.
+        if has_new_version_behavior(family):
             raise CopyRefused(
                 f"family {family.name.decode(errors='replace')} of table {table} has NEW_VERSION_BEHAVIOR, which a first copy "
                 "does not keep",

@@ -9,8 +9,9 @@ ship the queue. The tasks of the first run may be alive all the while. So
     - a run that goes on with a table, and a task that goes on with a region, first have the slave delete the staging folders
       that are noted there.
 
-So a load that was checked in time but reaches the slave late finds no files. Only two things may still come late: a request of a
-scan, which has no folder, and a load whose folder the slave could not delete when it was asked to.
+So a load that was checked in time but reaches the slave late finds no files, and brings nothing on top of what is newer
+(bulkload/staging.py). A folder that the slave does not delete stops the copy. Requests of a scan have no folder, and a fence of
+their own (shipping/row_right.py).
 """
 
 from __future__ import annotations

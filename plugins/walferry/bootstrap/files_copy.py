@@ -29,14 +29,12 @@ from walferry.bootstrap.hfiles import HFileInfo, read_info
 from walferry.bootstrap.manifest import SnapshotRegion, StoreFile
 from walferry.bootstrap.records import RegionInHand, RegionRecord, Way
 from walferry.bootstrap.turns import TakeTurn
-from walferry.bulkload.errors import NotLoaded
+from walferry.bulkload.errors import NotLoaded, StaleLoad
 from walferry.bulkload.numbered import Destination, StagedFile, load_numbered
-from walferry.bulkload.staging import SLAVES_FOLDERS, delete_noted, log_in_to, wrong_folder
+from walferry.bulkload.staging import SLAVES_FOLDERS, delete_surely, log_in_to, wrong_folder
 from walferry.files.systems import OpenWal, open_wal
 from walferry.rpc import bulk_load
-from walferry.rpc.errors import RpcError
 from walferry.security.login import UNSECURED, Login
-from walferry.tables.errors import RegionUnavailable
 from walferry.tables.regions import Region
 from walferry.tables.scan import Place
 
@@ -89,9 +87,9 @@ class FilesCopy:
             in_hand.put(record)
             self._load(region, Destination(region.table, target, token, self.login), calls, in_hand)
         except (NotLoaded, Overtaken):  # another run may have deleted the folder too early, and forgotten it
-            clean(self.place, record, self.root)
+            clean_up(self.place, record, self.root)
             raise
-        clean(self.place, record, self.root)
+        clean_up(self.place, record, self.root)
         copied = [each for call in calls for each in call]
         return replace(record, way=Way.FILES, files=len(copied), bytes=sum(each.file.size for each in copied), staging="")
 
@@ -141,19 +139,22 @@ def _copies(pool: ThreadPoolExecutor, call: Sequence[FoundFile], url: str) -> li
     return [pool.submit(copied, each, f"{url}-{number}") for number, each in enumerate(call)]
 
 
-def clean(place: Place, record: RegionRecord | None, root: str) -> None:
-    """Have the folder deleted that a copy has noted, if it has noted one; if that fails, the folder stays.
+def clean_up(place: Place, record: RegionRecord | None, root: str) -> None:
+    """Have the folder deleted of a copy whose calls were all answered; if that fails, the folder stays. Raises CopyRefused."""
+    try:
+        clean(place, record, root)
+    except StaleLoad as error:
+        log.warning("%s", error)
+
+
+def clean(place: Place, record: RegionRecord | None, root: str, patience_seconds: float = 0.0) -> None:
+    """Have the folder deleted that a copy has noted, if it has noted one. Raises StaleLoad if it may still be there then.
 
     Raises CopyRefused if no copy can have noted it: the slave is asked to delete nothing else.
     """
     if record is None or not record.staging:
         return
-    try:
-        problem = delete_noted(place, record.staging, record.slave_region, root)
-    except (RpcError, RegionUnavailable) as error:
-        log.warning("%s is left behind at the slave: %s", record.staging, error)
-        return
-    if problem:
+    if problem := delete_surely(place, record.staging, record.slave_region, root, patience_seconds):
         raise CopyRefused(
             f"the record of a region of table {place.table} names no folder that a copy can have left at the slave: {problem}",
             "Walferry has not written this znode. Delete it by hand, below first-copies in Walferry's znodes, and run again",

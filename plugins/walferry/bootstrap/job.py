@@ -17,7 +17,7 @@ from walferry.bootstrap.files_copy import clean
 from walferry.bootstrap.lives import lives
 from walferry.bootstrap.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
 from walferry.bootstrap.records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, TableRecord, Way, is_copied
-from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, root_of
+from walferry.bootstrap.region_copy import PATIENCE_SECONDS, RegionOutcome, RegionTask, root_of
 from walferry.bootstrap.snapshots import TakeSnapshot, snapshots
 from walferry.bootstrap.targets import check_target, has_rows, make_target
 from walferry.filters.rules import PeerTables
@@ -246,7 +246,7 @@ class _Copy:
         """Delete what earlier tries have left at the slave, also of regions that the snapshot does not have any more."""
         for name, record in records.regions(table, records.names(table)).items():
             if not record.way:
-                clean(self.slave.place(table), record, root_of(self.request.source))
+                clean(self.slave.place(table), record, root_of(self.request.source), PATIENCE_SECONDS)
                 records.forget_region(table, name)
 
 

@@ -3,7 +3,7 @@
     <root>/first-copies/<quoted znode parent>/<quoted peer>                        CopyState as JSON
     …/<quoted table>                                                               TableRecord as JSON: rows may be at the slave
     …/<quoted table>/<region>                                                      RegionRecord as JSON
-    …/+borders/<id>                                                                Load: up to where queues are older (border.py)
+    …/+borders/<id>                                                                Load: which WALs are older (border.py)
     …/+turns/…                                                                     see turns.py; no table's name begins with "+"
 
 Only the run that has the peer in hand can write any of it (fence.py). All of it is of one peer: the state has the id of the
@@ -11,7 +11,8 @@ transaction that added the peer, and what an earlier peer of the same name has l
 deleted when the copy is complete; the state stays.
 
 Right before that, what the queues have up to each border, of the tables that are copied since, is noted as loaded
-(bulkload/records.py). So whoever ships the queues, by whatever way, leaves it out.
+(bulkload/records.py). So whoever ships the queues, by whatever way, leaves it out. The borders themselves stay, each with the
+tables that it holds for, as long as none of them is copied anew: whoever ships WALs again that no queue has leaves out the same.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -29,8 +30,10 @@ from urllib.parse import unquote
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
+from walferry.bootstrap.border import Border
 from walferry.bootstrap.errors import CopyUnderWay, Overtaken
 from walferry.bootstrap.fence import Claim
+from walferry.bulkload.before import LoadedBefore
 from walferry.bulkload.records import Load
 from walferry.hbase.errors import MissingPeer
 from walferry.hbase.layout import quoted
@@ -171,11 +174,21 @@ class Records:
             retried(self._zk, self._zk.delete, self._table(table), recursive=True)
         self.begin_table(table, record)
 
-    def add_border(self, run: str, groups: Mapping[str, str]) -> str:
-        """Note up to which WAL of each group the queues are older than what is copied next. Returns a name for it."""
-        border = uuid.uuid4().hex
-        self._put(f"{self._path}/{BORDERS}/{border}", Load(run, groups).encode())
-        return border
+    def add_border(self, run: str, border: Border) -> str:
+        """Note which WALs are older than what is copied next. Returns a name for it."""
+        name = uuid.uuid4().hex
+        value = Load(run, border.groups, first_copy=True, others_before=border.others_before).encode()
+        self._put(f"{self._path}/{BORDERS}/{name}", value)
+        return name
+
+    def borders(self) -> dict[str, Load]:
+        """The borders of this peer by name: those of copies that are complete are done. Raises MissingPeer."""
+        folder = f"{self._path}/{BORDERS}"
+        names = children(self._zk, folder) or []
+        found = dict(zip(names, read_all(self._zk, [f"{folder}/{name}" for name in names]), strict=True))
+        added = self._added() if names else 0
+        loads = {name: Load.decode(znode.value) for name, znode in found.items() if znode and znode.stat.czxid > added}
+        return {name: load for name, load in loads.items() if load is not None}
 
     def names(self, table: str) -> list[str]:
         """The regions of which there is a record."""
@@ -204,14 +217,21 @@ class Records:
         return int(znode.stat.czxid)
 
     def _forget_tables(self) -> None:
-        for name in children(self._zk, self._path) or ():
-            try:
+        """Delete all but the borders of copies that are complete."""
+        kept = {name for name, border in self.borders().items() if border.done}
+        for name in self._not_kept(kept):
+            with suppress(NoNodeError):
                 retried(self._zk, self._zk.delete, f"{self._path}/{name}", recursive=True)
-            except NoNodeError:
+
+    def _not_kept(self, kept: Collection[str]) -> Iterator[str]:
+        for name in children(self._zk, self._path) or ():
+            if name != BORDERS or not kept:
+                yield name
                 continue
+            yield from (f"{BORDERS}/{each}" for each in children(self._zk, f"{self._path}/{BORDERS}") or () if each not in kept)
 
     def _note_borders(self, run: str) -> None:
-        """Note for those who ship the queues what is older than the copies of tables that are whole.
+        """Note what is older than the copies of tables that are whole: for those who ship the queues, and for later replays.
 
         A run that was killed here has noted some already.
         """
@@ -221,13 +241,19 @@ class Records:
             if record is not None and record.whole:
                 whole[record.border][unquote(name)] = record.families
         retried(self._zk, self._zk.ensure_path, self._loads)
-        for border in children(self._zk, f"{self._path}/{BORDERS}") or ():
-            znode = read(self._zk, f"{self._path}/{BORDERS}/{border}")
-            load = Load.decode(znode.value) if znode else None
-            if load is None:
-                continue
-            value = replace(load, run=run, done=True, first_copy=True, tables=whole.get(border, {})).encode()
-            self._put_load(f"{self._loads}/{border}", value)
+        for name, border in self.borders().items():
+            if name in whole:
+                value = replace(border, run=run, done=True, tables=whole[name]).encode()
+                self._put_load(f"{self._loads}/{name}", value)
+                self._put(f"{self._path}/{BORDERS}/{name}", value)
+            elif border.done:
+                self._leave_out(name, border, {table: families for each in whole.values() for table, families in each.items()})
+
+    def _leave_out(self, name: str, border: Load, copied: Mapping[str, tuple[str, ...]]) -> None:
+        """Have an earlier border hold no longer for families that were copied anew."""
+        left = {table: tuple(each for each in of if each not in copied.get(table, ())) for table, of in border.tables.items()}
+        tables = {table: families for table, families in left.items() if families}
+        self._put(f"{self._path}/{BORDERS}/{name}", replace(border, tables=tables, done=bool(tables)).encode())
 
     def _put_load(self, path: str, value: bytes) -> None:
         assert self._claim is not None
@@ -315,6 +341,11 @@ def under_way(session: Session, peer_id: str) -> CopyUnderWay | None:
         f"peer {peer_id}: its first copy, begun by run {state.run}, is not complete, so its queue is not shipped yet",
         "Run bootstrap_peer for it: the copy goes on where it stopped, and then the queue is shipped",
     )
+
+
+def copied_before(session: Session, peer_id: str) -> LoadedBefore:
+    """Which WALs are older than the peer's first copies, whether a queue has them or not. Raises MissingPeer, ConnectError."""
+    return LoadedBefore([border for border in Records(session, peer_id).borders().values() if border.done])
 
 
 def as_xcom(state: CopyState) -> dict[str, Any]:

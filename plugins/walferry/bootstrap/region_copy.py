@@ -17,6 +17,7 @@ from walferry.bootstrap.scan_copy import copy_rows
 from walferry.bootstrap.turns import turn
 from walferry.bulkload.errors import NotLoaded
 from walferry.errors import WalferryError
+from walferry.files.errors import UnreadableBytes
 from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.peers import Peer, read_peer
 from walferry.rpc.errors import RemoteError
@@ -96,7 +97,7 @@ class RegionCopier:
             in_hand.put(RegionRecord(why_scan=str(why)))
             self._check_labels(region, known=False)
             log.info("%s is scanned: %s", region, why)
-            cells = copy_rows(self.session, self.peer, self.source_tables, region, task.families, in_hand.check)
+            cells = copy_rows(self.session, self.peer, self.source_tables, region, task.families, task.attempt)
             record = RegionRecord(Way.SCAN, cells=cells, why_scan=str(why))
         record = replace(record, families=tuple(family.hex() for family in task.families))
         in_hand.put(record)
@@ -151,6 +152,8 @@ def region_copier(source: SourceCluster, peer_id: str) -> Iterator[RegionCopier]
 
 def _another_try_helps(error: WalferryError | OSError) -> bool:
     if isinstance(error, BrokenSnapshot | Overtaken | OSError) or (isinstance(error, RemoteError) and error.do_not_retry):
+        return False
+    if isinstance(error, UnreadableBytes) and error.lost:  # the source's RegionServers cannot read them either
         return False
     return error.retry_helps
 

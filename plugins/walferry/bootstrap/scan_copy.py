@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from walferry.bootstrap.manifest import SnapshotRegion
 from walferry.hbase.peers import Peer
@@ -13,17 +13,15 @@ from walferry.tables.tables import Tables
 
 
 def copy_rows(
-    session: Session, peer: Peer, tables: Tables, region: SnapshotRegion, families: Sequence[bytes], check: Callable[[], None]
+    session: Session, peer: Peer, tables: Tables, region: SnapshotRegion, families: Sequence[bytes], attempt: str
 ) -> int:
     """Copy all rows that the source has now between the region's borders. Returns the number of cells.
 
-    `check` raises an error if they must not be shipped any more. Raises SlaveUnreachable, Stopped, WalferryError.
+    `attempt` is that of the run that has the peer in hand. Raises RowsTaken, RightLost, SlaveUnreachable, WalferryError.
     """
     spec = ScanSpec(region.start, region.end, tuple(families), max_versions=ALL_VERSIONS, raw=True)
-    with row_shipment(session, peer) as shipment:
+    with row_shipment(session, peer, attempt, f"{region.table},{region.encoded_name}", f"the rows of {region}") as shipment:
         for block in tables.scan(region.table, spec):
-            check()
             shipment.add(region.table, families, block)
-        check()
         shipment.flush(region.table)
     return shipment.cells

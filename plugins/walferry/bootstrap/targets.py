@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from walferry.bootstrap.attributes import portable
-from walferry.bootstrap.choice import ChosenTable
+from walferry.bootstrap.choice import ChosenTable, has_new_version_behavior
 from walferry.bootstrap.errors import CopyRefused
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master_tables
@@ -25,7 +25,7 @@ class MadeTarget:
 
 
 def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may_have_rows: bool) -> None:
-    """Check that a table that is at the slave already has the families, and no rows. Raises CopyRefused, WalferryError."""
+    """Check that a table that is at the slave already has such families, and no rows. Raises CopyRefused, WalferryError."""
     there = master_tables.table_schemas(master, [chosen.name]).get(chosen.name)
     if there is None:
         return
@@ -35,6 +35,13 @@ def check_target(master: Connection, tables: Tables, chosen: ChosenTable, *, may
             f"table {chosen.name} at the slave has no family {', '.join(lacking)}",
             "Add it there, or drop the table there: then it is made as at the source",
         )
+    for family in there.column_families:
+        if family.name in chosen.families and has_new_version_behavior(family):
+            raise CopyRefused(
+                f"family {family.name.decode(errors='replace')} of table {chosen.name} at the slave has NEW_VERSION_BEHAVIOR, so "
+                "deletes of the copy could hide its puts",
+                "Drop the table there: then it is made as at the source. Or leave it out",
+            )
     if not may_have_rows and has_rows(tables, chosen.name):
         raise CopyRefused(
             f"table {chosen.name} at the slave is not empty",

@@ -270,7 +270,7 @@ class _Loading:
     def _with_wals(self) -> list[_Group]:
         """The groups with those of their WALs that may be loaded, numbered."""
         wanted = [(wal.queued.name, wal.dead_servers) for group in self.groups for wal in group.found.wals]
-        numbered = number_wals([group.found.wals for group in self.groups], locate_all(self.session.store, wanted))
+        numbered = number_wals([group.found.wals for group in self.groups], locate_all(self.session.store, wanted, {}))
         with_wals = zip(self.groups, numbered, strict=True)
         return [_Group(group.job, group.lease, group.found, wals) for group, wals in with_wals if wals]
 

@@ -8,7 +8,8 @@ slave it notes the folder. Right before it has the slave load them it looks whet
 
 Whoever gets the lease of one of the groups next, and finds the record, first writes to it, so that the tasks of the killed job,
 which may still run, note no more folders. Then it has the slave delete the folders that are noted, and last it deletes the
-record. So a load of the killed job that reaches the slave late finds no files, and cannot put old edits above newer ones.
+record. So a load of the killed job that reaches the slave late finds no files, and cannot put old edits above newer ones
+(staging.py says why that is sure).
 
 When all files are loaded, the record says so in one write: which families of which tables, and up to which WAL of each group.
 From then on these edits count as shipped, whatever happens: whoever ships the groups next leaves them out. Otherwise a job that
@@ -68,8 +69,8 @@ class Folder:
 class Load:
     """A load: its run, and its groups. Once it is `done`, each group has the last of its WALs that are loaded.
 
-    With `first_copy` it is not these WALs that are loaded, but what the tables had when all of their edits had been written.
-    `folders` is how many are noted of it.
+    With `first_copy` it is not these WALs that are loaded, but what the tables had when all of their edits had been written. That
+    goes for WALs of other groups, too, that were begun before `others_before` (ms). `folders` is how many are noted of it.
     """
 
     run: str
@@ -77,12 +78,13 @@ class Load:
     done: bool = False
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # with their families whose edits are loaded
     first_copy: bool = False
+    others_before: int = 0
     path: str = field(default="", compare=False)
     folders: int = field(default=0, compare=False)
 
     def encode(self) -> bytes:
         values = {"run": self.run, "groups": dict(self.groups), "done": self.done, "tables": dict(self.tables)}
-        values["first_copy"] = self.first_copy
+        values |= {"first_copy": self.first_copy, "others_before": self.others_before}
         return zlib.compress(json.dumps(values).encode())
 
     @classmethod
@@ -105,7 +107,9 @@ class Load:
     def covers(self, wal: str) -> bool:
         """Whether a WAL is among those that are loaded."""
         name = parse_wal_name(wal)
-        last = self.groups.get(name.group)
+        if name.group not in self.groups:
+            return self.done and name.timestamp < self.others_before
+        last = self.groups[name.group]
         return self.done and bool(last) and name.timestamp <= parse_wal_name(last or wal).timestamp
 
 

@@ -26,7 +26,7 @@ from walferry.bulkload.errors import NotLoaded, StaleLoad, is_refusal
 from walferry.bulkload.job import LoadJob, PlannedRegion
 from walferry.bulkload.numbered import Destination, StagedFile, load_numbered
 from walferry.bulkload.records import Folder, Load, check_folder, end, folders_of, forget, note_folder
-from walferry.bulkload.staging import SLAVES_FOLDERS, delete_noted, log_in_to, wrong_folder
+from walferry.bulkload.staging import SLAVES_FOLDERS, delete_surely, log_in_to, wrong_folder
 from walferry.errors import WalferryError
 from walferry.files.errors import StoreError
 from walferry.files.systems import NewFile
@@ -39,7 +39,7 @@ from walferry.rpc import bulk_load
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import RpcError
 from walferry.source.cluster import SourceCluster
-from walferry.tables.errors import MissingTable, RegionUnavailable
+from walferry.tables.errors import RegionUnavailable
 from walferry.tables.regions import Region
 from walferry.tables.scan import Patience
 from walferry.tables.tables import Tables
@@ -47,7 +47,6 @@ from walferry.wal.windows import RandomAccess
 
 MERGE_BYTES = 32 << 20
 PATIENCE_SECONDS = 180.0  # with a region that moves, or a server that restarts
-SETTLE_SECONDS = 3.0  # for a load whose files the server had moved when their folder was deleted
 LOADS = 5  # times that files are written, if the slave does not load them
 
 log = logging.getLogger(__name__)
@@ -175,8 +174,7 @@ def clean(load: Load, zk: KazooClient, slave: Tables, source: SourceCluster) -> 
 
 def clean_folders(record: str, zk: KazooClient, slave: Tables, source: SourceCluster) -> None:
     """Have the folders deleted that the tasks of a load have left, which has ended. Raises StaleLoad."""
-    found = folders_of(zk, record)
-    for note, folder in found.items():
+    for note, folder in folders_of(zk, record).items():
         problem = "not even as text" if folder is None else _clean_folder(folder, slave, source)
         if problem:
             raise StaleLoad(
@@ -184,22 +182,9 @@ def clean_folders(record: str, zk: KazooClient, slave: Tables, source: SourceClu
                 "Walferry has not written this znode. Nothing is shipped until it is deleted by hand",
             )
         forget(zk, note)
-    if found:
-        time.sleep(SETTLE_SECONDS)
 
 
 def _clean_folder(folder: Folder, slave: Tables, source: SourceCluster) -> str | None:
     """Returns why the folder is none of a load's. Raises StaleLoad."""
-    patience = Patience(PATIENCE_SECONDS)
-    while True:
-        try:
-            return delete_noted(slave.place(folder.table), folder.token, folder.region, source.root_dir or source.wal_root)
-        except MissingTable:  # then nothing can be loaded into it
-            return None
-        except (RpcError, RegionUnavailable) as error:
-            if is_refusal(error) or not patience.wait():
-                raise StaleLoad(
-                    f"a load that was killed has left {folder.token} at the slave, which does not delete it: {error}",
-                    "Until then nothing is shipped, as that load could still come, above what is shipped later. Run again once "
-                    "the slave's servers are well",
-                ) from error
+    root = source.root_dir or source.wal_root
+    return delete_surely(slave.place(folder.table), folder.token, folder.region, root, PATIENCE_SECONDS)

@@ -3,18 +3,31 @@
 A server makes one for each load, <hbase.rootdir>/staging/<user>__<table>__<number>, with a random number of 320 bits in base 32
 (SecureBulkLoadManager). What a slave or a note in ZooKeeper names counts as such a folder only if it has this form: otherwise
 whoever can write to ZooKeeper could have a slave delete whatever it has.
+
+A load whose folder is deleted brings nothing on top of what is written afterwards, whenever its call reaches a server, and
+however long the server takes over it. HRegion.bulkLoadHFiles flushes the region, which gives the load its sequence number, and
+only then moves files out of the folder (branch-2.6, branch-1). So
+
+    the folder is gone before a file is moved     the call fails. It may have loaded the files of other families before
+    a file is moved before the folder is gone     it has its number by then. Whatever is written later gets a larger one, and
+                                                  counts, even if the server opens the file, so that readers see it, much later
+
+An order to delete that is answered is carried out: the NameNode takes the whole folder out of its tree in one step.
 """
 
 from __future__ import annotations
 
 import re
 
+from walferry.bulkload.errors import StaleLoad, is_refusal
 from walferry.files.clients import scheme
 from walferry.files.logins import HDFS_SCHEMES, lend
 from walferry.names import family_folder, is_file_name
 from walferry.rpc import bulk_load
+from walferry.rpc.errors import RpcError
 from walferry.security.login import Login
-from walferry.tables.scan import Place
+from walferry.tables.errors import MissingTable, RegionUnavailable
+from walferry.tables.scan import Patience, Place
 
 STAGING = "staging"  # HConstants.BULKLOAD_STAGING_DIR_NAME
 _RANDOM = "[0-9a-v]{40,64}"  # fewer digits come once in 2^120 times
@@ -51,6 +64,23 @@ def delete_noted(place: Place, token: str, region: str, source_root: str) -> str
     target = place.locate(name.partition(b",")[2].rpartition(b",")[0])
     bulk_load.cleanup(place.connection(target), target.name, token)
     return None
+
+
+def delete_surely(place: Place, token: str, region: str, source_root: str, patience_seconds: float) -> str | None:
+    """As `delete_noted`, but try again for a while. Raises StaleLoad if the folder may still be there then."""
+    patience = Patience(patience_seconds)
+    while True:
+        try:
+            return delete_noted(place, token, region, source_root)
+        except MissingTable:  # then nothing can be loaded into it
+            return None
+        except (RpcError, RegionUnavailable) as error:
+            if is_refusal(error) or not patience.wait():
+                raise StaleLoad(
+                    f"a load that was killed has left {token} at the slave, which does not delete it: {error}",
+                    "Until then nothing is shipped, as that load could still come, above what is shipped later. Run again once "
+                    "the slave's servers are well",
+                ) from error
 
 
 def region_name(noted: str, table: str) -> bytes | None:

@@ -49,10 +49,12 @@ def drain(chosen: Chosen, /, queue: str, dry_run: bool, delete_orphan: bool, as_
     if dry_run:
         lines = recovery.preview(source, selected, delete_orphan)
         return show(lambda: View({"lines": lines}, lambda: "\n".join(plain(lines))), as_json=as_json)
-    notes = [*selected.notes, *recovery.deal_with_orphans(source, selected.orphans, delete_orphan, run)]
+    orphans = recovery.deal_with_orphans(source, selected.orphans, delete_orphan, run)
+    notes = [*selected.notes, *orphans.lines]
     servers = recovery.servers_to_claim(selected.queues)
     recovered = _recover(source, servers, selected.queues, run, Terms.of(**how))
-    return _show(replace(recovered, notes=[*notes, *recovered.notes]), as_json=as_json)
+    problems = [*orphans.problems, *recovered.problems]
+    return _show(replace(recovered, notes=[*notes, *recovered.notes], problems=problems), as_json=as_json)
 
 
 @click.command(epilog=_STATUS)

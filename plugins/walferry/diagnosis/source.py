@@ -14,7 +14,7 @@ from walferry.diagnosis.peers import check_one, shipped_by_others
 from walferry.diagnosis.servers import answering, ask, grant_admin, is_answer, silent
 from walferry.errors import WalferryError
 from walferry.files.access import missing_rights, needs_of
-from walferry.files.errors import NoHdfsRight
+from walferry.files.errors import NoFileRight
 from walferry.hbase.cluster import check_layout, check_storage, cluster_id
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import MasterSilent, MissingPeer
@@ -150,7 +150,7 @@ def _folders(session: Session) -> str:
     session.store.check_root()
     source = session.source
     if problem := missing_rights(needs_of(source.wal_root, archive=source.archive, quarantine=source.quarantine)):
-        raise NoHdfsRight(problem)
+        raise NoFileRight(problem)
     return f"{session.source.wal_root} can be read"
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import fsspec
 
-from walferry.files.errors import HdfsLoginFailed, NoActiveNameNode, NoHdfsRight, StoreError
+from walferry.files.errors import HdfsLoginFailed, NoActiveNameNode, NoFileRight, StoreError
 from walferry.files.failover import no_active, preferred
 from walferry.files.hdfs import login_problem, new_file_system
 from walferry.files.logins import HDFS_SCHEMES, login_at
@@ -120,7 +120,7 @@ def _failed(url: str, error: BaseException) -> StoreError:
     text = str(error).partition("\n")[0].partition("\\n")[0]
     if isinstance(error, RuntimeError) and scheme(url) in HDFS_SCHEMES:
         if "Permission denied" in text:
-            return NoHdfsRight(f"{url}: {text[text.index('Permission denied'):]}. {_RIGHTS}")
+            return NoFileRight(f"{url}: {text[text.index('Permission denied'):]}. {_RIGHTS}")
         if any(word in text for word in _OF_LOGINS):
             _forget(url)
             who = login_at(url)

@@ -14,8 +14,8 @@ class HdfsLoginFailed(StoreError):
     """HDFS and this process do not agree on who this is; the message names the NameNode, principal and keytab."""
 
 
-class NoHdfsRight(StoreError):
-    """The user of an HDFS may not do this to a file or folder; the message names the user, the folder and its owner."""
+class NoFileRight(StoreError):
+    """The user may not do this to a file or folder; of HDFS, the message names the user, the folder and its owner."""
 
     retry_helps = False
 

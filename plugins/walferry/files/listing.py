@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from walferry.files.errors import NoFileRight
 from walferry.files.store import OLD_WALS, SPLITTING, WALS, WalLocation, WalStore
 from walferry.files.systems import list_folder
 from walferry.names import WalName
@@ -13,15 +14,27 @@ SINGLY = 50  # up to this many WALs are looked for one by one, because oldWALs m
 _Wanted = Mapping[str, tuple[WalName, Sequence[str]]]  # by file name: the WAL, and the servers whose folders may have it
 
 
-def locate_all(store: WalStore, wanted: Sequence[tuple[WalName, Sequence[str]]]) -> dict[str, WalLocation]:
+def locate_all(
+    store: WalStore, wanted: Sequence[tuple[WalName, Sequence[str]]], refused: dict[str, NoFileRight] | None = None
+) -> dict[str, WalLocation]:
     """Find the WALs, by name, as calls of WalStore.locate would. Those that are nowhere are left out.
 
-    A WAL that moves from one folder to the next between two listings is looked for singly. Raises StoreError.
+    A WAL that moves from one folder to the next between two listings is looked for singly. WALs that the user may not look at
+    are put into `refused`, up to SINGLY of them. Raises StoreError.
     """
     by_name = {wal.text: (wal, dead_servers) for wal, dead_servers in wanted}
     found = _listed(store, by_name) if len(by_name) > SINGLY else {}
     for name, (wal, dead_servers) in by_name.items():
-        if name not in found and (location := store.locate(wal, dead_servers)) is not None:
+        if name in found:
+            continue
+        try:
+            location = store.locate(wal, dead_servers)
+        except NoFileRight as error:
+            if refused is None or len(refused) == SINGLY:
+                raise
+            refused[name] = error
+            continue
+        if location is not None:
             found[name] = location
     return found
 

@@ -21,13 +21,14 @@ from typing import Any, Protocol, Self
 from uuid import uuid4
 
 from walferry.files.clients import file_system, local_path, remote, scheme
-from walferry.files.errors import StoreError, UnreadableBytes
+from walferry.files.errors import NoFileRight, StoreError, UnreadableBytes
 from walferry.files.logins import HDFS_SCHEMES
 from walferry.files.unreadable import DAMAGED, readable_bytes, readable_pieces, reason_on_hdfs
 
 COPY_BYTES = 8 << 20
 READ_PATIENCE_SECONDS = 10.0  # with a read that fails: a DataNode that is restarted, or a connection that is cut
 FIRST_PAUSE_SECONDS = 1.0
+_SEE_LOG = "The machine's log says more"
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")  # of fsspec's file systems
 
 log = logging.getLogger(__name__)
@@ -185,7 +186,7 @@ def file_size(url: str) -> int:
         except NotADirectoryError:
             raise FileNotFoundError(errno.ENOENT, "no such file", url) from None
         except PermissionError as error:
-            raise StoreError(f"{url}: {error.strerror}. The user that runs this must be able to read below wal_root") from error
+            raise NoFileRight(f"{url}: {error.strerror}. The user that runs this must be able to read below wal_root") from error
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
@@ -215,7 +216,7 @@ def list_entries(url: str) -> list[FolderEntry]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError as error:
-        raise StoreError(f"{url}: {error.strerror}. The user that runs this must be able to list this folder") from error
+        raise NoFileRight(f"{url}: {error.strerror}. The user that runs this must be able to list this folder") from error
 
 
 def delete_file(url: str) -> None:
@@ -297,7 +298,14 @@ def read_fd(fd: int, offset: int, length: int) -> bytes:
 class _LocalFile:
     def __init__(self, url: str) -> None:
         self._url = url
-        self._fd = os.open(local_path(url), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._fd = os.open(local_path(url), os.O_RDONLY | os.O_CLOEXEC)
+        except PermissionError as error:
+            raise NoFileRight(f"{url}: {error.strerror}. The user that runs this must be able to read this file") from error
+        except OSError as error:
+            if error.errno not in DAMAGED:
+                raise
+            raise UnreadableBytes(url, 0, f"the disk does not give this file ({error.strerror})", _SEE_LOG) from error
         self.size = os.fstat(self._fd).st_size
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -309,7 +317,7 @@ class _LocalFile:
             found = readable_bytes(lambda at, count: read_fd(self._fd, at, count), offset, length)
             lost, at = found < length, offset + (found if found < length else 0)
             why = f"the disk does not give these bytes ({error.strerror})"
-            raise UnreadableBytes(self._url, at, why, "The machine's log says more", lost=lost) from error
+            raise UnreadableBytes(self._url, at, why, _SEE_LOG, lost=lost) from error
 
     def close(self) -> None:
         os.close(self._fd)

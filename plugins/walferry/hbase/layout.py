@@ -181,6 +181,10 @@ class OwnZNodes:
         """The hold of the run that has the peer in hand, to ship all its queues."""
         return f"{self.root}/in-hand/{quoted(self.cluster.base)}/{quoted(peer_id)}"
 
+    def row_shipments(self, peer_id: str) -> str:
+        """Parent of the holds of tasks that ship rows of scans to the peer's slave."""
+        return f"{self.root}/row-shipments/{quoted(self.cluster.base)}/{quoted(peer_id)}"
+
     def shipping(self, peer_id: str) -> str:
         """Parent of one ephemeral znode for each group of the peer that is shipped now, if the peer has a bandwidth."""
         return f"{self.root}/shipping/{quoted(self.cluster.base)}/{quoted(peer_id)}"

@@ -7,5 +7,6 @@
     run         all of it, from the listing to the summaries
     shipment    one WAL group's files, in order, through a sink;  turn  the right to do that;  job  what all of its tasks share
 
-Only `airflow` and spark_jobs import this package. It imports shipping, retention and what lies below them. It writes to no queue.
+Only `airflow` and spark_jobs import this package. It imports shipping, retention, bootstrap.records and what lies below them. It
+writes to no queue.
 """

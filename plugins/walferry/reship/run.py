@@ -9,16 +9,17 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import astuple, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
-from uuid import UUID
 
+from walferry.bootstrap.records import copied_before
+from walferry.bulkload.before import LoadedBefore
 from walferry.errors import WalferryError
 from walferry.files.errors import StoreError
 from walferry.files.store import WalStore
-from walferry.hbase.peers import Peer
+from walferry.filters.rules import FilterRules
 from walferry.reship.files import Found, GroupFiles, find
 from walferry.reship.holes import IntervalGone
 from walferry.reship.interval import Interval, moment
-from walferry.reship.job import ReshipJob, check_tables, rules_of, slave_id_of, source_id
+from walferry.reship.job import ReshipJob, check_copied, check_tables, rules_of, slave_id_of, source_id
 from walferry.reship.listing import WalFile
 from walferry.reship.order import Stages, stages_of
 from walferry.reship.scan import Scanned, Stay, TableCount, scan_wal
@@ -86,6 +87,8 @@ def reship(job: ReshipJob, spread: Spread, *, dry_run: bool, keep_seconds: float
     """Ship an interval again, or only count what it has. What goes wrong with a group is in its summary. Raises WalferryError."""
     with open_session(job.source) as session:
         peer = check_peer(session, job.peer_id)
+        check_copied(session, peer.id)
+        copied = copied_before(session, peer.id)
         check_tables(peer, job.tables)
         found = find_left(session, job.interval)
         if not job.what_is_there and not dry_run:
@@ -95,8 +98,8 @@ def reship(job: ReshipJob, spread: Spread, *, dry_run: bool, keep_seconds: float
         begin_run(session, job.peer_id, job.run_id, keep_seconds)
         forget_down(session, job.peer_id, job.run_id)
         slave = slave_id_of(session, peer, job)
-        source = source_id(session)
-    scanned = _scan(job, peer, source, slave, found.groups, spread)
+        rules = rules_of(peer, source_id(session), slave, job.tables)
+    scanned = _scan(partial(_scan_one, job, rules, copied), found.groups, spread)
     summaries = [_begun(group, scans) for group, scans in zip(found.groups, scanned, strict=True)]
     if dry_run or any(summary.failed for summary in summaries):
         _keep(job, summaries)
@@ -105,20 +108,19 @@ def reship(job: ReshipJob, spread: Spread, *, dry_run: bool, keep_seconds: float
 
 
 def _scan(
-    job: ReshipJob, peer: Peer, source: UUID, slave: UUID, groups: Sequence[GroupFiles], spread: Spread
+    scan: Callable[[tuple[WalFile, bool]], Scanned | str], groups: Sequence[GroupFiles], spread: Spread
 ) -> list[list[Scanned | str]]:
     """What each WAL of each group has of the interval, or why it cannot be read."""
     wals = [(wal, wal.name.text == group.torn) for group in groups for wal in group.wals]
-    results = iter(spread(partial(_scan_one, job, peer, source, slave), wals))
+    results = iter(spread(scan, wals))
     return [[next(results) for _ in group.wals] for group in groups]
 
 
-def _scan_one(job: ReshipJob, peer: Peer, source: UUID, slave: UUID, wal: tuple[WalFile, bool]) -> Scanned | str:
+def _scan_one(job: ReshipJob, rules: FilterRules, copied: LoadedBefore, wal: tuple[WalFile, bool]) -> Scanned | str:
     store: WalStore = job.store
+    left = copied.rest(wal[0].name.text, rules)
     try:
-        return scan_wal(
-            store, wal[0], job.interval, rules_of(peer, source, slave, job.tables), job.keys, ends_torn=wal[1]
-        )
+        return scan_wal(store, wal[0], job.interval, left, job.keys, ends_torn=wal[1])
     except (WalferryError, StoreError, OSError) as error:
         return str(error) or type(error).__name__
 
@@ -138,6 +140,7 @@ def _begun(group: GroupFiles, scans: Sequence[Scanned | str]) -> GroupSummary:
         status=Status.FAILED if errors else Status.DONE,
         error=errors[0] if errors else None,
         tables={table: list(astuple(count)) for table, count in _largest(tables).items()},
+        editsBeforeCopy=sum(scan.before_copy for scan in read),
     )
 
 
@@ -171,7 +174,7 @@ def _ship(
                 tasks.append((_with_edits(group, scans, regions), stages, stage, summary))
             elif stage in stages.needed:
                 name = f"{group.group}, stage {stage}"
-                tasks.append((with_several, stages, stage, replace(summary, group=name, tables={})))
+                tasks.append((with_several, stages, stage, replace(summary, group=name, tables={}, editsBeforeCopy=0)))
         done = spread(partial(_ship_one, job), tasks)
         summaries += done
         if any(summary.status is not Status.DONE for summary in done):

@@ -51,13 +51,14 @@ class Scanned:
     edits_read: int = 0
     tables: dict[str, TableCount] = field(default_factory=dict)
     stays: list[Stay] = field(default_factory=list)
+    before_copy: int = 0  # edits that are older than the first copy of their table
 
 
 class Scan:
     """Counts the windows of one WAL."""
 
     def __init__(self) -> None:
-        self._edits_read = 0
+        self._edits_read = self._before_copy = 0
         self._tables: dict[str, TableCount] = {}
         self._stays: dict[int, list[Stay]] = {}
         self._ended: set[int] = set()  # regions that were opened or closed since their last stay
@@ -66,6 +67,7 @@ class Scan:
         """Count the entries of a window."""
         index = window.index
         self._edits_read += len(index)
+        self._before_copy += int((kept.reason == Reason.COPIED).sum())
         shipped = (kept.cells > 0) | (kept.reason == Reason.BULK_LOAD)
         regions, examples, region_of = np.unique(index.region_hash, return_index=True, return_inverse=True)
         edits, cells, sizes = (
@@ -107,7 +109,8 @@ class Scan:
 
     def result(self) -> Scanned:
         """What was counted."""
-        return Scanned(self._edits_read, self._tables, [stay for stays in self._stays.values() for stay in stays])
+        stays = [stay for stays in self._stays.values() for stay in stays]
+        return Scanned(self._edits_read, self._tables, stays, self._before_copy)
 
 
 def scan_wal(

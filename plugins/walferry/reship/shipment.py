@@ -18,6 +18,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
+from walferry.bootstrap.errors import CopyUnderWay
+from walferry.bootstrap.records import copied_before
+from walferry.bulkload.before import NOTHING_LOADED
 from walferry.errors import WalferryError
 from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter
@@ -27,7 +30,7 @@ from walferry.hbase.errors import PausedPeer
 from walferry.queues.errors import LeaseHeld
 from walferry.reship.files import GroupFiles
 from walferry.reship.interval import only
-from walferry.reship.job import HFilesGone, ReshipJob, rules_of, sink_of, source_id
+from walferry.reship.job import HFilesGone, ReshipJob, check_copied, rules_of, sink_of, source_id
 from walferry.reship.listing import WalFile
 from walferry.reship.order import Stages
 from walferry.reship.scan import windows_of
@@ -75,7 +78,8 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
             elif before and before.status is Status.DONE and not left:
                 return before
             # The scan of this attempt counts: that of the one before may have failed.
-            counters = Counters(replace(before, tables=begun.tables) if before else begun)
+            found = begun if not before else replace(before, tables=begun.tables, editsBeforeCopy=begun.editsBeforeCopy)
+            counters = Counters(found)
             write_group(session, job.peer_id, job.run_id, counters.summary())
             try:
                 with Turn(session, job, begun.group) as turn:
@@ -133,10 +137,13 @@ class _Shipment:
         self._outcome = Outcome()
         known = partial(visibility_labels, session.zk, session.nodes)
         self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), known)
+        self._copied = NOTHING_LOADED
 
     def run(self, wals: tuple[WalFile, ...]) -> None:
         """Ship these last WALs of the group; the outcome is in the counters. Raises what stops the group."""
         peer = check_peer(self._session, self._job.peer_id)
+        check_copied(self._session, peer.id)
+        self._copied = copied_before(self._session, peer.id)
         self._counters.begin(
             slave=str(peer.slave), server=str(self._files.server or ""), queue_id=QUEUE_ID, queued=0, wals=len(wals),
             bytes_to_ship=sum(wal.size for wal in wals),
@@ -191,12 +198,21 @@ class _Shipment:
                 self._counters.outage(sink.answers.outage)
                 self._publish()
                 end_if_paused(self._session, self._job.peer_id, self._outcome, lanes)
+                self._end_if_copied(lanes)
             if now - looked >= LOOK_SECONDS:
                 sink.look_after_calls(self._deadline)
                 looked = time.monotonic()
         self._counters.retried(sink.failed_requests)
         self._counters.sent_as(sink.kind, sink.refused)
         self._count_done(wals, done)
+
+    def _end_if_copied(self, lanes: Lanes) -> None:
+        """Stop sending if a first copy of the peer has begun meanwhile. Requests under way end."""
+        try:
+            check_copied(self._session, self._job.peer_id)
+        except CopyUnderWay as error:
+            self._outcome.note(error)
+            lanes.stop()
 
     def _count_done(self, wals: tuple[WalFile, ...], done: int) -> int:
         """Count the WALs whose entries have all been acknowledged; returns how many there are now."""
@@ -211,12 +227,12 @@ class _Shipment:
         try:
             try:
                 for number, wal in enumerate(wals):
-                    ends_torn = wal.name.text == self._files.torn
+                    ends_torn, left = wal.name.text == self._files.torn, self._copied.rest(wal.name.text, rules)
                     for window, path in windows_of(self._store, wal, self._job.keys, ends_torn=ends_torn):
                         if time.monotonic() > self._deadline:
                             self._outcome.run_out_of_time()
                             return
-                        self._hand_out(window, path, number, sink, rules, lanes)
+                        self._hand_out(window, path, number, sink, left, lanes)
                     lanes.flush()
                     self._acknowledged.read_to(WalOffset(number + 1, 0))
             except Stopped:

@@ -16,13 +16,18 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from walferry.errors import WalferryError
 from walferry.files.closedness import WalMissing
-from walferry.files.errors import StoreError
+from walferry.files.errors import StoreError, UnreadableBytes
 from walferry.names import WalName
 from walferry.retention.archive import WalArchive
 from walferry.source.session import Session
 from walferry.zk.client import retried
 
 POLL_SECONDS = 0.5
+_NEXT = "The next run copies it. If the archive is not wanted any more, remove `archive` from the source connection's extra"
+_LOST = (
+    "If the bytes come back, the next run copies it. All of its edits are shipped. Run with broken_wals=quarantine to give up "
+    "its copy in the archive: what is left of the file goes to the quarantine, and the WAL leaves the queue"
+)
 
 
 class NotArchived(WalferryError):
@@ -31,7 +36,7 @@ class NotArchived(WalferryError):
     def __init__(self, wal: WalName, archive: str, why: Exception) -> None:
         super().__init__(
             f"WAL {wal} is shipped, but stays queued because it could not be copied to the archive {archive}: {why}",
-            "The next run copies it. If the archive is not wanted any more, remove `archive` from the source connection's extra",
+            _LOST if isinstance(why, UnreadableBytes) and why.lost else _NEXT,
         )
 
 

@@ -26,6 +26,7 @@ from walferry.queues.lease import Lease
 from walferry.shipping.acknowledged import Acknowledged
 from walferry.shipping.archiver import Archiver
 from walferry.shipping.bandwidth import Limit, limit_of
+from walferry.shipping.broken import Broken
 from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.counters import Counters
 from walferry.shipping.deleted import Missing, deleted_at_source, names_of
@@ -36,7 +37,7 @@ from walferry.shipping.lag import first_written
 from walferry.shipping.lanes import Lanes
 from walferry.shipping.outcome import Outcome
 from walferry.shipping.pausing import check_not_paused, end_if_paused
-from walferry.shipping.reader import Broken, GroupReader
+from walferry.shipping.reader import GroupReader
 from walferry.shipping.registrar import Registrar
 from walferry.shipping.runs import write_group
 from walferry.shipping.slave_down import known_down, note_down
@@ -139,12 +140,13 @@ class Attempt:
             on_acknowledged=self._counters.shipped, on_failure=self._outcome.note,
         )  # fmt: skip
         broken = Broken(self._job.broken_wals, self._job.source.quarantine, self._job.peer_id, self._job.run_id)
+        give_up = partial(broken.give_up, self._session.store, self._wals, self._counters)
         reader = GroupReader(
             wals=self._wals, store=self._session.store, keys=self._keys, rules=rules, loaded=self._loaded, labels=self._labels,
             sink=sink, lanes=lanes, acknowledged=self._acknowledged, counters=self._counters, outcome=self._outcome,
             broken=broken, deadline=self._deadline,
         )  # fmt: skip
-        archiver = Archiver(self._session, self._outcome.note)
+        archiver = Archiver(self._session, self._outcome.note, give_up)
         registrar = Registrar(self._wals, self._acknowledged, self._lease, self._counters, self._publish, archiver)
         thread = threading.Thread(target=reader.run, name="reader", daemon=True)
         thread.start()

@@ -12,7 +12,10 @@ from walferry.shipping.candidates import Candidate
 
 @dataclass
 class GroupWals:
-    """WALs by their number in the row. The reader writes `ends`, `unclean`, `lost` and `written`; the other threads read them."""
+    """WALs by their number in the row. The reader writes `ends`, `unclean`, `lost` and `written`; the other threads read them.
+
+    Of a WAL that is read to its end the archiver may write `lost`.
+    """
 
     wals: tuple[Candidate, ...]
     sizes: Sequence[int]  # of their files, as far as these were found at the start

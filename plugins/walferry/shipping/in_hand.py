@@ -4,6 +4,9 @@
 
 Batches overlap, so that a slow peer does not delay the others. A run that finds a peer in another run's hands leaves it to that
 run. The right only keeps runs out of each other's way; the lease on each WAL group keeps the edits safe.
+
+Rows of scans have no lease (row_right.py). So whoever has the peer in hand next first waits until no request of an earlier run's
+tasks for such rows can take effect.
 """
 
 from __future__ import annotations
@@ -13,15 +16,17 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+
+from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from walferry.errors import WalferryError
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
-from walferry.zk.client import children, read
+from walferry.zk.client import children, read, read_all, retried
 from walferry.zk.errors import ConnectError, Contention
-from walferry.zk.hold import Hold, Record, read_record, record_of
+from walferry.zk.hold import Hold, Record, calls_left, read_record, record_of
 
 NO_TURN = -1  # no run has ever had the peer in hand
 LOOK_SECONDS = 1.0
@@ -87,6 +92,7 @@ def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned:
         right = _Right(session, peer_id, run, holder)
         right.take(planned)
         try:
+            _await_rows(session, peer_id)
             yield right.attempt
         finally:
             right.give_up()
@@ -117,6 +123,25 @@ def in_hand_after_others(
                     waiting(told)
             time.sleep(LOOK_SECONDS)
         yield attempt
+
+
+def _await_rows(session: Session, peer_id: str) -> None:
+    """Wait until no request for rows takes effect that tasks of earlier holders of the peer have sent, and forget these tasks.
+
+    A task that begins now sees that its run no longer has the peer in hand.
+    """
+    folder = session.own.row_shipments(peer_id)
+    paths = [f"{folder}/{name}" for name in children(session.zk, folder) or ()]
+    if not paths:
+        return
+    clock = read(session.zk, session.own.in_hand(peer_id))  # just written
+    seconds = max((calls_left(left, clock) for left in read_all(session.zk, paths) if left is not None), default=0.0)
+    if seconds:
+        log.info("peer %s: waiting for %.0f s, as requests of an earlier run may take effect until then", peer_id, seconds)
+        time.sleep(seconds)
+    for path in paths:
+        with suppress(NoNodeError, NotEmptyError):
+            retried(session.zk, session.zk.delete, path)
 
 
 class _Right:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from walferry.files.closedness import Closed, WalMissing, closedness
-from walferry.files.errors import NoHdfsRight, UnreadableBytes
+from walferry.files.errors import NoFileRight, UnreadableBytes
 from walferry.files.listing import locate_all
 from walferry.files.store import WalLocation, WalStore
 from walferry.hbase.errors import PositionError
@@ -108,11 +108,11 @@ def groups_to_ship(session: Session, peer_id: str, groups: Collection[str] | Non
 def bytes_queued(session: Session, peer_id: str, groups: Collection[str] | None = None) -> int:
     """Bytes behind the positions of the WALs that may be shipped, of all groups or of those named, as far as they are known.
 
-    No file is opened. Raises WalferryError, StoreError.
+    No file is opened, and one that the user may not look at counts as empty. Raises WalferryError, StoreError.
     """
     queues = read_begun(session, [_only(queue, groups) for queue in list_queues(session, peer_id, even_unread=True)])
     wals = [wal for group in candidates(queues) for wal in group.wals]
-    found = locate_all(session.store, [(wal.queued.name, wal.dead_servers) for wal in wals])
+    found = locate_all(session.store, [(wal.queued.name, wal.dead_servers) for wal in wals], {})
     known = [wal.queued for wal in wals if wal.queued.name.text in found and isinstance(wal.queued.position_or_problem, int)]
     return sum(max(0, found[wal.name.text].size - wal.position) for wal in known)
 
@@ -137,10 +137,13 @@ def _only(queue: Queue, groups: Collection[str] | None) -> Queue:
 def _plans(session: Session, groups: Sequence[GroupCandidates]) -> Iterator[GroupPlan]:
     store = session.store
     wanted = [(wal.queued.name, wal.dead_servers) for group in groups for wal in group.wals]
-    locations = locate_all(store, wanted)
+    found: dict[str, WalLocation | NoFileRight | None] = {}
+    refused: dict[str, NoFileRight] = {}
+    found |= locate_all(store, wanted, refused)
+    found |= refused
     unreadable = set[str]()
     for group in groups:
-        plan = _plan(store, group, [locations.get(wal.queued.name.text) for wal in group.wals], unreadable)
+        plan = _plan(store, group, [found.get(wal.queued.name.text) for wal in group.wals], unreadable)
         yield _with_archive(plan) if session.source.archive else plan
 
 
@@ -151,15 +154,20 @@ def _with_archive(plan: GroupPlan) -> GroupPlan:
 
 
 def _plan(
-    store: WalStore, group: GroupCandidates, locations: Sequence[WalLocation | None], unreadable: set[str]
+    store: WalStore, group: GroupCandidates, locations: Sequence[WalLocation | NoFileRight | None], unreadable: set[str]
 ) -> GroupPlan:
-    """One group's plan; `unreadable` are the groups that have files of which bytes cannot be had."""
+    """One group's plan; `unreadable` are the groups that have files of which bytes cannot be had.
+
+    In the place of a WAL's location is what keeps the user from looking for it.
+    """
     wals, problem = [], None
     for candidate, location in zip(group.wals, locations, strict=True):
         try:
+            if isinstance(location, NoFileRight):
+                raise location
             look = group.group not in unreadable and len(unreadable) < MAX_UNREADABLE  # their jobs try again, side by side
             wals.append(plan_wal(store, candidate, location, look=look))
-        except (PositionError, WalMissing, WalError, NoHdfsRight) as error:
+        except (PositionError, WalMissing, WalError, NoFileRight) as error:
             if isinstance(error, UnreadableBytes):
                 unreadable.add(group.group)
             problem = problem or str(error)

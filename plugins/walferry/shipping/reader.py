@@ -7,13 +7,13 @@ import time
 from dataclasses import dataclass
 
 from walferry.bulkload.before import NOTHING_LOADED, LoadedBefore
-from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed, await_closed
-from walferry.files.quarantine import BrokenWals, quarantine, to_be_quarantined
+from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed
 from walferry.files.store import WalStore
 from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter
 from walferry.filters.window import filter_window
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
+from walferry.shipping.broken import Broken
 from walferry.shipping.candidates import Candidate
 from walferry.shipping.closed_wal import Progress, longest_wait, may_end_with, windows_of_closed
 from walferry.shipping.counters import Counters
@@ -26,16 +26,6 @@ from walferry.wal.errors import WalError, WalTornError, WalTruncatedError
 from walferry.wal.windows import UnwrapKey, Window
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Broken:
-    """What becomes of broken WALs, and what a quarantine's note says of the run."""
-
-    policy: BrokenWals
-    folder: str | None  # URL of the quarantine
-    peer_id: str
-    run_id: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,20 +82,9 @@ class GroupReader:
                 )
                 self.wals.unclean[number] = error.have
                 return True
-            if self.broken.folder is None or not to_be_quarantined(self.broken.policy, error):
+            if not self.broken.give_up(self.store, self.wals, self.counters, number, error):
                 raise
-            self._quarantine(self.broken.folder, number, wal, error)
             return True
-
-    def _quarantine(self, folder: str, number: int, wal: Candidate, error: WalError) -> None:
-        location = await_closed(self.store, wal.queued.name, wal.dead_servers)
-        shipped_to = max(self.wals.ends.get(number, 0), wal.queued.position)
-        name = wal.queued.name.text
-        skipped = quarantine(folder, location, name, self.broken.peer_id, self.broken.run_id, shipped_to, error)
-        self.counters.quarantined(skipped.bytes)
-        if skipped.lost:
-            self.wals.lost.add(number)
-        log.warning("%s: %d bytes are given up, the file is copied to %s", error, skipped.bytes, folder)
 
     def _read_wal(self, number: int, wal: Candidate) -> bool:
         """Read one WAL to its end, wherever it is moved meanwhile; False if the deadline came first."""

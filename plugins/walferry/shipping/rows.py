@@ -27,6 +27,7 @@ from walferry.hbase.cluster import cluster_id, visibility_labels
 from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import Peer
 from walferry.protos import hbase_pb2 as pb
+from walferry.shipping.row_right import row_right
 from walferry.sinks.of_peer import open_sink
 from walferry.sinks.sink import Sender, Sink
 from walferry.source.cluster import VisibilityLabels
@@ -34,7 +35,6 @@ from walferry.source.knobs import Knobs
 from walferry.source.session import Session
 from walferry.tables.rows import Rows
 from walferry.wal.uncompressed_windows import plain
-from walferry.zk.right import Right, SessionGround
 
 REQUEST_SECONDS = 600.0  # how long the slave has for each request; the patience with a silent one is shorter
 REQUEST_BYTES = 4 << 20
@@ -84,19 +84,22 @@ class RowShipment:
 
 
 @contextmanager
-def row_shipment(session: Session, peer: Peer, right: Right | None = None) -> Iterator[RowShipment]:
-    """Reach the peer's slave for the length of a block, and send by `right`, or else as long as the session is sure.
+def row_shipment(session: Session, peer: Peer, attempt: str, name: str, rows: str) -> Iterator[RowShipment]:
+    """Reach the peer's slave for the length of a block, in the attempt of a run that has the peer in hand.
 
-    Raises SlaveUnreachable, PeerError, WalferryError, and what the right does.
+    `name` and `rows` are as `row_right` takes them. Raises RowsTaken, RightLost, SlaveUnreachable, PeerError, WalferryError.
     """
     source_id = cluster_id(session.zk, session.nodes)
     known = partial(visibility_labels, session.zk, session.nodes)
     labels = LabelFilter(VisibilityLabels(session.source.visibility_labels), known)
-    right = right or Right(SessionGround(session.zk))
-    with open_sink(
-        peer, session, Knobs.of(session.source.replication, peer), time.monotonic() + REQUEST_SECONDS, stop=threading.Event(),
-        right=right, lease=None, on_missing_hfiles=lambda count: None, on_failure=lambda: None,
-    ) as sink:  # fmt: skip
+    knobs = Knobs.of(session.source.replication, peer)
+    with (
+        row_right(session, peer.id, attempt, name, rows, knobs.call_timeout_seconds) as right,
+        open_sink(
+            peer, session, knobs, time.monotonic() + REQUEST_SECONDS, stop=threading.Event(), right=right, lease=None,
+            on_missing_hfiles=lambda count: None, on_failure=lambda: None,
+        ) as sink,
+    ):  # fmt: skip
         if sink.id == source_id:
             raise PeerError(peer.id, f"its cluster key {peer.cluster_key} leads to the source cluster itself", "Correct it")
         yield RowShipment(sink, sink.sender(), FilterRules.of_peer(peer, source_id, sink.id), labels)

@@ -75,6 +75,7 @@ class GroupSummary:
     completedLogsDigest: str = ""  # of such an interval: `digest_with` of all WALs that are done, in order
     stages: str = ""  # of such an interval: tells which of the group's edits this is about (reship.order)
     tables: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of such an interval: edits, cells, bytes of a table
+    editsBeforeCopy: int = 0  # of such an interval: edits that are older than the first copy of their table, and left out
     seconds: float = 0.0
     cpuSeconds: float = 0.0  # of the Spark task's own process, while it shipped this group
 

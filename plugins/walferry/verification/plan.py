@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from walferry.bootstrap.choice import attribute
+from walferry.bootstrap.choice import has_new_version_behavior
 from walferry.errors import WalferryError
 from walferry.filters.rules import PeerTables
 from walferry.hbase.cluster import master as active_master
@@ -57,9 +57,6 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
         raise CustomEndpointPeer(peer_id, f"it has the endpoint {peer.endpoint_impl}", "Only HBase clusters can be compared")
     check_understood(peer)
     families = _families(session, peer, set(map(without_default_namespace, asked)))
-    if options.repair and families:
-        with master.connect(active_master(session.zk, session.nodes), login=session.source.login) as connection:
-            check_repairable(master_tables.table_schemas(connection, sorted(families)), families)
     parts: list[TableRange] = []
     problems: dict[str, str] = {}
     key = peer.slave
@@ -68,6 +65,9 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
         Tables(zk, ZNodes(key.znode_parent), login=session.source.login_to(peer)) as slave,
         Tables(session.zk, session.nodes, login=session.source.login) as source,
     ):
+        if options.repair:
+            check_repairable(_schemas(source, families), families)
+            check_repairable(_schemas(slave, families), families, " at the slave")
         for table, names in sorted(families.items()):
             try:
                 slave.regions(table)
@@ -77,17 +77,21 @@ def plan_verification(session: Session, peer_id: str, asked: Collection[str], op
     return VerifyPlan(peer, tuple(parts), problems)
 
 
-def check_repairable(schemas: Mapping[str, pb.TableSchema], families: Mapping[str, Collection[bytes]]) -> None:
-    """Refuse families whose rows cannot be shipped again from a scan. Raises RepairRefused."""
+def check_repairable(schemas: Mapping[str, pb.TableSchema], families: Mapping[str, Collection[bytes]], where: str = "") -> None:
+    """Refuse families whose rows cannot be shipped again from a scan, on either side. Raises RepairRefused."""
     for table, schema in sorted(schemas.items()):
         for family in schema.column_families:
-            if family.name in families.get(table, ()) and attribute(family, b"NEW_VERSION_BEHAVIOR").lower() == b"true":
-                # Such a family orders its cells by sequence numbers, which neither a scan nor a request keeps.
+            if family.name in families.get(table, ()) and has_new_version_behavior(family):
                 raise RepairRefused(
-                    f"family {family.name.decode(errors='replace')} of table {table} has NEW_VERSION_BEHAVIOR, so a repair could "
-                    "hide puts behind older deletes",
+                    f"family {family.name.decode(errors='replace')} of table {table}{where} has NEW_VERSION_BEHAVIOR, so a "
+                    "repair could hide puts behind older deletes",
                     "Name the other tables, or compare this one without a repair",
                 )
+
+
+def _schemas(side: Tables, tables: Collection[str]) -> dict[str, pb.TableSchema]:
+    with master.connect(active_master(side.zk, side.nodes), login=side.login) as connection:
+        return master_tables.table_schemas(connection, sorted(tables))
 
 
 def _families(session: Session, peer: Peer, asked: Collection[str]) -> dict[str, tuple[bytes, ...]]:

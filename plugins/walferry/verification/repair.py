@@ -7,14 +7,13 @@ queued removes them by itself.
 
 A repair has the peer in hand as batches do, and scans the rows only then. Otherwise a batch could ship a newer value between the
 scan and the request, and the older one with the same timestamp would come on top of it for good. Each range takes the peer for
-itself, so batches and other ranges have their turns in between.
+itself, so batches and other ranges have their turns in between. Whoever comes next waits for requests that were not answered.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
-import time
 import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -22,43 +21,23 @@ from contextlib import contextmanager
 import numpy as np
 
 from walferry.hbase.peers import Peer
-from walferry.shipping.in_hand import RightLost, in_hand_after_others, turn_of_attempt
+from walferry.shipping.in_hand import in_hand_after_others
 from walferry.shipping.rows import RowShipment, row_shipment
 from walferry.source.session import Session
 from walferry.tables.scan import ALL_VERSIONS, ScanSpec
 from walferry.tables.tables import Tables
 from walferry.verification.job import TableRange
-from walferry.zk.right import Right, has_heard
 
 WAIT_SECONDS = 3600.0  # for batches, and for other ranges of the same run
 
 log = logging.getLogger(__name__)
 
 
-class TurnGround:
-    """For a right that rests on the turn that an attempt has at the peer (see `in_hand`)."""
-
-    def __init__(self, session: Session, peer_id: str, attempt: str) -> None:
-        self._session = session
-        self._peer_id = peer_id
-        self._attempt = attempt
-
-    def is_sure(self) -> bool:
-        """Whether no other run has taken the peer in hand. Raises RightLost, ConnectError."""
-        heard = has_heard(self._session.zk)  # first: the turn is then what was known last
-        if turn_of_attempt(self._session, self._peer_id, self._attempt) is None:
-            raise RightLost(f"this run no longer has peer {self._peer_id} in hand: another run has taken it")
-        return heard
-
-    def allow(self, seconds: float) -> None:
-        """The next holder is told nothing: this one keeps the peer until its requests have come to their end."""
-
-
 @contextmanager
 def repairing(session: Session, peer: Peer, table: str) -> Iterator[RowShipment]:
     """Have the peer in hand while rows of a range are shipped, and wait before that for the run that has it now.
 
-    Raises InOtherHands after WAIT_SECONDS, RightLost, and what `row_shipment` does.
+    Raises InOtherHands after WAIT_SECONDS, and what `row_shipment` does.
     """
     run = f"repair-{uuid.uuid4().hex}"  # of this range alone: ranges of one run must not put each other out
     holder = f"a repair of table {table} on {socket.gethostname()}"
@@ -66,13 +45,8 @@ def repairing(session: Session, peer: Peer, table: str) -> Iterator[RowShipment]
         session.source, peer.id, run, holder, wait_seconds=WAIT_SECONDS,
         waiting=lambda why: log.info("the repair of table %s waits: %s", table, why),
     )  # fmt: skip
-    with ours as attempt:
-        right = Right(TurnGround(session, peer.id, attempt))
-        try:
-            with row_shipment(session, peer, right) as shipment:
-                yield shipment
-        finally:
-            time.sleep(right.quiet_seconds)  # a request without an answer must not take effect after a batch's
+    with ours as attempt, row_shipment(session, peer, attempt, run, f"rows of table {table}") as shipment:
+        yield shipment
 
 
 def ship_rows(shipment: RowShipment, source: Tables, part: TableRange, keys: Collection[bytes]) -> None:

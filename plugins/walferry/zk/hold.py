@@ -124,7 +124,8 @@ class Hold:
         self._zk.add_listener(self._on_state)
         try:
             before = self._acquire({"holder": holder, **({"run": run} if run else {}), **details}, run)
-            self.quiet_at = now() + self._calls_left(before)
+            clock = read(self._zk, self.path) if ENDED in before else None
+            self.quiet_at = now() + calls_left(self._before, clock)
         except BaseException:
             self._zk.remove_listener(self._on_state)
             raise
@@ -333,14 +334,6 @@ class Hold:
                 raise refusal.error
         raise Contention(f"{path} changed {ACQUIRE_TRIES} times while it was being acquired; try again later")
 
-    def _calls_left(self, before: Record) -> float:
-        """For how many seconds requests of the holder before may take effect from now on."""
-        seconds = _calls_seconds(before)
-        if not seconds or ENDED not in before:
-            return seconds and seconds + spare_seconds(seconds)
-        clock = read(self._zk, self.path)  # just written
-        return seconds if clock is None else max(0.0, seconds - (clock.stat.mtime - self._before.stat.mtime) / 1000)
-
     def _is_ours(self) -> bool:
         """Whether a request with unknown outcome was carried out in the present session."""
         ours = read(self._zk, self._znode)
@@ -369,6 +362,18 @@ def record_of(value: bytes) -> Record:
     except NotARecord:
         return {}
     return {one_line(name, MAX_TEXT_CHARS): one_line(str(text), MAX_TEXT_CHARS) for name, text in known.items()}
+
+
+def calls_left(left: ZNode, clock: ZNode | None) -> float:
+    """For how many seconds requests of a hold's last holder may take effect from now on; `left` is what it has left at the path.
+
+    `clock` is any znode that was just written; without it the holder counts as one that has ended just now.
+    """
+    record = record_of(left.value)
+    seconds = _calls_seconds(record)
+    if not seconds or ENDED not in record:
+        return seconds and seconds + spare_seconds(seconds)
+    return seconds if clock is None else max(0.0, seconds - (clock.stat.mtime - left.stat.mtime) / 1000)
 
 
 def _calls_seconds(record: Record) -> float:

@@ -143,20 +143,6 @@ class Request:
         self._right._end(self, self.until)
 
 
-class SessionGround:
-    """For a right that rests on the session alone, and has no next holder that could be told anything."""
-
-    def __init__(self, zk: KazooClient) -> None:
-        self._zk = zk
-
-    def is_sure(self) -> bool:
-        """Whether the client has heard from ZooKeeper lately."""
-        return has_heard(self._zk)
-
-    def allow(self, seconds: float) -> None:
-        """Nobody waits for these requests."""
-
-
 def has_heard(zk: KazooClient) -> bool:
     """Whether ZooKeeper has answered something that was sent lately enough for a holder to go on."""
     return bool(zk.heard.seconds < SURE_SHARE * zk.heard.session_seconds)

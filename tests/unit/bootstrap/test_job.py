@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from walferry.bootstrap import job, targets
+from walferry.bootstrap.border import Border
 from walferry.bootstrap.choice import ChosenTable
 from walferry.bootstrap.errors import CopyRefused
 from walferry.bootstrap.manifest import SnapshotRegion
@@ -92,7 +93,7 @@ def test_regions_count_as_copied_only_while_their_table_at_the_slave_has_rows(mo
 def test_what_earlier_tries_have_left_is_deleted_even_if_the_region_was_split_since(monkeypatch):
     """Otherwise a task of a run that was overtaken could still have the slave load files from there."""
     deleted: list[RegionRecord] = []
-    monkeypatch.setattr(job, "clean", lambda place, record, root: deleted.append(record))
+    monkeypatch.setattr(job, "clean", lambda place, record, *_: deleted.append(record))
     records: Any = Kept()
     begun = RegionRecord(staging="hdfs://slave/staging/token")
     records.of_region["of a region that was split"] = begun
@@ -115,6 +116,20 @@ def test_delete_markers_count_as_rows(monkeypatch):
     assert has_rows(Tables(), "t")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("attributes", "refused"), [({b"NEW_VERSION_BEHAVIOR": b"TRUE"}, True), ({b"VERSIONS": b"3"}, False)])
+def test_families_of_the_slave_with_new_version_behavior_are_refused(monkeypatch, attributes, refused):
+    there = pb.TableSchema()
+    for name in (b"f", b"of others"):
+        family = there.column_families.add(name=name)
+        for key, value in attributes.items() if name == b"f" else ():
+            family.attributes.add(first=key, second=value)
+    monkeypatch.setattr(targets.master_tables, "table_schemas", lambda *_: {"t": there})
+    chosen, nothing = ChosenTable("t", (b"f",), pb.TableSchema()), SimpleNamespace()
+    expected: Any = pytest.raises(CopyRefused, match="family f of table t at the slave has") if refused else nullcontext()
+    with expected:
+        targets.check_target(nothing, nothing, chosen, may_have_rows=True)  # type: ignore[arg-type]
+
+
 class Source:
     """A source whose tables have lives, and whose WALs are rolled before a copy; `lives` are what look after look finds."""
 
@@ -131,9 +146,9 @@ class Source:
         self.told.append("look")
         return self.lives.pop(0)
 
-    def _border(self, *_: object) -> dict[str, str]:
+    def _border(self, *_: object) -> Border:
         self.told.append("border")
-        return {}
+        return Border({})
 
     def _take(self, table: str) -> str:
         self.told.append(table)

@@ -104,6 +104,9 @@ def test_wals_up_to_the_last_one_of_their_group_are_loaded_once_the_load_is_done
     assert not done.covers(f"{GROUP}.regiongroup-0.{number}")
     assert not Load("r", done.groups).covers(f"{GROUP}.{number}")
     assert not Load("r", {GROUP: ""}, done=True).covers(f"{GROUP}.{number}")
+    others = Load("r", done.groups, done=True, others_before=last)
+    assert others.covers(f"{OTHER}.{number}") == (number < last)
+    assert others.covers(f"{GROUP}.{number}") == (number <= last)
 
 
 def test_a_number_of_more_digits_is_a_younger_wal() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walferry.bootstrap.errors import CopyRefused
-from walferry.bootstrap.files_copy import clean
+from walferry.bootstrap.files_copy import clean, clean_up
 from walferry.bootstrap.records import RegionRecord
 from walferry.bulkload import region_load
 from walferry.bulkload.errors import StaleLoad
@@ -57,7 +57,6 @@ def told_by_a_load(token: str, region: str) -> Slave:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(region_load, "folders_of", lambda zk, record: {"/note": Folder(token, "ns:t", region)})
         patch.setattr(region_load, "forget", lambda zk, note: None)
-        patch.setattr(region_load, "SETTLE_SECONDS", 0)
         with suppress(StaleLoad):
             clean_folders("/record", None, slave, SOURCE)  # type: ignore[arg-type]
     return slave
@@ -105,9 +104,28 @@ def test_the_error_names_the_table_and_what_is_wrong() -> None:
         clean(Slave().place("ns:t"), RegionRecord(staging="hdfs://slave/", slave_region=REGION.hex()), SOURCE.wal_root)
 
 
-def test_a_slave_that_does_not_answer_keeps_the_folder_of_a_first_copy() -> None:
-    class Down(Slave):
-        def call(self, *_: Any) -> Any:
-            raise ConnectionFailed("rs", "refused")
+class Down(Slave):
+    """Answers only after some calls."""
 
-    clean(Down().place("ns:t"), RegionRecord(staging=TOKEN, slave_region=REGION.hex()), SOURCE.wal_root)
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def call(self, *arguments: Any) -> Any:
+        self.calls -= 1
+        if self.calls >= 0:
+            raise ConnectionFailed("rs", "refused")
+        return super().call(*arguments)
+
+
+def test_a_first_copy_does_not_go_on_while_the_folder_of_a_killed_task_may_be_there() -> None:
+    """A load of that task could still bring its older files."""
+    down, record = Down(2), RegionRecord(staging=TOKEN, slave_region=REGION.hex())
+    with pytest.raises(StaleLoad, match=f"{TOKEN} at the slave, which does not delete it: .*refused"):
+        clean(down.place("ns:t"), record, SOURCE.wal_root)
+    clean(down.place("ns:t"), record, SOURCE.wal_root, patience_seconds=10)
+    assert down.deleted == [(b"ns:t,row", TOKEN)]
+
+
+def test_the_folder_of_a_copy_whose_calls_were_answered_may_stay() -> None:
+    clean_up(Down(1).place("ns:t"), RegionRecord(staging=TOKEN, slave_region=REGION.hex()), SOURCE.wal_root)

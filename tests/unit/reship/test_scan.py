@@ -45,8 +45,8 @@ def wal_of(folder: Path, data: bytes) -> tuple[WalStore, WalFile]:
     return store, WalFile(parse_wal_name(NAME), f"file://{file}", len(data), None, Place.OLD)
 
 
-def scanned(folder: Path, *entries: Entry, interval: Interval = ALL) -> Scanned:
-    return scan_wal(*wal_of(folder, encode_wal(entries)), interval, RULES, None, ends_torn=False)
+def scanned(folder: Path, *entries: Entry, interval: Interval = ALL, rules: FilterRules = RULES) -> Scanned:
+    return scan_wal(*wal_of(folder, encode_wal(entries)), interval, rules, None, ends_torn=False)
 
 
 def test_only_the_interval_s_edits_that_the_peer_gets_are_counted(tmp_path: Path):
@@ -58,6 +58,12 @@ def test_only_the_interval_s_edits_that_the_peer_gets_are_counted(tmp_path: Path
     assert found.tables == {"t": TableCount(2, 2, 2 * size), "ns:u": TableCount(1, 1, size)}
     assert found.edits_read == 4
     assert sorted((stay.first, stay.last) for stay in found.stays) == [(1, 1), (2, 4)]
+
+
+def test_edits_that_are_older_than_the_first_copy_of_their_table_are_not_the_peer_s(tmp_path: Path):
+    rules = RULES.without_copied({b"t": frozenset({b"f"})})
+    found = scanned(tmp_path, edit(0, 1, 9), edit(0, 2, 9), edit(1, 1, 9, b"u"), edit(0, 3, 9, family=b"l"), rules=rules)
+    assert (found.before_copy, set(found.tables), len(found.stays)) == (2, {"u"}, 1)
 
 
 def test_a_region_s_stays_are_divided_by_its_openings_and_closings(tmp_path: Path):

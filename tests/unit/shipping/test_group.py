@@ -18,12 +18,13 @@ from walferry.queues.errors import LeaseLost
 from walferry.security.login import Login
 from walferry.shipping import group as shipping
 from walferry.shipping.acknowledged import Acknowledged
+from walferry.shipping.broken import Broken
 from walferry.shipping.counters import Counters
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.group_wals import GroupWals
 from walferry.shipping.outcome import Outcome
-from walferry.shipping.reader import Broken, GroupReader
+from walferry.shipping.reader import GroupReader
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.hbase.bulk_loads import BulkLoadRefused
 from walferry.sinks.hbase.sink import HBaseSink

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.unit.wal.encoder import PUT, TRAILER, Cell, encode_entry, encode_header, encode_wal, entry
+from walferry.files import store, systems
 from walferry.files.closedness import WalMissing
+from walferry.files.errors import NoFileRight
+from walferry.files.listing import SINGLY
 from walferry.files.store import WalLocation, WalStore, WrongRoot
-from walferry.names import WalName, parse_wal_name
+from walferry.names import ServerName, WalName, parse_wal_name
 from walferry.protos.hbase_pb2 import WALHeader
 from walferry.queues.reading import QueuedWal
-from walferry.shipping.candidates import Candidate
-from walferry.shipping.plan import PlannedWal, plan_wal
+from walferry.shipping.candidates import Candidate, GroupCandidates
+from walferry.shipping.plan import GroupPlan, PlannedWal, _plans, plan_wal
 
 SERVER = "rs-1.example.org,16020,1700000000001"
 WAL = parse_wal_name("rs-1.example.org%2C16020%2C1700000000001.1700000000123")
@@ -43,6 +50,69 @@ def test_a_position_that_no_such_file_has_does_not_make_it_finished(
     """The job names it; swept away, nobody would."""
     splitting.write_bytes(data)
     assert not planned(WalStore(f"file://{tmp_path}"), len(data) + beyond).finished
+
+
+def plans_of(folder: Path, *servers: str, archive: str | None = None) -> list[GroupPlan]:
+    """The plans of groups of one WAL each."""
+    names = [parse_wal_name(f"{ServerName.parse(server).encoded()}.17") for server in servers]
+    groups = [
+        GroupCandidates(name.group, server, "p", (Candidate(QueuedWal(name, "/queue/wal", 0), False, (server,)),), 1)
+        for name, server in zip(names, servers, strict=True)
+    ]
+    session: Any = SimpleNamespace(store=WalStore(f"file://{folder}"), source=SimpleNamespace(archive=archive))
+    return list(_plans(session, groups))
+
+
+SERVERS = ("rs-1.example.org,16020,1", "rs-2.example.org,16020,1")
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM, errno.EIO])
+def test_a_file_that_cannot_be_opened_is_its_group_s_problem_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    for server in SERVERS:
+        (tmp_path / f"WALs/{server}").mkdir(parents=True)
+        (tmp_path / f"WALs/{server}/{ServerName.parse(server).encoded()}.17").write_bytes(WHOLE + TRAILER)
+    opened = os.open
+
+    def refuse(path: str, flags: int) -> int:
+        if "/rs-1" in path:
+            raise OSError(code, os.strerror(code), path)
+        return opened(path, flags)
+
+    monkeypatch.setattr(systems.os, "open", refuse)
+    broken, sound = plans_of(tmp_path, *SERVERS)
+    assert broken.problem is not None
+    assert f"file://{tmp_path}/WALs/rs-1.example.org,16020,1/" in broken.problem
+    assert os.strerror(code) in broken.problem
+    assert sound.problem is None
+    assert [wal.name.startswith("rs-2") for wal in sound.wals] == [True]
+
+
+def test_a_folder_that_must_not_be_entered_is_its_groups_problem_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "WALs").mkdir()
+    (tmp_path / "oldWALs").mkdir()
+    (tmp_path / f"oldWALs/{ServerName.parse(SERVERS[1]).encoded()}.17").write_bytes(WHOLE + TRAILER)
+    look = os.stat
+
+    def refuse(path: Any, **options: Any) -> os.stat_result:
+        if "WALs/rs-1" in str(path):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return look(path, **options)
+
+    monkeypatch.setattr(systems.os, "stat", refuse)
+    broken, sound = plans_of(tmp_path, *SERVERS)
+    assert "The user that runs this must be able to read below wal_root" in str(broken.problem)
+    assert sound.problem is None
+
+
+def test_where_no_folder_may_be_entered_the_plan_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(url: str) -> int:
+        raise NoFileRight(f"{url}: Permission denied. The user that runs this must be able to read below wal_root")
+
+    monkeypatch.setattr(store, "file_size", refuse)
+    with pytest.raises(NoFileRight, match="must be able to read below wal_root"):
+        plans_of(tmp_path, *(f"rs-{number}.example.org,16020,1" for number in range(SINGLY + 1)))
 
 
 class Stale(WalStore):

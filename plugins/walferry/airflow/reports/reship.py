@@ -108,6 +108,11 @@ class ReshipReport:
         return [] if self.failures else [name for name in dict.fromkeys(self.asked) if name not in self.tables][:MAX_TABLES]
 
     @property
+    def before_copy(self) -> int:
+        """Edits that are older than the peer's first copy of their table, and left out."""
+        return sum(s.editsBeforeCopy for s in self.summaries)
+
+    @property
     def note(self) -> str:
         """What was shipped again, in a line."""
         what = f"Peer {self.plan.peer}" if self.plan else "Nothing shipped"
@@ -132,6 +137,7 @@ class ReshipReport:
             "planned": self.plan and self.plan.to_xcom(),
             "tables": {name: dict(zip(COUNTS, counts, strict=True)) for name, counts in self.tables.items()},
             "without_edits": self.without_edits,
+            "before_copy": self.before_copy,
             "totals": self.totals,
             "groups": [
                 {"group": s.group, "status": str(s.status), "sink": s.sink, **{n: getattr(s, n) for n in FIGURES}} for s in shown
@@ -160,6 +166,8 @@ class ReshipReport:
                 lines.append(left_out(len(rows) - MAX_ROWS, "WAL group"))
         lines += refusals(self.summaries)
         lines += [f"WARNING The interval has no edit of table {name} for the peer" for name in self.without_edits]
+        if older := self.before_copy:
+            lines.append(f"Left out, as older than the first copy of their tables: {count(older, 'edit')}")
         if self.totals["missingHFiles"]:
             lines.append(f"GONE {self.totals['missingHFiles']:,} HFiles of bulk loads")
         lines += [f"GONE or unreadable, left out: {text}" for text in self.gone]

@@ -33,6 +33,7 @@ from walferry.source.agreement import disagreements
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
 from walferry.zk.client import children
+from walferry.zk.errors import ConnectError
 
 MAX_LEFT = 20  # reasons why a claim left other peers' queues, kept in Airflow's database
 MAX_SERVERS = 500  # of one run: Airflow maps over 1024 at most
@@ -154,20 +155,44 @@ def preview(source: SourceCluster, selected: Selected, delete_orphan: bool) -> l
     return lines
 
 
-def deal_with_orphans(source: SourceCluster, orphans: Iterable[QueueRef], delete: bool, run_id: str) -> list[str]:
-    """Delete queues of peers that are gone, or only report them; returns a line for each. Raises PeerError if a peer is back."""
+@dataclass(frozen=True)
+class Orphans:
+    """What has become of queues whose peers are gone: a line for each, and why some of them were not deleted."""
+
+    lines: list[str]
+    problems: list[str]
+
+
+def deal_with_orphans(source: SourceCluster, orphans: Iterable[QueueRef], delete: bool, run_id: str) -> Orphans:
+    """Delete queues of peers that are gone, or only report them. Raises PeerError if a peer is back, ConnectError."""
     orphans = list(orphans)
     files = _files(source, orphans)
+    kept: dict[int, str] = {}
     if delete:
         with open_session(source) as session:
             for problem in disagreements(session, {queue.peer for queue in orphans}).values():
                 raise problem
             chosen = _Chosen(orphans)
             for lies in recovered_queues(session) if orphans else ():  # they may have been moved since they were chosen
-                if lies in chosen and not lies.unread:
-                    delete_queue(session, lies, f"run {run_id} on {socket.gethostname()}")
+                if (numbers := chosen.numbers(lies)) and (why := _not_deleted(session, lies, run_id)):
+                    kept |= dict.fromkeys(numbers, why)
     done = "deleted" if delete else "left; delete_orphan would delete it"
-    return [recovery_report.orphan(queue, groups, done) for queue, groups in files]
+    told = [f"not deleted: {kept[number]}" if number in kept else done for number in range(len(orphans))]
+    lines = [recovery_report.orphan(queue, groups, what) for (queue, groups), what in zip(files, told, strict=True)]
+    return Orphans(lines, [f"{orphans[number].ref} is not deleted: {why}" for number, why in sorted(kept.items())])
+
+
+def _not_deleted(session: Session, queue: RecoveredQueue, run_id: str) -> str:
+    """Delete a queue of a peer that is gone; why that failed, if it did: other queues are deleted all the same."""
+    if queue.unread:
+        return queue.unread
+    try:
+        delete_queue(session, queue, f"run {run_id} on {socket.gethostname()}")
+    except ConnectError:
+        raise
+    except WalferryError as error:
+        return str(error)
+    return ""
 
 
 def _more(queues: int) -> list[str]:

@@ -10,7 +10,7 @@ from walferry.airflow.reports.reship import PlannedInterval
 from walferry.queues import rolling
 from walferry.reship.files import OPEN_SLACK_MS, Found
 from walferry.reship.interval import Interval
-from walferry.reship.job import check_tables
+from walferry.reship.job import check_copied, check_tables
 from walferry.reship.run import check_whole, find_left, problems_of
 from walferry.shipping.runs import end_run
 from walferry.source.agreement import check_peer
@@ -38,6 +38,7 @@ def plan(
     """
     with open_session(source) as session:
         check_tables(check_peer(session, peer_id), tables)
+        check_copied(session, peer_id)
         found = find_left(session, interval)
         if found.open and roll:
             # The WALs that are begun now must be too young to have entries of the interval.

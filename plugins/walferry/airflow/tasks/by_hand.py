@@ -6,6 +6,7 @@ from typing import Any
 
 from airflow.sdk import get_current_context
 
+from walferry.airflow.failures import Failures
 from walferry.airflow.forms.run_checks import check_run
 from walferry.airflow.literal import task
 from walferry.airflow.tasks.common import source, telling
@@ -49,6 +50,11 @@ def gone_peers(queues: list[dict[str, Any]]) -> list[str]:
     context = get_current_context()
     ti = context["ti"]
     orphans = [QueueRef.from_xcom(queue) for queue in ti.xcom_pull(task_ids="select", key=ORPHANS) or ()]
-    lines = recovery.deal_with_orphans(source(), orphans, context["params"]["delete_orphan"], batch.run_of(ti))
-    print("\n".join(lines) or "There are none.")
-    return [line[:MAX_TEXT_CHARS] for line in lines[:MAX_NOTES]]
+    with telling():
+        dealt = recovery.deal_with_orphans(source(), orphans, context["params"]["delete_orphan"], batch.run_of(ti))
+        print("\n".join(dealt.lines) or "There are none.")
+        lines = [line[:MAX_TEXT_CHARS] for line in dealt.lines[:MAX_NOTES]]
+        if dealt.problems:
+            ti.xcom_push("return_value", lines)  # for the report
+            raise Failures(dealt.problems, "see `notes` in the report")
+    return lines

@@ -43,6 +43,7 @@ DEADLINE = Param(
     title="Deadline",
     description="Seconds after which the Spark job of a queue stops reading and retrying. The rest stays queued; the run fails.",
 )
+ALSO = "gone_peers"  # the task whose lines `also` are, where there is one
 DRAINS = "drains"  # the XCom of plan with all queues, also those that need no job
 MAX_REMOVED = 500  # names of servers in an XCom
 CLAIM_RETRIES = 6  # while another run claims the server: a claim takes seconds, a killed claimer's session 20 s to end
@@ -156,7 +157,7 @@ def _recovered(ti: Any, first: str, also: Sequence[str]) -> Recovery:
         for drain in drains
     ]
     left = recovery.left(source(), (drain.queue for drain in drains))
-    told = dict(problem for problem in ti.xcom_pull(task_ids=[first, "claim", "plan"], key=PROBLEM) or () if problem)
+    told = dict(problem for problem in ti.xcom_pull(task_ids=[first, ALSO, "claim", "plan"], key=PROBLEM) or () if problem)
     by_submit = {why for why in ti.xcom_pull(task_ids=["drain"], key=BY_SPARK_SUBMIT) or () if why}
     through = [f"Drained through spark-submit: {why}" for why in sorted(by_submit)]
     return Recovery(

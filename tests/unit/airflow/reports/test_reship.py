@@ -45,6 +45,13 @@ def test_a_table_of_which_nothing_was_found_is_told():
     assert ReshipReport(None, "upstream_failed", "no such peer", asked=["t"]).without_edits == []
 
 
+def test_edits_that_are_older_than_the_first_copy_are_told():
+    report = ReshipReport(PLAN, "success", summaries=[replace(DONE, editsBeforeCopy=1000), replace(MOVED, editsBeforeCopy=1)])
+    assert report.to_xcom()["before_copy"] == 1001
+    assert "Left out, as older than the first copy of their tables: 1,001 edits" in report.as_text()
+    assert "Left out" not in ReshipReport(PLAN, "success", summaries=[DONE]).as_text()
+
+
 def test_what_is_gone_is_told_of_a_run_that_ships_the_rest():
     gone = [f"WAL {n} …" for n in range(MAX_PROBLEMS + 5)]
     plan = PlannedInterval.of("r", "2", 0, HOUR, groups=1, wals=1, bytes=1, problems=gone)

@@ -1,0 +1,158 @@
+"""The right to ship rows of a scan, in a real ZooKeeper: whoever comes next waits for the requests of a killed task."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
+from tests.zk.hbase_znodes import HBaseZNodes, expire
+from walferry.bootstrap.manifest import SnapshotRegion
+from walferry.bootstrap.scan_copy import copy_rows
+from walferry.hbase.peers import read_peer
+from walferry.shipping import rows
+from walferry.shipping.in_hand import NO_TURN, RightLost, in_hand, turn_of
+from walferry.shipping.leftovers import sweep_gone
+from walferry.shipping.row_right import RowsTaken, row_right
+from walferry.source.cluster import SourceCluster
+from walferry.verification.repair import repairing
+from walferry.zk.client import children
+from walferry.zk.right import LEAST_SPARE_SECONDS, Right
+
+SECONDS = 1.0
+WHOLE = SECONDS + LEAST_SPARE_SECONDS  # for which a request may take effect
+
+
+@pytest.fixture
+def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
+    return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
+
+
+@contextmanager
+def next_run(zk: KazooClient, at: SourceCluster) -> Iterator[tuple[str, float]]:
+    """Another run that has the peer in hand: its attempt, and how long it has waited for that."""
+    planned, began = turn_of(session_of(zk, at), "p", "next").number, time.monotonic()
+    with in_hand(at, "p", "next", "batch 1", planned) as attempt:
+        yield attempt, time.monotonic() - began
+
+
+def test_the_next_holder_of_a_peer_waits_for_the_requests_of_a_killed_one_s_task(
+    zk: KazooClient, new_client: Callable[[], KazooClient], at: SourceCluster
+) -> None:
+    task = new_client()
+    with in_hand(at, "p", "repair", "repair", NO_TURN) as attempt:
+        rights = row_right(session_of(task, at), "p", attempt, "a region", "rows of it", SECONDS)
+        right = rights.__enter__()
+        right.begin(SECONDS).may_go_on()
+        expire(task)  # with its process
+    with next_run(zk, at) as (_, waited):
+        assert waited > WHOLE - 0.5
+    with next_run(zk, at) as (_, waited):
+        assert waited < 1, "what has come to its end is waited for again"
+    assert not children(zk, session_of(zk, at).own.row_shipments("p"))
+
+
+def test_the_next_holder_waits_no_longer_than_a_task_that_ended_well_has_said(zk: KazooClient, at: SourceCluster) -> None:
+    session = session_of(zk, at)
+    with in_hand(at, "p", "copy", "copy", NO_TURN) as attempt:
+        with row_right(session, "p", attempt, "a region", "rows of it", 600.0) as right, right.request(600.0) as request:
+            request.may_go_on()
+        assert not children(zk, session.own.row_shipments("p")), "nothing is to be waited for"
+        with row_right(session, "p", attempt, "a region", "rows of it", 600.0) as right:
+            request = right.begin(SECONDS)
+            request.may_go_on()
+            request.cut()
+        time.sleep(1)
+    with next_run(zk, at) as (_, waited):
+        assert WHOLE - 2 < waited < WHOLE - 0.5
+
+
+def test_a_task_waits_for_the_requests_of_the_killed_one_in_whose_place_it_comes(
+    zk: KazooClient, new_client: Callable[[], KazooClient], at: SourceCluster
+) -> None:
+    session, killed = session_of(zk, at), new_client()
+    with in_hand(at, "p", "copy", "copy", NO_TURN) as attempt:
+        before = row_right(session_of(killed, at), "p", attempt, "a region", "rows of it", SECONDS)
+        before.__enter__().begin(SECONDS).may_go_on()
+        with row_right(session, "p", attempt, "another region", "rows of it", SECONDS) as right:
+            assert right.is_sure()
+        with pytest.raises(RowsTaken, match="rows of it are shipped by a task on"), row_right(
+            session, "p", attempt, "a region", "rows of it", SECONDS
+        ):
+            pytest.fail("two tasks ship the same rows")
+        expire(killed)
+        began = time.monotonic()
+        with row_right(session, "p", attempt, "a region", "rows of it", SECONDS) as right:
+            assert time.monotonic() - began > WHOLE - 0.5
+            assert right.is_sure()
+
+
+def test_nothing_more_is_sent_once_another_run_has_the_peer(zk: KazooClient, at: SourceCluster) -> None:
+    session = session_of(zk, at)
+    with in_hand(at, "p", "copy", "copy", NO_TURN) as attempt:
+        rights = row_right(session, "p", attempt, "a region", "rows of it", SECONDS)
+        right = rights.__enter__()
+        assert right.is_sure()
+    with next_run(zk, at) as (theirs, _):
+        with pytest.raises(RightLost, match="peer p in hand"):
+            right.is_sure()
+        with row_right(session, "p", theirs, "of theirs", "rows of it", SECONDS) as right:
+            assert right.is_sure()
+
+
+def test_a_first_copy_and_a_repair_send_by_this_right(
+    zk: KazooClient, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, rights = session_of(zk, at), list[Right]()
+
+    @contextmanager
+    def open_sink(*_: object, right: Right, **__: object) -> Iterator[Any]:
+        rights.append(right)
+        yield SimpleNamespace(id=uuid.uuid4(), sender=lambda: None)
+
+    monkeypatch.setattr(rows, "open_sink", open_sink)
+    peer: Any = read_peer(zk, session.nodes, "p")
+    tables: Any = SimpleNamespace(scan=lambda *_: ())
+    with in_hand(at, "p", "copy", "copy", NO_TURN) as attempt:
+        copy_rows(session, peer, tables, SnapshotRegion("t", "abc", b"", b"", ()), [b"f"], attempt)
+    with repairing(session, peer, "t"):
+        pass
+    with next_run(zk, at):
+        for right in rights:
+            with pytest.raises(RightLost):
+                right.is_sure()
+    assert len(rights) == 2
+
+
+def test_a_longer_request_is_told_to_the_next_holder(
+    zk: KazooClient, new_client: Callable[[], KazooClient], at: SourceCluster
+) -> None:
+    task = new_client()
+    with in_hand(at, "p", "repair", "repair", NO_TURN) as attempt:
+        rights = row_right(session_of(task, at), "p", attempt, "a region", "rows of it", 0.1)
+        rights.__enter__().begin(3.0).may_go_on()
+        expire(task)
+    with next_run(zk, at) as (_, waited):
+        assert waited > 3.0 + LEAST_SPARE_SECONDS - 0.5
+
+
+def test_what_tasks_for_a_peer_that_is_gone_have_left_is_swept(
+    zk: KazooClient, new_client: Callable[[], KazooClient], at: SourceCluster
+) -> None:
+    task, killed = new_client(), []
+    for peer in ("p", "gone"):
+        with in_hand(at, peer, "repair", "repair", NO_TURN) as attempt:
+            killed.append(row_right(session_of(task, at), peer, attempt, "region", "rows of it", SECONDS))
+            killed[-1].__enter__()
+    expire(task)
+    sweep_gone(session_of(zk, at))
+    own = session_of(zk, at).own
+    assert (children(zk, own.row_shipments("gone")), children(zk, own.row_shipments("p"))) == (None, ["region"])
