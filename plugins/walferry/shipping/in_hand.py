@@ -81,7 +81,8 @@ def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned:
     Yields a name for this attempt of the run, by which other processes can tell whose turn it is.
 
     A session that a killed task of the same run has left is ended. If our own session ends in the meantime, the right is taken
-    again as soon as ZooKeeper answers, unless another run was faster. Raises InOtherHands, ConnectError.
+    again as soon as ZooKeeper answers, unless another attempt has had it since: what this one has read under its turn, to be sent
+    later, may be out of date then. Raises InOtherHands, ConnectError.
     """
     with open_session(source) as session:
         right = _Right(session, peer_id, run, holder)
@@ -129,6 +130,7 @@ class _Right:
         self._holder = holder
         self.attempt = uuid.uuid4().hex
         self._hold = self._new_hold()
+        self._turn = NO_TURN  # the number of our last one
         self._ended = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name=f"right to ship peer {peer_id}", daemon=True)
 
@@ -141,6 +143,7 @@ class _Right:
         if before and before.get("run") != self._run and self._hold.turn - 1 != planned:
             self._hold.release()
             raise InOtherHands(self._peer_id, *_who_and_since(before), now=False)
+        self._turn = self._hold.turn
         self._keeper.start()
 
     def give_up(self) -> None:
@@ -161,16 +164,26 @@ class _Right:
         while not self._ended.wait(LOOK_SECONDS):
             if not self._hold.lost.is_set():
                 continue
-            hold = self._new_hold()
             try:
-                hold.acquire(self._holder, self._run, attempt=self.attempt)
+                self._take_anew()
             except InOtherHands as error:
                 log.warning("the ZooKeeper session ended, and another run was faster: %s", error)
                 return
             except (ConnectError, Contention, RightLost) as error:
                 log.info("the right to ship peer %s is not taken anew yet: %s", self._peer_id, error)
-                continue
-            self._hold = hold
+
+    def _take_anew(self) -> None:
+        """Raises InOtherHands if another attempt has had a turn since ours; ConnectError, Contention, RightLost."""
+        seen = turn_of(self._session, self._peer_id, self._run)
+        ours = (self._turn, self._turn + 1)  # the latter if we have taken it anew, and the answer was lost
+        if seen.number not in ours or seen.last.get("attempt") != self.attempt:
+            raise InOtherHands(self._peer_id, *_who_and_since(seen.last), now=seen.other is not None)
+        hold = self._new_hold()
+        before = hold.acquire(self._holder, self._run, attempt=self.attempt)
+        if hold.turn != seen.number + 1:
+            hold.release()
+            raise InOtherHands(self._peer_id, *_who_and_since(before), now=False)
+        self._hold, self._turn = hold, hold.turn
 
 
 def _who_and_since(record: Record) -> tuple[str, str]:
