@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -144,3 +145,18 @@ def test_of_two_tasks_for_the_same_group_of_a_run_one_ships(
         assert shipping.result(60).status is Status.DONE
     assert slave.got == list(range(2 * EDITS))
     assert world.ship().status is Status.DONE
+
+
+def test_a_task_that_has_waited_for_a_rival_goes_on_where_that_one_has_ended(
+    world: World, slave: Slave, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The rival's run may be at a later stage by now: what is shipped again of this one would lie over that."""
+    caplog.set_level(logging.INFO, "walferry.shipping.group")
+    with ThreadPoolExecutor(2) as pool:
+        shipping = pool.submit(world.ship)
+        wait_until(soon(slave, 3), "it ships", processes=[], timeout=60)
+        rival = pool.submit(world.ship)
+        wait_until(lambda: "is held by" in caplog.text, "the rival waits", processes=[], timeout=60)
+        slave.seconds = 0.0
+        assert [each.result(60).status for each in (shipping, rival)] == [Status.DONE, Status.DONE]
+    assert slave.got == list(range(2 * EDITS))

@@ -18,6 +18,7 @@ from walferry.queues.errors import LeaseHeld, LeaseLost
 from walferry.reship.job import ReshipJob
 from walferry.shipping.group import after_killed_holder
 from walferry.shipping.runs import group_path
+from walferry.shipping.summary import GroupSummary
 from walferry.source.session import Session
 from walferry.zk.hold import CALLS, Hold
 from walferry.zk.right import Right
@@ -32,9 +33,10 @@ class Turn:
     def __init__(self, session: Session, job: ReshipJob, group: str) -> None:
         self._job = job
         self._lock = threading.Lock()
+        self._summary = group_path(session, job.peer_id, job.run_id, group)
         self._hold = Hold(
             session.zk,
-            f"{group_path(session, job.peer_id, job.run_id, group)}/lease",
+            f"{self._summary}/lease",
             lambda other, since: LeaseHeld(job.peer_id, group, other, since),
             lambda why: LeaseLost(job.peer_id, group, why),
         )
@@ -49,6 +51,13 @@ class Turn:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._hold.release(calls_seconds=self.right.quiet_seconds)
+
+    def write(self, summary: GroupSummary) -> None:
+        """Write the group's summary over the one before. Raises LeaseLost, ConnectError."""
+        with self._lock:
+            refusal = self._hold.write(lambda multi: multi.set_data(self._summary, summary.to_json().encode())).refusal
+        if refusal is not None:
+            raise refusal.error
 
     def is_sure(self) -> bool:
         """Whether the task surely has the right now. Raises LeaseLost."""

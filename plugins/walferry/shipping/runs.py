@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from urllib.parse import unquote
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
 from walferry.hbase.layout import quoted
 from walferry.records import NotARecord
@@ -94,6 +95,27 @@ def _kept_until(run: ZNode) -> int:
 def write_group(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
     """Write a group's summary over the one before. Raises ConnectError."""
     _put(session.zk, group_path(session, peer_id, run_id, summary.group), summary.to_json().encode())
+
+
+def begin_group(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
+    """Write a group's first summary, unless it has one. Raises ConnectError."""
+    with suppress(NodeExistsError):
+        path = group_path(session, peer_id, run_id, summary.group)
+        retried(session.zk, session.zk.create, path, summary.to_json().encode(), makepath=True)
+
+
+def change_group(
+    session: Session, peer_id: str, run_id: str, group: str, change: Callable[[GroupSummary | None], GroupSummary]
+) -> None:
+    """Change a group's summary (None: it has none that can be read), unless a task writes it meanwhile. Raises ConnectError."""
+    path = group_path(session, peer_id, run_id, group)
+    znode = read(session.zk, path)
+    value = change(read_group(session, peer_id, run_id, group)).to_json().encode()
+    with suppress(BadVersionError, NoNodeError, NodeExistsError):
+        if znode is None:
+            retried(session.zk, session.zk.create, path, value, makepath=True)
+        else:  # as it was before it was read again
+            retried(session.zk, session.zk.set, path, value, znode.stat.version)
 
 
 def _put(zk: KazooClient, path: str, value: bytes) -> None:
