@@ -91,8 +91,8 @@ def reship(job: ReshipJob, spread: Spread, *, dry_run: bool, keep_seconds: float
         if not job.what_is_there and not dry_run:
             check_whole(found, job.interval)
         knobs = Knobs.of(job.source.replication, peer)
-        job = replace(job, knobs=knobs, lanes=lanes_of_each(max(1, len(found.groups)), knobs.lanes))
-        begin_run(session, job.peer_id, job.run_id, keep_seconds)
+        begun = begin_run(session, job.peer_id, job.run_id, keep_seconds)
+        job = replace(job, knobs=knobs, lanes=lanes_of_each(max(1, len(found.groups)), knobs.lanes), begun=begun)
         forget_down(session, job.peer_id, job.run_id)
         slave = slave_id_of(session, peer, job)
         source = source_id(session)

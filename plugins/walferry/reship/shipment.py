@@ -68,7 +68,7 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
     try:
         with open_session(job.source) as session:
             begin_group(session, job.peer_id, job.run_id, replace(begun, status=Status.RUNNING))
-            with Turn(session, job, begun.group) as turn:
+            with Turn(session, job, files.group, begun.group) as turn:
                 return _ship_group(job, session, files, stages, stage, begun, turn)
     except LeaseHeld as error:  # by another task of this run, which writes the summary
         return replace(begun, status=Status.HELD, error=str(error))
@@ -79,7 +79,7 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
 def _ship_group(
     job: ReshipJob, session: Session, files: GroupFiles, stages: Stages, stage: int, begun: GroupSummary, turn: Turn
 ) -> GroupSummary:
-    """As `ship_group`, in the turn for it. Raises LeaseLost, ConnectError."""
+    """As `ship_group`, in the turn for it. Raises LeaseLost, LeaseHeld, ConnectError."""
     before = read_group(session, job.peer_id, job.run_id, begun.group)  # now that no other task goes on with it
     if before and before.stages != begun.stages:  # a stage has other edits now, as WALs have gone or come, or follows other ones
         before = None
@@ -101,7 +101,7 @@ def _ship_group(
         if not error.answered:  # else the trouble may be with what this group ships: the others try for themselves
             note_down(session, job.peer_id, job.run_id, error.problem)
         counters.end(Status.SLAVE_DOWN, error.problem)
-    except (LeaseLost, ConnectError):
+    except (LeaseLost, LeaseHeld, ConnectError):
         raise
     except Exception as error:
         log.exception("WAL group %s of peer %s", files.group, job.peer_id)

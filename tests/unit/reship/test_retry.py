@@ -58,7 +58,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         kept[summary.group] = summary
 
     turn = SimpleNamespace(right=None, write=write)
-    monkeypatch.setattr(shipment, "Turn", lambda session, job, group: nullcontext(turn))
+    monkeypatch.setattr(shipment, "Turn", lambda session, job, group, name: nullcontext(turn))
     monkeypatch.setattr(shipment, "begin_group", lambda session, peer, run_id, summary: kept.setdefault(summary.group, summary))
     monkeypatch.setattr(shipment, "read_group", lambda session, peer, run_id, group: kept.get(group))
     monkeypatch.setattr(run, "open_session", lambda source: nullcontext())
