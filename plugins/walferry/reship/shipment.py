@@ -94,7 +94,9 @@ def _ship_group(
     turn.write(counters.summary())
     try:
         shipment = partial(_Shipment, job, session, files, stages, stage, counters, turn)
-        attempt_without(job.knobs, lambda missing: shipment(missing).run(_left(files.wals, counters.summary())))
+        attempt_without(
+            job.knobs, turn.right, lambda missing: shipment(missing).run(_left(files.wals, counters.summary()))
+        )
     except PausedPeer as error:
         counters.end(Status.PAUSED, str(error))
     except SlaveUnreachable as error:

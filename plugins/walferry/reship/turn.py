@@ -52,10 +52,10 @@ class Turn:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._hold.release(calls_seconds=self.right.quiet_seconds)
+        self._hold.release(calls_seconds=self.right.end())
 
     def write(self, summary: GroupSummary) -> None:
-        """Write the summary over the one before. Raises LeaseLost, LeaseHeld if another try of the run has begun, ConnectError."""
+        """Write the summary. Raises LeaseLost, ConnectError, LeaseHeld if another try of the run has begun."""
         with self._lock:
             refusal = self._hold.write(lambda multi: multi.set_data(self._summary, summary.to_json().encode())).refusal
         if refusal is not None:

@@ -66,7 +66,7 @@ def _ship_group(job: GroupJob, session: Session, known: dict[str, float]) -> Gro
     lease, ended = None, False
     try:
         lease = acquire_lease(session, job, known)
-        attempt_without(job.knobs, lambda missing: Attempt(job, session, lease, counters, missing).run())
+        attempt_without(job.knobs, lease.right, lambda missing: Attempt(job, session, lease, counters, missing).run())
     except LeaseHeld as error:
         counters.end(Status.HELD, str(error))
     except PASSING as error:
@@ -79,7 +79,7 @@ def _ship_group(job: GroupJob, session: Session, known: dict[str, float]) -> Gro
         counters.end(Status.FAILED, _text(error))
     finally:
         if lease:
-            known[lease.token] = now() + lease.right.quiet_seconds
+            known[lease.token] = now() + lease.right.end()
         if lease and not ended:
             lease.release()
     summary = counters.summary()

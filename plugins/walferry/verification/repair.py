@@ -72,7 +72,7 @@ def repairing(session: Session, peer: Peer, table: str) -> Iterator[RowShipment]
             with row_shipment(session, peer, right) as shipment:
                 yield shipment
         finally:
-            time.sleep(right.quiet_seconds)  # a request without an answer must not take effect after a batch's
+            time.sleep(right.end())  # a request without an answer must not take effect after a batch's
 
 
 def ship_rows(shipment: RowShipment, source: Tables, part: TableRange, keys: Collection[bytes]) -> None:
