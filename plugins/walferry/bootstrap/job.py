@@ -16,6 +16,7 @@ from walferry.bootstrap.fence import Claim
 from walferry.bootstrap.files_copy import clean
 from walferry.bootstrap.lives import lives
 from walferry.bootstrap.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
+from walferry.bootstrap.quiet import await_quiet
 from walferry.bootstrap.records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, TableRecord, Way, is_copied
 from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, root_of
 from walferry.bootstrap.snapshots import TakeSnapshot, snapshots
@@ -167,7 +168,8 @@ class _Copy:
 
     def run(self, chosen: Sequence[ChosenTable], take: TakeSnapshot, spread: Spread) -> Copied:
         records = Records(self.session, self.peer.id, self.claim)
-        state = records.begin(self.request.run)
+        state = records.begin(self.request.run)  # from now on nobody begins to ship a queue of the peer
+        await_quiet(self.session, self.peer.id, f"run {self.request.run}, a first copy", self.request.say, WAIT_SECONDS)
         begun = self._begin_all(records, chosen, take)
         tasks = [task for each in begun for task in self._begin(records, each)]
         done = _Done(records, tasks)
