@@ -15,7 +15,7 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes, expire
 from walferry.hbase.layout import OwnZNodes
 from walferry.shipping import in_hand as module
-from walferry.shipping.in_hand import NO_TURN, InOtherHands, in_hand, in_hand_after_others, turn_of, turn_of_attempt
+from walferry.shipping.in_hand import NO_TURN, InHand, InOtherHands, in_hand, in_hand_after_others, turn_of, turn_of_attempt
 from walferry.shipping.leftovers import sweep_gone
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children
@@ -94,7 +94,7 @@ def test_a_retry_ends_the_session_that_its_killed_task_has_left(
     new_client: Callable[[], KazooClient], zk: KazooClient, at: SourceCluster
 ) -> None:
     planned = turn_of(session_of(zk, at), "p", "run 1").number
-    killed = module._Right(session_of(new_client(), at), "p", "run 1", "attempt 1")
+    killed = InHand(session_of(new_client(), at), "p", "run 1", "attempt 1")
     killed._hold.acquire("attempt 1", "run 1")  # and never released
     assert turn_of(session_of(zk, at), "p", "run 1").other is None
     assert turn_of(session_of(zk, at), "p", "run 2").other is not None
@@ -109,7 +109,7 @@ def test_a_run_whose_session_has_ended_takes_the_peer_in_hand_anew(
 ) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
     mine = new_client()
-    right = module._Right(session_of(mine, at), "p", "run 1", "run 1")
+    right = InHand(session_of(mine, at), "p", "run 1", "run 1")
     right.take(NO_TURN)
     before = right._hold
     expire(mine)
@@ -131,7 +131,7 @@ def test_a_run_whose_session_has_ended_does_not_take_the_peer_again_once_another
     """What it has read under its turn is out of date by then: a first copy's snapshots, a repair's rows."""
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
     mine = new_client()
-    right = module._Right(session_of(mine, at), "p", "run 1", "attempt 1")
+    right = InHand(session_of(mine, at), "p", "run 1", "attempt 1")
     right.take(NO_TURN)
     others_turn = threading.Event()
     acquire = module.Hold.acquire
@@ -150,7 +150,7 @@ def test_a_run_whose_session_has_ended_does_not_take_the_peer_again_once_another
         others_turn.set()
         right._keeper.join(60)
         assert turn_of_attempt(session_of(zk, at), "p", right.attempt) is None
-        assert turn_of_attempt(session_of(zk, at), "p", other) is not None
+        assert turn_of_attempt(session_of(zk, at), "p", other.attempt) is not None
         assert bool(children(zk, path(at))) == still_held
     right.give_up()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -12,15 +13,17 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
+from embedded.processes import wait_until
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import HBaseZNodes
-from walferry.shipping.in_hand import NO_TURN, InOtherHands, RightLost, in_hand, turn_of
+from tests.zk.hbase_znodes import HBaseZNodes, expire
+from walferry.shipping.in_hand import NO_TURN, InHand, InOtherHands, RightLost, in_hand, turn_of
 from walferry.source.cluster import SourceCluster
 from walferry.verification import repair
 from walferry.verification.repair import TurnGround, repairing
+from walferry.zk.right import Right, spare_seconds
 
-PEER: Any = SimpleNamespace(id="p")
+PEER: Any = SimpleNamespace(id="p", config={})
 
 
 @pytest.fixture
@@ -72,8 +75,40 @@ def test_ranges_of_one_run_have_the_peer_one_after_the_other(zk: KazooClient, at
 
 def test_nothing_more_is_sent_once_another_run_has_the_peer(zk: KazooClient, at: SourceCluster) -> None:
     session = session_of(zk, at)
-    with in_hand(at, "p", "a", "repair", NO_TURN) as attempt:
-        ground = TurnGround(session, "p", attempt)
+    with in_hand(at, "p", "a", "repair", NO_TURN) as mine:
+        ground = TurnGround(session, "p", mine)
         assert ground.is_sure()
     with in_hand(at, "p", "b", "batch 1", turn_of(session, "p", "b").number), pytest.raises(RightLost, match="peer p in hand"):
         ground.is_sure()
+
+
+@pytest.mark.parametrize("killed_too", [False, True])
+def test_what_a_killed_repair_has_sent_has_its_time_before_a_batch_has_the_peer(
+    new_client: Callable[[], KazooClient], zk: KazooClient, at: SourceCluster, killed_too: bool
+) -> None:
+    """A server that stood still may carry it out late, over what the batch ships. The batch may be killed while it waits."""
+    repairs = Right(TurnGround(session_of(zk, at), "p", killed := has_peer(new_client(), at, "repair", calls_seconds=1.0)), 1.0)
+    repairs.begin(2.0).may_go_on()  # it has more time than usual
+    end(zk, killed)
+    if killed_too:
+        end(zk, has_peer(new_client(), at, "batch 1"))
+    began = time.monotonic()
+    with in_hand(at, "p", "b", "batch 2", turn_of(session_of(zk, at), "p", "b").number):
+        assert time.monotonic() - began > 2.0 + spare_seconds(2.0)
+    began = time.monotonic()
+    with in_hand(at, "p", "c", "batch 3", turn_of(session_of(zk, at), "p", "c").number):
+        assert time.monotonic() - began < 1
+
+
+def has_peer(zk: KazooClient, at: SourceCluster, run: str, calls_seconds: float = 0.0) -> InHand:
+    """A run of its own client that has the peer in hand."""
+    found = InHand(session_of(zk, at), "p", run, run, calls_seconds)
+    found.take(turn_of(session_of(zk, at), "p", run).number)
+    return found
+
+
+def end(zk: KazooClient, killed: InHand) -> None:
+    """Let a run be killed, and its session end."""
+    killed._ended.set()
+    expire(killed._zk)
+    wait_until(lambda: not zk.get_children(killed._path), "its session has ended", processes=[], timeout=30)

@@ -78,15 +78,15 @@ def first_copy(request: CopyRequest, spread: Spread) -> Copied:
         if state is not None and state.complete and state.run == request.run:
             return Copied(state)
         holder = f"run {request.run}, a first copy, on {socket.gethostname()}"
-        ours = in_hand_after_others(
+        in_our_hands = in_hand_after_others(
             request.source, peer_id, request.run, holder, wait_seconds=WAIT_SECONDS,
             waiting=lambda why: request.say(f"waiting until the other run ends: {why}"),
         )  # fmt: skip
-        with ours as attempt, slave_tables(peer, request.source.login_to(peer)) as slave:
+        with in_our_hands as ours, slave_tables(peer, request.source.login_to(peer)) as slave:
             check_queued(session, peer_id)
             chosen = chosen_tables(session, peer, slave, request)
             with snapshots(session, peer_id) as take:
-                return _Copy(session, peer, slave, request, Claim(session, peer_id, attempt)).run(chosen, take, spread)
+                return _Copy(session, peer, slave, request, Claim(session, peer_id, ours.attempt)).run(chosen, take, spread)
 
 
 def check_queued(session: Session, peer_id: str) -> None:

@@ -3,7 +3,8 @@
     <root>/in-hand/<quoted znode parent>/<quoted peer>      a hold (zk/hold.py); its version counts the turns
 
 Batches overlap, so that a slow peer does not delay the others. A run that finds a peer in another run's hands leaves it to that
-run. The right only keeps runs out of each other's way; the lease on each WAL group keeps the edits safe.
+run. The right only keeps runs out of each other's way; the lease on each WAL group keeps the edits safe. But a repair holds no
+lease: what it ships, it ships by this right.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
 from walferry.zk.client import children, read
 from walferry.zk.errors import ConnectError, Contention
-from walferry.zk.hold import Hold, Record, read_record, record_of
+from walferry.zk.heard import now
+from walferry.zk.hold import CALLS, Hold, Record, read_record, record_of
 
 NO_TURN = -1  # no run has ever had the peer in hand
 LOOK_SECONDS = 1.0
@@ -67,7 +69,7 @@ def turn_of(session: Session, peer_id: str, run: str) -> Turn:
 
 
 def turn_of_attempt(session: Session, peer_id: str, attempt: str) -> int | None:
-    """The number of the peer's last turn if this attempt took it (see `in_hand`); None if another one did."""
+    """The number of the peer's last turn if this attempt took it (see `InHand`); None if another one did."""
     znode = read(session.zk, session.own.in_hand(peer_id))
     if znode is None or record_of(znode.value).get("attempt") != attempt:
         return None
@@ -75,31 +77,36 @@ def turn_of_attempt(session: Session, peer_id: str, attempt: str) -> int | None:
 
 
 @contextmanager
-def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned: int) -> Iterator[str]:
+def in_hand(
+    source: SourceCluster, peer_id: str, run: str, holder: str, planned: int, *, calls_seconds: float = 0.0
+) -> Iterator[InHand]:
     """Have the peer in hand while the block runs; `planned` is the number of the turn that its plan has seen.
 
-    Yields a name for this attempt of the run, by which other processes can tell whose turn it is.
+    A server may carry out what is sent by this right alone for `calls_seconds`. If a holder of such a right was killed, the next
+    one waits for that long.
 
     A session that a killed task of the same run has left is ended. If our own session ends in the meantime, the right is taken
     again as soon as ZooKeeper answers, unless another attempt has had it since: what this one has read under its turn, to be sent
     later, may be out of date then. Raises InOtherHands, ConnectError.
     """
     with open_session(source) as session:
-        right = _Right(session, peer_id, run, holder)
+        right = InHand(session, peer_id, run, holder, calls_seconds)
         right.take(planned)
         try:
-            yield right.attempt
+            right.await_quiet()
+            yield right
         finally:
             right.give_up()
 
 
 @contextmanager
 def in_hand_after_others(
-    source: SourceCluster, peer_id: str, run: str, holder: str, *, wait_seconds: float, waiting: Callable[[str], None]
-) -> Iterator[str]:
+    source: SourceCluster, peer_id: str, run: str, holder: str, *, wait_seconds: float, waiting: Callable[[str], None],
+    calls_seconds: float = 0.0,
+) -> Iterator[InHand]:  # fmt: skip
     """Have the peer in hand while the block runs, and wait before that for the run that has it now; `waiting` is told why.
 
-    Yields the attempt's name as `in_hand` does. Raises InOtherHands after `wait_seconds`, ConnectError.
+    Raises InOtherHands after `wait_seconds`, ConnectError.
     """
     give_up = time.monotonic() + wait_seconds
     told = ""
@@ -108,7 +115,8 @@ def in_hand_after_others(
             with open_session(source, look_only=True) as session:
                 planned = turn_of(session, peer_id, run).number
             try:
-                attempt = stack.enter_context(in_hand(source, peer_id, run, holder, planned))
+                ours = in_hand(source, peer_id, run, holder, planned, calls_seconds=calls_seconds)
+                right = stack.enter_context(ours)
                 break
             except InOtherHands as error:
                 if time.monotonic() > give_up:
@@ -117,11 +125,13 @@ def in_hand_after_others(
                     told = str(error)
                     waiting(told)
             time.sleep(LOOK_SECONDS)
-        yield attempt
+        yield right
 
 
-class _Right:
-    def __init__(self, session: Session, peer_id: str, run: str, holder: str) -> None:
+class InHand:
+    """One attempt's right. Other processes can tell by `attempt` whose turn it is."""
+
+    def __init__(self, session: Session, peer_id: str, run: str, holder: str, calls_seconds: float = 0.0) -> None:
         self._session = session
         self._zk = session.zk
         self._path = session.own.in_hand(peer_id)
@@ -129,27 +139,47 @@ class _Right:
         self._run = run
         self._holder = holder
         self.attempt = uuid.uuid4().hex
+        self._calls_seconds = calls_seconds
+        self._lock = threading.Lock()
         self._hold = self._new_hold()
         self._turn = NO_TURN  # the number of our last one
         self._ended = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name=f"right to ship peer {peer_id}", daemon=True)
 
     def take(self, planned: int) -> None:
+        """Take the peer in hand. Raises InOtherHands, ConnectError."""
         # A run that was overtaken must not take a turn: it would overtake others, which would ship nothing either.
         seen = turn_of(self._session, self._peer_id, self._run)
         if seen.other is None and seen.number != planned and seen.last.get("run", self._run) != self._run:
             raise InOtherHands(self._peer_id, *_who_and_since(seen.last), now=False)
-        before = self._hold.acquire(self._holder, self._run, attempt=self.attempt)
+        before = self._acquire(self._hold)
         if before and before.get("run") != self._run and self._hold.turn - 1 != planned:
             self._hold.release()
             raise InOtherHands(self._peer_id, *_who_and_since(before), now=False)
         self._turn = self._hold.turn
         self._keeper.start()
 
+    def await_quiet(self) -> None:
+        """Wait for what an earlier holder has sent that was killed."""
+        if (seconds := self._hold.quiet_at - now()) > 0:
+            log.info("for %.0f s requests of a killed holder of peer %s may still take effect", seconds, self._peer_id)
+            time.sleep(seconds)
+
+    def allow(self, seconds: float) -> None:
+        """Note that a server may carry out what is sent by this right alone for so long. Raises RightLost, ConnectError."""
+        with self._lock:
+            self._hold.note(**{CALLS: f"{seconds:.1f}"})
+            self._calls_seconds, self._turn = seconds, self._hold.turn
+
     def give_up(self) -> None:
+        """Leave the peer to others. Requests of this right have come to their end."""
         self._ended.set()
         self._keeper.join(JOIN_SECONDS)
         self._hold.release()
+
+    def _acquire(self, hold: Hold) -> Record:
+        calls = f"{self._calls_seconds:.1f}"  # 0 is told too: only then what an earlier holder may still do is passed on
+        return hold.acquire(self._holder, self._run, attempt=self.attempt, **{CALLS: calls})
 
     def _new_hold(self) -> Hold:
         return Hold(
@@ -165,7 +195,8 @@ class _Right:
             if not self._hold.lost.is_set():
                 continue
             try:
-                self._take_anew()
+                with self._lock:
+                    self._take_anew()
             except InOtherHands as error:
                 log.warning("the ZooKeeper session ended, and another run was faster: %s", error)
                 return
@@ -179,7 +210,7 @@ class _Right:
         if seen.number not in ours or seen.last.get("attempt") != self.attempt:
             raise InOtherHands(self._peer_id, *_who_and_since(seen.last), now=seen.other is not None)
         hold = self._new_hold()
-        before = hold.acquire(self._holder, self._run, attempt=self.attempt)
+        before = self._acquire(hold)
         if hold.turn != seen.number + 1:
             hold.release()
             raise InOtherHands(self._peer_id, *_who_and_since(before), now=False)
