@@ -20,7 +20,6 @@ import json
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
@@ -40,6 +39,7 @@ from walferry.zk.client import children, read, read_all, retried
 
 MAX_NAMED = 20  # regions, in a state
 MAX_TABLES = 100  # in a state
+DELETED_AT_ONCE = 500  # znodes in one multi, with paths of some 150 bytes; ZooKeeper's limit is 1 MB
 BORDERS = "+borders"
 _NO_TABLE = "+"  # begins what is no table's
 
@@ -110,9 +110,9 @@ class CopyState(_Json):
 
 
 class Records:
-    """The records of one peer's first copy. Only with a claim can they be written, except by deletes. Raises ConnectError.
+    """The records of one peer's first copy. Only with a claim can they be written and deleted. Raises ConnectError.
 
-    Writes raise Overtaken once another run has the peer in hand.
+    Writes and deletions raise Overtaken once another run has the peer in hand.
     """
 
     def __init__(self, session: Session, peer_id: str, claim: Claim | None = None) -> None:
@@ -167,8 +167,7 @@ class Records:
 
     def begin_table_anew(self, table: str, record: TableRecord) -> None:
         """Forget what was copied of the table: it is not at the slave any more."""
-        with suppress(NoNodeError):
-            retried(self._zk, self._zk.delete, self._table(table), recursive=True)
+        self._delete(self._tree(self._table(table)))
         self.begin_table(table, record)
 
     def add_border(self, run: str, groups: Mapping[str, str]) -> str:
@@ -189,8 +188,7 @@ class Records:
 
     def forget_region(self, table: str, name: str) -> None:
         """Delete a region's record."""
-        with suppress(NoNodeError):
-            retried(self._zk, self._zk.delete, self._region(table, name))
+        self._delete([self._region(table, name)])
 
     def in_hand(self, table: str, name: str) -> RegionInHand:
         """Take a region in hand, to write its record."""
@@ -204,11 +202,26 @@ class Records:
         return int(znode.stat.czxid)
 
     def _forget_tables(self) -> None:
-        for name in children(self._zk, self._path) or ():
-            try:
-                retried(self._zk, self._zk.delete, f"{self._path}/{name}", recursive=True)
-            except NoNodeError:
-                continue
+        self._delete(self._tree(self._path)[:-1])
+
+    def _tree(self, path: str) -> list[str]:
+        """A znode and all below it, each behind its children."""
+        return [*(each for name in children(self._zk, path) or () for each in self._tree(f"{path}/{name}")), path]
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        """Delete znodes, as far as they are there."""
+        assert self._claim is not None
+        for start in range(0, len(paths), DELETED_AT_ONCE):
+            left = list(paths[start : start + DELETED_AT_ONCE])
+
+            def delete(multi: TransactionRequest, left: list[str] = left) -> None:
+                for path in left:
+                    multi.delete(path)
+
+            while left and (refusal := self._claim.commit(delete)) is not None:
+                if not isinstance(refusal.error, NoNodeError):
+                    raise refusal.error
+                del left[refusal.operation]
 
     def _note_borders(self, run: str) -> None:
         """Note for those who ship the queues what is older than the copies of tables that are whole.
@@ -220,17 +233,17 @@ class Records:
             record = None if name.startswith(_NO_TABLE) else self.table(unquote(name))
             if record is not None and record.whole:
                 whole[record.border][unquote(name)] = record.families
-        retried(self._zk, self._zk.ensure_path, self._loads)
         for border in children(self._zk, f"{self._path}/{BORDERS}") or ():
             znode = read(self._zk, f"{self._path}/{BORDERS}/{border}")
             load = Load.decode(znode.value) if znode else None
             if load is None:
                 continue
             value = replace(load, run=run, done=True, first_copy=True, tables=whole.get(border, {})).encode()
-            self._put_load(f"{self._loads}/{border}", value)
+            self._put(f"{self._loads}/{border}", value)
 
-    def _put_load(self, path: str, value: bytes) -> None:
+    def _put(self, path: str, value: bytes) -> None:
         assert self._claim is not None
+        retried(self._zk, self._zk.ensure_path, path.rpartition("/")[0])
 
         def create(multi: TransactionRequest) -> None:
             multi.create(path, value)
@@ -249,13 +262,6 @@ class Records:
 
     def _region(self, table: str, name: str) -> str:
         return f"{self._path}/{quoted(table)}/{quoted(name)}"
-
-    def _put(self, path: str, value: bytes) -> None:
-        assert self._claim is not None
-        retried(self._zk, self._zk.ensure_path, path)
-        refusal = self._claim.commit(lambda multi: multi.set_data(path, value))
-        if refusal is not None:
-            raise refusal.error
 
 
 class RegionInHand:
