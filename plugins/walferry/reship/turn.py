@@ -52,7 +52,8 @@ class Turn:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._hold.release(calls_seconds=self.right.end())
+        with self._lock:
+            self._hold.release(calls_seconds=self.right.end())
 
     def write(self, summary: GroupSummary) -> None:
         """Write the summary. Raises LeaseLost, ConnectError, LeaseHeld if another try of the run has begun."""
