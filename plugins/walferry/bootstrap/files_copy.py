@@ -36,7 +36,7 @@ from walferry.files.systems import OpenWal, open_wal
 from walferry.rpc import bulk_load
 from walferry.rpc.errors import RpcError
 from walferry.security.login import UNSECURED, Login
-from walferry.tables.errors import RegionUnavailable
+from walferry.tables.errors import MissingTable, RegionUnavailable
 from walferry.tables.regions import Region
 from walferry.tables.scan import Place
 
@@ -150,7 +150,7 @@ def clean(place: Place, record: RegionRecord | None, root: str) -> None:
         return
     try:
         problem = delete_noted(place, record.staging, record.slave_region, root)
-    except (RpcError, RegionUnavailable) as error:
+    except (RpcError, RegionUnavailable, MissingTable) as error:  # into a table that is gone nothing can be loaded
         log.warning("%s is left behind at the slave: %s", record.staging, error)
         return
     if problem:

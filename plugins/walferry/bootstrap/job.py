@@ -170,6 +170,8 @@ class _Copy:
         records = Records(self.session, self.peer.id, self.claim)
         state = records.begin(self.request.run)  # from now on nobody begins to ship a queue of the peer
         await_quiet(self.session, self.peer.id, f"run {self.request.run}, a first copy", self.request.say, WAIT_SECONDS)
+        for table in records.tables():  # also those that are not asked for any more
+            self._clean(records, table)
         begun = self._begin_all(records, chosen, take)
         tasks = [task for each in begun for task in self._begin(records, each)]
         done = _Done(records, tasks)
@@ -227,7 +229,6 @@ class _Copy:
             self.request.say(f"table {table.name} is made at the slave, with {len(regions)} regions")
             if target.left:
                 self.request.say(f"table {table.name} at the slave has not got these settings of the source: {told(target.left)}")
-        self._clean(records, table.name)
         if target.made or begun.fresh or not has_rows(self.slave, table.name):  # it may have been dropped or truncated since
             records.begin_table_anew(table.name, begun.record)
         return [RegionTask(region, table.families, table.why_scan, self.claim.attempt) for region in regions]

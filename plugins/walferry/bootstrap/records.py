@@ -176,6 +176,10 @@ class Records:
         self._put(f"{self._path}/{BORDERS}/{border}", Load(run, groups).encode())
         return border
 
+    def tables(self) -> list[str]:
+        """The tables of which there is a record."""
+        return [unquote(name) for name in children(self._zk, self._path) or () if not name.startswith(_NO_TABLE)]
+
     def names(self, table: str) -> list[str]:
         """The regions of which there is a record."""
         return children(self._zk, self._table(table)) or []
@@ -229,10 +233,10 @@ class Records:
         A run that was killed here has noted some already.
         """
         whole: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
-        for name in children(self._zk, self._path) or ():
-            record = None if name.startswith(_NO_TABLE) else self.table(unquote(name))
+        for name in self.tables():
+            record = self.table(name)
             if record is not None and record.whole:
-                whole[record.border][unquote(name)] = record.families
+                whole[record.border][name] = record.families
         for border in children(self._zk, f"{self._path}/{BORDERS}") or ():
             znode = read(self._zk, f"{self._path}/{BORDERS}/{border}")
             load = Load.decode(znode.value) if znode else None
