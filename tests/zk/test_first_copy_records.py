@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -37,8 +37,8 @@ def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
 @contextmanager
 def writing(session: Session, at: SourceCluster, peer: str = "p", run: str = "run") -> Iterator[Records]:
     """Records of a run that has the peer in hand."""
-    with in_hand(at, peer, run, run, turn_of(session, peer, run).number) as attempt:
-        yield Records(session, peer, Claim(session, peer, attempt))
+    with in_hand(at, peer, run, run, turn_of(session, peer, run).number) as ours:
+        yield Records(session, peer, Claim(session, peer, ours))
 
 
 def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
@@ -104,6 +104,34 @@ def test_a_run_that_another_one_has_overtaken_writes_nothing_more(
         other.complete(replace(state, complete=True))
     with pytest.raises(Overtaken):
         untouched.put(BEGUN)
+    assert other.table("t") is None
+
+
+def test_a_run_that_another_one_has_overtaken_deletes_nothing_either(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    """It was paused before it tidied up. The other copy's border is what keeps older edits from lying over the copy."""
+    session = session_of(zk, hbase)
+    with writing(session, at, run="paused") as paused:
+        state = paused.begin("paused")
+        paused.complete(replace(state, complete=True))
+    with writing(session, at, run="other") as other:
+        state = other.begin("other")
+        border = other.add_border("other", Border({GROUP: f"{GROUP}.5"}))
+        record = TableRecord("life", border, whole=True, families=("f",))
+        other.begin_table("t", record)
+        other.in_hand("t", "r1").put(DONE)
+        late = (
+            paused._forget_tables, lambda: paused.forget_region("t", "r1"), lambda: paused.begin_table_anew("t", TABLE),
+            lambda: paused.begin("paused"),
+        )  # fmt: skip
+        for deletion in late:
+            with suppress(Overtaken):
+                deletion()
+        assert (other.table("t"), other.names("t")) == (record, ["r1"])
+        other.complete(replace(state, complete=True))
+    (load,) = loads_of(session, "p")
+    assert dict(load.groups) == {GROUP: f"{GROUP}.5"}
     assert other.table("t") is None
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 
 import pytest
 from kazoo.client import KazooClient
@@ -14,10 +15,11 @@ from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes, expire
 from walferry.hbase.layout import OwnZNodes
 from walferry.shipping import in_hand as module
-from walferry.shipping.in_hand import NO_TURN, InOtherHands, in_hand, in_hand_after_others, turn_of
+from walferry.shipping.in_hand import NO_TURN, InHand, InOtherHands, in_hand, in_hand_after_others, turn_of, turn_of_attempt
 from walferry.shipping.leftovers import sweep_gone
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children
+from walferry.zk.hold import Hold
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ def test_a_retry_ends_the_session_that_its_killed_task_has_left(
     new_client: Callable[[], KazooClient], zk: KazooClient, at: SourceCluster
 ) -> None:
     planned = turn_of(session_of(zk, at), "p", "run 1").number
-    killed = module._Right(session_of(new_client(), at), "p", "run 1", "attempt 1")
+    killed = InHand(session_of(new_client(), at), "p", "run 1", "attempt 1")
     killed._hold.acquire("attempt 1", "run 1")  # and never released
     assert turn_of(session_of(zk, at), "p", "run 1").other is None
     assert turn_of(session_of(zk, at), "p", "run 2").other is not None
@@ -107,7 +109,7 @@ def test_a_run_whose_session_has_ended_takes_the_peer_in_hand_anew(
 ) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
     mine = new_client()
-    right = module._Right(session_of(mine, at), "p", "run 1", "run 1")
+    right = InHand(session_of(mine, at), "p", "run 1", "run 1")
     right.take(NO_TURN)
     before = right._hold
     expire(mine)
@@ -118,6 +120,39 @@ def test_a_run_whose_session_has_ended_takes_the_peer_in_hand_anew(
     assert turn_of(session_of(zk, at), "p", "run 2").other is not None
     right.give_up()
     assert children(zk, path(at)) == []
+
+
+@pytest.mark.parametrize("still_held", [False, True])
+@pytest.mark.parametrize("run", ["run 2", "run 1"])  # the latter: a retry, which puts out the attempts before
+def test_a_run_whose_session_has_ended_does_not_take_the_peer_again_once_another_attempt_has_had_it(
+    zk: KazooClient, new_client: Callable[[], KazooClient], at: SourceCluster, monkeypatch: pytest.MonkeyPatch, run: str,
+    still_held: bool,
+) -> None:  # fmt: skip
+    """What it has read under its turn is out of date by then: a first copy's snapshots, a repair's rows."""
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.05)
+    mine = new_client()
+    right = InHand(session_of(mine, at), "p", "run 1", "attempt 1")
+    right.take(NO_TURN)
+    others_turn = threading.Event()
+    acquire = module.Hold.acquire
+
+    def after_the_other(hold: Hold, *args: str, **details: str) -> Mapping[str, str]:
+        if hold._zk is mine:
+            assert others_turn.wait(60)
+        return acquire(hold, *args, **details)
+
+    monkeypatch.setattr(module.Hold, "acquire", after_the_other)
+    expire(mine)
+    with ExitStack() as held:
+        other = held.enter_context(in_hand(at, "p", run, "attempt 2", turn_of(session_of(zk, at), "p", run).number))
+        if not still_held:
+            held.close()
+        others_turn.set()
+        right._keeper.join(60)
+        assert turn_of_attempt(session_of(zk, at), "p", right.attempt) is None
+        assert turn_of_attempt(session_of(zk, at), "p", other) is not None
+        assert bool(children(zk, path(at))) == still_held
+    right.give_up()
 
 
 def test_the_right_to_a_peer_that_is_gone_is_swept(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:

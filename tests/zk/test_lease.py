@@ -18,6 +18,8 @@ from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.queues.finding import find_wal
 from walferry.queues.lease import Lease, acquire
 from walferry.zk.client import retried
+from walferry.zk.hold import Hold
+from walferry.zk.right import Unsure
 
 GROUP = wal(0).rpartition(".")[0]
 DEAD_GROUP = wal(0, DEAD).rpartition(".")[0]
@@ -65,6 +67,24 @@ def test_a_released_lease_can_be_acquired_at_once(zk: KazooClient, new_client: N
     with pytest.raises(LeaseLost, match="released"):
         first.register_position(name, 200)
     assert position(hbase, name) == 100
+
+
+def test_a_lane_that_hangs_sends_nothing_while_its_lease_is_released(
+    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next holder is just being told that nothing is under way."""
+    lease, release, refused = take(zk, hbase), Hold.release, list[Unsure]()
+    request = lease.right.begin(60)
+
+    def releasing(hold: Hold, *, forget: bool = False, calls_seconds: float = 0.0) -> None:
+        with pytest.raises(Unsure) as unsure:
+            request.may_go_on()
+        refused.append(unsure.value)
+        release(hold, forget=forget, calls_seconds=calls_seconds)
+
+    monkeypatch.setattr(Hold, "release", releasing)
+    lease.release()
+    assert refused
 
 
 def test_the_position_is_written_as_hbase_writes_it(zk: KazooClient, hbase: HBaseZNodes) -> None:

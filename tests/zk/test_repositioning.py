@@ -60,9 +60,9 @@ def at(zk: KazooClient, hbase: HBaseZNodes, tmp_path: Path) -> At:
     ("before", "to", "again"),
     [
         (encode_position(len(CONTENT) + 4096), 0, 6),  # beyond the end, as HBASE-29987 leaves it
-        (encode_position(len(CONTENT) + 4096), STARTS[2], 4),
-        (encode_position(STARTS[3] + 5), STARTS[3], 1),  # within an entry
+        (encode_position(STARTS[3] + 5), 0, 6),  # within an entry
         (encode_position(STARTS[3]), STARTS[1], 2),
+        (encode_position(int(WINDOW.next_positions[-1])), STARTS[4], 2),  # all of it is shipped
         (prefixed(b"PBUF\xff"), 0, 6),
     ],
 )
@@ -85,7 +85,10 @@ def test_only_the_start_of_an_entry_is_taken(at: At) -> None:
     assert at.position == STARTS[3]
 
 
-@pytest.mark.parametrize("before", [encode_position(STARTS[1]), prefixed(b"PBUF\xff"), b""])
+WRONG = [encode_position(len(CONTENT) + 4096), encode_position(STARTS[4] + 5), prefixed(b"PBUF\xff")]  # say nothing of this file
+
+
+@pytest.mark.parametrize("before", [encode_position(STARTS[1]), b"", *WRONG])
 def test_nothing_is_left_out_unless_that_is_said(at: At, before: bytes) -> None:
     at.begin(before)
     with pytest.raises(PositionRefused, match=r"entries of .* before byte .* would be left out.*--leave-out"):
@@ -115,14 +118,14 @@ def test_the_command_tells_what_it_does(
     at.begin(encode_position(len(CONTENT) + 4096))
     extra = {"wal_root": at.source.wal_root, "znode_parent": at.hbase.nodes.base, "walferry_root": at.hbase.root}
     source = json.dumps({"host": zookeeper.quorum, "extra": extra})
-    command = ["--source", source, "queues", "set-position", "p", at.name, str(STARTS[1])]
+    command = ["--source", source, "queues", "set-position", "p", at.name, "0"]
     assert main([*command, "--dry-run"]) == 0
     told = capsys.readouterr().out
-    assert f"would be set from byte {len(CONTENT) + 4096} to byte {STARTS[1]}, of {len(CONTENT)} bytes" in told
-    assert "5 of 6 entries are shipped again, 0 are left out" in told
+    assert f"would be set from byte {len(CONTENT) + 4096} to byte 0, of {len(CONTENT)} bytes" in told
+    assert "6 of 6 entries are shipped again, 0 are left out" in told
     assert at.position == len(CONTENT) + 4096
     assert main(command) == 0
-    assert at.position == STARTS[1]
+    assert at.position == 0
     assert main([*command[:-1], str(STARTS[1] + 1)]) == 1
     assert "no entry of" in capsys.readouterr().err
     assert main(["--source", source, "queues", "p"]) in (0, 3), "the queues are shown as before"

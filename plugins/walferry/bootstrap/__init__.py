@@ -5,6 +5,7 @@
     snapshots      snapshots of the source's tables, which are deleted in the end;  manifest  what a snapshot holds
     hfiles         what an HFile says about itself
     border         up to where the queues are older than the copy;  lives  whether a table is still the one that it was
+    quiet          waits for whoever ships the queues
     files_copy     a region's files, copied and loaded by the slave;  scan_copy  its rows, for what cannot be copied so
     file_copy      one file;  turns  one load at a time into a region of the slave
     region_copy    one region, in one of these two ways

@@ -6,8 +6,8 @@ ship the queue. The tasks of the first run may be alive all the while. So
     - each write to the copy's records is carried out only while the attempt has the peer in hand;
     - a task notes its staging folder before it puts files there, and checks right before each load that nobody has changed its
       record since;
-    - a run that goes on with a table, and a task that goes on with a region, first have the slave delete the staging folders
-      that are noted there.
+    - a run that goes on with a copy, whichever of its tables it goes on with, and a task that goes on with a region, first have
+      the slave delete the staging folders that are noted there.
 
 So a load that was checked in time but reaches the slave late finds no files, and brings nothing on top of what is newer
 (bulkload/staging.py). A folder that the slave does not delete stops the copy. Requests of a scan have no folder, and a fence of

@@ -16,6 +16,7 @@ from walferry.bootstrap.fence import Claim
 from walferry.bootstrap.files_copy import clean
 from walferry.bootstrap.lives import lives
 from walferry.bootstrap.manifest import SnapshotRegion, read_manifest, regions_of, split_keys
+from walferry.bootstrap.quiet import await_quiet
 from walferry.bootstrap.records import MAX_NAMED, MAX_TABLES, CopyState, Records, RegionRecord, TableRecord, Way, is_copied
 from walferry.bootstrap.region_copy import PATIENCE_SECONDS, RegionOutcome, RegionTask, root_of
 from walferry.bootstrap.snapshots import TakeSnapshot, snapshots
@@ -167,7 +168,10 @@ class _Copy:
 
     def run(self, chosen: Sequence[ChosenTable], take: TakeSnapshot, spread: Spread) -> Copied:
         records = Records(self.session, self.peer.id, self.claim)
-        state = records.begin(self.request.run)
+        state = records.begin(self.request.run)  # from now on nobody begins to ship a queue of the peer
+        await_quiet(self.session, self.peer.id, f"run {self.request.run}, a first copy", self.request.say, WAIT_SECONDS)
+        for table in records.tables():  # also those that are not asked for any more
+            self._clean(records, table)
         begun = self._begin_all(records, chosen, take)
         tasks = [task for each in begun for task in self._begin(records, each)]
         done = _Done(records, tasks)
@@ -225,7 +229,6 @@ class _Copy:
             self.request.say(f"table {table.name} is made at the slave, with {len(regions)} regions")
             if target.left:
                 self.request.say(f"table {table.name} at the slave has not got these settings of the source: {told(target.left)}")
-        self._clean(records, table.name)
         if target.made or begun.fresh or not has_rows(self.slave, table.name):  # it may have been dropped or truncated since
             records.begin_table_anew(table.name, begun.record)
         return [RegionTask(region, table.families, table.why_scan, self.claim.attempt) for region in regions]

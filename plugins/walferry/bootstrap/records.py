@@ -21,7 +21,6 @@ import json
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
@@ -43,6 +42,7 @@ from walferry.zk.client import children, read, read_all, retried
 
 MAX_NAMED = 20  # regions, in a state
 MAX_TABLES = 100  # in a state
+DELETED_AT_ONCE = 500  # znodes in one multi, with paths of some 150 bytes; ZooKeeper's limit is 1 MB
 BORDERS = "+borders"
 _NO_TABLE = "+"  # begins what is no table's
 
@@ -113,9 +113,9 @@ class CopyState(_Json):
 
 
 class Records:
-    """The records of one peer's first copy. Only with a claim can they be written, except by deletes. Raises ConnectError.
+    """The records of one peer's first copy. Only with a claim can they be written and deleted. Raises ConnectError.
 
-    Writes raise Overtaken once another run has the peer in hand.
+    Writes and deletions raise Overtaken once another run has the peer in hand.
     """
 
     def __init__(self, session: Session, peer_id: str, claim: Claim | None = None) -> None:
@@ -170,8 +170,7 @@ class Records:
 
     def begin_table_anew(self, table: str, record: TableRecord) -> None:
         """Forget what was copied of the table: it is not at the slave any more."""
-        with suppress(NoNodeError):
-            retried(self._zk, self._zk.delete, self._table(table), recursive=True)
+        self._delete(self._tree(self._table(table)))
         self.begin_table(table, record)
 
     def add_border(self, run: str, border: Border) -> str:
@@ -190,6 +189,10 @@ class Records:
         loads = {name: Load.decode(znode.value) for name, znode in found.items() if znode and znode.stat.czxid > added}
         return {name: load for name, load in loads.items() if load is not None}
 
+    def tables(self) -> list[str]:
+        """The tables of which there is a record."""
+        return [unquote(name) for name in children(self._zk, self._path) or () if not name.startswith(_NO_TABLE)]
+
     def names(self, table: str) -> list[str]:
         """The regions of which there is a record."""
         return children(self._zk, self._table(table)) or []
@@ -202,8 +205,7 @@ class Records:
 
     def forget_region(self, table: str, name: str) -> None:
         """Delete a region's record."""
-        with suppress(NoNodeError):
-            retried(self._zk, self._zk.delete, self._region(table, name))
+        self._delete([self._region(table, name)])
 
     def in_hand(self, table: str, name: str) -> RegionInHand:
         """Take a region in hand, to write its record."""
@@ -219,9 +221,7 @@ class Records:
     def _forget_tables(self) -> None:
         """Delete all but the borders of copies that are complete."""
         kept = {name for name, border in self.borders().items() if border.done}
-        for name in self._not_kept(kept):
-            with suppress(NoNodeError):
-                retried(self._zk, self._zk.delete, f"{self._path}/{name}", recursive=True)
+        self._delete([path for name in self._not_kept(kept) for path in self._tree(f"{self._path}/{name}")])
 
     def _not_kept(self, kept: Collection[str]) -> Iterator[str]:
         for name in children(self._zk, self._path) or ():
@@ -230,21 +230,39 @@ class Records:
                 continue
             yield from (f"{BORDERS}/{each}" for each in children(self._zk, f"{self._path}/{BORDERS}") or () if each not in kept)
 
+    def _tree(self, path: str) -> list[str]:
+        """A znode and all below it, each behind its children."""
+        return [*(each for name in children(self._zk, path) or () for each in self._tree(f"{path}/{name}")), path]
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        """Delete znodes, as far as they are there."""
+        assert self._claim is not None
+        for start in range(0, len(paths), DELETED_AT_ONCE):
+            left = list(paths[start : start + DELETED_AT_ONCE])
+
+            def delete(multi: TransactionRequest, left: list[str] = left) -> None:
+                for path in left:
+                    multi.delete(path)
+
+            while left and (refusal := self._claim.commit(delete)) is not None:
+                if not isinstance(refusal.error, NoNodeError):
+                    raise refusal.error
+                del left[refusal.operation]
+
     def _note_borders(self, run: str) -> None:
         """Note what is older than the copies of tables that are whole: for those who ship the queues, and for later replays.
 
         A run that was killed here has noted some already.
         """
         whole: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
-        for name in children(self._zk, self._path) or ():
-            record = None if name.startswith(_NO_TABLE) else self.table(unquote(name))
+        for name in self.tables():
+            record = self.table(name)
             if record is not None and record.whole:
-                whole[record.border][unquote(name)] = record.families
-        retried(self._zk, self._zk.ensure_path, self._loads)
+                whole[record.border][name] = record.families
         for name, border in self.borders().items():
             if name in whole:
                 value = replace(border, run=run, done=True, tables=whole[name]).encode()
-                self._put_load(f"{self._loads}/{name}", value)
+                self._put(f"{self._loads}/{name}", value)
                 self._put(f"{self._path}/{BORDERS}/{name}", value)
             elif border.done:
                 self._leave_out(name, border, {table: families for each in whole.values() for table, families in each.items()})
@@ -255,8 +273,9 @@ class Records:
         tables = {table: families for table, families in left.items() if families}
         self._put(f"{self._path}/{BORDERS}/{name}", replace(border, tables=tables, done=bool(tables)).encode())
 
-    def _put_load(self, path: str, value: bytes) -> None:
+    def _put(self, path: str, value: bytes) -> None:
         assert self._claim is not None
+        retried(self._zk, self._zk.ensure_path, path.rpartition("/")[0])
 
         def create(multi: TransactionRequest) -> None:
             multi.create(path, value)
@@ -275,13 +294,6 @@ class Records:
 
     def _region(self, table: str, name: str) -> str:
         return f"{self._path}/{quoted(table)}/{quoted(name)}"
-
-    def _put(self, path: str, value: bytes) -> None:
-        assert self._claim is not None
-        retried(self._zk, self._zk.ensure_path, path)
-        refusal = self._claim.commit(lambda multi: multi.set_data(path, value))
-        if refusal is not None:
-            raise refusal.error
 
 
 class RegionInHand:

@@ -44,7 +44,7 @@ from walferry.queues.errors import LastWal, LeaseHeld, QueuesMoving
 from walferry.queues.lease import Lease, acquire
 from walferry.rpc import master
 from walferry.shipping.candidates import GroupCandidates, candidates
-from walferry.shipping.group import lease_given_up
+from walferry.shipping.group import Waits, at_once, lease_given_up
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.runs import read_group, write_group
 from walferry.shipping.summary import GroupSummary
@@ -104,8 +104,10 @@ class _Group:
     wals: Sequence[LoadWal] = ()
 
 
-def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[], Spread]) -> Left:
-    """Load as many of the groups' edits as can be. `spread` is only called if there are any.
+def load_backlog(
+    backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[], Spread], waits: Waits = at_once
+) -> Left:
+    """Load as many of the groups' edits as can be, unless they `wait`. `spread` is only called if there are any.
 
     Raises LeaseLost, LoadOvertaken, StaleLoad, and what the tasks raise: then nothing is taken out of the queues, and the next
     try begins again.
@@ -115,7 +117,7 @@ def load_backlog(backlog: Backlog, jobs: Sequence[GroupJob], spread: Callable[[]
         if not groups:
             return Left((), jobs)
         peer = read_peer(session.zk, session.nodes, backlog.peer_id)  # what it is like once the leases are held
-        if peer.paused:
+        if peer.paused or waits(session, backlog.peer_id):
             return Left((), jobs)  # and who ships by requests leaves it alone
         try:
             with _slave(peer, backlog) as slave:

@@ -284,7 +284,7 @@ class Lease:
         The znode of a finished group's lease is deleted; if the group is queued again, the next holder creates it again.
         """
         with self._lock:
-            self._hold.release(forget=self._finished, calls_seconds=self.right.quiet_seconds)
+            self._hold.release(forget=self._finished, calls_seconds=self.right.end())
 
     def __enter__(self) -> "Lease":
         return self

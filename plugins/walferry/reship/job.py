@@ -40,6 +40,7 @@ class ReshipJob:
     what_is_there: bool = False  # ship what is left of an interval that is partly gone
     lanes: int = 2
     knobs: Knobs = field(default_factory=Knobs)
+    begun: int = -1  # the version of the run's znode since this try of the run has begun; -1: any
 
     @property
     def store(self) -> StoreWithArchive:

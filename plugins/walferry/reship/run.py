@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import astuple, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
+from uuid import uuid4
 
 from walferry.bootstrap.records import copied_before
 from walferry.bulkload.before import LoadedBefore
@@ -26,9 +27,9 @@ from walferry.reship.scan import Scanned, Stay, TableCount, scan_wal
 from walferry.reship.shipment import QUEUE_ID, ship_group
 from walferry.reship.store import StoreWithArchive, begins_with_opening
 from walferry.shipping.group_job import lanes_of_each
-from walferry.shipping.runs import begin_run, write_group
+from walferry.shipping.runs import begin_run, change_group
 from walferry.shipping.slave_down import forget_down
-from walferry.shipping.summary import GroupSummary, Status
+from walferry.shipping.summary import GroupSummary, Status, digest_with
 from walferry.source.agreement import check_peer
 from walferry.source.knobs import Knobs
 from walferry.source.session import Session, open_session
@@ -94,8 +95,8 @@ def reship(job: ReshipJob, spread: Spread, *, dry_run: bool, keep_seconds: float
         if not job.what_is_there and not dry_run:
             check_whole(found, job.interval)
         knobs = Knobs.of(job.source.replication, peer)
-        job = replace(job, knobs=knobs, lanes=lanes_of_each(max(1, len(found.groups)), knobs.lanes))
-        begin_run(session, job.peer_id, job.run_id, keep_seconds)
+        begun = begin_run(session, job.peer_id, job.run_id, keep_seconds)
+        job = replace(job, knobs=knobs, lanes=lanes_of_each(max(1, len(found.groups)), knobs.lanes), begun=begun)
         forget_down(session, job.peer_id, job.run_id)
         slave = slave_id_of(session, peer, job)
         rules = rules_of(peer, source_id(session), slave, job.tables)
@@ -155,7 +156,10 @@ def _ship(
     job: ReshipJob, groups: Sequence[GroupFiles], begun: Sequence[GroupSummary], scanned: Sequence[Sequence[Scanned | str]],
     spread: Spread,
 ) -> list[GroupSummary]:  # fmt: skip
-    """Ship all groups, stage by stage. A stage in which a group fails is the last one."""
+    """Ship all groups, stage by stage. A stage in which a group fails is the last one.
+
+    A stage that a try before has shipped is shipped again only if something of the stage before it was: it has to follow that.
+    """
     stays = [(group.group, stay) for group, scans in zip(groups, scanned, strict=True) for stay in _stays(scans)]
     of_group, regions = stages_of(stays), {stay.region for _, stay in stays}
     several = [
@@ -165,11 +169,12 @@ def _ship(
     moving = [wal.name.text for group in several for wal in group.wals]
     last = max((stage for stages in of_group.values() for stage in stages.needed), default=0)
     summaries: list[GroupSummary] = []
+    this_try, follows = uuid4().hex, ""
     for stage in range(last + 1):
         tasks = []
         for group, with_several, summary, scans in zip(groups, several, begun, scanned, strict=True):
             stages = of_group.get(group.group, Stages())
-            summary = replace(summary, stages=stages.digest(moving))
+            summary = replace(summary, stages=stages.digest(moving) + follows, shippedBy=this_try)
             if stage == 0:
                 tasks.append((_with_edits(group, scans, regions), stages, stage, summary))
             elif stage in stages.needed:
@@ -179,6 +184,7 @@ def _ship(
         summaries += done
         if any(summary.status is not Status.DONE for summary in done):
             break
+        follows = f" {digest_with('', repr([(summary.group, summary.shippedBy) for summary in done]))}"
     _keep(job, [summary for summary in summaries if summary.passing])
     return summaries
 
@@ -198,8 +204,14 @@ def _stays(scans: Iterable[Scanned | str]) -> Iterable[Stay]:
 
 
 def _keep(job: ReshipJob, summaries: Sequence[GroupSummary]) -> None:
-    """Write the summaries that no task has written."""
+    """Write the summaries that no task has written. What is known to be done of a group stays known."""
+
+    def with_what_is_done(now: GroupSummary, before: GroupSummary | None) -> GroupSummary:
+        if before is None:
+            return now
+        return replace(before, status=now.status, error=now.error, passing=now.passing, tables=now.tables)
+
     if summaries:
         with open_session(job.source) as session:
             for summary in summaries:
-                write_group(session, job.peer_id, job.run_id, summary)
+                change_group(session, job.peer_id, job.run_id, summary.group, partial(with_what_is_done, summary))

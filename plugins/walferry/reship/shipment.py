@@ -27,7 +27,7 @@ from walferry.filters.visibility import LabelFilter
 from walferry.filters.window import filter_window
 from walferry.hbase.cluster import visibility_labels
 from walferry.hbase.errors import PausedPeer
-from walferry.queues.errors import LeaseHeld
+from walferry.queues.errors import LeaseHeld, LeaseLost
 from walferry.reship.files import GroupFiles
 from walferry.reship.interval import only
 from walferry.reship.job import HFilesGone, ReshipJob, check_copied, rules_of, sink_of, source_id
@@ -43,7 +43,7 @@ from walferry.shipping.ending import end_calls
 from walferry.shipping.lanes import Lanes
 from walferry.shipping.outcome import Outcome
 from walferry.shipping.pausing import end_if_paused
-from walferry.shipping.runs import read_group, write_group
+from walferry.shipping.runs import begin_group, read_group
 from walferry.shipping.slave_down import known_down, note_down
 from walferry.shipping.summary import GroupSummary, Status, digest_with
 from walferry.sinks.errors import SlaveUnreachable, Stopped
@@ -52,7 +52,7 @@ from walferry.source.agreement import check_peer
 from walferry.source.cluster import VisibilityLabels
 from walferry.source.session import Session, open_session
 from walferry.wal.windows import Window
-from walferry.zk.right import Right
+from walferry.zk.errors import ConnectError
 
 TICK_SECONDS = 0.1
 PUBLISH_SECONDS = 2.0
@@ -70,36 +70,50 @@ def ship_group(job: ReshipJob, files: GroupFiles, stages: Stages, stage: int, be
     """
     try:
         with open_session(job.source) as session:
-            before = read_group(session, job.peer_id, job.run_id, begun.group)
-            if before and before.stages != begun.stages:  # WALs have gone since, so a stage has other edits now
-                before = None
-            if before and len(left := _left(files.wals, before)) == len(files.wals):
-                before = replace(before, lastCompletedLog="", completedLogsDigest="")
-            elif before and before.status is Status.DONE and not left:
-                return before
-            # The scan of this attempt counts: that of the one before may have failed.
-            found = begun if not before else replace(before, tables=begun.tables, editsBeforeCopy=begun.editsBeforeCopy)
-            counters = Counters(found)
-            write_group(session, job.peer_id, job.run_id, counters.summary())
-            try:
-                with Turn(session, job, begun.group) as turn:
-                    shipment = partial(_Shipment, job, session, files, stages, stage, counters, turn.right)
-                    attempt_without(job.knobs, lambda missing: shipment(missing).run(_left(files.wals, counters.summary())))
-            except PausedPeer as error:
-                counters.end(Status.PAUSED, str(error))
-            except LeaseHeld as error:  # by another task of this run, which writes the summary
-                return replace(begun, status=Status.HELD, error=str(error))
-            except SlaveUnreachable as error:
-                if not error.answered:  # else the trouble may be with what this group ships: the others try for themselves
-                    note_down(session, job.peer_id, job.run_id, error.problem)
-                counters.end(Status.SLAVE_DOWN, error.problem)
-            except Exception as error:
-                log.exception("WAL group %s of peer %s", files.group, job.peer_id)
-                counters.end(Status.FAILED, _text(error))
-            write_group(session, job.peer_id, job.run_id, counters.summary())
-            return counters.summary()
-    except WalferryError as error:  # the source's ZooKeeper is away: the run may be tried again
+            begin_group(session, job.peer_id, job.run_id, replace(begun, status=Status.RUNNING))
+            with Turn(session, job, files.group, begun.group) as turn:
+                return _ship_group(job, session, files, stages, stage, begun, turn)
+    except LeaseHeld as error:  # by another task of this run, which writes the summary
+        return replace(begun, status=Status.HELD, error=str(error))
+    except WalferryError as error:  # the source's ZooKeeper is away, or was for too long: the run may be tried again
         return replace(begun, status=Status.FAILED, error=_text(error), passing=True)
+
+
+def _ship_group(
+    job: ReshipJob, session: Session, files: GroupFiles, stages: Stages, stage: int, begun: GroupSummary, turn: Turn
+) -> GroupSummary:
+    """As `ship_group`, in the turn for it. Raises LeaseLost, LeaseHeld, ConnectError."""
+    before = read_group(session, job.peer_id, job.run_id, begun.group)  # now that no other task goes on with it
+    if before and before.stages != begun.stages:  # a stage has other edits now, as WALs have gone or come, or follows other ones
+        before = None
+    if before and len(left := _left(files.wals, before)) == len(files.wals):
+        before = replace(before, lastCompletedLog="", completedLogsDigest="")
+    elif before and not left:
+        done = replace(before, status=Status.DONE, error=None, passing=False)
+        turn.write(done)  # a try that could not scan the WALs may have said that the group has failed
+        return done
+    # The scan of this attempt counts: that of the one before may have failed.
+    found = ("tables", "shippedBy", "editsBeforeCopy")
+    counters = Counters(replace(before, **{name: getattr(begun, name) for name in found}) if before else begun)
+    turn.write(counters.summary())
+    try:
+        shipment = partial(_Shipment, job, session, files, stages, stage, counters, turn)
+        attempt_without(
+            job.knobs, turn.right, lambda missing: shipment(missing).run(_left(files.wals, counters.summary()))
+        )
+    except PausedPeer as error:
+        counters.end(Status.PAUSED, str(error))
+    except SlaveUnreachable as error:
+        if not error.answered:  # else the trouble may be with what this group ships: the others try for themselves
+            note_down(session, job.peer_id, job.run_id, error.problem)
+        counters.end(Status.SLAVE_DOWN, error.problem)
+    except (LeaseLost, LeaseHeld, ConnectError):
+        raise
+    except Exception as error:
+        log.exception("WAL group %s of peer %s", files.group, job.peer_id)
+        counters.end(Status.FAILED, _text(error))
+    turn.write(counters.summary())
+    return counters.summary()
 
 
 def _left(wals: Sequence[WalFile], summary: GroupSummary) -> tuple[WalFile, ...]:
@@ -120,10 +134,10 @@ class _Shipment:
     """One attempt at one group. Edits of what is `missing` at the slave are dropped if the source lacks it."""
 
     def __init__(
-        self, job: ReshipJob, session: Session, files: GroupFiles, stages: Stages, stage: int, counters: Counters, right: Right,
+        self, job: ReshipJob, session: Session, files: GroupFiles, stages: Stages, stage: int, counters: Counters, turn: Turn,
         missing: Collection[Missing],
     ) -> None:  # fmt: skip
-        self._right = right
+        self._turn = turn
         self._missing = missing
         self._job = job
         self._session = session
@@ -156,7 +170,7 @@ class _Shipment:
         self._counters.deleted(names_of(deleted))
         stop = self._outcome.stop
         with (
-            sink_of(self._session, peer, self._job, stop, self._right, self._on_missing_hfiles) as sink,
+            sink_of(self._session, peer, self._job, stop, self._turn.right, self._on_missing_hfiles) as sink,
             limit_of(peer, self._session, stop) as limit,
         ):
             rules = rules_of(peer, source_id(self._session), sink.id, self._job.tables, deleted)
@@ -261,4 +275,4 @@ class _Shipment:
         self._counters.missing_hfiles(count)
 
     def _publish(self) -> None:
-        write_group(self._session, self._job.peer_id, self._job.run_id, self._counters.summary())
+        self._turn.write(self._counters.summary())

@@ -17,27 +17,31 @@ from typing import Self
 from walferry.queues.errors import LeaseHeld, LeaseLost
 from walferry.reship.job import ReshipJob
 from walferry.shipping.group import after_killed_holder
-from walferry.shipping.runs import group_path
+from walferry.shipping.runs import group_path, run_path
+from walferry.shipping.summary import GroupSummary
 from walferry.source.session import Session
-from walferry.zk.hold import CALLS, Hold
+from walferry.zk.hold import CALLS, Guard, Hold
 from walferry.zk.right import Right
 
 
 class Turn:
-    """A task's right to ship `group`, whose summary has been written. A context manager, which waits for a killed task's session.
+    """A task's right to ship `group`, or a stage of it, whose summary `name` has been written.
 
-    Entering raises LeaseHeld, ConnectError.
+    A context manager, which waits for a killed task's session. Entering raises LeaseHeld, ConnectError.
     """
 
-    def __init__(self, session: Session, job: ReshipJob, group: str) -> None:
+    def __init__(self, session: Session, job: ReshipJob, group: str, name: str) -> None:
         self._job = job
         self._lock = threading.Lock()
+        self._summary = group_path(session, job.peer_id, job.run_id, name)
         self._hold = Hold(
             session.zk,
             f"{group_path(session, job.peer_id, job.run_id, group)}/lease",
             lambda other, since: LeaseHeld(job.peer_id, group, other, since),
             lambda why: LeaseLost(job.peer_id, group, why),
         )
+        overtaken = LeaseHeld(job.peer_id, group, "a later try of this run", "it began")
+        self._hold.depend_on(Guard(run_path(session, job.peer_id, job.run_id), job.begun, lambda: overtaken))
         self.right = Right()
 
     def __enter__(self) -> Self:
@@ -48,7 +52,15 @@ class Turn:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._hold.release(calls_seconds=self.right.quiet_seconds)
+        with self._lock:
+            self._hold.release(calls_seconds=self.right.end())
+
+    def write(self, summary: GroupSummary) -> None:
+        """Write the summary. Raises LeaseLost, ConnectError, LeaseHeld if another try of the run has begun."""
+        with self._lock:
+            refusal = self._hold.write(lambda multi: multi.set_data(self._summary, summary.to_json().encode())).refusal
+        if refusal is not None:
+            raise refusal.error
 
     def is_sure(self) -> bool:
         """Whether the task surely has the right now. Raises LeaseLost."""

@@ -25,6 +25,7 @@ from walferry.source.knobs import Knobs
 from walferry.source.session import Session
 from walferry.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
 from walferry.tables.tables import Tables
+from walferry.zk.right import Right
 
 MASTER_SECONDS = 20.0
 
@@ -42,10 +43,12 @@ def may_be_dropped(knobs: Knobs, missing: Missing) -> bool:
     return knobs.drop_deleted_tables if family is None else knobs.drop_deleted_families
 
 
-def attempt_without(knobs: Knobs, attempt: Callable[[Collection[Missing]], None]) -> None:
+def attempt_without(knobs: Knobs, right: Right, attempt: Callable[[Collection[Missing]], None]) -> None:
     """Call `attempt`, and again for each table or family that the slave lacks and that the settings allow to drop.
 
-    It is given all of these that are known so far. Raises what it raises, and NotAtSlave for what must not be dropped.
+    It is given all of these that are known so far, and sends by `right`.
+
+    Raises what it raises, and NotAtSlave for what must not be dropped.
     """
     missing: list[Missing] = []
     while True:
@@ -57,6 +60,7 @@ def attempt_without(knobs: Knobs, attempt: Callable[[Collection[Missing]], None]
             if what in missing or not may_be_dropped(knobs, what):
                 raise
             missing.append(what)
+            right.begin_anew()  # other lanes may have had requests under way
 
 
 def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted:

@@ -35,19 +35,25 @@ LOOK_SECONDS = 0.5  # between two tries to take a lease that is held
 PASSING = (ConnectError, LeaseLost, SessionExpiredError, ConnectionClosedError, AuthFailedError, *OUTCOME_UNKNOWN)
 
 T = TypeVar("T")
+Waits = Callable[[Session, str], WalferryError | None]
+"""Tells who has the lease on a group of a peer why nothing of the peer must be shipped for now."""
 
 log = logging.getLogger(__name__)
 
 
-def ship_group(job: GroupJob) -> GroupSummary:
-    """Ship all closed WALs of a group. What goes wrong with it is in the summary's status and error, never raised."""
+def at_once(session: Session, peer_id: str) -> None:
+    """Nothing has to wait."""
+
+
+def ship_group(job: GroupJob, waits: Waits = at_once) -> GroupSummary:
+    """Ship all closed WALs of a group, unless it `waits`. What goes wrong is in the summary's status and error, never raised."""
     connected_before = False
     known: dict[str, float] = {}
     while True:
         try:
             with open_session(job.source) as session:
                 connected_before = True
-                return _ship_group(job, session, known)
+                return _ship_group(job, session, waits, known)
         except PASSING as error:
             # An ensemble that this machine has never reached may be out of its reach for good.
             if not connected_before or time.time() + RETRY_SECONDS >= job.deadline:
@@ -59,14 +65,17 @@ def ship_group(job: GroupJob) -> GroupSummary:
             return GroupSummary(group=job.group, status=Status.FAILED, error=_text(error))
 
 
-def _ship_group(job: GroupJob, session: Session, known: dict[str, float]) -> GroupSummary:
+def _ship_group(job: GroupJob, session: Session, waits: Waits, known: dict[str, float]) -> GroupSummary:
     """Ship the group in one session. `known` has the leases of earlier sessions, as `acquire` takes them, and gets this one's."""
     before = read_group(session, job.peer_id, job.run_id, job.group)
     counters = Counters(before or GroupSummary(group=job.group))
     lease, ended = None, False
     try:
         lease = acquire_lease(session, job, known)
-        attempt_without(job.knobs, lambda missing: Attempt(job, session, lease, counters, missing).run())
+        if (why := waits(session, job.peer_id)) is None:
+            attempt_without(job.knobs, lease.right, lambda missing: Attempt(job, session, lease, counters, missing).run())
+        else:
+            counters.end(Status.HELD, str(why))
     except LeaseHeld as error:
         counters.end(Status.HELD, str(error))
     except PASSING as error:
@@ -79,7 +88,7 @@ def _ship_group(job: GroupJob, session: Session, known: dict[str, float]) -> Gro
         counters.end(Status.FAILED, _text(error))
     finally:
         if lease:
-            known[lease.token] = now() + lease.right.quiet_seconds
+            known[lease.token] = now() + lease.right.end()
         if lease and not ended:
             lease.release()
     summary = counters.summary()

@@ -80,16 +80,19 @@ def turn_of_attempt(session: Session, peer_id: str, attempt: str) -> int | None:
 
 
 @contextmanager
-def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned: int) -> Iterator[str]:
+def in_hand(
+    source: SourceCluster, peer_id: str, run: str, holder: str, planned: int
+) -> Iterator[str]:
     """Have the peer in hand while the block runs; `planned` is the number of the turn that its plan has seen.
 
     Yields a name for this attempt of the run, by which other processes can tell whose turn it is.
 
     A session that a killed task of the same run has left is ended. If our own session ends in the meantime, the right is taken
-    again as soon as ZooKeeper answers, unless another run was faster. Raises InOtherHands, ConnectError.
+    again as soon as ZooKeeper answers, unless another attempt has had it since: what this one has read under its turn, to be sent
+    later, may be out of date then. Raises InOtherHands, ConnectError.
     """
     with open_session(source) as session:
-        right = _Right(session, peer_id, run, holder)
+        right = InHand(session, peer_id, run, holder)
         right.take(planned)
         try:
             _await_rows(session, peer_id)
@@ -100,11 +103,11 @@ def in_hand(source: SourceCluster, peer_id: str, run: str, holder: str, planned:
 
 @contextmanager
 def in_hand_after_others(
-    source: SourceCluster, peer_id: str, run: str, holder: str, *, wait_seconds: float, waiting: Callable[[str], None]
-) -> Iterator[str]:
+    source: SourceCluster, peer_id: str, run: str, holder: str, *, wait_seconds: float, waiting: Callable[[str], None],
+) -> Iterator[str]:  # fmt: skip
     """Have the peer in hand while the block runs, and wait before that for the run that has it now; `waiting` is told why.
 
-    Yields the attempt's name as `in_hand` does. Raises InOtherHands after `wait_seconds`, ConnectError.
+    Raises InOtherHands after `wait_seconds`, ConnectError.
     """
     give_up = time.monotonic() + wait_seconds
     told = ""
@@ -144,7 +147,9 @@ def _await_rows(session: Session, peer_id: str) -> None:
             retried(session.zk, session.zk.delete, path)
 
 
-class _Right:
+class InHand:
+    """One attempt's right. Other processes can tell by `attempt` whose turn it is."""
+
     def __init__(self, session: Session, peer_id: str, run: str, holder: str) -> None:
         self._session = session
         self._zk = session.zk
@@ -154,24 +159,31 @@ class _Right:
         self._holder = holder
         self.attempt = uuid.uuid4().hex
         self._hold = self._new_hold()
+        self._turn = NO_TURN  # the number of our last one
         self._ended = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name=f"right to ship peer {peer_id}", daemon=True)
 
     def take(self, planned: int) -> None:
+        """Take the peer in hand. Raises InOtherHands, ConnectError."""
         # A run that was overtaken must not take a turn: it would overtake others, which would ship nothing either.
         seen = turn_of(self._session, self._peer_id, self._run)
         if seen.other is None and seen.number != planned and seen.last.get("run", self._run) != self._run:
             raise InOtherHands(self._peer_id, *_who_and_since(seen.last), now=False)
-        before = self._hold.acquire(self._holder, self._run, attempt=self.attempt)
+        before = self._acquire(self._hold)
         if before and before.get("run") != self._run and self._hold.turn - 1 != planned:
             self._hold.release()
             raise InOtherHands(self._peer_id, *_who_and_since(before), now=False)
+        self._turn = self._hold.turn
         self._keeper.start()
 
     def give_up(self) -> None:
+        """Leave the peer to others."""
         self._ended.set()
         self._keeper.join(JOIN_SECONDS)
         self._hold.release()
+
+    def _acquire(self, hold: Hold) -> Record:
+        return hold.acquire(self._holder, self._run, attempt=self.attempt)
 
     def _new_hold(self) -> Hold:
         return Hold(
@@ -186,16 +198,26 @@ class _Right:
         while not self._ended.wait(LOOK_SECONDS):
             if not self._hold.lost.is_set():
                 continue
-            hold = self._new_hold()
             try:
-                hold.acquire(self._holder, self._run, attempt=self.attempt)
+                self._take_anew()
             except InOtherHands as error:
                 log.warning("the ZooKeeper session ended, and another run was faster: %s", error)
                 return
             except (ConnectError, Contention, RightLost) as error:
                 log.info("the right to ship peer %s is not taken anew yet: %s", self._peer_id, error)
-                continue
-            self._hold = hold
+
+    def _take_anew(self) -> None:
+        """Raises InOtherHands if another attempt has had a turn since ours; ConnectError, Contention, RightLost."""
+        seen = turn_of(self._session, self._peer_id, self._run)
+        ours = (self._turn, self._turn + 1)  # the latter if we have taken it anew, and the answer was lost
+        if seen.number not in ours or seen.last.get("attempt") != self.attempt:
+            raise InOtherHands(self._peer_id, *_who_and_since(seen.last), now=seen.other is not None)
+        hold = self._new_hold()
+        before = self._acquire(hold)
+        if hold.turn != seen.number + 1:
+            hold.release()
+            raise InOtherHands(self._peer_id, *_who_and_since(before), now=False)
+        self._hold, self._turn = hold, hold.turn
 
 
 def _who_and_since(record: Record) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 A position moves by itself as entries are acknowledged. HBase has written wrong ones, beyond the end of a file or within an entry
 (HBASE-29987): then nothing of the WAL's group is shipped. A position that goes back has entries shipped again, which does no
-harm. One that goes ahead leaves entries out for good, so that has to be asked for.
+harm. One that goes ahead leaves entries out for good, so that has to be asked for. A wrong one does not tell what is shipped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Change:
     before: int | None
     to: int
     entries: int  # of the whole file
-    again: int  # entries that are shipped again; if the position before cannot be read, all from the new one on
+    again: int  # entries that are shipped again; if the position before is none of this file's, all from the new one on
     left_out: int  # entries that are never shipped, unless they were before
 
 
@@ -55,22 +55,27 @@ def look(session: Session, peer_id: str, wal: str, to: int) -> Change:
     location = await_closed(session.store, candidate.queued.name, candidate.dead_servers)
     found = candidate.queued.position_or_problem
     before = found if isinstance(found, int) else None
-    entries, again, left_out, below, above = 0, 0, 0, 0, 0
+    entries, after, between, below, above, tells = 0, 0, 0, 0, 0, before == 0
     if location.size:
         with session.store.open(location) as file:
             for window in read_windows(file, location.url, 0, partial_tail="stop", unwrap_key=session.source.keys()):
-                starts = window.positions
+                starts, ends = window.positions, window.next_positions
                 entries += len(starts)
-                again += int(((starts >= to) & (starts < (location.size if before is None else before))).sum())
-                left_out += int(((starts >= (before or 0)) & (starts < to)).sum())
+                after += int((starts >= to).sum())
+                between += int(((starts >= min(to, before or 0)) & (starts < max(to, before or 0))).sum())
+                tells |= bool((starts == before).any() or (ends == before).any())
                 below = int(starts[starts <= to].max(initial=below))
                 above = above or int(starts[starts > to].min(initial=location.size)) * bool((starts > to).any())
     if to not in (0, below):
-        after = f", the next one at byte {above}" if above else ", the last one"
+        other = f", the next one at byte {above}" if above else ", the last one"
         raise PositionRefused(
-            f"no entry of {location.url} begins at byte {to}: one begins at byte {below}{after}",
+            f"no entry of {location.url} begins at byte {to}: one begins at byte {below}{other}",
             "Take the start of an entry, or 0 for the whole file. `walferry wal show` prints where entries begin",
         )
+    if not tells or before is None:
+        again, left_out = after, entries - after
+    else:
+        again, left_out = (between, 0) if to < before else (0, between)
     return Change(candidate.queued, location.url, location.size, before, to, entries, again, left_out)
 
 

@@ -49,14 +49,15 @@ def row_right(session: Session, peer_id: str, attempt: str, name: str, rows: str
         lambda why: RightLost(f"{rows} are not shipped any more by this task, whose right to do so is lost: {why}"),
     )
     hold.acquire(f"a task on {socket.gethostname()}, process {os.getpid()}", **{CALLS: f"{seconds:.1f}"})
-    right = Right(_Ground(session, peer_id, attempt, hold), seconds, hold.quiet_at)
+    ground = _Ground(session, peer_id, attempt, hold)
+    right = Right(ground, seconds, hold.quiet_at)
     try:
         if quiet := right.quiet_seconds:
             log.info("%s wait for %.0f s, as requests of a killed task may take effect until then", rows, quiet)
             time.sleep(quiet)
         yield right
     finally:
-        hold.release(forget=True, calls_seconds=right.quiet_seconds)
+        ground.release(right.end())
 
 
 class _Ground:
@@ -80,3 +81,8 @@ class _Ground:
         """Note that a server may carry out requests of this task for so long. Raises RightLost, ConnectError."""
         with self._lock:
             self._hold.note(**{CALLS: f"{seconds:.1f}"})
+
+    def release(self, seconds: float) -> None:
+        """Give the rows up; requests of this task may take effect for so long. One that hangs may be noting more just now."""
+        with self._lock:
+            self._hold.release(forget=True, calls_seconds=seconds)

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from urllib.parse import unquote
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
 from walferry.hbase.layout import quoted
 from walferry.records import NotARecord
@@ -36,20 +37,21 @@ MAX_TIME_DIGITS = 18
 log = logging.getLogger(__name__)
 
 
-def begin_run(session: Session, peer_id: str, run_id: str, keep_seconds: float) -> None:
+def begin_run(session: Session, peer_id: str, run_id: str, keep_seconds: float) -> int:
     """Make the run's znode, to be kept for `keep_seconds` at least, and delete the peer's runs that need not be kept any more.
 
-    Raises ConnectError.
+    Returns the znode's version. Another one tells that another try of the run has begun since. Raises ConnectError.
     """
-    _put(session.zk, _run_path(session, peer_id, run_id), str(int(time.time() + keep_seconds)).encode())
+    version = _put(session.zk, run_path(session, peer_id, run_id), str(int(time.time() + keep_seconds)).encode())
     folder = session.own.runs(peer_id)
     for name in _superfluous(_runs(session, folder)):
         _delete(session, f"{folder}/{name}")
+    return version
 
 
 def end_run(session: Session, peer_id: str, run_id: str) -> None:
     """Delete a run that nobody asks for any more. Raises ConnectError."""
-    _delete(session, _run_path(session, peer_id, run_id))
+    _delete(session, run_path(session, peer_id, run_id))
 
 
 def delete_old_runs(session: Session, peer_id: str, at_most: int) -> int:
@@ -96,14 +98,37 @@ def write_group(session: Session, peer_id: str, run_id: str, summary: GroupSumma
     _put(session.zk, group_path(session, peer_id, run_id, summary.group), summary.to_json().encode())
 
 
-def _put(zk: KazooClient, path: str, value: bytes) -> None:
+def begin_group(session: Session, peer_id: str, run_id: str, summary: GroupSummary) -> None:
+    """Write a group's first summary, unless it has one. Raises ConnectError."""
+    with suppress(NodeExistsError):
+        path = group_path(session, peer_id, run_id, summary.group)
+        retried(session.zk, session.zk.create, path, summary.to_json().encode(), makepath=True)
+
+
+def change_group(
+    session: Session, peer_id: str, run_id: str, group: str, change: Callable[[GroupSummary | None], GroupSummary]
+) -> None:
+    """Change a group's summary (None: it has none that can be read), unless a task writes it meanwhile. Raises ConnectError."""
+    path = group_path(session, peer_id, run_id, group)
+    znode = read(session.zk, path)
+    value = change(read_group(session, peer_id, run_id, group)).to_json().encode()
+    with suppress(BadVersionError, NoNodeError, NodeExistsError):
+        if znode is None:
+            retried(session.zk, session.zk.create, path, value, makepath=True)
+        else:  # as it was before it was read again
+            retried(session.zk, session.zk.set, path, value, znode.stat.version)
+
+
+def _put(zk: KazooClient, path: str, value: bytes) -> int:
+    """Returns the znode's version."""
     try:
-        retried(zk, zk.set, path, value)
+        return int(retried(zk, zk.set, path, value).version)
     except NoNodeError:
         try:
             retried(zk, zk.create, path, value, makepath=True)
         except NodeExistsError:  # made by a request of ours whose answer was lost
-            retried(zk, zk.set, path, value)
+            return int(retried(zk, zk.set, path, value).version)
+        return 0
 
 
 def read_group(session: Session, peer_id: str, run_id: str, group: str) -> GroupSummary | None:
@@ -122,7 +147,7 @@ def read_run(session: Session, peer_id: str, run_id: str) -> list[GroupSummary]:
 
     A group whose summary cannot be read has failed: nobody knows how it went.
     """
-    path = _run_path(session, peer_id, run_id)
+    path = run_path(session, peer_id, run_id)
     names = children(session.zk, path) or ()
     znodes = read_all(session.zk, [f"{path}/{name}" for name in names])
     return [_summary(f"{path}/{name}", name, znode) for name, znode in zip(names, znodes, strict=True) if znode]
@@ -138,8 +163,9 @@ def _summary(path: str, name: str, znode: ZNode) -> GroupSummary:
 
 def group_path(session: Session, peer_id: str, run_id: str, group: str) -> str:
     """The znode of a group's summary."""
-    return f"{_run_path(session, peer_id, run_id)}/{quoted(group)}"
+    return f"{run_path(session, peer_id, run_id)}/{quoted(group)}"
 
 
-def _run_path(session: Session, peer_id: str, run_id: str) -> str:
+def run_path(session: Session, peer_id: str, run_id: str) -> str:
+    """The znode of a run."""
     return f"{session.own.runs(peer_id)}/{quoted(run_id)}"

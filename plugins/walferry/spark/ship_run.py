@@ -101,7 +101,7 @@ def load_files(run: ShipRun, jobs: list[GroupJob], spread: Callable[[Tell], Spre
         say=say,
     )  # fmt: skip
     with LoadNote(run.source, run.peer_id, run.run_id) as note:
-        return load_backlog(backlog, jobs, lambda: spread(note.tell))
+        return load_backlog(backlog, jobs, lambda: spread(note.tell), under_way)
 
 
 def _bytes_queued(run: ShipRun) -> int:
@@ -113,7 +113,7 @@ def ship(job: GroupJob) -> GroupSummary:
     """Ship a group, in the process of a Spark task. What goes wrong with it is in its summary, never raised."""
     from walferry.shipping.group import ship_group
 
-    return ship_group(replace(job, holder=f"{job.holder} on {socket.gethostname()}, process {os.getpid()}"))
+    return ship_group(replace(job, holder=f"{job.holder} on {socket.gethostname()}, process {os.getpid()}"), under_way)
 
 
 def finish(run: ShipRun, summaries: Sequence[GroupSummary]) -> None:

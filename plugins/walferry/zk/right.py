@@ -79,17 +79,32 @@ class Right:
         self._lock = threading.Lock()
         self._under_way: set[Request] = set()
         self._late = NEVER
+        self._ended = False
 
     def is_sure(self) -> bool:
         """Whether requests may be sent now. Raises what the ground does."""
-        return self._ground is None or (self._ground.is_sure() and self._clock() >= self._quiet_at)
+        sure = self._ground is None or self._ground.is_sure()
+        return sure and not self._ended and self._clock() >= self._quiet_at
 
     @property
     def quiet_seconds(self) -> float:
         """For how long requests of this holder and earlier ones may still take effect; 0 if none is under way."""
         with self._lock:
-            ends = [self._quiet_at, self._late, *(request.until for request in self._under_way)]
-        return max(0.0, max(ends) - self._clock())
+            return max(0.0, self._last_end() - self._clock())
+
+    def _last_end(self) -> float:
+        return max(self._quiet_at, self._late, *(request.until for request in self._under_way), NEVER)
+
+    def begin_anew(self) -> None:
+        """Send nothing more until all requests so far have come to their end: what they carried is going to be sent once more, by
+        somebody who does not know of them."""
+        with self._lock:
+            self._quiet_at = self._last_end()
+
+    def end(self) -> float:
+        """Send nothing more. Returns the `quiet_seconds`, which a holder that gives its right up has to tell."""
+        self._ended = True  # first: who has asked before has said so in its request
+        return self.quiet_seconds
 
     def begin(self, seconds: float) -> Request:
         """A request that a server may carry out for `seconds` after it was sent. Raises what the ground does."""
@@ -130,9 +145,15 @@ class Request:
 
     def may_go_on(self) -> None:
         """Raises Unsure, and what the ground does."""
-        if not self._right.is_sure():
+        before, sure = self.until, False
+        self.until = self._right._clock() + self.seconds + spare_seconds(self.seconds)  # first: see Right.end
+        try:
+            sure = self._right.is_sure()
+        finally:
+            if not sure:
+                self.until = before
+        if not sure:
             raise Unsure
-        self.until = self._right._clock() + self.seconds + spare_seconds(self.seconds)
 
     def answered(self) -> None:
         """The server is done with it."""

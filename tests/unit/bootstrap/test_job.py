@@ -219,3 +219,52 @@ def test_a_table_counts_as_whole_only_if_it_is_still_the_one_whose_copy_began(mo
     errors = job._Copy(nothing, nothing, nothing, nothing, nothing)._end_all(records, begun, {"begun"})
     assert noted == {"done": TableRecord("1", "border", whole=True, families=("f", "g"))}
     assert [error.partition(" was disabled at the source since")[0] for error in errors] == ["table truncated", "table dropped"]
+
+
+def test_whoever_ships_the_peer_s_queues_is_waited_for_between_the_note_of_the_copy_and_its_border(monkeypatch):
+    """Who begins after the note sees it; who began before is waited for."""
+    told: list[str] = []
+
+    class Begun(Exception):
+        """The copy has begun."""
+
+    def begin_all(*_: object) -> None:
+        raise Begun
+
+    records = SimpleNamespace(begin=lambda run: told.append("note"), tables=list)
+    monkeypatch.setattr(job, "Records", lambda *_: records)
+    monkeypatch.setattr(job, "await_quiet", lambda *_: told.append("quiet"))
+    monkeypatch.setattr(job._Copy, "_begin_all", begin_all)
+    nothing: Any = None
+    request: Any = SimpleNamespace(run="r", say=print)
+    peer: Any = SimpleNamespace(id="p")
+    with pytest.raises(Begun):
+        job._Copy(nothing, peer, nothing, request, nothing).run([], nothing, nothing)
+    assert told == ["note", "quiet"]
+
+
+def test_what_earlier_runs_have_left_of_tables_that_are_given_up_is_deleted_too(monkeypatch):
+    """Their tasks may live on, and would have the slave load what they have copied, over what is shipped by then."""
+    deleted: list[RegionRecord] = []
+
+    class Begun(Exception):
+        """The copy has begun."""
+
+    def begin_all(*_: object) -> None:
+        raise Begun
+
+    records: Any = Kept()
+    begun = RegionRecord(staging="hdfs://slave/staging/token")
+    records.of_region["of a table that is not asked for any more"] = begun
+    records.begin, records.tables = lambda run: None, lambda: ["given up"]
+    monkeypatch.setattr(job, "Records", lambda *_: records)
+    monkeypatch.setattr(job, "await_quiet", lambda *_: None)
+    monkeypatch.setattr(job, "clean", lambda place, record, root, patience: deleted.append(record))
+    monkeypatch.setattr(job._Copy, "_begin_all", begin_all)
+    slave: Any = SimpleNamespace(place=lambda table: None)
+    nothing: Any = None
+    request: Any = SimpleNamespace(run="r", say=print, source=SimpleNamespace(root_dir="file:/x", wal_root=""))
+    peer: Any = SimpleNamespace(id="p")
+    with pytest.raises(Begun):
+        job._Copy(nothing, peer, slave, request, nothing).run([], nothing, nothing)
+    assert deleted == [begun]

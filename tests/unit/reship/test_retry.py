@@ -30,7 +30,7 @@ def wal(group: str, timestamp: int) -> WalFile:
 def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """`ship({group: wals}, failing=…)` is a try of one run; returns the WALs that were shipped, in order, each with its stage.
 
-    The slave takes the WALs before the one that fails.
+    The slave takes the WALs before the one that fails. With `unreadable` no WAL can be scanned. `ship.kept` are the summaries.
     """
     kept: dict[str, GroupSummary] = {}
     shipped: list[str] = []
@@ -54,20 +54,30 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
     monkeypatch.setattr(shipment, "_Shipment", Shipment)
     monkeypatch.setattr(shipment, "open_session", lambda source: nullcontext())
-    monkeypatch.setattr(shipment, "Turn", lambda session, job, group: nullcontext(SimpleNamespace(right=None)))
-    monkeypatch.setattr(shipment, "read_group", lambda session, peer, run_id, group: kept.get(group))
-    monkeypatch.setattr(shipment, "write_group", lambda session, peer, run_id, summary: kept.update({summary.group: summary}))
+    def write(summary: GroupSummary) -> None:
+        kept[summary.group] = summary
 
-    def ship_groups(found: Mapping[str, Wals], failing: Collection[str] = ()) -> list[str]:
+    turn = SimpleNamespace(right=None, write=write)
+    monkeypatch.setattr(shipment, "Turn", lambda session, job, group, name: nullcontext(turn))
+    monkeypatch.setattr(shipment, "begin_group", lambda session, peer, run_id, summary: kept.setdefault(summary.group, summary))
+    monkeypatch.setattr(shipment, "read_group", lambda session, peer, run_id, group: kept.get(group))
+    monkeypatch.setattr(run, "open_session", lambda source: nullcontext())
+    monkeypatch.setattr(run, "change_group", lambda session, peer, run_id, group, change: write(change(kept.get(group))))
+
+    def ship_groups(found: Mapping[str, Wals], failing: Collection[str] = (), *, unreadable: bool = False) -> list[str]:
         fails.clear()
         fails.update(failing)
         shipped.clear()
         groups = [GroupFiles(group, None, tuple(wal(group, timestamp) for timestamp in wals)) for group, wals in found.items()]
         begun = [GroupSummary(group=group, status=Status.DONE) for group in found]
         scanned = [[Scanned(1, {}, [stay] if stay else []) for stay in wals.values()] for wals in found.values()]
+        if unreadable:
+            run._keep(JOB, [run._begun(group, ["HDFS is away"]) for group in groups])
+            return []
         run._ship(JOB, groups, begun, scanned, lambda function, things: [function(thing) for thing in things])
         return list(shipped)
 
+    ship_groups.kept = kept  # type: ignore[attr-defined]
     return ship_groups
 
 
@@ -111,3 +121,26 @@ def test_a_region_s_later_stages_follow_a_wal_that_only_the_retry_finds(ship):
     a, b = {1: Stay(REGION, 1, 4)}, {2: Stay(REGION, 10, 19), 3: Stay(8, 1, 9)}
     assert ship({"a": a, "b": b, "c": alone("c", 1)}) == ["a1", "b2", "b3", "c1", "b2 in stage 1"]
     assert ship({"a": {**a, 2: Stay(REGION, 5, 9)}, "b": b, "c": alone("c", 1)}) == ["a1", "a2", "b2", "b3", "b2 in stage 1"]
+
+
+def test_a_retry_that_cannot_read_the_wals_forgets_nothing_of_what_is_done(ship):
+    found = {"a": {1: None, 2: Stay(REGION, 1, 9)}, "b": {2: Stay(REGION, 10, 19)}, "c": alone("c", 2, 3)}
+    assert ship(found, ["c3"]) == ["a2", "b2", "c2", "c3"]
+    ship(found, unreadable=True)
+    assert ship(found) == ["c3", "b2 in stage 1"]
+    ship(found, unreadable=True)
+    assert [summary.failed for summary in ship.kept.values() if "stage" not in summary.group] == [True, True, True]
+    assert ship(found) == []
+    assert [summary.failed for summary in ship.kept.values()] == [False] * 4
+
+
+def test_later_stages_follow_a_stage_that_is_shipped_again_for_whatever_reason(ship):
+    found = {"a": {2: Stay(REGION, 1, 9), 3: Stay(REGION, 20, 29)}, "b": {2: Stay(REGION, 10, 19)}}
+    everything = ["a2", "a3", "b2", "b2 in stage 1", "a2 in stage 2", "a3 in stage 2"]
+    assert ship(found) == everything
+    assert ship(found) == []
+    del ship.kept["a"]  # e.g. it cannot be read
+    assert ship(found) == ["a2", "a3", "b2 in stage 1", "a2 in stage 2", "a3 in stage 2"]
+    del ship.kept["b, stage 1"]
+    assert ship(found) == ["b2 in stage 1", "a2 in stage 2", "a3 in stage 2"]
+    assert ship(found) == []

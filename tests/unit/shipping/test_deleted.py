@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,10 +17,20 @@ from walferry.shipping.deleted import Missing, attempt_without, deleted_at_sourc
 from walferry.sinks.errors import NotAtSlave
 from walferry.source.knobs import Knobs
 from walferry.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
+from walferry.zk.right import Right, spare_seconds
 
 REFUSAL = WalferryError("table does not exist there")
 NEITHER, BOTH = Knobs(), Knobs(drop_deleted_tables=True, drop_deleted_families=True)
 TABLES, FAMILIES = Knobs(drop_deleted_tables=True), Knobs(drop_deleted_families=True)
+
+
+class Held:
+    """A right's ground that holds."""
+
+    def is_sure(self) -> bool:
+        return True
+
+    def allow(self, seconds: float) -> None: ...
 
 
 @pytest.fixture
@@ -104,7 +114,7 @@ def attempts() -> Callable[..., list[Any]]:
             if left:
                 raise left.pop(0)
 
-        attempt_without(knobs, attempt)
+        attempt_without(knobs, Right(), attempt)
         return told
 
     return run
@@ -123,3 +133,22 @@ def test_what_is_refused_again_ends_the_group(attempts):
 def test_what_must_not_be_dropped_ends_the_group(attempts):
     with pytest.raises(NotAtSlave):
         attempts([NotAtSlave(REFUSAL, "t")], FAMILIES)
+
+
+def test_an_attempt_sends_nothing_while_a_request_of_the_one_before_may_take_effect() -> None:
+    """Another lane had sent it, and had no answer yet. It would come over what this attempt ships after its like."""
+    clock = [1000.0]
+    right, sure = Right(Held(), 60.0, clock=lambda: clock[0]), list[bool]()
+
+    def attempt(missing: Collection[Missing]) -> None:
+        sure.append(right.is_sure())
+        if not missing:
+            with suppress(ZeroDivisionError), right.request(60) as request:
+                request.may_go_on()
+                raise ZeroDivisionError
+            raise NotAtSlave(REFUSAL, "t")
+
+    attempt_without(TABLES, right, attempt)
+    assert sure == [True, False]
+    clock[0] += 60 + spare_seconds(60)
+    assert right.is_sure()

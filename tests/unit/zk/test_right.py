@@ -118,3 +118,30 @@ def test_the_next_holder_is_told_before_a_request_gets_more_time_than_usual_and_
 @pytest.mark.parametrize("seconds", [0.1, 1, 4, 10, 60, 3600])
 def test_what_is_not_delivered_is_given_up_before_a_request_has_come_to_its_end(seconds: float) -> None:
     assert delivery_seconds(seconds) < spare_seconds(seconds)
+
+
+def test_who_has_ended_its_right_sends_nothing_though_its_ground_holds_for_a_moment_more(
+    right: Right, clock: list[float]
+) -> None:
+    """The next holder is told what is under way now: it would not wait for a request that was sent after that."""
+    request, late = right.begin(60), right.begin(60)
+    request.may_go_on()
+    assert right.end() == 60 + spare_seconds(60)
+    for each in (request, late):
+        clock[0] += 1
+        with pytest.raises(Unsure):
+            each.may_go_on()
+    assert right.quiet_seconds == 58 + spare_seconds(60)
+
+
+def test_a_request_that_is_just_going_to_be_sent_is_under_way_when_the_right_ends(ground: Ground, clock: list[float]) -> None:
+    told = list[float]()
+
+    class Slow(Ground):
+        def is_sure(self) -> bool:
+            told.append(right.quiet_seconds)
+            return True
+
+    right = Right(Slow(), 60.0, clock=lambda: clock[0])
+    right.begin(60).may_go_on()
+    assert told == [60 + spare_seconds(60)]

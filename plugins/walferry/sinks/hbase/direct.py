@@ -168,6 +168,14 @@ class DirectShipper:
     def _ship(self, actions: Actions, deadline: float) -> None:
         """As `ship`, for actions."""
         work = _Work(actions, np.arange(len(actions)), self._seconds(deadline))
+        try:
+            self._ship_all(work, deadline)
+        except BaseException:
+            if work.unsettled or work.doubt.any():  # whoever sends the same in another way does not know of these calls
+                self._tries.right.begin_anew()
+            raise
+
+    def _ship_all(self, work: _Work, deadline: float) -> None:
         failures, busy, last_error, answered, jumped = 0, 0, NEVER_TRIED, False, False
         call_timeout = self._tries.knobs.call_timeout_seconds
         while work.left.size:

@@ -30,17 +30,18 @@ from walferry.sinks.hbase.share import Share
 from walferry.sinks.hbase.tries import SETTLE_SECONDS
 from walferry.source.knobs import Knobs
 from walferry.tables.errors import RegionUnavailable, TooManyRegions
+from walferry.zk.right import Right
 
 BUSY = "org.apache.hadoop.hbase.RegionTooBusyException over the memstore's limit"
 
 
 def shipper(
     slave: ScriptedSlave, time: Time, *, stop: threading.Event | None = None, answers: Answers | None = None,
-    login: Login = USER, share: Share | None = None, **knobs: Any,
+    login: Login = USER, share: Share | None = None, right: Right | None = None, **knobs: Any,
 ) -> DirectShipper:
     return DirectShipper(
         "slave:2181:/hbase", Locations(slave.as_tables, time.clock), stop=stop or threading.Event(), knobs=Knobs(**knobs),
-        answers=answers, clock=time.clock, wait=time.wait, login=login, share=share,
+        answers=answers, clock=time.clock, wait=time.wait, login=login, share=share, right=right,
     )  # fmt: skip
 
 

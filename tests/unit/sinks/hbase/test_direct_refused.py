@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kazoo.exceptions import NoAuthError
 
 from tests.unit.filters.test_window import entry
-from tests.unit.rpc.fake_server import Request, answer, exception
+from tests.unit.rpc.fake_server import Request, answer, exception, silence
 from tests.unit.sinks.hbase.edits import shipment_of
 from tests.unit.sinks.hbase.multi_messages import MultiRequest
 from tests.unit.sinks.hbase.scripted_slave import OpenRegion, ScriptedSlave
@@ -24,6 +25,9 @@ from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.hbase import direct as module
 from walferry.sinks.hbase.actions import ShipmentUnfit
 from walferry.sinks.hbase.direct import DirectRefused
+from walferry.sinks.hbase.sink import ShipmentSender, Way
+from walferry.source.knobs import SinkKind
+from walferry.zk.right import Right, spare_seconds
 
 DENIED = "org.apache.hadoop.hbase.security.AccessDeniedException no WRITE on t"
 NO_FAMILY = "a.NoSuchColumnFamilyException Column family f does not exist in region x in table 't'"
@@ -204,3 +208,23 @@ def test_an_exception_that_cannot_be_read_does_not_undo_what_other_servers_did()
         ship(slave, Time(), rows(b"a", b"z"))
         assert {row: len(cells) for (_, row), cells in slave.cells.items()} == {b"a": 1, b"z": 1}
         assert slave.lookups > 1
+
+
+@pytest.mark.parametrize("refusal", [DENIED, "java.io.IOException Rejecting large batch operation for current batch"])
+def test_nothing_goes_another_way_while_a_call_may_still_come(refusal):
+    """It would overwrite what follows."""
+    time, told = Time(), list[bool]()
+    right = Right(clock=time.clock)
+    replicate: Any = SimpleNamespace(ship=lambda shipment, deadline: told.append(right.is_sure()))
+
+    def reply(server: int, request: Request) -> bytes | None:
+        return silence(request) if server == 0 else None
+
+    with ScriptedSlave(regions=halves(), reply=reply, judge=lambda region, row: refusal) as slave:
+        direct = shipper(slave, time, right=right, call_timeout_seconds=0.5)
+        sender = ShipmentSender(replicate, None, direct, Way(SinkKind.DIRECT))  # type: ignore[arg-type]
+        sender.send([shipment_of([rows(b"a", b"z")])], 2000)
+        direct.close()
+    assert told == [False]
+    time.now += 0.5 + spare_seconds(0.5)
+    assert right.is_sure()

@@ -1,0 +1,110 @@
+"""No queue of a peer is shipped while a first copy of it is under way, whoever has begun to ship it before."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.processes import wait_until
+from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
+from tests.unit.rpc.fake_server import FakeServer
+from tests.unit.wal.encoder import encode_wal
+from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, LastingZNodes, wal
+from tests.zk.one_cell import edits_of_one_cell
+from walferry.bootstrap.quiet import await_quiet
+from walferry.bootstrap.records import CopyState
+from walferry.names import parse_wal_name
+from walferry.queues.errors import LeaseHeld
+from walferry.queues.lease import acquire
+from walferry.shipping.group_job import GroupJob
+from walferry.shipping.summary import Status
+from walferry.source.cluster import SourceCluster
+from walferry.source.knobs import Knobs, SinkKind
+from walferry.spark import ship_run
+from walferry.zk.right import spare_seconds
+
+NAME = wal(1_700_000_000_000, DEAD)
+GROUP = parse_wal_name(NAME).group
+
+
+@pytest.fixture
+def slave() -> Iterator[FakeServer]:
+    with FakeServer() as server:
+        yield server
+
+
+@pytest.fixture
+def job(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, slave: FakeServer) -> GroupJob:
+    """For a dead server's group of peer q, whose queue has one WAL."""
+    folder = tmp_path / "hbase" / "oldWALs"
+    folder.mkdir(parents=True)
+    (folder / NAME).write_bytes(encode_wal(edits_of_one_cell(range(3))))
+    hbase.stop_server(SERVER)
+    hbase.zk.create(f"{hbase.nodes.rs}/127.0.0.1,{slave.port},1", ephemeral=True)
+    source = LastingZNodes.new(zk)
+    source.add_peer("q", clusterkey=f"{zookeeper.quorum}:{hbase.nodes.base}")
+    source.add_wal(DEAD, "q", NAME)
+    at = SourceCluster(
+        quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}/hbase", znode_parent=source.nodes.base, root=source.root
+    )
+    return GroupJob(
+        source=at, peer_id="q", group=GROUP, run_id="drain", holder="a drain", deadline=time.time() + 60,
+        knobs=Knobs(sink=SinkKind.REPLICATE),
+    )  # fmt: skip
+
+
+def test_a_task_that_begins_late_ships_nothing_while_a_first_copy_is_under_way(
+    zk: KazooClient, job: GroupJob, slave: FakeServer
+) -> None:
+    """Its job looked before that copy began, and Spark had no place for it until now."""
+    session = session_of(zk, job)
+    peer = zk.exists(session.nodes.peer("q"))
+    assert peer is not None
+    state = CopyState(peer.czxid, "the copy")
+    zk.create(session.own.first_copy("q"), state.encode(), makepath=True)
+    summary = ship_run.ship(job)
+    assert (summary.status, slave.requests) == (Status.HELD, [])
+    assert summary.error
+    assert "first copy, begun by run the copy, is not complete" in summary.error
+    zk.set(session.own.first_copy("q"), replace(state, complete=True).encode())
+    assert ship_run.ship(job).status is Status.DONE
+
+
+def test_a_first_copy_begins_when_nobody_ships_the_peer_any_more(zk: KazooClient, job: GroupJob) -> None:
+    """Recoveries do not have the peer in hand. What they ship late would lie over the copy."""
+    session, told, begun = session_of(zk, job), list[str](), threading.Event()
+    lease = acquire(session, "q", GROUP, "a drain on host h", calls_seconds=4.0)
+
+    def copy() -> None:
+        await_quiet(session, "q", "a copy", told.append, wait_seconds=60)
+        begun.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(copy)
+        wait_until(lambda: bool(told), "it waits", processes=[], timeout=30)
+        assert f"WAL group {GROUP} of peer q is held by a drain on host h" in told[0]
+        lease.right.begin(2.0).may_go_on()  # and no answer comes
+        released = time.monotonic()
+        lease.release()
+        waiting.result(60)
+        assert time.monotonic() - released > 1.0 + spare_seconds(2.0)
+    assert "may take effect for" in told.pop()
+    again = time.monotonic()
+    await_quiet(session, "q", "a copy", told.append, wait_seconds=60)
+    assert time.monotonic() - again < 1.5
+    assert len(told) == 1
+
+
+def test_it_does_not_wait_for_ever(zk: KazooClient, job: GroupJob) -> None:
+    session = session_of(zk, job)
+    await_quiet(session, "q", "a copy", print, wait_seconds=0)  # no group was ever shipped
+    with acquire(session, "q", GROUP, "a drain"), pytest.raises(LeaseHeld, match="held by a drain"):
+        await_quiet(session, "q", "a copy", print, wait_seconds=0)
