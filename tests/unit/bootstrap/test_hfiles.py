@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import time
 import tracemalloc
 import zlib
 
@@ -108,6 +109,33 @@ def test_a_file_info_that_unpacks_to_more_than_it_says_is_not_unpacked(monkeypat
         read_info(file, "x", "x")
     assert tracemalloc.get_traced_memory()[1] < 8 << 20
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("before", "why"), [(b"", "10,000 entries"), (b"\x10\x01", "else than entries")])
+def test_a_file_info_of_very_many_entries_is_not_parsed(before, why, monkeypatch):
+    """Packed, these are 5 KB; parsed, they took a hundred MB."""
+    empty = pb.FileInfoProto(map_entry=[pb.BytesBytesPair(first=b"", second=b"")]).SerializeToString()
+    raw = b"PBUF" + delimited(before + empty * 500_000)
+    monkeypatch.setitem(COMPRESS, ValueCodec.NONE, lambda data: raw)
+    file = hfile({})
+    tracemalloc.start()
+    with pytest.raises(UnreadableHFile, match=why):
+        read_info(file, "x", "x")
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+
+
+def test_a_file_info_in_very_many_blocks_takes_no_long_time(monkeypatch):
+    def framed_singly(data: bytes) -> bytes:
+        byte = framed(pa.compress(b"P", "snappy", asbytes=True), 1)
+        return byte * len(data)
+
+    monkeypatch.setitem(COMPRESS, ValueCodec.SNAPPY, framed_singly)
+    file = hfile({b"x": b"x" * 1_000_000}, ValueCodec.SNAPPY)
+    began = time.process_time()
+    with pytest.raises(UnreadableHFile, match="not in protobuf"):
+        read_info(file, "x", "x")
+    assert time.process_time() - began < 10
 
 
 def copied(file: MemoryFile) -> MemoryFile:
