@@ -27,8 +27,9 @@ def test_hosts_of_all_kinds_are_written_as_java_s_url_encoder_writes_them(host: 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "host", "host,16020", "host,x,1", "a,1,2,3", "a b,1,2", ",1,2", "h,1,2\n", "h?x,1,2", "#,1,2", "h\0,1,2", "\x1b[2J,1,2"],
-)
+    ["", "host", "host,16020", "host,x,1", "a,1,2,3", "a b,1,2", ",1,2", "h,1,2\n", "h?x,1,2", "#,1,2", "h\0,1,2", "\x1b[2J,1,2",
+     "h@REALM.example.org,1,2", "h\\,1,2"],
+)  # fmt: skip
 def test_what_is_no_server_name_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match="not a server name") as e:
         ServerName.parse(text)
