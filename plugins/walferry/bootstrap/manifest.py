@@ -28,6 +28,7 @@ from walferry.protos.parsing import parse_message
 from walferry.rpc.master_tables import table_text
 
 SNAPSHOTS = ".hbase-snapshot"
+MAX_MANIFEST_BYTES = 1 << 30  # HBase itself reads 64 MB unless it is told otherwise (snapshot.manifest.size.limit)
 MOB_START_KEY = b".mob"  # of the region that is none: a table's MOB files belong to it
 _LINK = re.compile(r"(?:(?P<namespace>[^=]+)=)?(?P<table>[^=]+)=(?P<region>[0-9a-f]+)-(?P<file>[^=]+)")
 
@@ -70,6 +71,11 @@ def read_manifest(root: str, snapshot: str) -> pb.SnapshotDataManifest:
     url = f"{root}/{SNAPSHOTS}/{snapshot}/data.manifest"
     try:
         with open_wal(url) as file:
+            if file.size > MAX_MANIFEST_BYTES:
+                raise BrokenSnapshot(
+                    f"{url} has {file.size:,} bytes, more than the {MAX_MANIFEST_BYTES:,} that are read",
+                    "Copy this table with HBase's ExportSnapshot, and name the others",
+                )
             data = file.read_at(0, file.size)
         return parse_message(pb.SnapshotDataManifest, data)
     except FileNotFoundError as error:
