@@ -34,6 +34,9 @@ from walferry.wal.errors import WalTornError, WalTruncatedError
 from walferry.wal.windows import UnwrapKey, Window
 
 
+MAX_LET_GO_CHARS = 1 << 20  # of names of files in one WAL's report, which is a text of bounded size: those of some 20,000
+
+
 class OutOfTime(Exception):
     """The job's deadline came. A signal, not an error."""
 
@@ -119,6 +122,8 @@ class _Reading:
         """The entries that go into files."""
         bulk_loads, let_go = bulk_loads_in(window, kept, self.rules, self.job.source, path)
         self.let_go += let_go
+        if sum(map(len, self.let_go)) > MAX_LET_GO_CHARS:  # requests let them go entry by entry
+            self.others, self.let_go = True, []
         table_of, first_of = distinct_tables(window)
         names = [table_name(window, int(entry)) for entry in first_of]
         for entry in bulk_loads:
