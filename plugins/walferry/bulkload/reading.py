@@ -33,7 +33,6 @@ from walferry.source.cluster import VisibilityLabels
 from walferry.wal.errors import WalTornError, WalTruncatedError
 from walferry.wal.windows import UnwrapKey, Window
 
-
 MAX_LET_GO_CHARS = 1 << 20  # of names of files in one WAL's report, which is a text of bounded size: those of some 20,000
 
 
