@@ -28,6 +28,7 @@ from walferry.hfiles.runs import Edits, sorted_runs
 from walferry.kernels.read import Ints
 from walferry.names import parse_wal_name
 from walferry.shipping.closed_wal import Progress, longest_wait, may_end_with, windows_of_closed
+from walferry.shipping.summary import shown_ms
 from walferry.sinks.of_peer import bulk_loads_in
 from walferry.source.cluster import VisibilityLabels
 from walferry.wal.errors import WalTornError, WalTruncatedError
@@ -152,5 +153,5 @@ class _Reading:
     def _count(self, window: Window, kept: Kept) -> None:
         self.edits += len(window.index)
         self.size += int(window.next_positions[-1] - window.positions[0])
-        self.written = int(window.index.write_time[-1])
+        self.written = shown_ms(int(window.index.write_time[-1]))
         self.filtered.update(filtered_by_reason(kept))

@@ -10,9 +10,11 @@ from enum import StrEnum
 from typing import Any
 
 from walferry.records import MAX_BYTES, NotARecord, parsed_object, record_of
-from walferry.texts import one_line
+from walferry.texts import one_line, visible
 
 MAX_ERROR_CHARS = 4000  # ZooKeeper drops a connection that sends it more than 1 MiB
+MAX_NAMES, MAX_NAME_CHARS = 500, 300  # of tables and families that were dropped
+LATEST_MS = 253_402_300_799_999  # the year 9999
 _ERRORS = ("error", "slaveError", "directRefused", "notLoaded")
 
 
@@ -84,9 +86,10 @@ class GroupSummary:
         return self.status in (Status.FAILED, Status.HELD, Status.SLAVE_DOWN)
 
     def to_json(self) -> str:
-        """This summary as JSON, read back by `from_json`; each error, which may contain text from outside, is cut to one line."""
+        """This summary as JSON, read back by `from_json`; texts that may be from outside are cut to one line each."""
         values = asdict(self)
-        return json.dumps(values | _shown(values), sort_keys=True)
+        deleted = [visible(name, MAX_NAME_CHARS) for name in self.deletedAtBoth[:MAX_NAMES]]
+        return json.dumps(values | _shown(values) | {"deletedAtBoth": deleted}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> GroupSummary:
@@ -104,6 +107,11 @@ class GroupSummary:
 def digest_with(digest: str, name: str) -> str:
     """A short text that tells which names there are, in which order: `digest` tells it of those before this one."""
     return hashlib.sha256(f"{digest} {name}".encode()).hexdigest()[:16]
+
+
+def shown_ms(write_time: int) -> int:
+    """A write time of a WAL, which may be any number, as a time that summaries have: from 1970 to 9999."""
+    return min(max(0, write_time), LATEST_MS)
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, str]:

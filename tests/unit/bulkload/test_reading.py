@@ -261,6 +261,14 @@ def test_a_wal_with_very_many_files_of_such_bulk_loads_is_left_to_requests_and_i
     assert sum(map(len, report.let_go)) <= reading.MAX_LET_GO_CHARS
 
 
+@pytest.mark.parametrize("time", [1 << 63, (1 << 63) - 1, (1 << 64) - 1])
+def test_the_report_of_a_wal_can_be_read_whatever_its_times(files: Files, time: int) -> None:
+    odd = entry(put(row=b"b"))
+    odd.key.write_time = time
+    files.put(0, [*GOOD, odd])
+    assert Read(read_wals(files.wals(1), files.job())).reports[0].tables["t"][0] == 3
+
+
 def test_bulk_loads_that_the_connection_leaves_out_are_counted_as_filtered(files: Files) -> None:
     files.put(0, [*GOOD, load()])
     files.source = SourceCluster(quorum="zk:2181", wal_root=files.source.wal_root, skip_bulk_loads=True)
