@@ -29,6 +29,7 @@ _SERVER = re.compile(rf"(?P<host>[^,@\\{_ODD}]+),(?P<port>\d{{1,5}}),(?P<start_c
 _ENCODED_SERVER = re.compile(r"(?P<server>[^,\s/]+?%2C\d{1,5}%2C\d{1,19})(?:\.|$)", re.IGNORECASE)
 _PREFIX = re.compile(rf"[^{_ODD}]+")
 _MAX_DIGITS = 19  # of a timestamp
+MAX_WAL_NAME_CHARS = 2000  # no file system takes more than a few hundred in a name
 # HBase takes the letters and digits of all languages. What Java calls a letter is more than \w: vowel signs of Hindi are. So all
 # beyond ASCII but blanks is taken here, and HBase refuses the rest.
 _LETTER = r"(?:\w|[^\x00-\x7f\s])"
@@ -92,6 +93,8 @@ class WalName(NamedTuple):
 
 def parse_wal_name(text: str) -> WalName:
     """Parse a WAL's file name (no folders). Raises a ValueError that names the text."""
+    if len(text) > MAX_WAL_NAME_CHARS:  # names that were parsed are kept
+        raise ValueError(f"{text[:100]!r}… with {len(text):,} characters is not a WAL's name: no file can have it")
     is_meta = text.endswith(META_SUFFIX)
     prefix, _, timestamp = text.removesuffix(META_SUFFIX).rpartition(".")
     shared = _group_and_server(prefix)

@@ -122,6 +122,13 @@ def test_a_text_is_url_encoded_as_java_does_it() -> None:
     assert url_encoded("~a*b c/d,é") == "%7Ea*b+c%2Fd%2C%C3%A9"
 
 
+def test_a_name_that_no_file_can_have_is_none_of_a_wal() -> None:
+    assert parse_wal_name("x" * 200 + ".5").timestamp == 5
+    with pytest.raises(ValueError, match="1,000,002 characters is not a WAL's name") as refused:
+        parse_wal_name("x" * 1_000_000 + ".5")
+    assert len(str(refused.value)) < 300
+
+
 @pytest.mark.parametrize("name", ["t", "ns:t", "größe:表.x-1", "हिन्दी:हिंदी", "_x", "9"])
 def test_tables_of_all_languages_are_tables(name: str) -> None:
     assert TABLE.fullmatch(name)
