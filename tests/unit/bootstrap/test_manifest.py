@@ -68,6 +68,13 @@ def test_a_manifest_that_is_missing_or_broken_is_named(tmp_path):
         read_manifest(root, "s")
 
 
+def test_a_size_that_no_file_has_is_refused():
+    broken = region(files={b"f": [HFILE]})
+    broken.family_files[0].store_files[0].file_size = (1 << 64) - 1
+    with pytest.raises(BrokenSnapshot, match="18,446,744,073,709,551,615 bytes"):
+        regions_of(manifest(broken), [b"f"])
+
+
 def test_a_manifest_that_is_far_too_large_is_not_read(tmp_path):
     folder = tmp_path / ".hbase-snapshot" / "s"
     folder.mkdir(parents=True)
