@@ -49,7 +49,6 @@ TRAILER_MAGIC = b'TRABLK"$'
 INFO_MAGIC = b"FILEINF2"
 MAX_INFO_BYTES = 64 << 20  # keys of rows may be in it, and names of compacted files
 MAX_INFO_ENTRIES = 10_000  # HBase writes some 30; parsed, each takes some hundred bytes, however short it is
-MAX_END_BYTES = 256 << 20  # from the info on: a Bloom filter's index has an entry for each 128 KB of the filter
 UNKNOWN_SEQUENCE_ID = -1  # also in HBase, for a file without one
 CHECKED_BYTES, CRC32 = 16 << 10, 1  # that a checksum is of, and its kind
 UNIT_BLOCK_BYTES = 128 << 10  # raw: readers decompress each block of SNAPPY, LZ4 and ZSTD into a buffer of 256 KB by default
@@ -89,19 +88,22 @@ def read_info(file: OpenWal, url: str, name: str) -> HFileInfo:
     return HFileInfo(UNKNOWN_SEQUENCE_ID if sequence_id is None else sequence_id, has_tags, trailer.entry_count)
 
 
-def end_without_numbers(file: OpenWal, url: str, task: str) -> tuple[int, bytes]:
-    """From where on a copy of an HFile differs, and its bytes from there on: it says that `task` made it for a bulk load.
+@dataclass(frozen=True)
+class OtherInfo:
+    """What a copy of an HFile has in the place of its bytes from `start` to before `end`."""
 
-    Raises UnreadableHFile, StoreError.
-    """
+    start: int
+    end: int
+    block: bytes
+
+
+def info_without_numbers(file: OpenWal, url: str, task: str) -> OtherInfo:
+    """The file info of a copy of an HFile: it says that `task` made it for a bulk load. Raises UnreadableHFile, StoreError."""
     try:
         trailer = _trailer(file)
         info = _info(file, trailer)
-        rest = file.size - info.end
-        if rest > MAX_END_BYTES:
-            raise ValueError(f"{rest} bytes follow its file info")
         block = _block(_without_numbers(info.message, task), info.data, ValueCodec(trailer.compression_codec))
-        return trailer.file_info_offset, block + file.read_at(info.end, rest)
+        return OtherInfo(trailer.file_info_offset, info.end, block)
     except _UNREADABLE as error:
         raise UnreadableHFile(f"the metadata of {url} cannot be read: {error}") from error
 

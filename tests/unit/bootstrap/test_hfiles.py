@@ -14,7 +14,7 @@ import pytest
 from tests.unit.wal.memory_file import MemoryFile
 from walferry.bootstrap import hfiles
 from walferry.bootstrap.errors import UnreadableHFile
-from walferry.bootstrap.hfiles import INFO_MAGIC, TRAILER_BYTES, TRAILER_MAGIC, HFileInfo, end_without_numbers, read_info
+from walferry.bootstrap.hfiles import INFO_MAGIC, TRAILER_BYTES, TRAILER_MAGIC, HFileInfo, info_without_numbers, read_info
 from walferry.protos import hbase_pb2 as pb
 from walferry.wal.header import ValueCodec
 
@@ -139,8 +139,8 @@ def test_a_file_info_in_very_many_blocks_takes_no_long_time(monkeypatch):
 
 
 def copied(file: MemoryFile) -> MemoryFile:
-    start, end = end_without_numbers(file, "file:/x", "task 1")
-    return MemoryFile(file.data[:start] + end)
+    info = info_without_numbers(file, "file:/x", "task 1")
+    return MemoryFile(file.data[: info.start] + info.block + file.data[info.end :])
 
 
 def entries_of(file: MemoryFile) -> dict[bytes, bytes]:
@@ -186,7 +186,7 @@ def test_a_plain_frame_of_zstd_stays_one(monkeypatch):
 )
 def test_a_file_that_cannot_be_written_so_is_not_copied(file, why):
     with pytest.raises(UnreadableHFile, match=why):
-        end_without_numbers(file, "x", "task")
+        info_without_numbers(file, "x", "task")
 
 
 def test_no_cut_and_no_flipped_byte_of_a_file_makes_a_copy_fail_otherwise():
@@ -196,6 +196,6 @@ def test_no_cut_and_no_flipped_byte_of_a_file_makes_a_copy_fail_otherwise():
         broken[at] ^= 0xFF
         for data in (bytes(broken), whole[:at]):
             try:
-                end_without_numbers(MemoryFile(data), "x", "task")
+                info_without_numbers(MemoryFile(data), "x", "task")
             except UnreadableHFile:
                 continue
