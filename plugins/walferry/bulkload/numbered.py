@@ -101,6 +101,8 @@ def _check_number(to: Destination, file: StagedFile, new: Sequence[str]) -> None
 
 def _holds(to: Destination, file: StagedFile, names: Iterable[str]) -> bool:
     """Whether one of these files of the region is the one that was loaded."""
+    if not is_file_name(to.region.encoded_name):  # its name is the slave's, and may lead elsewhere
+        return False
     folder = store_folder(to.token, to.table, to.region.encoded_name, file.family)
     log_in_to(folder, to.login)
     for name in islice(names, MOST_OPENED):

@@ -166,6 +166,14 @@ def test_of_very_many_files_not_all_are_opened(slave: Slave, monkeypatch: pytest
     assert len(opened) == numbered.MOST_OPENED
 
 
+def test_no_file_is_opened_elsewhere_because_of_a_region_s_name(slave: Slave, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbered, "open_wal", lambda url: pytest.fail(f"{url} was opened"))
+    monkeypatch.setattr("tests.unit.bulkload.test_numbered.REGION", Region(b"ns:t,,1./../../../../WALs.", b"", b"", SERVER))
+    slave.events = [slave.flush]
+    with pytest.raises(NotLoaded, match="cannot be told"):
+        slave.have_loaded()
+
+
 def test_what_is_not_loaded_is_told_with_the_server(slave: Slave) -> None:
     slave.loads = False
     with pytest.raises(NotLoaded, match=r"has not loaded its files.*RegionServer rs,16020,1"):
