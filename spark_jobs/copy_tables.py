@@ -47,14 +47,15 @@ def _run(args: argparse.Namespace) -> int:
     """Copy, and print what has failed and the copy's state."""
     from walferry.bootstrap.job import CopyRequest, first_copy
     from walferry.source.cluster import SourceCluster
+    from walferry.spark.job import say, tell
 
     request = CopyRequest(
         source=SourceCluster.from_json(args.source), peer_id=args.peer, run=args.run_id, tables=tuple(args.tables),
-        allow_not_empty=args.allow_not_empty, say=_say,
+        allow_not_empty=args.allow_not_empty, say=say,
     )  # fmt: skip
     copied = first_copy(request, lambda tasks: _in_spark(request, tasks))
     for error in copied.errors:
-        print(error, file=sys.stderr)
+        tell(error)
     print(json.dumps(asdict(copied.state)))
     return 0 if copied.state.complete else 1
 
@@ -78,10 +79,6 @@ def _in_spark(request: CopyRequest, tasks: Sequence[RegionTask]) -> list[RegionO
         return list(context.parallelize(dealt, count).mapPartitions(copy).collect())
     finally:
         context.stop()
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

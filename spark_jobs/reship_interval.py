@@ -54,6 +54,7 @@ def _run(args: argparse.Namespace) -> int:
     from walferry.reship.run import reship
     from walferry.shipping.summary import Status
     from walferry.source.cluster import SourceCluster
+    from walferry.spark.job import say, tell
 
     job = ReshipJob(
         source=SourceCluster.from_json(args.source), peer_id=args.peer, interval=Interval(args.start, args.end),
@@ -72,9 +73,9 @@ def _run(args: argparse.Namespace) -> int:
     finally:
         context.stop()
     for s in summaries:
-        print(f"{s.group}: {s.status}, {s.completedLogs} WALs, shipped {s.shippedOps} operations, {s.shippedBytes} bytes")
+        say(f"{s.group}: {s.status}, {s.completedLogs} WALs, shipped {s.shippedOps} operations, {s.shippedBytes} bytes")
         if s.error:
-            print(f"{s.group}: {s.error}", file=sys.stderr)
+            tell(f"{s.group}: {s.error}")
     print(json.dumps([asdict(s) for s in summaries]))
     return 1 if any(s.status is not Status.DONE for s in summaries) else 0
 

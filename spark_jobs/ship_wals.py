@@ -62,6 +62,7 @@ def _run(args: argparse.Namespace) -> int:
     from walferry.files.quarantine import BrokenWals
     from walferry.source.cluster import SourceCluster
     from walferry.source.knobs import SinkKind
+    from walferry.spark.job import say
     from walferry.spark.ship_run import ShipRun, begin, finish, load_files, nothing_queued
 
     run = ShipRun(
@@ -73,7 +74,7 @@ def _run(args: argparse.Namespace) -> int:
     if not jobs:
         print(nothing_queued(run))
         return 0
-    left = load_files(run, jobs, lambda tell: _spread(run, tell), _say)
+    left = load_files(run, jobs, lambda tell: _spread(run, tell), say)
     summaries = [*left.done, *(_ship(run, left.jobs) if left.jobs else ())]
     finish(run, summaries)
     _print(summaries)
@@ -109,19 +110,16 @@ def _ship(run: ShipRun, jobs: Sequence[GroupJob]) -> list[GroupSummary]:
     return context.parallelize(jobs, len(jobs)).map(ship).collect()
 
 
-def _say(text: str) -> None:
-    print(text, flush=True)
-
-
 def _print(summaries: list[GroupSummary]) -> None:
     """Lines for each group, and all summaries as JSON."""
+    from walferry.spark.job import say, tell
     from walferry.spark.ship_run import outcome
 
     for s in summaries:
         line, *errors = outcome(s)
-        print(line)
+        say(line)
         for error in errors:
-            print(error, file=sys.stderr)
+            tell(error)
     print(json.dumps([asdict(s) for s in summaries]))
 
 

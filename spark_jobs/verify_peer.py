@@ -120,8 +120,10 @@ def _keep(args: argparse.Namespace, planned: Planned, parts: list[Outcome]) -> l
 
 def _print(outcomes: list[Outcome]) -> None:
     """Print a line for each table."""
+    from walferry.spark.job import say
+
     for outcome in outcomes:
-        print(f"{outcome.table}: {outcome.good} good rows, {outcome.bad_rows} bad ones {outcome.problem}".rstrip())
+        say(f"{outcome.table}: {outcome.good} good rows, {outcome.bad_rows} bad ones {outcome.problem}".rstrip())
 
 
 if __name__ == "__main__":

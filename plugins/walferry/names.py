@@ -8,7 +8,8 @@
 A peer id contains no "-", but a host name may. So after the first "-", another one ends a server's name only after two commas of
 that name. A claim of the queue `q` of the server `s` names it `q-s`.
 
-Paths and URLs are made of these names, so none may contain a slash, a question mark, a hash or a control character.
+Paths and URLs are made of these names, so none may contain a slash, a question mark, a hash or a control character. Principals
+are made of the names of hosts, so these contain no "@" and no backslash either.
 
 Source: HBase's AbstractFSWALProvider.getWALPrefixFromWALName, WAL.getTimestamp, ServerName, and
 ReplicationQueueInfo.extractDeadServersFromZNodeString.
@@ -24,10 +25,11 @@ from urllib.parse import quote, quote_plus, unquote_plus
 
 META_SUFFIX = ".meta"
 _ODD = r"\s/?#\x00-\x1f\x7f-\x9f"
-_SERVER = re.compile(rf"(?P<host>[^,{_ODD}]+),(?P<port>\d{{1,5}}),(?P<start_code>\d{{1,19}})")
+_SERVER = re.compile(rf"(?P<host>[^,@\\{_ODD}]+),(?P<port>\d{{1,5}}),(?P<start_code>\d{{1,19}})")
 _ENCODED_SERVER = re.compile(r"(?P<server>[^,\s/]+?%2C\d{1,5}%2C\d{1,19})(?:\.|$)", re.IGNORECASE)
 _PREFIX = re.compile(rf"[^{_ODD}]+")
 _MAX_DIGITS = 19  # of a timestamp
+MAX_WAL_NAME_CHARS = 2000  # no file system takes more than a few hundred in a name
 # HBase takes the letters and digits of all languages. What Java calls a letter is more than \w: vowel signs of Hindi are. So all
 # beyond ASCII but blanks is taken here, and HBase refuses the rest.
 _LETTER = r"(?:\w|[^\x00-\x7f\s])"
@@ -91,6 +93,8 @@ class WalName(NamedTuple):
 
 def parse_wal_name(text: str) -> WalName:
     """Parse a WAL's file name (no folders). Raises a ValueError that names the text."""
+    if len(text) > MAX_WAL_NAME_CHARS:  # names that were parsed are kept
+        raise ValueError(f"{text[:100]!r}… with {len(text):,} characters is not a WAL's name: no file can have it")
     is_meta = text.endswith(META_SUFFIX)
     prefix, _, timestamp = text.removesuffix(META_SUFFIX).rpartition(".")
     shared = _group_and_server(prefix)

@@ -17,6 +17,7 @@ from walferry.texts import visible
 
 MAX_BYTES = 4 << 20  # a znode has at most 1 MiB by default (jute.maxbuffer)
 MAX_DEPTH = 20
+MAX_VALUES = 500_000  # in one text: each takes up to a hundred bytes, and may be written in three
 MAX_REASON_CHARS = 300
 _MAX_SHOWN_CHARS = 60
 _LARGEST = 1 << 63  # numbers are counts, sizes and times
@@ -32,15 +33,22 @@ class NotARecord(ValueError):
 
 
 def parsed(text: bytes | str, most_bytes: int = MAX_BYTES) -> Any:
-    """The value of a JSON text: bounded, in UTF-8, not nested deeply, with numbers of 64 bits only. Raises NotARecord."""
+    """The value of a JSON text: bounded, in UTF-8, not nested deeply, with numbers of 64 bits only. Raises NotARecord.
+
+    It is bounded in bytes and in the number of values.
+    """
     if len(text) > most_bytes:
         raise NotARecord(f"it has {len(text):,} bytes, more than {most_bytes:,}")
     try:
-        value = json.loads(text.decode() if isinstance(text, bytes) else text)
+        text = text.decode() if isinstance(text, bytes) else text
+        # Texts within it may have these characters, too, but none of ours has so many.
+        value = json.loads(text) if (most := sum(map(text.count, ",[{"))) <= MAX_VALUES else None
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:
         raise NotARecord(f"it is not JSON: {error}") from None
+    if most > MAX_VALUES:
+        raise NotARecord(f"it has more than {MAX_VALUES:,} values")
     _check(value, MAX_DEPTH)
     return value
 

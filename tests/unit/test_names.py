@@ -27,8 +27,9 @@ def test_hosts_of_all_kinds_are_written_as_java_s_url_encoder_writes_them(host: 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "host", "host,16020", "host,x,1", "a,1,2,3", "a b,1,2", ",1,2", "h,1,2\n", "h?x,1,2", "#,1,2", "h\0,1,2", "\x1b[2J,1,2"],
-)
+    ["", "host", "host,16020", "host,x,1", "a,1,2,3", "a b,1,2", ",1,2", "h,1,2\n", "h?x,1,2", "#,1,2", "h\0,1,2", "\x1b[2J,1,2",
+     "h@REALM.example.org,1,2", "h\\,1,2"],
+)  # fmt: skip
 def test_what_is_no_server_name_is_refused_by_name(text: str) -> None:
     with pytest.raises(ValueError, match="not a server name") as e:
         ServerName.parse(text)
@@ -119,6 +120,13 @@ def test_a_part_of_a_file_s_name_has_nothing_that_a_file_system_refuses(name: st
 
 def test_a_text_is_url_encoded_as_java_does_it() -> None:
     assert url_encoded("~a*b c/d,é") == "%7Ea*b+c%2Fd%2C%C3%A9"
+
+
+def test_a_name_that_no_file_can_have_is_none_of_a_wal() -> None:
+    assert parse_wal_name("x" * 200 + ".5").timestamp == 5
+    with pytest.raises(ValueError, match="1,000,002 characters is not a WAL's name") as refused:
+        parse_wal_name("x" * 1_000_000 + ".5")
+    assert len(str(refused.value)) < 300
 
 
 @pytest.mark.parametrize("name", ["t", "ns:t", "größe:表.x-1", "हिन्दी:हिंदी", "_x", "9"])

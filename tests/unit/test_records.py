@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
+import tracemalloc
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -174,3 +176,26 @@ def test_a_record_has_the_types_that_its_kind_says(values: dict[str, Any]) -> No
     if found is not None:
         assert all(type(each) in (str, int, tuple) for each in asdict(found).values())
         assert all(isinstance(each, str) for each in (found.staging, found.slave_region, found.way, *found.families))
+
+
+@pytest.mark.parametrize("each", ["[],", "{},", "1,"])
+@pytest.mark.parametrize("form", [str, str.encode])
+def test_a_text_of_very_many_values_is_not_parsed(
+    each: str, form: Callable[[str], bytes | str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = form("[" + each * 600_000 + "1]")
+    monkeypatch.setattr(json, "loads", lambda text: pytest.fail("it was parsed"))
+    with pytest.raises(NotARecord, match="values"):
+        parsed(text)
+
+
+def test_a_packed_record_does_not_unpack_to_very_much() -> None:
+    assert Load.decode(zlib.compress(b'{"a":["' + b"x" * (32 << 20) + b'"]}')) is None
+    packed = zlib.compress(b'{"a":[' + b"[]," * (20 << 20) + b"[]]}")
+    assert len(packed) < 100_000
+    tracemalloc.start()
+    try:
+        assert Load.decode(packed) is None
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()

@@ -22,7 +22,7 @@ from walferry.admin import own_root
 from walferry.bulkload.before import loaded_before
 from walferry.bulkload.records import Load
 from walferry.cli.main import main
-from walferry.cli.show import ERROR, STUCK, WELL
+from walferry.cli.show import ERROR, STUCK, USAGE, WELL
 from walferry.diagnosis.connections import check_connections
 from walferry.diagnosis.findings import Finding
 from walferry.hbase.layout import QueueLayout
@@ -240,13 +240,81 @@ def test_records_from_times_without_logins_can_be_kept(
         anonymous.create(f"{at.own.runs('p')}/run/group", b"{}", makepath=True)
         anonymous.create(f"{at.own.loads('p')}/load", PLANTED, makepath=True)
         anonymous.create(f"{at.own.loads('p')}/load/note", b"{}", makepath=True)
-    assert command("--take-over", "keep-records")[0] == WELL
+    assert command("--take-over", "keep-records", "--shown", mark_in(command()[1]))[0] == WELL
     kept = {path: hbase_zk.get(path)[0] for path in (f"{at.own.loads('p')}/load", f"{at.own.loads('p')}/load/note")}
     assert list(kept.values()) == [PLANTED, b"{}"]
     assert all(hbase_zk.get_acls(path)[0] == OURS for path in kept)
     assert not hbase_zk.exists(at.own.runs("p"))
     with open_session(source):
         pass
+
+
+def mark_in(shown: str) -> str:
+    """The mark of the records that the command has shown."""
+    return shown.rpartition("--shown ")[2].strip()
+
+
+def test_no_record_is_kept_that_was_not_shown(
+    at: ClaimCluster, source: SourceCluster, stranger: KazooClient, hbase_zk: KazooClient, command: Callable[..., tuple[int, str]]
+) -> None:
+    stranger.create(f"{at.own.loads('p')}/ours", b"ours", acl=OPEN_ACL_UNSAFE, makepath=True)
+    mark = mark_in(command()[1])
+    stranger.create(f"{at.own.loads('p')}/later", PLANTED, acl=OPEN_ACL_UNSAFE)
+    status, told = command("--take-over", "keep-records", "--shown", mark)
+    assert status == ERROR
+    assert "not those that were shown" in told
+    with pytest.raises(NoAuthError):
+        stranger.create(f"{at.own.loads('p')}/latest", PLANTED, acl=OPEN_ACL_UNSAFE)
+    shown = command()[1]
+    assert f"{at.own.loads('p')}/later" in shown
+    hbase_zk.delete(f"{at.own.loads('p')}/later")
+    assert command("--take-over", "keep-records", "--shown", mark)[0] == WELL
+    assert hbase_zk.get_children(at.own.loads("p")) == ["ours"]
+
+
+def test_a_record_whose_value_has_changed_since_it_was_shown_is_not_kept(
+    at: ClaimCluster, stranger: KazooClient, command: Callable[..., tuple[int, str]]
+) -> None:
+    stranger.create(f"{at.own.loads('p')}/ours", b"ours", acl=OPEN_ACL_UNSAFE, makepath=True)
+    mark = mark_in(command()[1])
+    stranger.set(f"{at.own.loads('p')}/ours", PLANTED)
+    assert command("--take-over", "keep-records", "--shown", mark)[0] == ERROR
+
+
+def test_records_are_kept_only_with_the_mark_of_those_that_were_shown(command: Callable[..., tuple[int, str]]) -> None:
+    assert command("--take-over", "keep-records")[0] == USAGE
+    assert command("--take-over", "drop-records", "--shown", "x")[0] == USAGE
+
+
+def test_each_record_that_can_be_kept_is_shown_with_its_time(
+    at: ClaimCluster, stranger: KazooClient, command: Callable[..., tuple[int, str]]
+) -> None:
+    stranger.ensure_path(at.own.loads("p"), acl=OPEN_ACL_UNSAFE)
+    names = [f"{at.own.loads('p')}/{i:04d}" for i in range(200)]
+    for name in names:
+        stranger.create(name, PLANTED, acl=OPEN_ACL_UNSAFE)
+    shown = command()[1].splitlines()
+    assert [line.split()[-1] for line in shown if line.startswith("  20")] == names
+
+
+def test_what_others_have_put_there_is_not_all_read(
+    at: ClaimCluster, stranger: KazooClient, hbase_zk: KazooClient, command: Callable[..., tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    read: list[str] = []
+    monkeypatch.setattr(own_root, "read_all", lambda zk, paths: read.extend(paths))
+    for parent in (at.own.runs("p"), at.own.loads("p")):
+        stranger.ensure_path(parent, acl=OPEN_ACL_UNSAFE)
+        for i in range(10):
+            stranger.create(f"{parent}/{i:02d}", bytes(100_000), acl=OPEN_ACL_UNSAFE)
+    status, shown = command()
+    assert status == STUCK
+    assert f"{at.own.loads('p')}/09" in shown
+    assert "--shown" not in shown
+    assert "at most 900,000 can be kept" in command("--take-over", "keep-records", "--shown", "x")[1]
+    assert command("--take-over", "drop-records")[0] == WELL
+    assert hbase_zk.get_children(at.source.root) == ["clock"]
+    assert not read
 
 
 def test_a_root_with_runs_at_work_is_closed_but_not_taken_over(
@@ -289,13 +357,14 @@ def test_a_take_over_that_is_killed_leaves_a_root_that_is_refused_or_ours(
             raise KeyboardInterrupt
         return real(zk, call, *args, **kwargs)
 
-    monkeypatch.setattr(own_root, "retried", killed)
     with connected(secured.kerberized.quorum, login=source.login) as zk:
+        mark = own_root.look_at_root(Session(source, zk)).mark
+        monkeypatch.setattr(own_root, "retried", killed)
         with pytest.raises(KeyboardInterrupt):
-            own_root.take_over(Session(source, zk), keep=True)
+            own_root.take_over(Session(source, zk), keep=mark)
         monkeypatch.undo()
         with pytest.raises(ForeignRoot), open_session(source):
             pass
-        own_root.take_over(Session(source, zk), keep=True)
+        own_root.take_over(Session(source, zk), keep=mark)
     with open_session(source) as session:
         assert shipped(session), "it was kept"

@@ -5,27 +5,30 @@ taken over by making it anew:
 
     1. all znodes from the root down are closed to others, each before its children are listed: from then on nothing is added
     2. if a run is at work there, that is the end
-    3. what lies there is deleted, except for the records that an operator has looked at and wants kept
+    3. what lies there is deleted, except for the records that an operator has looked at and wants kept. If they are not those
+       that were shown, which others may have changed until the first step, that is the end
     4. in one request these are deleted, the root is made anew with its ACL, and they are written below it again
 
 Killed between any two steps, the next try goes on, and no session has used the root meanwhile. Nothing of what is deleted keeps
-edits safe but these records: a run makes the rest again.
+edits safe but these records: a run makes the rest again. Only their values are read, as others may have put any amount there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError, NotEmptyError
+from kazoo.protocol.states import ZnodeStat
 
 from walferry.admin.errors import Refused
 from walferry.source.session import Session, owners_of
 from walferry.texts import visible
 from walferry.zk.acls import CHILD, belongs_as, problem_of, root_of
-from walferry.zk.client import Refusal, ZNode, children_all, commit, read_all, retried, whose
+from walferry.zk.client import Refusal, ZNode, children_all, commit, read_all, retried, stat_all, whose
 from walferry.zk.errors import NoAccess
 
 # Below the root. By these, edits count as shipped, wait, are loaded or have been; and regions are moved.
@@ -34,18 +37,34 @@ MAX_KEPT_BYTES = 900_000  # in one request; ZooKeeper takes 1 MiB (jute.maxbuffe
 MAX_NAMED = 10
 MAX_PATH_CHARS = 300
 _PER_ZNODE_BYTES = 200
+MARK_CHARS = 16
 _CLOSED = "Let a superuser of ZooKeeper delete it, or set walferry_root of the connection to a znode that is not there yet"
+
+
+Stats = Mapping[str, ZnodeStat]  # by path, parents first
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record below the root, and when it was written last, by ZooKeeper's clock in ms since the epoch."""
+
+    path: str
+    written_ms: int
 
 
 @dataclass(frozen=True)
 class OwnRoot:
-    """The root as it is: why no session uses it (None: it is ours, or not there yet), and what lies below it."""
+    """The root as it is: why no session uses it (None: it is ours, or not there yet), and what lies below it.
+
+    `mark` tells these records from any others. It is empty if they are too large to be kept.
+    """
 
     path: str
     problem: str | None
     znodes: int = 0
-    records: tuple[str, ...] = ()
+    records: tuple[Record, ...] = ()
     at_work: tuple[str, ...] = ()  # znodes of sessions
+    mark: str = ""
 
 
 def look_at_root(session: Session) -> OwnRoot:
@@ -56,15 +75,18 @@ def look_at_root(session: Session) -> OwnRoot:
     if found is None:
         return OwnRoot(root, None)
     try:
-        return _described(root, problem_of(zk, *found), _values(zk, _tree(zk, root)))
+        stats = _stats(zk, _tree(zk, root))
+        kept = _kept(root, stats)
+        values = _values(zk, kept) if _size(stats, kept) <= MAX_KEPT_BYTES else None
     except NoAuthError as error:
         raise NoAccess(whose(zk).name, f"{root}, or what lies below it,", _CLOSED) from error
+    return _described(root, problem_of(zk, *found), stats, "" if values is None else _mark(values))
 
 
-def take_over(session: Session, *, keep: bool) -> OwnRoot:
-    """Make the root ours, with or without the records that are there. Returns what it was.
+def take_over(session: Session, *, keep: str | None) -> OwnRoot:
+    """Make the root ours, without the records that are there, or with those that were shown under the mark `keep`.
 
-    Raises Refused, NoAccess, ConnectError.
+    Returns what it was. Raises Refused, NoAccess, ConnectError.
     """
     zk, root = session.zk, session.source.root
     _check_owners(session)
@@ -72,18 +94,34 @@ def take_over(session: Session, *, keep: bool) -> OwnRoot:
     problem = problem_of(zk, *found) if found else None
     if problem is None:
         raise Refused(f"{root} is Walferry's alone, or is not there yet", "There is nothing to take over")
-    znodes = _values(zk, _closed(zk, root))
-    before = _described(root, problem, znodes)
+    stats = _stats(zk, _closed(zk, root))
+    before = _described(root, problem, stats)
     if before.at_work:
         raise Refused(
             f"runs are at work below {root}: {', '.join(before.at_work[:MAX_NAMED])}",
             "It is closed to others now. Let these runs end, or stop them, then take it over again",
         )
-    kept = _with_parents(root, before.records) if keep else {root}
-    _check_size(root, [znodes[path] for path in kept if path in znodes], kept)
-    _delete(zk, [path for path in reversed(znodes) if path not in kept])
-    _make_anew(zk, root, {path: znode for path, znode in znodes.items() if path in kept})
+    kept = {} if keep is None else _checked(zk, root, stats, keep)
+    _delete(zk, [path for path in reversed(stats) if path != root and path not in kept])
+    _make_anew(zk, root, kept)
     return before
+
+
+def _checked(zk: KazooClient, root: str, stats: Stats, mark: str) -> dict[str, ZNode]:
+    """The records, and what is above them. Raises Refused if they are not those of this mark, or cannot be kept."""
+    kept = _kept(root, stats)
+    if (size := _size(stats, kept)) > MAX_KEPT_BYTES:
+        raise Refused(
+            f"the records below {root} have {size:,} bytes, and at most {MAX_KEPT_BYTES:,} can be kept",
+            "Delete those of first copies that are to begin anew, or of all regions of a table, then try again",
+        )
+    values = _values(zk, kept)
+    if _mark(values) != mark:
+        raise Refused(
+            f"the records below {root} are not those that were shown",
+            "It is closed to others now, so they do not change any more: look at them again with `walferry own-root`",
+        )
+    return values
 
 
 def _check_owners(session: Session) -> None:
@@ -94,18 +132,26 @@ def _check_owners(session: Session) -> None:
         )
 
 
-def _described(root: str, problem: str | None, znodes: dict[str, ZNode]) -> OwnRoot:
-    folders = tuple(f"{root}/{name}/" for name in RECORDS)
+def _described(root: str, problem: str | None, stats: Stats, mark: str = "") -> OwnRoot:
     return OwnRoot(
-        root, problem, len(znodes) - 1,
-        records=tuple(path for path, znode in znodes.items() if path.startswith(folders) and znode.value and not _goes(znode)),
-        at_work=tuple(visible(path, MAX_PATH_CHARS) for path, znode in znodes.items() if _goes(znode)),
+        root, problem, len(stats) - 1,
+        records=tuple(Record(path, int(stats[path].mtime)) for path in _records(root, stats)),
+        at_work=tuple(visible(path, MAX_PATH_CHARS) for path, stat in stats.items() if stat.ephemeralOwner),
+        mark=mark,
     )  # fmt: skip
 
 
-def _goes(znode: ZNode) -> bool:
-    """Whether it goes with a session."""
-    return bool(znode.stat.ephemeralOwner)
+def _records(root: str, stats: Stats) -> list[str]:
+    folders = tuple(f"{root}/{name}/" for name in RECORDS)
+    return [path for path, stat in stats.items() if path.startswith(folders) and stat.dataLength and not stat.ephemeralOwner]
+
+
+def _mark(znodes: Mapping[str, ZNode]) -> str:
+    """A short text that differs for other paths or values."""
+    digest = hashlib.sha256()
+    for path, znode in sorted(znodes.items()):
+        digest.update(f"{len(path)} {len(znode.value)} {path}".encode() + znode.value)
+    return digest.hexdigest()[:MARK_CHARS]
 
 
 def _tree(zk: KazooClient, root: str) -> list[str]:
@@ -138,28 +184,29 @@ def _below(zk: KazooClient, paths: Sequence[str]) -> list[str]:
     return [f"{path}/{name}" for path, names in found for name in names or ()]
 
 
+def _stats(zk: KazooClient, paths: Sequence[str]) -> dict[str, ZnodeStat]:
+    """The stats of the znodes that are still there, in the order of the paths."""
+    return {path: stat for path, stat in zip(paths, stat_all(zk, paths), strict=True) if stat is not None}
+
+
 def _values(zk: KazooClient, paths: Sequence[str]) -> dict[str, ZNode]:
     """The znodes that are still there, in the order of the paths."""
     return {path: znode for path, znode in zip(paths, read_all(zk, paths), strict=True) if znode is not None}
 
 
-def _with_parents(root: str, paths: Collection[str]) -> set[str]:
-    """These znodes, and all above them up to the root."""
+def _kept(root: str, stats: Stats) -> list[str]:
+    """The records, and all above them up to the root, parents first."""
     found = {root}
-    for path in paths:
+    for path in _records(root, stats):
         while path not in found:
             found.add(path)
             path = path.rpartition("/")[0]
-    return found
+    return [path for path in stats if path in found]
 
 
-def _check_size(root: str, znodes: Sequence[ZNode], paths: Collection[str]) -> None:
-    size = sum(len(znode.value) for znode in znodes) + sum(2 * len(path) + _PER_ZNODE_BYTES for path in paths)
-    if size > MAX_KEPT_BYTES:
-        raise Refused(
-            f"the records below {root} have {size:,} bytes, and at most {MAX_KEPT_BYTES:,} can be kept",
-            "Delete those of first copies that are to begin anew, or of all regions of a table, then try again",
-        )
+def _size(stats: Stats, paths: Collection[str]) -> int:
+    """Bytes in a request that keeps these znodes."""
+    return sum(int(stats[path].dataLength) + 2 * len(path) + _PER_ZNODE_BYTES for path in paths)
 
 
 def _delete(zk: KazooClient, paths: Sequence[str]) -> None:
@@ -177,7 +224,9 @@ def _make_anew(zk: KazooClient, root: str, kept: dict[str, ZNode]) -> None:
     def send() -> Refusal | None:
         multi = zk.transaction()
         for path, znode in reversed(kept.items()):
-            multi.delete(path, znode.stat.version)
+            if path != root:
+                multi.delete(path, znode.stat.version)
+        multi.delete(root)
         multi.create(root, b"", zk.default_acl)
         multi.create(f"{root}/{CHILD}", b"", zk.default_acl)
         for path, znode in kept.items():

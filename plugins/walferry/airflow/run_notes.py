@@ -30,7 +30,8 @@ SAME_CHARS = 60
 MAX_COMPARED = 200
 MAX_CHARS = 1000  # Airflow's own bound
 OURS = "Walferry: "  # how our notes begin
-_MARKDOWN = re.compile(r"([\\`*\[\]<>|~])")  # the UI renders notes as Markdown
+# The UI renders notes as Markdown, and makes links only when it has read the names of characters ("&#58;").
+_MARKDOWN = re.compile(r"([\\`*\[\]<>|~&])")
 
 _LINK = re.compile(r"\S*(?:://|www\.|@)\S*", re.IGNORECASE)  # what the UI would make a link of, and more
 _TICK = re.compile(r"(?<!\\)`")  # that begins or ends code

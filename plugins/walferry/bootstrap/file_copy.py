@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 
-from walferry.bootstrap.hfiles import end_without_numbers
+from walferry.bootstrap.hfiles import info_without_numbers
 from walferry.files.errors import StoreError
-from walferry.files.systems import COPY_BYTES, NewFile, open_wal
+from walferry.files.systems import COPY_BYTES, NewFile, OpenWal, open_wal
 from walferry.hfiles.ends import EndWriter, FileEnd
 
 
@@ -16,15 +17,23 @@ def copy_file(source: str, target: str, task: str) -> FileEnd:
     Raises UnreadableHFile, StoreError, FileNotFoundError.
     """
     with open_wal(source) as file:
-        start, end = end_without_numbers(file, source, f"{task} {uuid.uuid4().hex}")
+        info = info_without_numbers(file, source, f"{task} {uuid.uuid4().hex}")
         with NewFile(target) as copy:
             out = EndWriter(copy.write)
-            for offset in range(0, start, COPY_BYTES):
-                wanted = min(COPY_BYTES, start - offset)
-                data = file.read_at(offset, wanted)
-                if len(data) < wanted:
-                    raise StoreError(f"{source}: ended at byte {offset + len(data)} of {file.size} while it was copied")
+            for data in _pieces(file, source, 0, info.start):
                 out(memoryview(data))
             out.begin()
-            out(memoryview(end))
+            out(memoryview(info.block))
+            for data in _pieces(file, source, info.end, file.size):
+                out(memoryview(data))
     return out.end()
+
+
+def _pieces(file: OpenWal, source: str, start: int, end: int) -> Iterator[bytes]:
+    """Yield a part of the file. Raises StoreError."""
+    for offset in range(start, end, COPY_BYTES):
+        wanted = min(COPY_BYTES, end - offset)
+        data = file.read_at(offset, wanted)
+        if len(data) < wanted:
+            raise StoreError(f"{source}: ended at byte {offset + len(data)} of {file.size} while it was copied")
+        yield data

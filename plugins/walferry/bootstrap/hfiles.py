@@ -48,13 +48,14 @@ TRAILER_BYTES = 4096
 TRAILER_MAGIC = b'TRABLK"$'
 INFO_MAGIC = b"FILEINF2"
 MAX_INFO_BYTES = 64 << 20  # keys of rows may be in it, and names of compacted files
-MAX_END_BYTES = 256 << 20  # from the info on: a Bloom filter's index has an entry for each 128 KB of the filter
+MAX_INFO_ENTRIES = 10_000  # HBase writes some 30; parsed, each takes some hundred bytes, however short it is
 UNKNOWN_SEQUENCE_ID = -1  # also in HBase, for a file without one
 CHECKED_BYTES, CRC32 = 16 << 10, 1  # that a checksum is of, and its kind
 UNIT_BLOCK_BYTES = 128 << 10  # raw: readers decompress each block of SNAPPY, LZ4 and ZSTD into a buffer of 256 KB by default
 _NUMBERS = frozenset({b"MAX_SEQ_ID_KEY", b"SKIP_RESET_SEQ_ID"})  # what makes a region believe the numbers of a file's cells
 _BLOCK = struct.Struct(">8siiqBii")
 _INT32 = struct.Struct(">i")
+_ENTRY = b"\x0a"  # the tag of FileInfoProto.map_entry, its only field
 _GZIP = b"\x1f\x8b"
 _ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
 _ARROW_NAMES = {ValueCodec.SNAPPY: "snappy", ValueCodec.LZ4: "lz4_raw", ValueCodec.ZSTD: "zstd"}
@@ -87,19 +88,22 @@ def read_info(file: OpenWal, url: str, name: str) -> HFileInfo:
     return HFileInfo(UNKNOWN_SEQUENCE_ID if sequence_id is None else sequence_id, has_tags, trailer.entry_count)
 
 
-def end_without_numbers(file: OpenWal, url: str, task: str) -> tuple[int, bytes]:
-    """From where on a copy of an HFile differs, and its bytes from there on: it says that `task` made it for a bulk load.
+@dataclass(frozen=True)
+class OtherInfo:
+    """What a copy of an HFile has in the place of its bytes from `start` to before `end`."""
 
-    Raises UnreadableHFile, StoreError.
-    """
+    start: int
+    end: int
+    block: bytes
+
+
+def info_without_numbers(file: OpenWal, url: str, task: str) -> OtherInfo:
+    """The file info of a copy of an HFile: it says that `task` made it for a bulk load. Raises UnreadableHFile, StoreError."""
     try:
         trailer = _trailer(file)
         info = _info(file, trailer)
-        rest = file.size - info.end
-        if rest > MAX_END_BYTES:
-            raise ValueError(f"{rest} bytes follow its file info")
         block = _block(_without_numbers(info.message, task), info.data, ValueCodec(trailer.compression_codec))
-        return trailer.file_info_offset, block + file.read_at(info.end, rest)
+        return OtherInfo(trailer.file_info_offset, info.end, block)
     except _UNREADABLE as error:
         raise UnreadableHFile(f"the metadata of {url} cannot be read: {error}") from error
 
@@ -156,17 +160,37 @@ def _info(file: OpenWal, trailer: pb.FileTrailerProto) -> _Info:
     raw = _decompressed(data, raw_bytes, ValueCodec(trailer.compression_codec))
     if not raw.startswith(PBUF):
         raise ValueError("its file info is not in protobuf")
+    _check_entries(raw)
     return _Info(_delimited(pb.FileInfoProto, raw[len(PBUF) :]), data, at + _BLOCK.size + on_disk)
 
 
-def _delimited(kind: type[M], data: bytes) -> M:
-    length, shift = 0, 0
-    for i, byte in enumerate(data[:5]):
-        length |= (byte & 0x7F) << shift
+def _check_entries(raw: bytes) -> None:
+    """Raises ValueError for a file info that has very many entries, or anything else, behind which these might come."""
+    length, at = _varint(raw, len(PBUF))
+    end = min(len(raw), at + length)
+    for _ in range(MAX_INFO_ENTRIES):
+        if at >= end:
+            return
+        if not raw.startswith(_ENTRY, at):
+            raise ValueError("its file info has something else than entries")
+        length, at = _varint(raw, at + len(_ENTRY))
+        at += length
+    raise ValueError(f"its file info has more than {MAX_INFO_ENTRIES:,} entries")
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number, and where it ends. Raises ValueError."""
+    number = 0
+    for place, byte in enumerate(data[at : at + 5]):
+        number |= (byte & 0x7F) << 7 * place
         if byte < 0x80:
-            return parse_message(kind, data[i + 1 : i + 1 + length])
-        shift += 7
-    raise ValueError(f"no {kind.DESCRIPTOR.name}")
+            return number, at + place + 1
+    raise ValueError("a length cannot be read")
+
+
+def _delimited(kind: type[M], data: bytes) -> M:
+    length, start = _varint(data, 0)
+    return parse_message(kind, data[start : start + length])
 
 
 def _compressed(raw: bytes, like: bytes, codec: ValueCodec) -> bytes:
@@ -200,7 +224,7 @@ def _decompressed(data: bytes, raw_bytes: int, codec: ValueCodec) -> bytes:
 
 def _unframed(data: bytes, raw_bytes: int, decompress: Callable[[bytes, int], bytes]) -> bytes:
     """Decompress Hadoop's blocks; of those that make up one unit, only the whole size is known, so it must be one block."""
-    out, at = b"", 0
+    out, at = bytearray(), 0
     while at < len(data) and len(out) < raw_bytes:
         (size,), (length,) = _INT32.unpack_from(data, at), _INT32.unpack_from(data, at + _INT32.size)
         at += 2 * _INT32.size
@@ -208,4 +232,4 @@ def _unframed(data: bytes, raw_bytes: int, decompress: Callable[[bytes, int], by
             raise ValueError("its file info has a broken block")
         out += decompress(data[at : at + length], size)
         at += length
-    return out
+    return bytes(out)

@@ -28,6 +28,8 @@ from walferry.protos.parsing import parse_message
 from walferry.rpc.master_tables import table_text
 
 SNAPSHOTS = ".hbase-snapshot"
+MAX_FILE_BYTES = 1 << 44
+MAX_MANIFEST_BYTES = 1 << 30  # HBase itself reads 64 MB unless it is told otherwise (snapshot.manifest.size.limit)
 MOB_START_KEY = b".mob"  # of the region that is none: a table's MOB files belong to it
 _LINK = re.compile(r"(?:(?P<namespace>[^=]+)=)?(?P<table>[^=]+)=(?P<region>[0-9a-f]+)-(?P<file>[^=]+)")
 
@@ -70,6 +72,11 @@ def read_manifest(root: str, snapshot: str) -> pb.SnapshotDataManifest:
     url = f"{root}/{SNAPSHOTS}/{snapshot}/data.manifest"
     try:
         with open_wal(url) as file:
+            if file.size > MAX_MANIFEST_BYTES:
+                raise BrokenSnapshot(
+                    f"{url} has {file.size:,} bytes, more than the {MAX_MANIFEST_BYTES:,} that are read",
+                    "Copy this table with HBase's ExportSnapshot, and name the others",
+                )
             data = file.read_at(0, file.size)
         return parse_message(pb.SnapshotDataManifest, data)
     except FileNotFoundError as error:
@@ -126,6 +133,8 @@ def _store_file(table: pb.TableName, region: str, family: bytes, file: pb.Snapsh
     folders = {"namespace": table.namespace.decode(), "table": table.qualifier.decode(), "region": region, "file": file.name}
     if link := _LINK.fullmatch(file.name):
         folders = {**link.groupdict(), "namespace": link["namespace"] or "default"}
+    if file.file_size > MAX_FILE_BYTES:  # sums of these stand in records, which have numbers of 63 bits
+        raise BrokenSnapshot(f"the snapshot says that the file {file.name!r} has {file.file_size:,} bytes")
     return StoreFile(family, file.name, file.file_size, _places(folders, family), file.HasField("reference"))
 
 

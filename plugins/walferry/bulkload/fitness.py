@@ -33,6 +33,7 @@ from walferry.rpc.errors import AccessDenied, RemoteError
 from walferry.rpc.master import list_peers
 from walferry.source.agreement import peer_of_master
 from walferry.tables.regions import ENABLED, Region, TableInMeta
+from walferry.texts import visible
 from walferry.zk.client import connect, disconnect
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ log = logging.getLogger(__name__)
 MOST_ASKED, ASKED_AT_ONCE = 8, 4
 ASK_SECONDS = 5.0
 ASKED_BYTES = 64 << 10  # of an answer; a cluster's id has less than a thousand
+MAX_ID_CHARS = 100
 _COPROCESSOR = "coprocessor$"
 _UNKNOWN_CALL = "UnsupportedOperationException: ListReplicationPeers"  # RpcServer of HBase 1, of a call that it does not know
 # The peer through which HBase 2 feeds read replicas of regions. These take bulk loads as well as puts.
@@ -97,7 +99,7 @@ def _leads_to(peer: Peer, wanted: UUID) -> bool:
         finally:
             disconnect(zk)
     except (WalferryError, KazooException) as error:
-        log.info("where the slave's own peer %s leads to cannot be seen: %s", peer.id, error)
+        log.info("where the slave's own peer %s leads to cannot be seen: %s", visible(peer.id, MAX_ID_CHARS), error)
         return False
 
 

@@ -19,6 +19,7 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from walferry.bulkload.errors import NotLoaded
 from walferry.bulkload.staging import log_in_to, store_folder
@@ -31,6 +32,7 @@ from walferry.rpc.connection import Connection
 from walferry.security.login import Login
 from walferry.tables.regions import Region
 
+MOST_OPENED = 100  # of the files that came into a region during a load: there are a handful, but a slave may name any number
 _NUMBERED = re.compile(r".+_SeqId_\d+_")
 
 log = logging.getLogger(__name__)
@@ -78,7 +80,8 @@ def load_numbered(server: Connection, to: Destination, files: Sequence[StagedFil
 def _family_and_name(path: str) -> tuple[bytes, str]:
     """Of the path of a region's file, …/<family>/<name>. What is neither belongs to no family."""
     folder, _, name = path.rpartition("/")
-    return (folder.rpartition("/")[2].encode(errors="replace"), name) if is_file_name(name) else (b"", "")
+    sound = is_file_name(name) and name.isprintable()
+    return (folder.rpartition("/")[2].encode(errors="replace"), name) if sound else (b"", "")
 
 
 def _check_number(to: Destination, file: StagedFile, new: Sequence[str]) -> None:
@@ -98,9 +101,11 @@ def _check_number(to: Destination, file: StagedFile, new: Sequence[str]) -> None
 
 def _holds(to: Destination, file: StagedFile, names: Iterable[str]) -> bool:
     """Whether one of these files of the region is the one that was loaded."""
+    if not is_file_name(to.region.encoded_name):  # its name is the slave's, and may lead elsewhere
+        return False
     folder = store_folder(to.token, to.table, to.region.encoded_name, file.family)
     log_in_to(folder, to.login)
-    for name in names:
+    for name in islice(names, MOST_OPENED):
         try:
             with open_wal(f"{folder}/{name}") as found:
                 if file.end.is_that_of(found):

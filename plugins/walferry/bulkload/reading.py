@@ -28,10 +28,13 @@ from walferry.hfiles.runs import Edits, sorted_runs
 from walferry.kernels.read import Ints
 from walferry.names import parse_wal_name
 from walferry.shipping.closed_wal import Progress, longest_wait, may_end_with, windows_of_closed
+from walferry.shipping.summary import shown_ms
 from walferry.sinks.of_peer import bulk_loads_in
 from walferry.source.cluster import VisibilityLabels
 from walferry.wal.errors import WalTornError, WalTruncatedError
 from walferry.wal.windows import UnwrapKey, Window
+
+MAX_LET_GO_CHARS = 1 << 20  # of names of files in one WAL's report, which is a text of bounded size: those of some 20,000
 
 
 class OutOfTime(Exception):
@@ -119,6 +122,8 @@ class _Reading:
         """The entries that go into files."""
         bulk_loads, let_go = bulk_loads_in(window, kept, self.rules, self.job.source, path)
         self.let_go += let_go
+        if sum(map(len, self.let_go)) > MAX_LET_GO_CHARS:  # requests let them go entry by entry
+            self.others, self.let_go = True, []
         table_of, first_of = distinct_tables(window)
         names = [table_name(window, int(entry)) for entry in first_of]
         for entry in bulk_loads:
@@ -148,5 +153,5 @@ class _Reading:
     def _count(self, window: Window, kept: Kept) -> None:
         self.edits += len(window.index)
         self.size += int(window.next_positions[-1] - window.positions[0])
-        self.written = int(window.index.write_time[-1])
+        self.written = shown_ms(int(window.index.write_time[-1]))
         self.filtered.update(filtered_by_reason(kept))

@@ -43,7 +43,7 @@ from walferry.source.session import Session
 from walferry.zk.client import Refusal, children, commit, read, read_all, retried
 
 BEGUN = 0  # the version of the record of a load that goes on
-MAX_DECODED_BYTES = 64 << 20
+MAX_DECODED_BYTES = 16 << 20  # more than fits into a znode of 1 MiB, compressed
 
 
 @dataclass(frozen=True)

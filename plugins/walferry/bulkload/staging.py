@@ -18,6 +18,7 @@ An order to delete that is answered is carried out: the NameNode takes the whole
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from walferry.bulkload.errors import StaleLoad, is_refusal
 from walferry.files.clients import scheme
@@ -31,6 +32,7 @@ from walferry.tables.scan import Patience, Place
 
 STAGING = "staging"  # HConstants.BULKLOAD_STAGING_DIR_NAME
 _RANDOM = "[0-9a-v]{40,64}"  # fewer digits come once in 2^120 times
+MAX_URL_CHARS = 4000  # HDFS has no longer paths
 SLAVES_FOLDERS = "Check the slave's hbase.rootdir, and its RegionServers"  # advice
 
 
@@ -41,6 +43,8 @@ def wrong_folder(token: str, table: str, source_root: str) -> str | None:
     random number. It may lie on the source's HDFS too, by whatever name that goes, so none below a path of the source's root is
     taken but those for staging.
     """
+    if not _is_url(token):
+        return "which is not a URL"
     if scheme(token) not in HDFS_SCHEMES and not (scheme(token) == scheme(source_root) == "file"):
         return "which is not on HDFS"
     folders, root = _folders(token), _folders(source_root)
@@ -49,6 +53,15 @@ def wrong_folder(token: str, table: str, source_root: str) -> str | None:
     if not named or within_root or not all(map(is_file_name, folders)):
         return "which is not a folder that HBase makes for them"
     return None
+
+
+def _is_url(token: str) -> bool:
+    """Whether each client can take a URL apart, and it can be shown and logged as it is."""
+    try:
+        _ = urlsplit(token).port
+    except ValueError:
+        return False
+    return token.isprintable() and len(token) <= MAX_URL_CHARS
 
 
 def delete_noted(place: Place, token: str, region: str, source_root: str) -> str | None:

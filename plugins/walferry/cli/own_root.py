@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from walferry.admin.own_root import OwnRoot
 
 KEEP, DROP = "keep-records", "drop-records"
-MAX_SHOWN = 50
+MAX_SHOWN = 50  # of records that cannot be kept; else all are shown, as whoever keeps them has to look at each
 MAX_PATH_CHARS = 300
 _STATUS = """\
 Exit status: 0 if the root is ours, or is now; 1 if the command is refused or fails; 2 for wrong arguments; 3 if it is not ours.
@@ -26,13 +27,17 @@ Exit status: 0 if the root is ours, or is now; 1 if the command is refused or fa
     "--take-over", type=click.Choice([KEEP, DROP]),
     help="Make the root ours: delete what lies there, but with keep-records not the records that the command shows.",
 )  # fmt: skip
+@click.option("--shown", metavar="MARK", help="With keep-records: the mark that the command showed with the records.")
 @click.pass_obj
-def own_root(chosen: Chosen, take_over: str | None) -> int:
+def own_root(chosen: Chosen, take_over: str | None, shown: str | None) -> int:
     """Show whose Walferry's own root in ZooKeeper is.
 
     A root that others made, or whose ACL was changed, is not used: whoever could write there can have left records by which edits
-    count as shipped. Look at these before you keep them. Without an option the command changes nothing.
+    count as shipped. Look at these before you keep them: only those that were shown are. Without an option the command changes
+    nothing.
     """
+    if (shown is not None) != (take_over == KEEP):
+        raise click.UsageError(f"--shown belongs to --take-over {KEEP}, which keeps the records that were shown with this mark")
     from walferry.admin import own_root as roots
     from walferry.source.session import Session
     from walferry.zk.client import connected
@@ -42,7 +47,7 @@ def own_root(chosen: Chosen, take_over: str | None) -> int:
         session = Session(source, zk, look_only=True)
         if take_over is None:
             return _show(roots.look_at_root(session))
-        before = roots.take_over(session, keep=take_over == KEEP)
+        before = roots.take_over(session, keep=shown)
     kept = len(before.records) if take_over == KEEP else 0
     put(f"{before.path} is Walferry's alone now: {kept:,} records are kept, the rest is deleted")
     return WELL
@@ -55,10 +60,16 @@ def _show(found: OwnRoot) -> int:
     put(f"{found.path} is not used: {found.problem}")
     put(f"znodes below it: {found.znodes:,}; those of runs at work: {len(found.at_work):,}")
     put(f"records of first copies, loads and regions: {len(found.records):,}")
-    for path in found.records[:MAX_SHOWN]:
-        put(f"  {visible(path, MAX_PATH_CHARS)}")
-    if len(found.records) > MAX_SHOWN:
-        put("  …")
+    for record in found.records if found.mark else found.records[:MAX_SHOWN]:
+        put(f"  {_time(record.written_ms)}  {visible(record.path, MAX_PATH_CHARS)}")
     put(f"Stop all runs, then: walferry own-root --take-over {DROP}")
-    put(f"If each of these records is of a run of yours that has not ended: --take-over {KEEP}")
+    if found.mark:
+        put("If each of these records is of a run of yours that has not ended, and was written last at a time when that ran:")
+        put(f"  walferry own-root --take-over {KEEP} --shown {found.mark}")
+    else:
+        put("  … They are more than can be kept")
     return STUCK
+
+
+def _time(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"

@@ -23,6 +23,7 @@ from walferry.hosts import unreachable
 from walferry.security.gssapi import KerberosError
 from walferry.security.login import Kerberos
 
+MOST_KEPT = 64  # clients, the latest ones. Each has threads, and a slave may name another host for each load
 REMOTE_TIMEOUT_SECONDS = 120.0  # for one request; longer than a NameNode's failover takes
 _ADVICE = "Check wal_root and the file system's settings (HADOOP_CONF_DIR)"
 
@@ -67,7 +68,10 @@ def file_system(url: str) -> Any:
         raise HdfsLoginFailed(f"{url}: {why}")
     made = _hdfs(url)
     with _file_systems_lock:
+        _file_systems.pop(key, None)
         _file_systems[key] = made
+        if len(_file_systems) > MOST_KEPT:
+            del _file_systems[next(iter(_file_systems))]  # open files keep theirs
     return made
 
 

@@ -24,7 +24,7 @@ _CONNECT_SECONDS = 5.0
 _MAX_TEXT_CHARS = 300
 _MAX_NODES = 10  # more copies of a block than any file has
 _ALL_FAILED = "All DataNodes failed"
-_NODE = re.compile(r'ip_addr: \\?"([^"\\]*)\\?", host_name: \\?"([^"\\]*)\\?",.*?xfer_port: (\d{1,5})')
+_NODE = re.compile(r'ip_addr: \\?"([^"\\]*)\\?", host_name: \\?"([^"\\]*)\\?",.{0,300}?xfer_port: (\d{1,5})')
 
 Read = Callable[[int, int], bytes]
 """Reads so many bytes from an offset on."""

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from walferry.filters.rules import Families, FilterRules, PeerTables, Reason
 from walferry.kernels.compiled import inlined, unmanaged
-from walferry.kernels.read import Bytes, Ints, WireType, read_field
+from walferry.kernels.read import Bytes, Ints, WireType, hash_bytes, read_field
 from walferry.wal.cells import BULK_LOAD, KEY_TAIL, META_FAMILY, TagType, cell_end, family_of, has_tag, row_of, value_start
 from walferry.wal.errors import WalCorruptError
 from walferry.wal.keys import KeyField, read_scope
@@ -42,6 +42,7 @@ _MARKERS = (BULK_LOAD, b"HBASE::COMPACTION", b"HBASE::FLUSH", b"HBASE::REGION_EV
 _REGION_EVENT = _MARKERS.index(b"HBASE::REGION_EVENT")  # goes on with "::" and the event
 _FIRST_MARKER: Final = Reason.BULK_LOAD.value
 _MALFORMED: Final = -1
+_PROBES: Final = 64  # for a table among those with similar hashes
 
 
 @dataclass(frozen=True)
@@ -130,10 +131,14 @@ def filtered_by_reason(kept: Kept) -> dict[str, int]:
 
 
 def distinct_tables(window: Window) -> tuple[npt.NDArray[np.int32], Ints]:
-    """The number of each entry's table, from 0 on, and the first entry of each table."""
+    """The number of each entry's table, from 0 on, and the first entry of each table.
+
+    A table may have several numbers if there are many whose names have been chosen so that their hashes fall together.
+    """
     index = window.index
     table_of, first_of = np.empty(len(index), np.int32), np.empty(len(index), np.int64)
-    count = _number_tables(window.buf, index.table_start, index.table_len, table_of, first_of)
+    slots = np.zeros(2 << len(index).bit_length(), np.int64)
+    count = _number_tables(window.buf, index.table_start, index.table_len, slots, table_of, first_of)
     return table_of, first_of[:count]
 
 
@@ -173,39 +178,73 @@ def _compare(buf: Bytes, a: int, a_length: int, b: int, b_length: int) -> int:
     """Compare two names of the buffer as HBase orders bytes: negative if the first one comes before the second."""
     for i in range(min(a_length, b_length)):
         if buf[a + i] != buf[b + i]:
-            return int(buf[a + i]) - int(buf[b + i])
+            return -1 if buf[a + i] < buf[b + i] else 1  # a difference of bytes is without a sign for numba
     return a_length - b_length
 
 
 @unmanaged
-def _number_tables(buf: Bytes, start: Ints, length: Ints, table_of: npt.NDArray[np.int32], first_of: Ints) -> int:
-    """Number the tables. Writes each entry's table, and each table's first entry. Returns how many tables there are."""
+def _number_tables(buf: Bytes, start: Ints, length: Ints, slots: Ints, table_of: npt.NDArray[np.int32], first_of: Ints) -> int:
+    """Number the tables. Writes each entry's table, and each table's first entry. Returns how many tables there are.
+
+    `slots` are empty places for the tables' numbers, plus 1, by the hashes of their names.
+    """
     count = 0
     last = -1
+    mask = np.uint64(slots.size - 1)
     for i in range(start.size):
-        found = -1
-        if last >= 0 and length[first_of[last]] == length[i] and _same(buf, start[first_of[last]], buf, start[i], length[i]):
-            found = last
-        else:
-            for t in range(count):
-                if length[first_of[t]] == length[i] and _same(buf, start[first_of[t]], buf, start[i], length[i]):
-                    found = t
+        if last < 0 or length[first_of[last]] != length[i] or not _same(buf, start[first_of[last]], buf, start[i], length[i]):
+            slot = np.uint64(hash_bytes(buf, start[i], length[i])) & mask
+            last = -1
+            for _ in range(_PROBES):
+                t = slots[slot] - 1
+                if t < 0:
+                    slots[slot] = count + 1
                     break
-        if found < 0:
-            found = count
-            first_of[count] = i
-            count += 1
-        table_of[i] = last = found
+                if length[first_of[t]] == length[i] and _same(buf, start[first_of[t]], buf, start[i], length[i]):
+                    last = t
+                    break
+                slot = (slot + np.uint64(1)) & mask
+            if last < 0:
+                last = count
+                first_of[count] = i
+                count += 1
+        table_of[i] = last
     return count
+
+
+@inlined
+def _sift(buf: Bytes, starts: Ints, lengths: Ints, at: int, count: int) -> None:
+    """Move a name of a heap down to where it belongs."""
+    while 2 * at + 1 < count:
+        child = 2 * at + 1
+        if child + 1 < count and _compare(buf, starts[child], lengths[child], starts[child + 1], lengths[child + 1]) < 0:
+            child += 1
+        if _compare(buf, starts[at], lengths[at], starts[child], lengths[child]) >= 0:
+            break
+        starts[at], starts[child] = starts[child], starts[at]
+        lengths[at], lengths[child] = lengths[child], lengths[at]
+        at = child
+
+
+@inlined
+def _sort(buf: Bytes, starts: Ints, lengths: Ints, count: int) -> None:
+    """Sort names as HBase orders bytes, by a heap: no order that somebody may have chosen takes longer than others."""
+    for at in range(count // 2 - 1, -1, -1):
+        _sift(buf, starts, lengths, at, count)
+    for end in range(count - 1, 0, -1):
+        starts[0], starts[end] = starts[end], starts[0]
+        lengths[0], lengths[end] = lengths[end], lengths[0]
+        _sift(buf, starts, lengths, 0, end)
 
 
 @inlined
 def _read_key(
     buf: Bytes, pos: int, end: int, slave: Ints, source: Ints, fam_start: Ints, fam_len: Ints
-) -> tuple[int, bool, bool, bool]:
-    """Return a WALKey's number of GLOBAL families, whether they ascend, and whether its cluster ids name slave and source.
+) -> tuple[int, bool, bool]:
+    """Return a WALKey's number of GLOBAL families, and whether its cluster ids name the slave and the source.
 
-    The families go to `fam_start` and `fam_len`. Their number is _MALFORMED if scopes or cluster ids cannot be parsed.
+    The families go to `fam_start` and `fam_len`, in ascending order, as HBase writes them. Their number is _MALFORMED if
+    scopes or cluster ids cannot be parsed.
     """
     families = 0
     ascending = True
@@ -214,16 +253,16 @@ def _read_key(
     while pos < end:
         tag, _, start, pos = read_field(buf, pos, end)
         if pos < 0:
-            return _MALFORMED, False, False, False
+            return _MALFORMED, False, False
         field = tag >> 3
         if field not in (KeyField.SCOPES, KeyField.CLUSTER_ID, KeyField.CLUSTER_IDS):
             continue
         if tag & 7 != WireType.BYTES:
-            return _MALFORMED, False, False, False
+            return _MALFORMED, False, False
         if field == KeyField.SCOPES:
             family, length, is_global = read_scope(buf, start, pos)
             if family < 0:
-                return _MALFORMED, False, False, False
+                return _MALFORMED, False, False
             if is_global and length >= 0:
                 last = families - 1
                 if last >= 0 and _compare(buf, fam_start[last], fam_len[last], family, length) >= 0:
@@ -234,10 +273,12 @@ def _read_key(
         else:
             least, most, sound = read_uuid(buf, start, pos)
             if not sound:
-                return _MALFORMED, False, False, False
+                return _MALFORMED, False, False
             from_slave = from_slave or (least == slave[0] and most == slave[1])
             marked = marked or (field == KeyField.CLUSTER_IDS and least == source[0] and most == source[1])
-    return families, ascending, from_slave, marked
+    if not ascending:
+        _sort(buf, fam_start, fam_len, families)
+    return families, from_slave, marked
 
 
 @inlined
@@ -275,27 +316,22 @@ def _is_wanted(
 
 
 @inlined
-def _is_global(buf: Bytes, family: int, length: int, scopes: int, ascending: bool, scope_start: Ints, scope_len: Ints) -> bool:
-    """Tell whether a cell's family is among the GLOBAL families of its key. HBase writes them in ascending order."""
-    if ascending:
-        low, high = 0, scopes
-        while low < high:
-            middle = (low + high) // 2
-            order = _compare(buf, scope_start[middle], scope_len[middle], family, length)
-            if order == 0:
-                return True
-            low, high = (middle + 1, high) if order < 0 else (low, middle)
-        return False
-    for s in range(scopes):  # noqa: SIM110 - compiled code
-        if scope_len[s] == length and _same(buf, scope_start[s], buf, family, length):
+def _is_global(buf: Bytes, family: int, length: int, scopes: int, scope_start: Ints, scope_len: Ints) -> bool:
+    """Tell whether a cell's family is among the GLOBAL families of its key, which ascend."""
+    low, high = 0, scopes
+    while low < high:
+        middle = (low + high) // 2
+        order = _compare(buf, scope_start[middle], scope_len[middle], family, length)
+        if order == 0:
             return True
+        low, high = (middle + 1, high) if order < 0 else (low, middle)
     return False
 
 
 @inlined
 def _judge_cell(
     buf: Bytes, pos: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes,
-    meta_start: Ints, meta_bytes: Bytes, scopes: int, ascending: bool, scope_start: Ints, scope_len: Ints,
+    meta_start: Ints, meta_bytes: Bytes, scopes: int, scope_start: Ints, scope_len: Ints,
 ) -> int:  # fmt: skip
     """Return the Reason why the cell at `pos` is not shipped, or SHIPPED."""
     family, family_len = family_of(buf, pos)
@@ -304,7 +340,7 @@ def _judge_cell(
         marker = _marker(buf, qualifier, value_start(buf, pos) - KEY_TAIL - qualifier, meta_start, meta_bytes)
         if marker > 0:
             return marker
-    if not _is_global(buf, family, family_len, scopes, ascending, scope_start, scope_len):
+    if not _is_global(buf, family, family_len, scopes, scope_start, scope_len):
         return Reason.NOT_GLOBAL
     if not _is_wanted(buf, family, family_len, kind, first_family, last_family, family_start, family_bytes):
         return Reason.NOT_IN_PEER
@@ -322,7 +358,7 @@ def _stronger(why: int, other: int) -> int:
 @inlined
 def _keep_cells(
     buf: Bytes, pos: int, end: int, kind: int, first_family: int, last_family: int, family_start: Ints, family_bytes: Bytes,
-    meta_start: Ints, meta_bytes: Bytes, scopes: int, ascending: bool, scope_start: Ints, scope_len: Ints,
+    meta_start: Ints, meta_bytes: Bytes, scopes: int, scope_start: Ints, scope_len: Ints,
     span_start: Ints, span_end: Ints, spans: int,
 ) -> tuple[int, int, int, int, bool]:  # fmt: skip
     """Judge one entry's cells. Returns how many spans there are now, how many cells and rows are kept, the reason if none is
@@ -340,7 +376,7 @@ def _keep_cells(
         stop = cell_end(buf, pos)
         reason = _judge_cell(
             buf, pos, kind, first_family, last_family, family_start, family_bytes, meta_start, meta_bytes,
-            scopes, ascending, scope_start, scope_len,
+            scopes, scope_start, scope_len,
         )  # fmt: skip
         if reason == Reason.SHIPPED:
             cells += 1
@@ -379,14 +415,14 @@ def _filter(
         if kinds[table] == Families.SYSTEM:
             reason[i] = Reason.SYSTEM_TABLE
             continue
-        scopes, ascending, from_slave, has_ours = _read_key(buf, key_start[i], key_end[i], slave, source, scope_start, scope_len)
+        scopes, from_slave, has_ours = _read_key(buf, key_start[i], key_end[i], slave, source, scope_start, scope_len)
         if scopes < 0:
             return i
         marked[i] = has_ours
         before = spans
         spans, cells[i], rows[i], reason[i], labelled[i] = _keep_cells(
             buf, cells_start[i], cells_end[i], kinds[table], family_first[table], family_first[table + 1], family_start,
-            family_bytes, meta_start, meta_bytes, scopes, ascending, scope_start, scope_len, span_start, span_end, before,
+            family_bytes, meta_start, meta_bytes, scopes, scope_start, scope_len, span_start, span_end, before,
         )  # fmt: skip
         if from_slave and cells[i] > 0:
             spans, cells[i], rows[i], labelled[i] = before, 0, 0, False

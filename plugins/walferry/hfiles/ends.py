@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
+READ_BYTES = 8 << 20
+
 
 class ReadAt(Protocol):
     """A file that is read at any offset."""
@@ -31,7 +33,10 @@ class FileEnd:
     @classmethod
     def of(cls, file: ReadAt, start: int) -> FileEnd:
         """The end of a file from `start` on. Raises what reading it raises."""
-        return cls(file.size, start, sha256(file.read_at(start, file.size - start)).digest())
+        digest = sha256()
+        for offset in range(start, file.size, READ_BYTES):
+            digest.update(file.read_at(offset, min(READ_BYTES, file.size - offset)))
+        return cls(file.size, start, digest.digest())
 
     def is_that_of(self, file: ReadAt) -> bool:
         """Whether this is the end of a file. Raises what reading it raises."""

@@ -20,8 +20,24 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from walferry.errors import WalferryError
 from walferry.reship.scan import Stay
 from walferry.wal.windows import Window
+
+MAX_STAGES = 1000  # each takes a Spark job, and all groups wait for it
+
+
+class TooManyStages(WalferryError):
+    """A region was moved to and fro so often that its order would take very many stages."""
+
+    retry_helps = False
+
+    def __init__(self, stages: int) -> None:
+        super().__init__(
+            f"a region was at other servers {stages:,} times in the interval, and at most {MAX_STAGES:,} stages are shipped one "
+            "after the other. Nothing was shipped",
+            "Ship shorter intervals, one after the other",
+        )
 
 
 @dataclass(frozen=True)
@@ -62,7 +78,7 @@ class Stages:
 
 
 def stages_of(stays: Iterable[tuple[str, Stay]]) -> dict[str, Stages]:
-    """The stages of the groups that share a region with another group, from all stays of all groups."""
+    """The stages of the groups that share a region with another group, from all stays of all groups. Raises TooManyStages."""
     of_region: dict[int, list[tuple[int, int, str]]] = {}
     for group, stay in stays:
         of_region.setdefault(stay.region, []).append((stay.first, stay.last, group))
@@ -71,6 +87,9 @@ def stages_of(stays: Iterable[tuple[str, Stay]]) -> dict[str, Stages]:
         if len({group for _, _, group in of_groups}) > 1:
             for group, parts in _in_order(of_groups).items():
                 found.setdefault(group, {})[region] = parts
+    last = max((stages[-1] for regions in found.values() for _, stages in regions.values()), default=0)
+    if last >= MAX_STAGES:
+        raise TooManyStages(last + 1)
     return {group: Stages(regions) for group, regions in found.items()}
 
 
@@ -85,16 +104,21 @@ def _in_order(stays: list[tuple[int, int, str]]) -> dict[str, tuple[tuple[int, .
     runs: list[tuple[int, int, str]] = []
     while heap:
         first, last, group = heapq.heappop(heap)
-        if not runs or runs[-1][2] == group:
-            runs = [*runs[:-1], (runs[-1][0], max(runs[-1][1], last), group)] if runs else [(first, last, group)]
+        if not runs:
+            runs.append((first, last, group))
+            continue
+        if runs[-1][2] == group:
+            runs[-1] = (runs[-1][0], max(runs[-1][1], last), group)
             continue
         before_first, before_last, before = runs[-1]
         if before_last > last:
             heapq.heappush(heap, (last + 1, before_last, before))
         runs[-1] = (before_first, min(before_last, first - 1), before)
         runs.append((first, last, group))
-    parts: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+    parts: dict[str, list[tuple[int, int]]] = {}
     for stage, (first, _, group) in enumerate(runs):
-        firsts, stages = parts.get(group, ((), ()))
-        parts[group] = ((*firsts, first), (*stages, stage))
-    return parts
+        parts.setdefault(group, []).append((first, stage))
+    return {
+        group: (tuple(first for first, _ in of_group), tuple(stage for _, stage in of_group))
+        for group, of_group in parts.items()
+    }

@@ -29,10 +29,11 @@ from walferry.reship.store import StoreWithArchive, begins_with_opening
 from walferry.shipping.group_job import lanes_of_each
 from walferry.shipping.runs import begin_run, change_group
 from walferry.shipping.slave_down import forget_down
-from walferry.shipping.summary import GroupSummary, Status, digest_with
+from walferry.shipping.summary import MAX_NAME_CHARS, GroupSummary, Status, digest_with
 from walferry.source.agreement import check_peer
 from walferry.source.knobs import Knobs
 from walferry.source.session import Session, open_session
+from walferry.texts import visible
 from walferry.wal.errors import WalError, WalKeyError
 
 MAX_NAMED = 20  # holes in an error
@@ -146,8 +147,12 @@ def _begun(group: GroupFiles, scans: Sequence[Scanned | str]) -> GroupSummary:
 
 
 def _largest(tables: dict[str, TableCount]) -> dict[str, TableCount]:
-    """The tables with the most edits, and all others as one."""
-    by_size = sorted(tables.items(), key=lambda item: -item[1].edits)
+    """The tables with the most edits, and all others as one. WALs may name them anyhow; those that begin alike are one."""
+    shown: dict[str, TableCount] = {}
+    for name, count in tables.items():
+        name = visible(name, MAX_NAME_CHARS)
+        shown[name] = shown.get(name, TableCount()) + count
+    by_size = sorted(shown.items(), key=lambda item: -item[1].edits)
     others = sum((count for _, count in by_size[MAX_TABLES:]), TableCount())
     return dict(by_size[:MAX_TABLES]) | ({OTHER_TABLES: others} if others.edits else {})
 

@@ -84,13 +84,12 @@ class Scan:
     def _note_stays(
         self, sequence: np.ndarray, regions: np.ndarray, region_of: np.ndarray, shipped: np.ndarray, moving: set[int], kept: Kept
     ) -> None:
-        for number in moving:  # few
-            region = int(regions[number])
-            for entry in np.flatnonzero(region_of == number).tolist():
-                if kept.reason[entry] == Reason.REGION_EVENT:
-                    self._ended.add(region)
-                elif shipped[entry]:
-                    self._note(region, int(sequence[entry]), int(sequence[entry]))
+        for entry in np.flatnonzero(np.isin(region_of, list(moving))).tolist():
+            region = int(regions[region_of[entry]])
+            if kept.reason[entry] == Reason.REGION_EVENT:
+                self._ended.add(region)
+            elif shipped[entry]:
+                self._note(region, int(sequence[entry]), int(sequence[entry]))
         first = np.full(len(regions), np.iinfo(np.int64).max)
         last = np.full(len(regions), -1)
         np.minimum.at(first, region_of[shipped], sequence[shipped])

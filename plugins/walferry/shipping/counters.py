@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from walferry.filters.rules import Reason
 from walferry.filters.window import Kept, filtered_by_reason
-from walferry.shipping.summary import GroupSummary, Status, digest_with
+from walferry.shipping.summary import GroupSummary, Status, digest_with, shown_ms
 from walferry.sinks.answers import Outage
 from walferry.sinks.sink import Request
 from walferry.wal.windows import Window
@@ -60,6 +60,7 @@ class Counters:
         """A request was acknowledged."""
         if not request.entry_count:
             return
+        written = shown_ms(request.last_write_time)
         with self._lock:
             s = self._summary
             self._summary = replace(
@@ -69,8 +70,8 @@ class Counters:
                 shippedCells=s.shippedCells + request.cell_count,
                 shippedBytes=s.shippedBytes + request.cell_bytes,
                 shippedHFiles=s.shippedHFiles + request.hfile_count,
-                timestampOfLastShippedOp=max(s.timestampOfLastShippedOp or 0, request.last_write_time),
-                ageOfLastShippedOp=max(0, int(time.time() * 1000) - request.last_write_time),
+                timestampOfLastShippedOp=max(s.timestampOfLastShippedOp or 0, written),
+                ageOfLastShippedOp=max(0, int(time.time() * 1000) - written),
             )
 
     def missing_hfiles(self, count: int) -> None:
@@ -129,7 +130,7 @@ class Counters:
 
     def next_to_replicate(self, written: int | None) -> None:
         """When the oldest edit that is not shipped was written; None if all are shipped."""
-        self._add(timestampOfNextToReplicate=written)
+        self._add(timestampOfNextToReplicate=None if written is None else shown_ms(written))
 
     def outage(self, outage: Outage | None) -> None:
         """The outage of the slave, or None."""

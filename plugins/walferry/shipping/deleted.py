@@ -25,8 +25,10 @@ from walferry.source.knobs import Knobs
 from walferry.source.session import Session
 from walferry.tables.errors import MissingTable, RegionUnavailable, ScanGivenUp
 from walferry.tables.tables import Tables
+from walferry.texts import visible
 from walferry.zk.right import Right
 
+MAX_NAMED_CHARS = 2000
 MASTER_SECONDS = 20.0
 
 log = logging.getLogger(__name__)
@@ -84,7 +86,8 @@ def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted
         if family is not None and table in there and family not in there[table]:
             deleted[table.encode()] = deleted.get(table.encode(), frozenset()) | {family.encode()}
     if deleted:
-        log.warning("edits are dropped of what neither the slave nor the source has: %s", ", ".join(names_of(deleted)))
+        named = visible(", ".join(names_of(deleted)), MAX_NAMED_CHARS)
+        log.warning("edits are dropped of what neither the slave nor the source has: %s", named)
     return deleted
 
 

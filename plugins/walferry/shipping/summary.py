@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from walferry.records import MAX_BYTES, NotARecord, parsed_object, record_of
-from walferry.texts import one_line
+from walferry.texts import one_line, visible
 
 MAX_ERROR_CHARS = 4000  # ZooKeeper drops a connection that sends it more than 1 MiB
+TABLE_COUNTS = 3
+MAX_NAMES, MAX_NAME_CHARS = 500, 300  # of tables and families that were dropped
+LATEST_MS = 253_402_300_799_999  # the year 9999
 _ERRORS = ("error", "slaveError", "directRefused", "notLoaded")
+
+T = TypeVar("T")
 
 
 class Status(StrEnum):
@@ -86,13 +91,14 @@ class GroupSummary:
         return self.status in (Status.FAILED, Status.HELD, Status.SLAVE_DOWN)
 
     def to_json(self) -> str:
-        """This summary as JSON, read back by `from_json`; each error, which may contain text from outside, is cut to one line."""
+        """This summary as JSON, read back by `from_json`; texts that may be from outside are cut to one line each."""
         values = asdict(self)
-        return json.dumps(values | _shown(values), sort_keys=True)
+        deleted = [visible(name, MAX_NAME_CHARS) for name in self.deletedAtBoth[:MAX_NAMES]]
+        return json.dumps(values | _shown(values) | {"deletedAtBoth": deleted}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: bytes | str, most_bytes: int = MAX_BYTES) -> GroupSummary:
-        """The summary that `to_json` wrote; fields of another version are left out, and each error is cut to one line.
+        """The summary that `to_json` wrote; fields of another version are left out, and each text is cut to one line.
 
         Raises NotARecord.
         """
@@ -100,12 +106,31 @@ class GroupSummary:
         if "status" not in values:
             raise NotARecord("it has no status")
         found = record_of(cls, values)
-        return replace(found, **_shown({name: getattr(found, name) for name in _ERRORS}))  # type: ignore[arg-type]
+        if not found.group.isprintable():
+            raise NotARecord("its group is no name of WALs")
+        if any(len(counts) != TABLE_COUNTS for counts in found.tables.values()):
+            raise NotARecord(f"a table has not {TABLE_COUNTS} counts")
+        texts = {each.name: text for each in fields(found) if isinstance(text := getattr(found, each.name), str)}
+        cut = {name: one_line(text, MAX_ERROR_CHARS) for name, text in texts.items() if name not in ("group", "status")}
+        return replace(
+            found, **cut,  # type: ignore[arg-type]  # texts stay texts
+            logEditsFiltered=_with_shown_names(found.logEditsFiltered), tables=_with_shown_names(found.tables),
+            deletedAtBoth=tuple(visible(name, MAX_NAME_CHARS) for name in found.deletedAtBoth),
+        )  # fmt: skip
 
 
 def digest_with(digest: str, name: str) -> str:
     """A short text that tells which names there are, in which order: `digest` tells it of those before this one."""
     return hashlib.sha256(f"{digest} {name}".encode()).hexdigest()[:16]
+
+
+def shown_ms(write_time: int) -> int:
+    """A write time of a WAL, which may be any number, as a time that summaries have: from 1970 to 9999."""
+    return min(max(0, write_time), LATEST_MS)
+
+
+def _with_shown_names(values: Mapping[str, T]) -> dict[str, T]:
+    return {visible(name, MAX_NAME_CHARS): value for name, value in values.items()}
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""How a Spark job's script ends."""
+"""What a Spark job's script prints, and how it ends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import sys
 from collections.abc import Callable
 
 from walferry.errors import WalferryError
+from walferry.texts import one_line
+
+MAX_LINE_CHARS = 20_000
 
 
 def exit_code_of(run: Callable[[], int], failed: str) -> int:
@@ -13,5 +16,15 @@ def exit_code_of(run: Callable[[], int], failed: str) -> int:
     try:
         return run()
     except WalferryError as error:
-        print(f"{failed}: {error}", file=sys.stderr)
+        tell(f"{failed}: {error}")
         return 1
+
+
+def say(text: str) -> None:
+    """Print a line. Names and texts of clusters in it cannot end it, nor control a terminal."""
+    print(one_line(text, MAX_LINE_CHARS), flush=True)
+
+
+def tell(text: str) -> None:
+    """Print what has failed as `say` does, to stderr."""
+    print(one_line(text, MAX_LINE_CHARS), file=sys.stderr)

@@ -25,12 +25,14 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.protos.parsing import parse_message
 from walferry.tables.errors import RegionUnavailable
 from walferry.tables.rows import Rows
+from walferry.texts import visible
 from walferry.wal.cells import split_cells
 
 META = "hbase:meta"
 META_REGION = b"hbase:meta,,1"
 INFO = b"info"
 ENABLED = "ENABLED"
+MAX_ENCODED_CHARS = 100
 MAX_ADDRESS_BYTES = 300  # of a server: a host's name has at most 253
 _TABLE_STATE = (b"table", b"state")
 _LAST_ID = b"99999999999999"  # behind all region ids
@@ -47,8 +49,8 @@ class Region:
 
     @property
     def encoded_name(self) -> str:
-        """The name of the region's folder."""
-        return self.name.rstrip(b".").rpartition(b".")[2].decode("ascii", "replace")
+        """The name of the region's folder, fit to be shown: HBase's are of hexadecimal digits."""
+        return visible(self.name.rstrip(b".").rpartition(b".")[2].decode("ascii", "replace"), MAX_ENCODED_CHARS)
 
     def has(self, row: bytes) -> bool:
         """Tell whether the row lies within the region."""

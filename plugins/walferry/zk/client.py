@@ -333,6 +333,11 @@ def read_all(zk: KazooClient, paths: Sequence[str]) -> list[ZNode | None]:
     return [None if found is None else ZNode(*found) for found in _pipelined(zk, paths, zk.get_async)]
 
 
+def stat_all(zk: KazooClient, paths: Sequence[str]) -> list[ZnodeStat | None]:
+    """The stats of the znodes in the order of the paths, without their values; None for each that does not exist."""
+    return _pipelined(zk, paths, zk.exists_async)
+
+
 def _pipelined(
     zk: KazooClient, paths: Sequence[str], request: Callable[[str], Any], answer: Callable[[Any], Any] = _or_none
 ) -> list[Any]:

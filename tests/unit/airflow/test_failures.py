@@ -101,6 +101,7 @@ def test_a_note_shows_text_from_outside_as_it_is() -> None:
         ("see [here](HTTPS://evil_x) `now`", r"see `[here](HTTPS://evil_x)` \`now\`"),
         ("www.evil.example.", "`www.evil.example.`"),
         ("(as hbase/rs1@EXAMPLE.COM)", "(as `hbase/rs1@EXAMPLE.COM)`"),
+        ("see https&#58;//evil www&period;evil", r"see https\&#58;//evil www\&period;evil"),
         ("run `curl http://evil`", "run \\`curl `http://evil'`"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from tests.unit.bootstrap.test_hfiles import ENTRIES, hfile
 from walferry.bootstrap import file_copy
 from walferry.bootstrap.file_copy import copy_file
-from walferry.bootstrap.hfiles import read_info
+from walferry.bootstrap.hfiles import TRAILER_BYTES, OtherInfo, read_info
 from walferry.files.errors import StoreError
 from walferry.files.systems import open_wal
 
@@ -31,7 +33,25 @@ def test_a_copy_is_read_in_pieces_and_no_two_copies_have_the_same_end(tmp_path: 
 def test_a_source_that_ends_early_leaves_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"short")
-    monkeypatch.setattr(file_copy, "end_without_numbers", lambda *_: (1000, b"end"))
+    monkeypatch.setattr(file_copy, "info_without_numbers", lambda *_: OtherInfo(1000, 1001, b"info"))
     with pytest.raises(StoreError, match="ended at byte 5 of 5"):
         copy_file(source.as_uri(), (tmp_path / "copy").as_uri(), "task")
     assert not (tmp_path / "copy").exists()
+
+
+def test_a_copy_of_a_file_with_very_much_behind_its_info_takes_little_memory(tmp_path: Path) -> None:
+    data = hfile(ENTRIES).data
+    source, copy = tmp_path / "source", tmp_path / "copy"
+    with source.open("wb") as file:
+        file.write(data[:-TRAILER_BYTES])
+        file.truncate(len(data) + (100 << 20))
+        file.seek(0, os.SEEK_END)
+        file.write(data[-TRAILER_BYTES:])
+    tracemalloc.start()
+    try:
+        end = copy_file(source.as_uri(), copy.as_uri(), "task")
+        with open_wal(copy.as_uri()) as file:
+            assert end.is_that_of(file)
+        assert tracemalloc.get_traced_memory()[1] < 60 << 20
+    finally:
+        tracemalloc.stop()

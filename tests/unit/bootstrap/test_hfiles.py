@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import time
 import tracemalloc
 import zlib
 
@@ -13,7 +14,7 @@ import pytest
 from tests.unit.wal.memory_file import MemoryFile
 from walferry.bootstrap import hfiles
 from walferry.bootstrap.errors import UnreadableHFile
-from walferry.bootstrap.hfiles import INFO_MAGIC, TRAILER_BYTES, TRAILER_MAGIC, HFileInfo, end_without_numbers, read_info
+from walferry.bootstrap.hfiles import INFO_MAGIC, TRAILER_BYTES, TRAILER_MAGIC, HFileInfo, info_without_numbers, read_info
 from walferry.protos import hbase_pb2 as pb
 from walferry.wal.header import ValueCodec
 
@@ -110,9 +111,36 @@ def test_a_file_info_that_unpacks_to_more_than_it_says_is_not_unpacked(monkeypat
     tracemalloc.stop()
 
 
+@pytest.mark.parametrize(("before", "why"), [(b"", "10,000 entries"), (b"\x10\x01", "else than entries")])
+def test_a_file_info_of_very_many_entries_is_not_parsed(before, why, monkeypatch):
+    """Packed, these are 5 KB; parsed, they took a hundred MB."""
+    empty = pb.FileInfoProto(map_entry=[pb.BytesBytesPair(first=b"", second=b"")]).SerializeToString()
+    raw = b"PBUF" + delimited(before + empty * 500_000)
+    monkeypatch.setitem(COMPRESS, ValueCodec.NONE, lambda data: raw)
+    file = hfile({})
+    tracemalloc.start()
+    with pytest.raises(UnreadableHFile, match=why):
+        read_info(file, "x", "x")
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+
+
+def test_a_file_info_in_very_many_blocks_takes_no_long_time(monkeypatch):
+    def framed_singly(data: bytes) -> bytes:
+        byte = framed(pa.compress(b"P", "snappy", asbytes=True), 1)
+        return byte * len(data)
+
+    monkeypatch.setitem(COMPRESS, ValueCodec.SNAPPY, framed_singly)
+    file = hfile({b"x": b"x" * 1_000_000}, ValueCodec.SNAPPY)
+    began = time.process_time()
+    with pytest.raises(UnreadableHFile, match="not in protobuf"):
+        read_info(file, "x", "x")
+    assert time.process_time() - began < 10
+
+
 def copied(file: MemoryFile) -> MemoryFile:
-    start, end = end_without_numbers(file, "file:/x", "task 1")
-    return MemoryFile(file.data[:start] + end)
+    info = info_without_numbers(file, "file:/x", "task 1")
+    return MemoryFile(file.data[: info.start] + info.block + file.data[info.end :])
 
 
 def entries_of(file: MemoryFile) -> dict[bytes, bytes]:
@@ -158,7 +186,7 @@ def test_a_plain_frame_of_zstd_stays_one(monkeypatch):
 )
 def test_a_file_that_cannot_be_written_so_is_not_copied(file, why):
     with pytest.raises(UnreadableHFile, match=why):
-        end_without_numbers(file, "x", "task")
+        info_without_numbers(file, "x", "task")
 
 
 def test_no_cut_and_no_flipped_byte_of_a_file_makes_a_copy_fail_otherwise():
@@ -168,6 +196,6 @@ def test_no_cut_and_no_flipped_byte_of_a_file_makes_a_copy_fail_otherwise():
         broken[at] ^= 0xFF
         for data in (bytes(broken), whole[:at]):
             try:
-                end_without_numbers(MemoryFile(data), "x", "task")
+                info_without_numbers(MemoryFile(data), "x", "task")
             except UnreadableHFile:
                 continue

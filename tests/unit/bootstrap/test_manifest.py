@@ -68,6 +68,22 @@ def test_a_manifest_that_is_missing_or_broken_is_named(tmp_path):
         read_manifest(root, "s")
 
 
+def test_a_size_that_no_file_has_is_refused():
+    broken = region(files={b"f": [HFILE]})
+    broken.family_files[0].store_files[0].file_size = (1 << 64) - 1
+    with pytest.raises(BrokenSnapshot, match="18,446,744,073,709,551,615 bytes"):
+        regions_of(manifest(broken), [b"f"])
+
+
+def test_a_manifest_that_is_far_too_large_is_not_read(tmp_path):
+    folder = tmp_path / ".hbase-snapshot" / "s"
+    folder.mkdir(parents=True)
+    with (folder / "data.manifest").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(BrokenSnapshot, match=r"1,099,511,627,776 bytes.*ExportSnapshot"):
+        read_manifest(tmp_path.as_uri(), "s")
+
+
 @pytest.mark.parametrize("table", ["हिंदी", "表.x-1"])  # letters of Java's, of which some are none of Python's regular expressions
 def test_a_link_to_a_table_of_any_language_is_a_link(table):
     found = regions_of(manifest(region(files={b"f": [f"{table}=fedcba98-{HFILE}"]})), [b"f"])

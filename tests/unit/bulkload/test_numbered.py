@@ -149,13 +149,38 @@ def test_without_the_right_to_read_the_slave_s_files_only_a_load_beside_a_flush_
         slave.have_loaded(file)
 
 
+def test_of_very_many_files_not_all_are_opened(slave: Slave, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    real = numbered.open_wal
+
+    def noted(url: str) -> Any:
+        opened.append(url)
+        return real(url)
+
+    slave.events = [slave.flush, *[slave.other_load] * 300]
+    file = slave.staged(data=b"no other has it")
+    slave.number = ""
+    monkeypatch.setattr(numbered, "open_wal", noted)
+    with pytest.raises(NotLoaded, match="cannot be told"):
+        slave.have_loaded(file)
+    assert len(opened) == numbered.MOST_OPENED
+
+
+def test_no_file_is_opened_elsewhere_because_of_a_region_s_name(slave: Slave, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbered, "open_wal", lambda url: pytest.fail(f"{url} was opened"))
+    monkeypatch.setattr("tests.unit.bulkload.test_numbered.REGION", Region(b"ns:t,,1./../../../../WALs.", b"", b"", SERVER))
+    slave.events = [slave.flush]
+    with pytest.raises(NotLoaded, match="cannot be told"):
+        slave.have_loaded()
+
+
 def test_what_is_not_loaded_is_told_with_the_server(slave: Slave) -> None:
     slave.loads = False
     with pytest.raises(NotLoaded, match=r"has not loaded its files.*RegionServer rs,16020,1"):
         slave.have_loaded()
 
 
-@pytest.mark.parametrize("path", ["", "x", "/", "/f/", "/f/..", "/f/a_SeqId_1_/b", "/f/_SeqId_1_x"])
+@pytest.mark.parametrize("path", ["", "x", "/", "/f/", "/f/..", "/f/a_SeqId_1_/b", "/f/_SeqId_1_x", "/f/a\x1b[2J_SeqId_1_"])
 def test_odd_paths_of_files_are_no_numbers(slave: Slave, path: str) -> None:
     looks = [[], [path]]
     slave.files = lambda families: looks.pop(0)  # type: ignore[method-assign]

@@ -16,7 +16,7 @@ from tests.unit.bulkload.jobs import job, targets
 from tests.unit.filters.test_visibility import SECRET
 from tests.unit.filters.test_window import GLOBAL, SLAVE, entry, put
 from tests.unit.hfiles.models import split_run
-from tests.unit.sinks.hbase.test_bulk_loads import load
+from tests.unit.sinks.hbase.test_bulk_loads import descriptor, load
 from tests.unit.wal.compressing import Encoder, compress
 from tests.unit.wal.encoder import Cell, Entry, encode_entry, encode_header, encode_wal
 from tests.unit.wal.sealed import WAL_KEY, encode_sealed
@@ -251,6 +251,23 @@ def test_a_bulk_load_that_the_peer_does_not_get_leaves_no_table_out_and_its_file
     files.put(0, [*GOOD, load(scopes=scopes)])
     found = Read(read_wals(files.wals(1), files.job()))
     assert (found.notes, found.reports[0].others, found.reports[0].let_go) == ([], False, ["one_SeqId_7_"])
+
+
+def test_a_wal_with_very_many_files_of_such_bulk_loads_is_left_to_requests_and_its_report_can_be_read(files: Files) -> None:
+    names = [f"{i:032x}_SeqId_7_" for i in range(50_000)]
+    loads = [load(descriptor({b"f": names[start : start + 5000]}), scopes={}) for start in range(0, len(names), 5000)]
+    files.put(0, [*loads, *loads, *GOOD])
+    report = Read(read_wals(files.wals(1), files.job())).reports[0]
+    assert report.others
+    assert sum(map(len, report.let_go)) <= reading.MAX_LET_GO_CHARS
+
+
+@pytest.mark.parametrize("time", [1 << 63, (1 << 63) - 1, (1 << 64) - 1])
+def test_the_report_of_a_wal_can_be_read_whatever_its_times(files: Files, time: int) -> None:
+    odd = entry(put(row=b"b"))
+    odd.key.write_time = time
+    files.put(0, [*GOOD, odd])
+    assert Read(read_wals(files.wals(1), files.job())).reports[0].tables["t"][0] == 3
 
 
 def test_bulk_loads_that_the_connection_leaves_out_are_counted_as_filtered(files: Files) -> None:

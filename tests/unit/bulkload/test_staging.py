@@ -17,6 +17,7 @@ from walferry.bulkload import region_load
 from walferry.bulkload.errors import StaleLoad
 from walferry.bulkload.records import Folder
 from walferry.bulkload.region_load import clean_folders
+from walferry.bulkload.staging import wrong_folder
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.errors import ConnectionFailed
 from walferry.source.cluster import SourceCluster
@@ -97,6 +98,14 @@ def test_a_path_that_is_deleted_has_no_steps_upwards_and_ends_below_staging(told
     for _, token in told("hdfs://slave/" + "/".join(steps), REGION.hex()).deleted:
         assert steps[-2] == "staging"
         assert not {"..", ".", ""} & set(steps), token
+
+
+@pytest.mark.parametrize("host", ["[slave", "slave:x", "slave:99999999", "slave\nERROR forged", "s\x1b[2J", "s\0", "s" * 9999])
+def test_a_url_that_no_client_can_read_or_that_would_write_into_a_log_is_no_folder(host: str) -> None:
+    assert wrong_folder(TOKEN.replace("slave:8020", host), "ns:t", SOURCE.wal_root)
+    if not host.isprintable():
+        assert wrong_folder(TOKEN.replace("/hbase", f"/{host}"), "ns:t", SOURCE.wal_root)
+        assert wrong_folder(TOKEN.replace("walferry__", f"{host}__"), "ns:t", SOURCE.wal_root)
 
 
 def test_the_error_names_the_table_and_what_is_wrong() -> None:

@@ -128,6 +128,14 @@ def test_a_client_has_new_tickets_before_its_own_have_ended(monkeypatch: pytest.
     assert clients.file_system("hdfs://nn:8020/a") is made.systems[1]
 
 
+def test_clients_of_very_many_hosts_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Made(monkeypatch, seconds=None)
+    for number in range(3 * clients.MOST_KEPT):
+        assert clients.file_system(f"hdfs://h{number}:8020/a") is made.systems[-1]
+    assert len(clients._file_systems) == clients.MOST_KEPT
+    assert clients.file_system(f"hdfs://h{number}:8020/b") is made.systems[3 * clients.MOST_KEPT - 1]
+
+
 def test_a_client_without_tickets_serves_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Made(monkeypatch, seconds=None)
     first = clients.file_system("hdfs://nn:8020/a")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,12 @@ def failed(*nodes: tuple[str, int]) -> RuntimeError:
         for host, port in nodes
     )
     return RuntimeError(f'DataTransferError("All DataNodes failed: [{described}]")')
+
+
+def test_a_namenode_that_describes_very_many_datanodes_takes_no_long_time() -> None:
+    began = time.process_time()
+    reason_on_hdfs(URL, RuntimeError("All DataNodes failed: " + 'ip_addr: "h", host_name: "h", ' * 20_000), "")
+    assert time.process_time() - began < 5
 
 
 def test_a_block_that_no_datanode_has_is_told_as_missing() -> None:

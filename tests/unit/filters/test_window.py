@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import time
 import uuid
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,8 @@ from hypothesis import strategies as st
 from tests.unit.wal.compressing import Encoder, compress
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry, encode_wal
 from tests.unit.wal.memory_file import MemoryFile
-from walferry.filters.window import FilterRules, PeerTables, Reason, filter_window, uuid_field
+from walferry.filters import window as filters
+from walferry.filters.window import FilterRules, PeerTables, Reason, distinct_tables, filter_window, table_name, uuid_field
 from walferry.protos import hbase_pb2 as pb
 from walferry.sinks.hbase.shipment import assemble, join
 from walferry.wal.errors import WalCorruptError
@@ -191,6 +194,44 @@ def test_families_are_found_in_whatever_order_a_key_names_them():
     names = [b"g", b"f", b"ff", b"", b"a"]
     window = window_of(entry(*map(put, [*names, b"b", b"fg"]), scopes=dict.fromkeys(names, GLOBAL)))
     assert filter_window(window, RULES, "wal").cells.tolist() == [len(names)]
+
+
+def test_many_families_in_whatever_order_take_no_long_time():
+    names = [b"%06d" % i for i in range(60_000)]
+    wide = window_of(entry(*[put(b"000000", qualifier=b"")] * 60_000, scopes=dict.fromkeys(reversed(names), GLOBAL)))
+    began = time.process_time()
+    assert filter_window(wide, RULES, "wal").cells.tolist() == [60_000]
+    none = window_of(entry(*[put(b"x00000", qualifier=b"")] * 60_000, scopes=dict.fromkeys(reversed(names), GLOBAL)))
+    assert filter_window(none, RULES, "wal").cells.tolist() == [0]
+    assert time.process_time() - began < 3
+
+
+def test_many_tables_take_no_long_time():
+    names = [b"%05d" % i for i in range(30_000)]
+    window = window_of(*(entry(put(), table=name) for name in [*names, *reversed(names)]))
+    began = time.process_time()
+    table_of, first_of = distinct_tables(window)
+    assert time.process_time() - began < 3
+    assert len(first_of) == len(names)
+    assert [table_name(window, int(first_of[table])) for table in table_of[::1000]] == [*names, *reversed(names)][::1000]
+
+
+def test_tables_whose_hashes_fall_together_may_have_several_numbers(monkeypatch):
+    monkeypatch.setattr(filters, "_number_tables", together(filters._number_tables))
+    names = [b"%05d" % (i % 300) for i in range(900)]
+    window = window_of(*(entry(put(), table=name) for name in names))
+    table_of, first_of = distinct_tables(window)
+    assert len(first_of) > 300
+    assert [table_name(window, int(first_of[table])) for table in table_of] == names
+
+
+def together(number: Any) -> Any:
+    """Number tables with so few places that the names meet."""
+
+    def numbered(buf: Any, start: Any, length: Any, slots: Any, *more: Any) -> int:
+        return int(number(buf, start, length, slots[:64], *more))
+
+    return numbered
 
 
 def test_malformed_scopes_are_reported_with_file_and_offset():

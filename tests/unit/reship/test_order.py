@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 from tests.unit.reship.windows import window
-from walferry.reship.order import Stages, stages_of
+from walferry.reship.order import MAX_STAGES, Stages, TooManyStages, stages_of
 from walferry.reship.scan import Stay
 
 
@@ -46,3 +48,12 @@ def test_two_regions_that_changed_places_are_both_in_order():
     assert found["a"].needed == found["b"].needed == {0, 1}
     assert set(stage_by_id(found["a"], 2, range(10, 20)).values()) == {1}
     assert set(stage_by_id(found["b"], 2, range(1, 10)).values()) == {0}
+
+
+def test_a_region_that_is_moved_to_and_fro_all_the_time_is_refused_in_no_long_time():
+    stays = [("ab"[i % 2], Stay(1, 10 * i, 10 * i + 5)) for i in range(100_000)]
+    began = time.process_time()
+    with pytest.raises(TooManyStages, match="100,000 times"):
+        stages_of(stays)
+    assert time.process_time() - began < 5
+    assert max(stages_of(stays[:MAX_STAGES])["b"].needed) == MAX_STAGES - 1

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import UUID
 
+import numpy as np
 import pytest
 
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal, entry
 from walferry.files.store import WalStore
-from walferry.filters.rules import FilterRules
+from walferry.filters.rules import FilterRules, Reason
 from walferry.names import parse_wal_name
 from walferry.reship.interval import Interval
 from walferry.reship.listing import Place, WalFile
-from walferry.reship.scan import Scanned, Stay, TableCount, scan_wal
+from walferry.reship.scan import Scan, Scanned, Stay, TableCount, scan_wal
 from walferry.reship.store import StoreWithArchive, begins_with_opening
 from walferry.source.cluster import SourceCluster
 from walferry.wal.errors import WalTruncatedError
@@ -74,6 +77,23 @@ def test_a_region_s_stays_are_divided_by_its_openings_and_closings(tmp_path: Pat
     assert len(regions) == 2
     assert sorted((s.first, s.last) for s in found.stays) == [(2, 3), (7, 7), (10, 10)]
     assert all(isinstance(stay, Stay) for stay in found.stays)
+
+
+def test_very_many_regions_that_open_take_no_long_time():
+    regions = np.repeat(np.arange(100_000, dtype=np.uint64), 2)
+    index = SimpleNamespace(
+        region_hash=regions, sequence_id=np.arange(200_000), table_start=np.zeros(200_000, np.int64),
+        table_len=np.ones(200_000, np.int64),
+    )  # fmt: skip
+    kept = SimpleNamespace(
+        cells=np.tile([0, 1], 100_000), size=np.tile([0, 9], 100_000),
+        reason=np.tile([int(Reason.REGION_EVENT), int(Reason.SHIPPED)], 100_000),
+    )  # fmt: skip
+    index = type("Index", (SimpleNamespace,), {"__len__": lambda self: 200_000})(**vars(index))
+    scan, began = Scan(), time.process_time()
+    scan.add(SimpleNamespace(index=index, buf=np.frombuffer(b"t", np.uint8)), kept)  # type: ignore[arg-type]
+    assert time.process_time() - began < 5
+    assert len(scan.result().stays) == 100_000
 
 
 def test_a_wal_that_was_cut_off_ends_there_only_if_it_may(tmp_path: Path):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.rpc.fake_server import delimited, framed
 from tests.unit.security.fake_gssapi import FakeContext, FakeCredential, offer
 from walferry.errors import WalferryError
+from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import negotiation
 from walferry.rpc.channel import ANY
@@ -159,6 +160,15 @@ def test_a_host_does_not_choose_the_realm():
 
 def test_without_a_realm_of_our_own_the_library_knows_it():
     assert candidates(SERVER, Kerberos()) == ["hbase/rs1.example.org"]
+
+
+def test_a_slave_names_no_host_that_chooses_a_realm_where_ours_is_not_known() -> None:
+    """Else it would be talked to as hbase/x@EVIL.west.example.com, in the realm EVIL.west.example.com."""
+    ours = Kerberos(hosts=("*.west.example.com",), only_hosts=True)
+    assert ours.may_meet("x@EVIL.west.example.com")
+    for host in ("x@EVIL.west.example.com", "x\\@EVIL.west.example.com"):
+        with pytest.raises(ValueError, match="not a server name"):
+            ServerName.in_message(host, 16020, 1)
 
 
 TWO = Kerberos(principal="w@EXAMPLE.COM", servers=("hbase/_HOST", "hb/_HOST"))

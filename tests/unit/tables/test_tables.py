@@ -285,3 +285,10 @@ def test_regions_of_all_tables_have_one_bound(all_of_meta, monkeypatch):
     with pytest.raises(TooManyRegions, match="tells of 4 regions of all tables or more"):
         all_of_meta(rows).all_tables(lambda table: True)
     assert len(all_of_meta(rows).all_tables(lambda table: table < "t3")) == 3
+
+
+def test_a_region_s_name_that_a_slave_has_made_up_writes_nothing_into_a_log():
+    assert Region(b"t,,17.0123456789abcdef0123456789abcdef.", b"", b"", None).encoded_name == "0123456789abcdef0123456789abcdef"
+    odd = Region(b"t,,17.a\nERROR \x1b[2J" + b"x" * 5000 + b".", b"", b"", None).encoded_name
+    assert odd.isprintable()
+    assert len(odd) < 200

@@ -12,8 +12,10 @@ from walferry.airflow.forms.tables import tables_of
 from walferry.airflow.literal import task
 from walferry.airflow.operators.copy_tables import CopyTablesOperator, ShipQueueOperator
 from walferry.airflow.tasks.common import source
+from walferry.texts import one_line
 
 MAX_TABLES = 100  # in the XCom
+MAX_LINE_CHARS = 20_000
 
 
 @task
@@ -28,7 +30,8 @@ def check() -> dict[str, list[str]]:
         raise InputError("the run needs a peer: give it as the parameter `peer`. Nothing was done")
     run = batch.run_of(context["ti"])
     found = first_copy.look(source(), params["peer"], run, tables_of(params), allow_not_empty=params["allow_not_empty"])
-    print("\n".join(f"{table}: {', '.join(families) or 'copied already'}" for table, families in found.items()))
+    for table, families in found.items():
+        print(one_line(f"{table}: {', '.join(families) or 'copied already'}", MAX_LINE_CHARS))
     return dict(list(found.items())[:MAX_TABLES])
 
 
@@ -52,7 +55,7 @@ def report() -> dict[str, Any]:
 
     state = first_copy.outcome(source(), get_current_context()["params"]["peer"]) or {}
     for name, value in state.items():
-        print(f"{name}: {value}")
+        print(one_line(f"{name}: {value}", MAX_LINE_CHARS))
     return state
 
 

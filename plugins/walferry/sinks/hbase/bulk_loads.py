@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
 
+MAX_NAMED_CHARS = 16 << 20  # of the paths that an entry names: those of 100,000 files
+
 
 class BulkLoadRefused(WalError):
     """A bulk load has to be replicated, and the connection does not say how."""
@@ -108,20 +110,23 @@ class _BulkLoads:
             return self._let_go(window, kept, i, key, path)
         if self._skip:
             return None
-        cells, files, released = b"".join(_spans(window, kept, i)), list[str](), list[str]()
+        parts, files, released = list(_spans(window, kept, i)), list[str](), list[str]()
         count, reasons = int(kept.cells[i]), set[Reason]()
+        room = MAX_NAMED_CHARS
         for cell in _descriptor_cells(window, i):
             descriptor = _parsed(pb.BulkLoadDescriptor, cell.value, "the descriptor of a bulk load", path, offset)
-            released += _paths(key, descriptor, path, offset)
+            released += (named := _paths(key, descriptor, path, offset, room))
+            room -= sum(map(len, named))
             reason = self._filter(key, descriptor)
             wanted = [] if reason is not None else _paths(key, descriptor, path, offset)
             if not wanted:
                 reasons.add(Reason.BULK_LOAD if reason is None else reason)
                 continue
             files += wanted
-            cells += cell.with_value(descriptor.SerializeToString()).data
+            parts.append(cell.with_value(descriptor.SerializeToString()).data)
             count += 1
-        load = _load(key, tuple(files), tuple(file for file in released if file not in set(files)))
+        cells, chosen = b"".join(parts), set(files)
+        load = _load(key, tuple(files), tuple(file for file in released if file not in chosen))
         if files and self._files is None:
             raise BulkLoadRefused(path, offset, f"{load}: the source replicates bulk loads, and the connection does not say how")
         kept.reason[i] = Reason.SHIPPED if count else min(reasons)
@@ -137,12 +142,13 @@ class _BulkLoads:
 
         What is wrong with its descriptor stops no queue: nobody needs it.
         """
-        released = list[str]()
+        released, room = list[str](), MAX_NAMED_CHARS
         try:
             for cell in _descriptor_cells(window, i):
                 offset = int(window.positions[i])
                 descriptor = _parsed(pb.BulkLoadDescriptor, cell.value, "the descriptor of a bulk load", path, offset)
-                released += _paths(key, descriptor, path, offset)
+                released += (named := _paths(key, descriptor, path, offset, room))
+                room -= sum(map(len, named))
         except WalCorruptError as error:
             log.warning("references to the files of a bulk load that is not replicated stay: %s", error)
         if not released:
@@ -217,8 +223,13 @@ def _parsed(kind: type[M], data: bytes, what: str, path: str, offset: int) -> M:
         raise WalCorruptError(path, offset, f"{what} cannot be parsed: {error}") from error
 
 
-def _paths(key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset: int) -> list[str]:
-    """The files' paths below the namespaces' directory, put together as in ReplicationSink.getHFilePath."""
+def _paths(
+    key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset: int, room: int = MAX_NAMED_CHARS
+) -> list[str]:  # fmt: skip
+    """The files' paths below the namespaces' directory, put together as in ReplicationSink.getHFilePath.
+
+    All of them have at most `room` characters: the names of folders stand in a descriptor once, and in each file's path.
+    """
     namespace, _, table = key.table_name.rpartition(b":")
     found = []
     for store in descriptor.stores:
@@ -228,4 +239,7 @@ def _paths(key: pb.WALKey, descriptor: pb.BulkLoadDescriptor, path: str, offset:
             if not all(map(is_file_name, names)):
                 raise WalCorruptError(path, offset, f"a bulk load names {'/'.join(names)!r} as a file")
             found.append("/".join(names))
+            room -= len(found[-1])
+            if room < 0:
+                raise WalCorruptError(path, offset, f"the paths of a bulk load's files have over {MAX_NAMED_CHARS:,} characters")
     return found

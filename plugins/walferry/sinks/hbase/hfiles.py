@@ -25,10 +25,12 @@ from walferry.rpc.errors import RpcError
 from walferry.sinks.errors import SlaveUnreachable
 from walferry.sinks.hbase.bulk_loads import HFileSource
 from walferry.sinks.hbase.shipment import BulkLoad, Shipment
+from walferry.texts import visible
 from walferry.zk.client import read_all
 
 log = logging.getLogger(__name__)
 
+MAX_TOLD_CHARS = 4000
 COPY_BYTES_PER_SECOND = 5_000_000  # a sink that copies more slowly is asked whether it is still there
 
 
@@ -104,7 +106,8 @@ class HFileSender:
                     "Check root_dir in the extra of the connection. If they are lost, delete their znodes, "
                     f"such as {kept[0]}, and the next run goes on without them",
                 )
-            log.warning("%s: gone and no longer referred to, so they were shipped before: %s", load, ", ".join(gone))
+            told = f"{load}: gone and no longer referred to, so they were shipped before: {', '.join(gone)}"
+            log.warning("%s", visible(told, MAX_TOLD_CHARS))
             self._on_missing(len(gone))
         return sum(size or 0 for size in sizes)
 

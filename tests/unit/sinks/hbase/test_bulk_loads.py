@@ -1,5 +1,6 @@
 """Which bulk loads are shipped, in what form, and which of them stop the queue."""
 
+import time
 import uuid
 from dataclasses import replace
 
@@ -104,6 +105,30 @@ def test_loads_without_scopes_are_counted_and_let_go(source):
 )
 def test_a_load_that_nobody_replicates_stops_no_queue(cell):
     assert taken(window_of(entry(cell, scopes={}))) == ({}, [Reason.BULK_LOAD], [0])
+
+
+@pytest.mark.parametrize("loads", [1, 3000])
+def test_a_load_of_many_files_takes_no_long_time(loads):
+    files = [f"{i:05d}" for i in range(60_000)]
+    each = len(files) // loads
+    cells = [load_cell(descriptor({b"f": files[i * each : (i + 1) * each], b"l": ["x"]})) for i in range(loads)]
+    window = window_of(entry(*cells, scopes={b"f": GLOBAL}))
+    began = time.process_time()
+    shipments, _, _ = taken(window)
+    assert time.process_time() - began < 5
+    assert shipments[0].bulk_load is not None
+    assert len(shipments[0].bulk_load.files) == len(files)
+    assert shipments[0].bulk_load.released == (f"default/t/{'r' * 32}/l/x",) * loads
+
+
+@pytest.mark.parametrize("loads", [1, 20])
+def test_long_names_of_folders_are_not_kept_for_very_many_files(loads):
+    """A descriptor of 2 MB names them once, and here they would take 100 GB."""
+    table = b"t" * 1_000_000
+    window = window_of(entry(*[load_cell(descriptor({b"f": ["a"] * (100_000 // loads)}))] * loads, table=table))
+    with pytest.raises(WalCorruptError, match="characters"):
+        taken(window)
+    assert taken(window_of(entry(load_cell(descriptor({b"f": ["a"] * 100_000})), table=table, scopes={})))[0] == {}
 
 
 def test_a_load_to_be_replicated_stops_the_queue_unless_the_connection_says_how():

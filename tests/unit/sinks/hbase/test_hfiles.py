@@ -137,6 +137,12 @@ def test_a_file_that_is_no_longer_referred_to_may_be_gone(sending):
     assert sending.calls[1] == ("a", "b", "c")
 
 
+def test_what_a_wal_names_a_file_ends_no_line_of_a_log(sending, caplog):
+    sending.run(load=BulkLoad("t\nERROR", "r\x1b[2J", ("default/t/region1/f/a\r\nERROR",)))
+    (record,) = caplog.records
+    assert record.getMessage().isprintable()
+
+
 def test_a_file_system_that_does_not_answer_stops_the_load(sending, monkeypatch):
     def broken(url: str) -> int:
         raise hfiles.StoreError(f"{url}: no answer")
