@@ -15,11 +15,15 @@ from embedded.zookeeper import ZooKeeperServer, create_all
 from tests.sessions import session_of
 from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, SERVER, wal
-from walferry.airflow.steps import recovery
+from walferry.airflow.steps import batch, recovery
+from walferry.bulkload.records import Load, forget_finished, loads_of
 from walferry.hbase.layout import QueueLayout
 from walferry.queues.claims.claim import claim
 from walferry.queues.dead_servers import find_dead
+from walferry.queues.lease import acquire
+from walferry.queues.new_wals import commit, find_new
 from walferry.queues.reading import list_queues
+from walferry.shipping.leftovers import sweep_peer
 from walferry.shipping.plan import PeerPlan, plan_peer
 from walferry.source.session import Session
 from walferry.status.view import view
@@ -95,3 +99,54 @@ def test_a_run_that_recovers_the_server_drains_the_rest_and_names_the_queue(
     recovery.clean_up(at.source, [DEAD], "run")
     assert at.hbase.zk.exists(at.nodes.queue(DEAD, "q"))
     assert at.hbase.zk.exists(f"{at.nodes.rs}/{SERVER}")
+
+
+LIVE_GROUP, DEAD_GROUP, GONE_GROUP = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD, "gone,1,1"))
+
+
+@pytest.fixture
+def tried(narrow: KazooClient, at: ClaimCluster, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """The peer of the long queue has WALs elsewhere, and a run has tried the long queue: a lease tells of it."""
+    session = Session(at.source, narrow)
+    monkeypatch.setattr(batch, "open_session", lambda source, **_: nullcontext(session))
+    for timestamp in (1, 2):
+        at.hbase.add_wal(SERVER, "q", wal(timestamp, SERVER))
+    for group in (DEAD_GROUP, GONE_GROUP):
+        acquire(session, "q", group, "an earlier run").release()
+    return session
+
+
+def test_later_batches_of_the_same_peer_plan_its_other_queues(
+    tried: Session, at: ClaimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "_check", lambda *_: None)
+    planned = batch.plan(at.source, "q", "run")
+    assert ["cannot be listed" in problem.problem for problem in planned.problems].count(True) == 1
+    assert {problem.group for problem in planned.problems} >= {LIVE_GROUP, DEAD_GROUP}
+    assert batch.not_held(at.source, "q") == [LIVE_GROUP]
+
+
+def test_leases_stay_while_a_queue_may_need_them(tried: Session, at: ClaimCluster) -> None:
+    sweep_peer(tried, "q")
+    assert at.hbase.zk.exists(at.own.lease("q", DEAD_GROUP))
+    sweep_peer(Session(at.source, at.hbase.zk), "q")
+    assert not at.hbase.zk.exists(at.own.lease("q", GONE_GROUP))
+
+
+def test_a_dag_hears_of_new_wals_in_the_other_queues(tried: Session, at: ClaimCluster) -> None:
+    assert commit(Session(at.source, at.hbase.zk), "q", "key", {DEAD_GROUP: 900})
+    found = find_new(tried, "q", "key")
+    assert found is not None
+    assert found.newest == {LIVE_GROUP: 1}
+    assert commit(tried, "q", "key", found.newest)
+    assert find_new(tried, "q", "key") is None
+    later = find_new(Session(at.source, at.hbase.zk), "q", "key")
+    assert later is not None
+    assert later.count == WALS + 1  # and not the three that the mark has
+
+
+def test_a_run_ends_well_and_remembers_what_is_loaded(tried: Session, at: ClaimCluster) -> None:
+    record = f"{at.own.loads('q')}/load"
+    at.hbase.zk.create(record, Load("run", {DEAD_GROUP: wal(3, DEAD)}, done=True, tables={"t": ("f",)}).encode(), makepath=True)
+    forget_finished(tried, "q")
+    assert [load.path for load in loads_of(tried, "q")] == [record]

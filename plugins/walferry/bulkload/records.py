@@ -40,6 +40,7 @@ from walferry.queues.reading import list_queues
 from walferry.records import NotARecord, decoded, parsed_object, record_of
 from walferry.source.session import Session
 from walferry.zk.client import Refusal, children, commit, read, read_all, retried
+from walferry.zk.errors import AnswerTooLong
 
 BEGUN = 0  # the version of the record of a load that goes on
 MAX_DECODED_BYTES = 64 << 20
@@ -218,7 +219,10 @@ def forget_finished(session: Session, peer_id: str) -> None:
     done = [load for load in loads_of(session, peer_id) if load.done and not load.folders]
     if not done:
         return
-    queued = {wal.name.text for queue in list_queues(session, peer_id) for wal in queue.wals}
+    try:
+        queued = {wal.name.text for queue in list_queues(session, peer_id) for wal in queue.wals}
+    except AnswerTooLong:  # any WAL may be in that queue
+        return
     for load in done:
         if not any(map(load.covers, queued)):
             forget(session.zk, load.path)
