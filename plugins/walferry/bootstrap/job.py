@@ -21,6 +21,7 @@ from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, root_of
 from walferry.bootstrap.snapshots import TakeSnapshot, snapshots
 from walferry.bootstrap.targets import check_target, has_rows, make_target
 from walferry.filters.rules import PeerTables
+from walferry.hbase.binary_text import to_binary_text
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.peers import Peer
@@ -238,7 +239,7 @@ class _Copy:
             if now.get(name) != each.record.life:
                 errors.append(str(another_life(name)))
             elif name not in unfinished:
-                families = tuple(family.decode(errors="replace") for family in each.table.families)
+                families = tuple(map(to_binary_text, each.table.families))
                 records.begin_table(name, replace(each.record, whole=True, families=families))
         return errors
 

@@ -28,12 +28,14 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from walferry.bulkload.errors import LoadOvertaken
+from walferry.hbase.binary_text import from_binary_text
 from walferry.names import parse_wal_name
 from walferry.queues.lease import Lease
 from walferry.queues.reading import list_queues
@@ -69,7 +71,8 @@ class Folder:
 class Load:
     """A load: its run, and its groups. Once it is `done`, each group has the last of its WALs that are loaded.
 
-    With `first_copy` it is not these WALs that are loaded, but what the tables had when all of their edits had been written.
+    The families of `tables` are written as HBase shows bytes (binary_text.py). With `first_copy` it is not these WALs that are
+    loaded, but what the tables had when all of their edits had been written.
     `folders` is how many are noted of it.
     """
 
@@ -93,7 +96,7 @@ class Load:
             text = zlib.decompressobj().decompress(value, MAX_DECODED_BYTES)
             values = parsed_object(text, MAX_DECODED_BYTES)
             found = record_of(cls, values)
-            if "tables" in values and all(_is_of_group(last, group) for group, last in found.groups.items()):
+            if "tables" in values and _makes_sense(found):
                 return replace(found, path=path, folders=folders)
         return None
 
@@ -110,9 +113,11 @@ class Load:
         return self.done and bool(last) and name.timestamp <= parse_wal_name(last or wal).timestamp
 
 
-def _is_of_group(last: str, group: str) -> bool:
-    """Whether a record may name this WAL as a group's last one. Raises ValueError if it is not a WAL's name."""
-    return not last or parse_wal_name(last).group == group
+def _makes_sense(load: Load) -> bool:
+    """Whether the last WALs are those of their groups. Raises ValueError for what is not a WAL's or a family's name."""
+    for family in chain.from_iterable(load.tables.values()):
+        from_binary_text(family)
+    return all(not last or parse_wal_name(last).group == group for group, last in load.groups.items())
 
 
 def begin_load(session: Session, peer_id: str, run: str, groups: Collection[str], lease: Lease) -> str:

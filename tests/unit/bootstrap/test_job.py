@@ -16,6 +16,8 @@ from walferry.bootstrap.manifest import SnapshotRegion
 from walferry.bootstrap.records import RegionRecord, TableRecord, Way
 from walferry.bootstrap.region_copy import RegionTask
 from walferry.bootstrap.targets import MadeTarget
+from walferry.bulkload.before import LoadedBefore
+from walferry.bulkload.records import Load
 from walferry.protos import hbase_pb2 as pb
 
 REGION = SnapshotRegion("t", "abc", b"", b"", ())
@@ -204,3 +206,17 @@ def test_a_table_counts_as_whole_only_if_it_is_still_the_one_whose_copy_began(mo
     errors = job._Copy(nothing, nothing, nothing, nothing, nothing)._end_all(records, begun, {"begun"})
     assert noted == {"done": TableRecord("1", "border", whole=True, families=("f", "g"))}
     assert [error.partition(" was disabled at the source since")[0] for error in errors] == ["table truncated", "table dropped"]
+
+
+@pytest.mark.parametrize("family", [b"f", "famille d'été".encode(), b"\xe9t\xe9", b"\xff", b"a,b"])
+def test_edits_of_before_the_copy_are_left_out_whatever_bytes_a_family_s_name_has(monkeypatch, family):
+    kept: dict[str, TableRecord] = {}
+    monkeypatch.setattr(job, "lives", lambda *_: {"t": "17"})
+    records = SimpleNamespace(begin_table=kept.__setitem__)
+    begun = job._Begun(ChosenTable("t", (family,), pb.TableSchema()), "snapshot", TableRecord("17", "border"), fresh=True)
+    copy = job._Copy(*[None] * 5)  # type: ignore[arg-type]
+    assert copy._end_all(records, [begun], ()) == []  # type: ignore[arg-type]
+    load = Load("run", {"rs%2C1%2C1": "rs%2C1%2C1.5"}, done=True, tables={"t": kept["t"].families}, first_copy=True)
+    read = Load.decode(load.encode())
+    assert read is not None
+    assert LoadedBefore([read]).families("rs%2C1%2C1.4", first_copy=True) == {b"t": frozenset({family})}
