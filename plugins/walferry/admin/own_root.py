@@ -31,6 +31,7 @@ from walferry.zk.errors import NoAccess
 # Below the root. By these, edits count as shipped, wait, are loaded or have been; and regions are moved.
 RECORDS = ("first-copies", "loads", "regions")
 MAX_KEPT_BYTES = 900_000  # in one request; ZooKeeper takes 1 MiB (jute.maxbuffer)
+READ_AT_ONCE = 256  # znodes
 MAX_NAMED = 10
 MAX_PATH_CHARS = 300
 _PER_ZNODE_BYTES = 200
@@ -56,7 +57,7 @@ def look_at_root(session: Session) -> OwnRoot:
     if found is None:
         return OwnRoot(root, None)
     try:
-        return _described(root, problem_of(zk, *found), _values(zk, _tree(zk, root)))
+        return _described(root, problem_of(zk, *found), _values(zk, root, _tree(zk, root)))
     except NoAuthError as error:
         raise NoAccess(whose(zk).name, f"{root}, or what lies below it,", _CLOSED) from error
 
@@ -72,7 +73,7 @@ def take_over(session: Session, *, keep: bool) -> OwnRoot:
     problem = problem_of(zk, *found) if found else None
     if problem is None:
         raise Refused(f"{root} is Walferry's alone, or is not there yet", "There is nothing to take over")
-    znodes = _values(zk, _closed(zk, root))
+    znodes = _values(zk, root, _closed(zk, root))
     before = _described(root, problem, znodes)
     if before.at_work:
         raise Refused(
@@ -95,7 +96,7 @@ def _check_owners(session: Session) -> None:
 
 
 def _described(root: str, problem: str | None, znodes: dict[str, ZNode]) -> OwnRoot:
-    folders = tuple(f"{root}/{name}/" for name in RECORDS)
+    folders = _record_folders(root)
     return OwnRoot(
         root, problem, len(znodes) - 1,
         records=tuple(path for path, znode in znodes.items() if path.startswith(folders) and znode.value and not _goes(znode)),
@@ -138,9 +139,19 @@ def _below(zk: KazooClient, paths: Sequence[str]) -> list[str]:
     return [f"{path}/{name}" for path, names in found for name in names or ()]
 
 
-def _values(zk: KazooClient, paths: Sequence[str]) -> dict[str, ZNode]:
-    """The znodes that are still there, in the order of the paths."""
-    return {path: znode for path, znode in zip(paths, read_all(zk, paths), strict=True) if znode is not None}
+def _values(zk: KazooClient, root: str, paths: Sequence[str]) -> dict[str, ZNode]:
+    """The znodes that are still there, in the order of the paths. Only records keep their values: of runs there may be very many."""
+    found, folders = dict[str, ZNode](), _record_folders(root)
+    for start in range(0, len(paths), READ_AT_ONCE):
+        some = paths[start : start + READ_AT_ONCE]
+        for path, znode in zip(some, read_all(zk, some), strict=True):
+            if znode is not None:
+                found[path] = znode if path.startswith(folders) else znode._replace(value=b"")
+    return found
+
+
+def _record_folders(root: str) -> tuple[str, ...]:
+    return tuple(f"{root}/{name}/" for name in RECORDS)
 
 
 def _with_parents(root: str, paths: Collection[str]) -> set[str]:
