@@ -140,7 +140,7 @@ def _below(zk: KazooClient, paths: Sequence[str]) -> list[str]:
 
 
 def _values(zk: KazooClient, root: str, paths: Sequence[str]) -> dict[str, ZNode]:
-    """The znodes that are still there, in the order of the paths. Only records keep their values: of runs there may be very many."""
+    """The znodes that are still there, in the order of the paths. Only records keep their values: there may be very many runs."""
     found, folders = dict[str, ZNode](), _record_folders(root)
     for start in range(0, len(paths), READ_AT_ONCE):
         some = paths[start : start + READ_AT_ONCE]

@@ -339,7 +339,8 @@ class Hold:
         if not seconds or ENDED not in before:
             return seconds and seconds + spare_seconds(seconds)
         clock = read(self._zk, self.path)  # just written
-        return seconds if clock is None else max(0.0, seconds - (clock.stat.mtime - self._before.stat.mtime) / 1000)
+        passed = 0.0 if clock is None else (clock.stat.mtime - self._before.stat.mtime) / 1000
+        return max(0.0, seconds - max(0.0, passed))  # a server that leads the ensemble since may have a clock that is behind
 
     def _is_ours(self) -> bool:
         """Whether a request with unknown outcome was carried out in the present session."""
