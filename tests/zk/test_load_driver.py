@@ -82,16 +82,16 @@ class World:
         names = [path.rpartition("/")[2] for path in self.hbase.queued("p")]
         return sorted(name.replace(MINE, "live").replace(wal(0, DEAD)[:-2], "dead") for name in names)
 
-    def load(self, least_bytes: int = 0) -> Left:
+    def load(self, least_bytes: int = 0, seconds: float = 600) -> Left:
         jobs = [
             GroupJob(
                 source=self.session.source, peer_id="p", group=group, place=place, run_id="r", holder="run r",
-                deadline=time.time() + 600,
+                deadline=time.time() + seconds,
             )
             for group, place in groups_to_ship(self.session, "p")
         ]  # fmt: skip
         backlog = Backlog(
-            source=self.session.source, peer_id="p", run_id="r", deadline=time.time() + 600, least_bytes=least_bytes,
+            source=self.session.source, peer_id="p", run_id="r", deadline=time.time() + seconds, least_bytes=least_bytes,
             say=self.said.append,
         )  # fmt: skip
         return load_backlog(backlog, jobs, lambda: self)
@@ -337,3 +337,33 @@ def test_a_small_backlog_is_shipped_by_requests_without_spark(world: World) -> N
         world.add(number, T)
     assert len(world.load(least_bytes=1 << 20).jobs) == 1
     assert (world.spreads, len(world.queued), loads_of(world.session, "p")) == (0, 2, [])
+
+
+def cut_short(world: World, seconds: float) -> float:
+    """An earlier run has sent a request of one of the groups, and ended without an answer. Returns when it has come to its end."""
+    for server in (SERVER, DEAD):
+        world.add(1, T, server=server)
+    world.add(2, T)
+    lease = acquire(world.session, "p", wal(0, DEAD).rpartition(".")[0], "an earlier run", calls_seconds=seconds)
+    lease.right.begin(seconds).may_go_on()
+    until = lease.right.quiet_seconds
+    lease.release()
+    return time.monotonic() + until
+
+
+def test_nothing_is_loaded_while_requests_of_an_earlier_run_may_take_effect(world: World) -> None:
+    loaded: list[float] = []
+    world.on_load = lambda job, planned: loaded.append(time.monotonic())
+    quiet_at = cut_short(world, 0.5)
+    assert world.load().jobs == []
+    assert min(loaded) > quiet_at - 0.2  # ZooKeeper's clock counts milliseconds
+    assert "requests of an earlier run that was cut short" in world.said[0]
+
+
+def test_a_run_with_less_time_than_that_loads_nothing_whatever_the_clocks_of_its_tasks_say(world: World) -> None:
+    cut_short(world, 60)
+    began = time.monotonic()
+    assert len(world.load(seconds=5).jobs) == 2
+    assert (world.loaded, world.spreads, loads_of(world.session, "p")) == ({}, 0, [])
+    assert time.monotonic() - began < 4, "it leaves the time to the requests"
+    assert "may still take effect" in world.said[-1]
