@@ -340,7 +340,7 @@ def test_a_small_backlog_is_shipped_by_requests_without_spark(world: World) -> N
 
 
 def cut_short(world: World, seconds: float) -> float:
-    """An earlier run has sent a request of one of the groups, and ended without an answer. Returns when it has come to its end."""
+    """An earlier run has sent a request of one of the groups, and ended without an answer. Returns when that has had its time."""
     for server in (SERVER, DEAD):
         world.add(1, T, server=server)
     world.add(2, T)

@@ -71,9 +71,8 @@ class Folder:
 class Load:
     """A load: its run, and its groups. Once it is `done`, each group has the last of its WALs that are loaded.
 
-    The families of `tables` are written as HBase shows bytes (binary_text.py). With `first_copy` it is not these WALs that are
-    loaded, but what the tables had when all of their edits had been written.
-    `folders` is how many are noted of it.
+    The families of `tables` are texts (names.family_text). With `first_copy` it is not these WALs that are loaded, but what the
+    tables had when all of their edits had been written. `folders` is how many are noted of it.
     """
 
     run: str
