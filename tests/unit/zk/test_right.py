@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
 from walferry.rpc.connection import delivery_seconds
-from walferry.zk.right import Right, Unsure, spare_seconds
+from walferry.zk.right import Right, Unsure, has_heard, spare_seconds
 
 
 class Ground:
@@ -79,6 +80,21 @@ def test_one_without_an_answer_may_take_effect_for_its_time_after_its_last_part_
     assert right.quiet_seconds == 55 + spare_seconds(60)
     clock[0] += 55 + spare_seconds(60)
     assert right.quiet_seconds == 0
+
+
+def test_of_several_requests_without_an_answer_the_last_one_to_end_counts(right: Right, clock: list[float]) -> None:
+    for seconds in (60, 120, 10):
+        request = right.begin(seconds)
+        request.may_go_on()
+        request.cut()
+    assert right.quiet_seconds == 120 + spare_seconds(120)
+
+
+@pytest.mark.parametrize(("ago", "sure"), [(0.0, True), (9.9, True), (10.0, False), (19.9, False), (float("inf"), False)])
+def test_a_session_is_sure_for_half_of_its_time_after_it_was_heard(ago: float, sure: bool) -> None:
+    """The other half is spare: a ZooKeeper server without its leader answers for some ticks more."""
+    zk = SimpleNamespace(heard=SimpleNamespace(seconds=ago, session_seconds=20.0))
+    assert has_heard(zk) is sure
 
 
 def test_an_error_of_the_server_s_own_is_an_answer(right: Right) -> None:
