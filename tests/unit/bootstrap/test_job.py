@@ -180,6 +180,13 @@ def test_a_table_that_becomes_another_one_before_its_snapshot_is_taken_again_beh
         source.begin("t")
 
 
+def test_a_table_that_is_gone_at_each_look_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was there when the tables were chosen, and there may be a snapshot of it between two looks."""
+    source = Source(monkeypatch, *({"u": "1"} for _ in range(2 * job.BEGIN_TRIES)))
+    with pytest.raises(CopyRefused, match="table t was disabled or dropped"):
+        source.begin("t", "u")
+
+
 @pytest.mark.parametrize("at_slave", ["rows", "no rows", "no table"])
 def test_a_table_of_another_life_is_begun_anew_only_if_the_slave_has_no_rows_of_the_earlier_one(
     monkeypatch: pytest.MonkeyPatch, at_slave: str
