@@ -260,6 +260,23 @@ def test_folders_of_tasks_that_spark_believes_dead_are_deleted_before_any_wal_le
     assert not loads_of(world.session, "p")
 
 
+def test_no_task_notes_a_folder_once_those_that_are_noted_are_deleted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that nobody knows of could be loaded above what is shipped later."""
+    tried = []
+
+    def late(record: str, zk: KazooClient, *others: Any) -> None:
+        with pytest.raises(LoadOvertaken):
+            note_folder(zk, record, FOLDER)
+        tried.append(record)
+        region_load.clean_folders(record, zk, *others)
+
+    monkeypatch.setattr(driver, "clean_folders", late)
+    for number in (1, 2):
+        world.add(number, T)
+    assert world.load().jobs == []
+    assert len(tried) == 1
+
+
 def test_a_run_that_is_killed_while_wals_leave_their_queues_has_nothing_loaded_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
