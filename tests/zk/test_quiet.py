@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +11,12 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, expire, wal
+from walferry.queues.errors import LeaseLost
 from walferry.queues.lease import Lease, acquire
 from walferry.source.session import Session
 from walferry.zk import hold
 from walferry.zk.client import ZNode
+from walferry.zk.hold import Hold
 from walferry.zk.right import Request, spare_seconds
 
 GROUP = wal(0, SERVER).rpartition(".")[0]
@@ -108,3 +111,49 @@ def test_the_time_since_the_last_holder_s_end_is_zookeeper_s_and_may_go_back(
 
     monkeypatch.setattr(hold, "read", later)
     assert take(session).right.quiet_seconds == about(left)
+
+
+def test_a_request_that_begins_while_the_lease_is_given_up_neither_hangs_nor_is_sent(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = take(session)
+    begun, goes_on, allow, errors = threading.Event(), threading.Event(), lease.allow, list[Exception]()
+
+    def late(seconds: float) -> None:
+        begun.set()
+        goes_on.wait(1)
+        allow(seconds)
+
+    def lane() -> None:
+        try:
+            lease.right.begin(2 * CALLS).may_go_on()  # of which the next holder is to be told first
+        except LeaseLost as error:
+            errors.append(error)
+
+    monkeypatch.setattr(lease, "allow", late)
+    threads = [threading.Thread(target=each, daemon=True) for each in (lane, lease.release)]
+    for thread in threads:
+        thread.start()
+        assert begun.wait(10)
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
+    assert len(errors) == 1
+    assert take(session).right.quiet_seconds == 0
+
+
+def test_nothing_is_sent_once_the_next_holder_is_told_what_may_still_take_effect(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = take(session)
+    release, refused = Hold.release, list[str]()
+
+    def released(one: Hold, **how: Any) -> None:
+        with pytest.raises(LeaseLost):
+            send(lease)
+        refused.append("")
+        release(one, **how)
+
+    monkeypatch.setattr(Hold, "release", released)
+    lease.release()
+    assert refused == [""]

@@ -48,6 +48,7 @@ class Turn:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._hold.end()  # from now on nothing more is sent
         self._hold.release(calls_seconds=self.right.quiet_seconds)
 
     def is_sure(self) -> bool:

@@ -245,6 +245,10 @@ class Hold:
             raise guards[refusal.operation - OWN_CHECKS].broken()
         return Outcome(Refusal(refusal.operation - checks, refusal.error), maybe_before)
 
+    def end(self) -> None:
+        """Let nobody believe any more that this is the holder. `release` is still to be called."""
+        self._lost("it was released")
+
     def release(self, *, forget: bool = False, calls_seconds: float = 0.0) -> None:
         """Give the right up, so that the next holder need not wait for the session's end. Harmless if the right is lost already.
 
@@ -274,7 +278,7 @@ class Hold:
         except (ConnectError, SessionExpiredError):
             pass  # the right ends with the session
         finally:
-            self._lost("it was released")
+            self.end()
 
     def _on_state(self, state: str) -> None:
         if state == KazooState.LOST:

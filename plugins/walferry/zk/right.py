@@ -130,9 +130,14 @@ class Request:
 
     def may_go_on(self) -> None:
         """Raises Unsure, and what the ground does."""
-        if not self._right.is_sure():
-            raise Unsure
-        self.until = self._right._clock() + self.seconds + spare_seconds(self.seconds)
+        # First: who gives the right up lets the ground say so, and looks at `until` after that.
+        before, self.until = self.until, self._right._clock() + self.seconds + spare_seconds(self.seconds)
+        try:
+            if not self._right.is_sure():
+                raise Unsure
+        except BaseException:
+            self.until = before
+            raise
 
     def answered(self) -> None:
         """The server is done with it."""

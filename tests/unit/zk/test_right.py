@@ -134,3 +134,28 @@ def test_the_next_holder_is_told_before_a_request_gets_more_time_than_usual_and_
 @pytest.mark.parametrize("seconds", [0.1, 1, 4, 10, 60, 3600])
 def test_what_is_not_delivered_is_given_up_before_a_request_has_come_to_its_end(seconds: float) -> None:
     assert delivery_seconds(seconds) < spare_seconds(seconds)
+
+
+def test_that_a_part_is_going_to_be_sent_is_known_before_it_is_asked_whether_it_may(
+    right: Right, ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who gives the right up first says so to those who ask, and then looks for how long requests may take effect."""
+    seen: list[float] = []
+
+    def is_sure() -> bool:
+        seen.append(right.quiet_seconds)
+        return ground.sure
+
+    monkeypatch.setattr(ground, "is_sure", is_sure)
+    right.begin(60).may_go_on()
+    assert seen == [60 + spare_seconds(60)]
+
+
+def test_a_part_that_may_not_be_sent_leaves_what_was_sent_before(right: Right, ground: Ground, clock: list[float]) -> None:
+    request = right.begin(60)
+    request.may_go_on()
+    clock[0] += 7
+    for ground.sure, ground.lost, error in ((False, None, Unsure), (True, ValueError("lost"), ValueError)):
+        with pytest.raises(error):
+            request.may_go_on()
+        assert right.quiet_seconds == 53 + spare_seconds(60)
