@@ -100,6 +100,7 @@ RANDOM = "3ab9vlq0" * 8
         ("hdfs://source/hbase/data/default/other/0123456789abcdef/f", False),
         (f"hdfs://10.0.0.1/hbase/data/default/other/0123456789abcdef/f/walferry__ns_t__{RANDOM}", False),
         (f"hdfs://source/hbase/oldWALs/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://10.0.0.1/hbase/data/default/staging/walferry__ns_t__{RANDOM}", False),  # of a table that is called staging
         (f"hdfs://source/hbase/staging/../data/walferry__ns_t__{RANDOM}", False),
         (f"hdfs://source/x/../hbase/data/walferry__ns_t__{RANDOM}", False),
         (f"hdfs://source//hbase/data/walferry__ns_t__{RANDOM}", False),
