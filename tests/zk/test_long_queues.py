@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,8 @@ from tests.zk.hbase_znodes import DEAD, SERVER, wal
 from walferry.airflow.steps import batch, recovery
 from walferry.bulkload.records import Load, forget_finished, loads_of
 from walferry.hbase.layout import QueueLayout
+from walferry.names import ServerName
+from walferry.queues import rolling
 from walferry.queues.claims.claim import claim
 from walferry.queues.dead_servers import find_dead
 from walferry.queues.lease import acquire
@@ -150,3 +152,26 @@ def test_a_run_ends_well_and_remembers_what_is_loaded(tried: Session, at: ClaimC
     at.hbase.zk.create(record, Load("run", {DEAD_GROUP: wal(3, DEAD)}, done=True, tables={"t": ("f",)}).encode(), makepath=True)
     forget_finished(tried, "q")
     assert [load.path for load in loads_of(tried, "q")] == [record]
+
+
+def test_a_live_server_s_long_queue_stops_neither_a_roll_for_all_peers_nor_the_plans_of_others(
+    narrow: KazooClient, at: ClaimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer that nobody ships for months has all WALs since then in the queue of each server that has lived for so long."""
+    session = Session(at.source, narrow)
+    path = at.nodes.queue(SERVER, "q")
+    at.hbase.zk.ensure_path(path)
+    create_all(at.hbase.zk, ((f"{path}/{wal(1000 + i, SERVER)}", b"") for i in range(WALS)))
+
+    def ask(servers: Collection[ServerName], _: object) -> dict[str, str]:
+        for server in map(str, servers):
+            for peer in ("p", "q"):
+                at.hbase.add_wal(server, peer, wal(10_000, server))
+        return {}
+
+    monkeypatch.setattr(rolling, "_ask", ask)
+    rolled = rolling.roll(session, ["p", "q"])
+    assert (rolled.servers, rolled.failures) == (2, {})
+    assert find_new(session, "p", "key") is not None
+    assert LIVE_GROUP in [group.group for group in plan_peer(session, "p").groups]
+    assert [group.group for group in plan_peer(session, "q").groups if "cannot be listed" in (group.problem or "")]
