@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walferry.files import systems, unreadable
-from walferry.files.closedness import Closed, closedness, looks_closed
+from walferry.files.closedness import Closed, Open, closedness, looks_closed
 from walferry.files.errors import UnreadableBytes
 from walferry.files.quarantine import BrokenWals, to_be_quarantined
 from walferry.files.store import WalStore
@@ -139,7 +139,9 @@ def test_a_copy_of_what_is_left_has_zeros_in_the_place_of_lost_bytes(
     assert (tmp_path / "copies/f").read_bytes() == expected
 
 
-def test_a_tail_that_cannot_be_had_does_not_keep_a_file_open_for_ever(tmp_path: Path, break_disk: Break) -> None:
+def test_a_tail_that_cannot_be_had_does_not_keep_a_file_open_for_ever_unless_it_grows(
+    tmp_path: Path, break_disk: Break, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What reads it says what is wrong with it."""
     folder = tmp_path / f"WALs/{SERVER}"
     folder.mkdir(parents=True)
@@ -151,6 +153,9 @@ def test_a_tail_that_cannot_be_had_does_not_keep_a_file_open_for_ever(tmp_path: 
     assert closedness(store, location) == Closed(None)
     with store.open(location) as file:
         assert looks_closed(file) is None
+    monkeypatch.setattr(WalStore, "is_growing", lambda *_: True)  # its server may still write to it
+    state = closedness(store, location)
+    assert state == Open("its last bytes cannot be read, and HBase has neither archived it nor begun to split it")
 
 
 @pytest.mark.parametrize("policy", list(BrokenWals))
