@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -163,3 +165,25 @@ def test_only_lost_bytes_are_given_up_and_only_if_the_run_is_told_so(policy: Bro
     lost, away = (UnreadableBytes(URL, 7, "why", "what", lost=each) for each in (True, False))
     assert to_be_quarantined(policy, lost) == (policy is BrokenWals.QUARANTINE)
     assert not to_be_quarantined(policy, away)
+
+
+def test_a_block_that_is_missing_is_asked_for_no_more_and_what_is_around_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def read(_: object, offset: int, length: int) -> bytes:
+        asked.append((offset, length))
+        if offset < 200 and offset + length > 100:
+            raise RuntimeError("All DataNodes failed")
+        return DATA[offset : offset + length]
+
+    monkeypatch.setattr(systems._RemoteFile, "_open", lambda _: (SimpleNamespace(size=len(DATA)), threading.Lock()))
+    monkeypatch.setattr(systems._RemoteFile, "_read", read)
+    with pytest.raises(UnreadableBytes) as missing:
+        (file := open_wal(URL)).read_at(0, 300)
+    assert (missing.value.offset, missing.value.lost) == (100, True)
+    asked.clear()
+    assert (file.read_at(0, 100), file.read_at(200, 300)) == (DATA[:100], DATA[200:500])
+    for offset, length in ((50, 51), (100, 1)):
+        with pytest.raises(UnreadableBytes):
+            file.read_at(offset, length)
+    assert asked == [(0, 100), (200, 300)]
