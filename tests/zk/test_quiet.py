@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, expire, wal
+from walferry.queues import lease as leases
 from walferry.queues.errors import LeaseLost
 from walferry.queues.lease import Lease, acquire
 from walferry.source.session import Session
@@ -60,6 +61,22 @@ def test_what_is_left_of_a_request_is_waited_for_by_all_that_follow(session: Ses
     assert second.right.quiet_seconds == about(WHOLE)
     second.release()  # it has sent nothing itself
     assert take(session).right.quiet_seconds == about(WHOLE)
+
+
+def test_who_gives_up_before_it_has_the_lease_leaves_what_it_has_heard_of_earlier_requests(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def enabled(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    first = take(session)
+    send(first)
+    first.release()
+    with monkeypatch.context() as patch:
+        patch.setattr(leases, "_await_settled", enabled)
+        with pytest.raises(KeyboardInterrupt):
+            take(session, 1.0)
+    assert take(session, 1.0).right.quiet_seconds == about(WHOLE)
 
 
 def test_of_a_holder_that_just_vanished_the_whole_time_is_waited_for_by_all_that_follow(

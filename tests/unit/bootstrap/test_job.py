@@ -150,6 +150,7 @@ class Source:
         nothing: Any = None
         copy = job._Copy(nothing, peer_and_slave, peer_and_slave, request, nothing)
         begun = copy._begin_all(records, [ChosenTable(table, (b"f",), pb.TableSchema()) for table in tables], self._take)
+        assert len(begun) == len(tables)
         return {each.table.name: (each.snapshot, each.record.life, each.record.border, each.fresh) for each in begun}
 
 
@@ -185,6 +186,8 @@ def test_a_table_that_is_gone_at_each_look_is_not_copied(monkeypatch: pytest.Mon
     source = Source(monkeypatch, *({"u": "1"} for _ in range(2 * job.BEGIN_TRIES)))
     with pytest.raises(CopyRefused, match="table t was disabled or dropped"):
         source.begin("t", "u")
+    source = Source(monkeypatch, {}, {}, {"t": "1"}, {"t": "1"})
+    assert source.begin("t") == {"t": ("snapshot 7", "1", "border 2", True)}
 
 
 @pytest.mark.parametrize("at_slave", ["rows", "no rows", "no table"])
