@@ -130,14 +130,19 @@ class Request:
 
     def may_go_on(self) -> None:
         """Raises Unsure, and what the ground does."""
-        # First: who gives the right up lets the ground say so, and looks at `until` after that.
-        before, self.until = self.until, self._right._clock() + self.seconds + spare_seconds(self.seconds)
+        # Before the question, too: who gives the right up lets the ground say so, and looks at `until` after that.
+        before, self.until = self.until, self._end()
         try:
             if not self._right.is_sure():
                 raise Unsure
         except BaseException:
             self.until = before
             raise
+        self.until = self._end()
+
+    def _end(self) -> float:
+        """When a part that is sent now has come to its end."""
+        return self._right._clock() + self.seconds + spare_seconds(self.seconds)
 
     def answered(self) -> None:
         """The server is done with it."""

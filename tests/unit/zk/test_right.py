@@ -151,6 +151,20 @@ def test_that_a_part_is_going_to_be_sent_is_known_before_it_is_asked_whether_it_
     assert seen == [60 + spare_seconds(60)]
 
 
+def test_a_request_s_time_begins_when_it_has_been_asked_about(
+    right: Right, ground: Ground, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question may go to ZooKeeper."""
+
+    def is_sure() -> bool:
+        clock[0] += 20
+        return True
+
+    monkeypatch.setattr(ground, "is_sure", is_sure)
+    right.begin(60).may_go_on()
+    assert right.quiet_seconds == 60 + spare_seconds(60)
+
+
 def test_a_part_that_may_not_be_sent_leaves_what_was_sent_before(right: Right, ground: Ground, clock: list[float]) -> None:
     request = right.begin(60)
     request.may_go_on()
