@@ -6,11 +6,14 @@ INSTALLED := $(VENV)/.installed
 
 export PATH := $(VENV)/bin:$(PATH)
 
-.PHONY: help python java browser venv jars lint test test-unit docs demo bench soak lock clean
+.PHONY: help python java browser venv jars lint test test-unit test-all test-rest durations docs demo bench soak lock clean
 
 help:
 	@echo 'make demo       two real HBase clusters and Airflow: replicate, compare, look around (DEMO_ONCE=1 ends by itself)'
-	@echo 'make test       all tests, those with real clusters too; `make test-unit` only the quick ones without'
+	@echo 'make test       what each change has to pass: tests without HBase, and each capability once on real servers'
+	@echo 'make test-unit  quick tests without Java'
+	@echo 'make test-all   all tests but those that take very long; `SHARD=2/4 make test-all` the second of four equal parts'
+	@echo 'make durations  all tests, as test-all, and how long each file took is noted for the next parts'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make docs       the documentation as a site, in site/; it fails if a link or an anchor leads nowhere'
 	@echo 'make bench      beside HBase: reading and showing WALs, writing HFiles, draining a backlog, also to a slave far away and to secured ones, and a dead server'"'"'s queue, comparing tables; small batches through spark-submit and Spark Connect; planning; a cold start'
@@ -45,8 +48,21 @@ lint: venv
 	$(VENV)/bin/mypy embedded demo
 
 # Each process has clusters of its own; tests/conftest.py says how many processes there are.
+PYTEST := $(PYTHON) -m pytest --numprocesses auto --no-loadscope-reorder
+
+# All that need the same clusters run in one process, so that each kind of cluster starts once.
 test: jars browser
-	$(PYTHON) -m pytest -m 'not soak' --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(PYTEST) --dist loadgroup -m quick
+
+test-all: jars browser
+	$(PYTEST) --dist loadfile -m 'not soak'
+
+# What `make test` leaves out of them.
+test-rest: jars browser
+	$(PYTEST) --dist loadfile -m 'not quick and not soak'
+
+durations: export TESTS_RENEW_DURATIONS := 1
+durations: test-all
 
 test-unit: venv
 	$(PYTHON) -m pytest -m 'not slow and not soak' --numprocesses 2 tests/unit

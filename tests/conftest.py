@@ -22,10 +22,14 @@ from embedded.java import JavaMissingError
 from embedded.shared_classes import spark_environment
 from embedded.standalone import StandaloneCluster
 from embedded.zookeeper import ZooKeeperServer
-from tests.awake import Waker
-from tests.second_tries import SecondTries
-from tests.stalls import StallWatch
-from tests.time_limit import TimeLimit, in_order, skip_if_over, turn_of_run
+from tests.running.awake import Waker
+from tests.running.durations import DurationsRecorder, renews
+from tests.running.order import in_order
+from tests.running.quick import group_of, is_quick
+from tests.running.second_tries import SecondTries, needed_before
+from tests.running.shards import of_shard, shard_of_run
+from tests.running.stalls import StallWatch
+from tests.running.time_limit import TimeLimit, skip_if_over
 
 GIGABYTES_A_PROCESS = 8  # what its clusters, its Spark jobs and Airflow take at most
 
@@ -174,6 +178,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # not in a process of pytest-xdist, which sees only some of the tests
         config.pluginmanager.register(TimeLimit())
         config.pluginmanager.register(SecondTries())
+        if renews():
+            config.pluginmanager.register(DurationsRecorder())
         waker = Waker()
         waker.start()
         config.add_cleanup(waker.stop)
@@ -184,15 +190,27 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, bytes) else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lets a test that fails while the machine gets no processor run again, and in CI any test that fails, at most twice.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Marks the tests, lets pytest choose those that `-m` names, and takes of them this run's shard in this run's order.
 
-    pytest counts each as a rerun, and names it at the end: a test that needed it outside of a stall has a race to be mended.
+    A test that fails while the machine gets no processor runs again, at most twice, and in CI any test. pytest counts each as a
+    rerun, and names it at the end: a test that needed it outside of a stall has a race to be mended. So one that needed it in an
+    earlier run of CI does not get it.
     """
-    items[:] = in_order(items, turn_of_run())
-    again = bool(os.environ.get("CI"))
+    again, before = bool(os.environ.get("CI")), needed_before()
     for item in items:
-        item.add_marker(pytest.mark.flaky(reruns=2, condition=again or stall_watch.saw_a_stall))
+        if is_quick(item):
+            item.add_marker("quick")
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))  # for --dist loadgroup
+        may = again and item.nodeid not in before
+        item.add_marker(pytest.mark.flaky(reruns=2, condition=may or stall_watch.saw_a_stall))
+    yield
+    shard = shard_of_run()
+    mine = of_shard(items, shard) if shard else items
+    if left_out := list(set(items) - set(mine)):
+        config.hook.pytest_deselected(items=left_out)
+    items[:] = in_order(mine)
 
 
 def pytest_collection_finish() -> None:

@@ -27,6 +27,7 @@ def shipped(monkeypatch) -> list[dict[str, Any]]:
     return started
 
 
+@pytest.mark.capability("a first copy")
 def test_the_queue_waits_for_the_copy_and_is_shipped_after_it(run_dag, replicate_peer, source, slave, peer, unique, shipped):
     table = unique("t")
     source.create_table(table, {"f": GLOBAL, "l": LOCAL}, even_splits(3))

@@ -46,6 +46,7 @@ def table(source, slave, unique) -> Iterator[str]:
             client.drop_table(name)
 
 
+@pytest.mark.capability("a batch by Airflow and Spark")
 def test_what_clients_wrote_arrives_and_an_idle_batch_starts_no_job(
     replicate_peer: Callable[..., Run], source, slave, peer, table, monkeypatch
 ):
@@ -104,6 +105,7 @@ def test_a_spark_cluster_s_workers_ship_when_the_connection_names_its_master(
     assert source.compare(table, slave, families=["f"]).same
 
 
+@pytest.mark.capability("HFiles")
 def test_a_batch_is_loaded_as_files_and_the_report_says_so_and_what_was_not(
     replicate_peer, source, slave, peer, table, unique, logged: Callable[[], str]
 ):

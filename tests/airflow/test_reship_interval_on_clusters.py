@@ -125,6 +125,7 @@ def begun(wal: str) -> int:
     return parse_wal_name(wal).timestamp
 
 
+@pytest.mark.capability("a backfill")
 def test_three_past_intervals_bring_their_rows_into_an_emptied_table_and_one_that_is_partly_gone_is_named(
     backfill, source, slave, peer, table, intervals, aside, standalone_pair
 ):

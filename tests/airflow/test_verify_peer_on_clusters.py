@@ -17,6 +17,7 @@ def clients(standalone_pair, java_client, monkeypatch) -> tuple:
     return java_client(address), java_client(standalone_pair.slave.address)
 
 
+@pytest.mark.capability("a verification with repair")
 def test_differences_are_reported_and_then_repaired(run_dag, clients, standalone_pair, managed_peer, unique):
     source, slave = clients
     peer, table = managed_peer(standalone_pair.source.address, standalone_pair.slave.address), unique("t")

@@ -140,4 +140,4 @@ def test_it_takes_no_files_and_gets_the_edits_by_requests(sides: Sides, peer: st
     summaries = ship(sides.at, peer)
     assert {s.status for s in summaries} == {Status.DONE}, [s.error for s in summaries]
     assert [cell.value for cell in sides.slave.scan_all(table)] == [b"x"]
-    assert any("the slave takes no files" in (s.notLoaded or "") for s in summaries), [s.notLoaded for s in summaries]
+    assert any("HBase 1, which takes no files" in (s.notLoaded or "") for s in summaries), [s.notLoaded for s in summaries]

@@ -44,6 +44,7 @@ def run(clusters: Clusters, capfd: pytest.CaptureFixture[str]) -> Callable[..., 
     return run
 
 
+@pytest.mark.capability("the command")
 def test_a_plan_tells_what_a_batch_ships_and_a_shipment_ships_it(clusters, admin, peer, table, run) -> None:
     clusters.write(table, "a")
     roll(clusters.at, peer)

@@ -133,6 +133,7 @@ def run(site: Failover, rounds: Iterable[Round]) -> None:
     site.check()
 
 
+@pytest.mark.capability("failover")
 def test_one_death_each_way_loses_nothing(start: Start) -> None:
     run(start(2, FEW_SECONDS_MS), [we_claim_first, hbase_claims_first, we_drain_what_no_master_has_recovered_yet])
 

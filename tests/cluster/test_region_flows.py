@@ -114,6 +114,7 @@ def test_the_server_of_hbase_meta_dies(site: Site) -> None:
         site.write()
 
 
+@pytest.mark.capability("regions without an HMaster")
 def test_a_region_is_split(site: Site) -> None:
     with in_charge(site) as charge:
         before = site.table_regions()

@@ -55,6 +55,7 @@ def archive(sides, wals: list[str]) -> None:
     eventually(archived, f"{wals} are archived")
 
 
+@pytest.mark.capability("requests, by both sinks")
 def test_global_families_arrive_and_local_ones_do_not(sides, both, peer):
     table = both()
     sides.source.put_many(table, 2000, ["f:a", "f:b", "l:c"], batch=50)

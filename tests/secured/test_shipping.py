@@ -28,6 +28,7 @@ def table(pair: Pair, unique: Callable[[str], str]) -> str:
     return name
 
 
+@pytest.mark.capability("a secured shipment", cases=["privacy-tls-direct"])
 @pytest.mark.usefixtures("files_of_all")
 @pytest.mark.parametrize("sink", [SinkKind.DIRECT, SinkKind.REPLICATE, SinkKind.HFILES])
 def test_edits_arrive_as_they_were_written(pair: Pair, table: str, sink: SinkKind) -> None:

@@ -96,6 +96,7 @@ def rows_of(client: JavaClient, table: str) -> int:
     return len({cell.row for cell in client.scan_all(table)})
 
 
+@pytest.mark.capability("the page")
 def test_an_operator_drains_a_dead_server_s_queue(
     logged_in: LogIn, airflow: Airflow, standalone_pair: StandalonePair, source: JavaClient, slave: JavaClient, peer: str,
     table: str,

@@ -89,6 +89,7 @@ def elsewhere(address: str) -> bool:
     return bool(urlsplit(address).netloc)
 
 
+@pytest.mark.slow
 def test_each_file_of_docs_is_a_page(pages: dict[str, Page]) -> None:
     files = {path.relative_to(REPO / "docs").with_suffix(".html").as_posix() for path in (REPO / "docs").rglob("*.md")}
     assert pages.keys() - {"404.html"} == files

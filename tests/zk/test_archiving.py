@@ -218,6 +218,7 @@ def test_a_copier_that_died_is_not_waited_for(site: Site, new_client: Callable[[
     assert site.archived() == site.files()
 
 
+@pytest.mark.slow
 def test_a_job_killed_before_the_copy_is_in_place_loses_nothing(site: Site, slave: FakeServer) -> None:
     args = [sys.executable, "-c", JOB, site.at.to_json(), "p", GROUP]
     environment = {**os.environ, "PYTHONPATH": "plugins"}

@@ -53,6 +53,7 @@ def _comparable(cluster: ClaimCluster) -> dict[str, bytes]:
     return {path: strip_client_prefix(value, path) for path, value in cluster.tree().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layout", "multi"), CASES)
 @pytest.mark.parametrize("by", ["the same run", "another run"])
 @pytest.mark.timeout(600)
@@ -84,6 +85,7 @@ def test_a_claim_killed_at_any_write_is_ended_by_the_next_try(
     assert points > 2 * (4 if multi == "a queue a multi" else 12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layout", "multi"), CASES)
 def test_another_run_is_refused_at_any_point_while_the_holder_lives(
     layout: QueueLayout, new_client: Callable[[], KazooClient], reference: tuple[int, dict[str, bytes]]

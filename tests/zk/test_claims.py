@@ -139,6 +139,7 @@ def test_a_queue_that_comes_through_two_servers_carries_both_names(
     assert {dead.name for dead in find_dead(session_of(zk, at))} == {DEAD, OTHER}  # claimed, but not drained yet
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [QueueLayout.HBASE2, QueueLayout.CLASSIC])
 @pytest.mark.timeout(300)
 def test_a_queue_that_no_multi_can_hold_is_moved_in_several(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
@@ -155,6 +156,7 @@ def test_a_queue_that_no_multi_can_hold_is_moved_in_several(zk: KazooClient, clu
     assert not zk.exists(at.nodes.queue_server(DEAD))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.timeout(300)
 def test_a_log_cleaner_that_reads_all_the_while_never_misses_a_wal(

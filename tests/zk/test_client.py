@@ -116,6 +116,7 @@ def test_a_silent_ensemble_is_left_long_before_a_session_would_end(zookeeper: Zo
     assert not [thread for thread in set(threading.enumerate()) - before if "kazoo" in thread.name.lower()]
 
 
+@pytest.mark.slow
 def test_a_call_ends_when_the_ensemble_goes_away_and_works_when_it_is_back(tmp_path: Path) -> None:
     with ZooKeeperServer(tmp_path) as server:
         zk = connect(server.quorum, call_timeout=5)

@@ -226,6 +226,7 @@ def test_a_root_that_is_not_a_cluster_s_is_named(run: Run) -> None:
         assert "check quorum and znode_parent" in (out + err).lower()
 
 
+@pytest.mark.slow
 def test_servers_that_are_not_there_are_named_in_seconds(run: Run) -> None:
     with socket.socket() as silent, socket.socket() as closed:
         silent.bind(("127.0.0.1", 0))

@@ -267,6 +267,7 @@ def test_a_session_outlives_a_kdc_that_is_away_and_calls_say_why_they_fail(secur
             disconnect(zk)
 
 
+@pytest.mark.slow
 def test_a_server_that_gets_another_key_in_mid_session_gets_another_ticket(secured: Secured) -> None:
     with connected(secured.kerberized.quorum, login=secured.kerberos()) as zk:
         zk.create("/rekeyed", ephemeral=True)

@@ -140,6 +140,7 @@ def test_a_start_clears_what_an_earlier_life_has_left_and_spreads_the_regions(fl
     assert Counter(flows.served().values()) == dict.fromkeys((server.name for server in world.live), REGIONS // 2)
 
 
+@pytest.mark.slow
 def test_with_a_region_online_or_in_transition_at_a_live_server_it_is_a_failover(flows: Flows) -> None:
     world = flows.world
     encoded = min(world.meta)

@@ -65,6 +65,7 @@ def brief_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("walferry.source.session.connected", connected)
 
 
+@pytest.mark.slow
 def test_a_group_goes_on_in_a_new_session_with_a_new_lease(
     tmp_path: Path, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, brief_sessions: None, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -109,6 +109,21 @@ def test_what_a_peer_says_and_walferry_does_not_know_stops_this_peer_alone(
     assert shippable_peers(session_of(zk, OwnZNodes(hbase.root, nodes))) == {"p"}
 
 
+@pytest.mark.parametrize(
+    ("written", "bandwidth"), [(b"\x30\x00", 0), (b"\x30\x80\x08", 1024), (b"\x30" + b"\xff" * 9 + b"\x01", 0)]
+)
+def test_hbase_1_has_the_bandwidth_in_the_field_of_the_namespaces(
+    zk: KazooClient, hbase: HBaseZNodes, written: bytes, bandwidth: int
+) -> None:
+    """HBase 1.4 and later always write it. HBase 2 has it in another field."""
+    hbase.add_peer("1", replicate_all=None)
+    path = hbase.nodes.peer("1")
+    zk.set(path, zk.get(path)[0] + written)
+    peer = read_peer(zk, hbase.nodes, "1")
+    check_shippable(peer)
+    assert (peer.bandwidth, peer.namespaces, peer.replicate_all) == (bandwidth, frozenset(), True)
+
+
 def test_one_broken_peer_does_not_hide_the_others(zk: KazooClient, hbase: HBaseZNodes) -> None:
     hbase.add_peer("broken")
     hbase.zk.set(hbase.nodes.peer("broken"), b"PBUF\xff")

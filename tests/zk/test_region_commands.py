@@ -305,6 +305,7 @@ def test_a_cluster_of_hbase_2_is_refused(zk: KazooClient, regions: Commands) -> 
         work.check_hbase_1(session)
 
 
+@pytest.mark.slow
 def test_an_emergency_start_refuses_servers_of_hbase_2_that_come_after_it_has_begun(
     zk: KazooClient, regions: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:

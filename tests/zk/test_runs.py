@@ -74,6 +74,7 @@ def test_what_a_drain_has_done_is_kept_as_long_as_its_run_may_last_however_many_
     assert kept(zk, at) == RUNS_KEPT
 
 
+@pytest.mark.slow
 def test_so_many_runs_are_kept_at_most_and_those_that_have_to_be_kept_longest_stay(zk: KazooClient, at: SourceCluster, passed):
     begin_run(session_of(zk, at), "p", "drains", 25 * HOUR)
     write_group(session_of(zk, at), "p", "drains", DONE)

@@ -42,6 +42,7 @@ MOST_ASKED, ASKED_AT_ONCE = 8, 4
 ASK_SECONDS = 5.0
 ASKED_BYTES = 64 << 10  # of an answer; a cluster's id has less than a thousand
 _COPROCESSOR = "coprocessor$"
+_UNKNOWN_CALL = "UnsupportedOperationException: ListReplicationPeers"  # RpcServer of HBase 1, of a call that it does not know
 # The peer through which HBase 2 feeds read replicas of regions. These take bulk loads as well as puts.
 _REPLICAS_ENDPOINT = "org.apache.hadoop.hbase.replication.regionserver.RegionReplicaReplicationEndpoint"
 
@@ -73,6 +74,8 @@ def read_own_peers(master: Connection, source_id: UUID) -> OwnPeers:
     except AccessDenied:  # only an ADMIN may ask
         return OwnPeers({}, "its Master tells this login nothing of them")
     except RemoteError as error:
+        if _UNKNOWN_CALL in str(error):
+            return OwnPeers({}, "its Master cannot be asked for them: it runs HBase 1, which takes no files either")
         return OwnPeers({}, str(error))
     others = [peer for peer in listing if peer.endpoint_impl != _REPLICAS_ENDPOINT]
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:

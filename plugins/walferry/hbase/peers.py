@@ -24,7 +24,7 @@ from walferry.hbase.layout import PEER_STATE, TABLE_CFS, ZNodes
 from walferry.hbase.table_cfs import parse_table_cfs
 from walferry.hbase.values import decode_peer, decode_state, decode_state_message, decode_table_cfs
 from walferry.protos import hbase_pb2 as pb
-from walferry.protos.parsing import unknown_fields
+from walferry.protos.parsing import unknown_fields, unknown_numbers
 from walferry.texts import one_line
 from walferry.zk.client import Whose, children, read
 from walferry.zk.hold import Guard
@@ -46,6 +46,8 @@ MAX_MAX_LAG = 31_536_000  # a year
 MAX_ODD = 5  # things in a message that are not understood
 MAX_TEXT_CHARS = 200
 TABLE_CFS_RELEASES = ("0.", "1.0.", "1.1.", "1.2.", "1.3.")  # keep a peer's tables in a znode of their own
+# HBase 1.4 and later: `optional int64 bandwidth = 6`, always written. HBase 2 has the namespaces there, and the bandwidth in 7.
+BANDWIDTH_OF_HBASE_1 = (6, 0)  # number and wire type (varint)
 _OVER_THE_CLUSTER_KEY = ("hbase.zookeeper.quorum", "hbase.zookeeper.property.clientPort", "zookeeper.znode.parent")
 CUSTOM_FILTERS_KEY = "hbase.replication.source.custom.walentryfilters"  # BaseReplicationEndpoint.java
 
@@ -147,7 +149,8 @@ def peer_of(zk: KazooClient, nodes: ZNodes, peer_id: str, config: bytes, state: 
     message, status = decode_peer(config, path), decode_state_message(state, state_path)
     peer = as_peer(peer_id, message, pb.ReplicationState.State.Name(status.state), path)
     odd = [f"it has {path}/{name}" for name in sorted(names) if name not in (PEER_STATE, TABLE_CFS)]
-    odd += [f"its message has {field}" for field in (*unknown_fields(message), *unknown_fields(status))]
+    unknown = unknown_fields(message, [BANDWIDTH_OF_HBASE_1]) + unknown_fields(status)
+    odd += [f"its message has {field}" for field in unknown]
     # Releases that have replicate_all, or tables in the message, leave the older znode there and do not read it.
     if TABLE_CFS in names and not message.HasField("replicate_all") and peer.table_cfs is None:
         peer, problems = _with_table_cfs(zk, nodes, peer)
@@ -296,10 +299,17 @@ def as_peer(peer_id: str, message: pb.ReplicationPeer, state: str, znode: str) -
             table_cfs=_table_cfs(message.table_cfs),
             exclude_namespaces=frozenset(name.decode() for name in message.exclude_namespaces),
             exclude_table_cfs=_table_cfs(message.exclude_table_cfs),
-            bandwidth=max(0, message.bandwidth),  # HBase takes a negative one for none, too
+            bandwidth=_bandwidth(message),
         )
     except UnicodeDecodeError as error:
         raise ZNodeValueError(znode, f"a table, family or namespace is not UTF-8 ({error})", "Correct the peer") from error
+
+
+def _bandwidth(message: pb.ReplicationPeer) -> int:
+    """The bytes a second; 0 for no limit. HBase takes a negative number for none, too."""
+    older = unknown_numbers(message, BANDWIDTH_OF_HBASE_1)
+    bandwidth = older[-1] if older and not message.HasField("bandwidth") else message.bandwidth
+    return bandwidth if 0 < bandwidth < 1 << 63 else 0
 
 
 def _replicates_all(message: pb.ReplicationPeer) -> bool:

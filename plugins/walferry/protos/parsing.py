@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Collection
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -23,15 +24,32 @@ def parse_message(kind: type[M], data: bytes) -> M:
     return message
 
 
-def unknown_fields(message: Message) -> list[str]:
-    """The fields in the message, and in those within it, that this code does not know: "Message field 12", each once."""
-    unknown = UnknownFieldSet(message)
-    found = {f"{message.DESCRIPTOR.name} field {unknown[i].field_number}": None for i in range(len(unknown))}
+def unknown_fields(message: Message, known: Collection[tuple[int, int]] = ()) -> list[str]:
+    """The fields in the message, and in those within it, that this code does not know: "Message field 12", each once.
+
+    `known` are fields of the message that another of its versions has, by number and wire type.
+    """
+    found = {
+        f"{message.DESCRIPTOR.name} field {field.field_number}": None
+        for field in _unknown(message)
+        if (field.field_number, field.wire_type) not in known
+    }
     for field, value in message.ListFields():
         if field.message_type is not None:
             for each in value if field.is_repeated else [value]:
                 found |= dict.fromkeys(unknown_fields(each))
     return list(found)
+
+
+def unknown_numbers(message: Message, known: tuple[int, int]) -> list[int]:
+    """The values of a field that another version of the message has, by number and wire type, as unsigned numbers."""
+    return [int(field.data) for field in _unknown(message) if (field.field_number, field.wire_type) == known]
+
+
+def _unknown(message: Message) -> list[Any]:
+    """UnknownField objects, which protobuf does not type."""
+    fields = UnknownFieldSet(message)
+    return [fields[i] for i in range(len(fields))]
 
 
 def _lacking(message: Message) -> str:

@@ -152,9 +152,10 @@ def test_a_peer_whose_tables_cannot_be_read_takes_all():
     ("error", "reason"),
     [
         (AccessDenied("m", "AccessDeniedException", "Insufficient permissions"), "its Master tells this login nothing of them"),
-        (RemoteError("m", "java.lang.UnsupportedOperationException", "ListReplicationPeers"), "ListReplicationPeers"),
+        (RemoteError("m", "java.lang.UnsupportedOperationException", "ListReplicationPeers"), "HBase 1, which takes no files"),
+        (RemoteError("m", "java.io.IOException", "its storage is away"), "its storage is away"),
     ],
-    ids=["refused", "HBase 1"],
+    ids=["refused", "HBase 1", "an error of its own"],
 )
 def test_peers_that_a_master_does_not_tell_may_get_any_replicated_family(error: Exception, reason: str):
     own = own_peers(error=error)

@@ -100,6 +100,7 @@ class Read:
         return {name: why for note in self.notes for name, why in note.unfit.items()}
 
 
+@pytest.mark.slow
 def test_cells_come_as_runs_of_the_regions_that_have_their_rows(files: Files) -> None:
     files.put(0, GOOD)
     files.put(1, [entry(put(row=b"c"), table=b"u")])
@@ -297,6 +298,7 @@ def test_what_is_older_than_a_first_copy_is_neither_loaded_nor_left_over_and_you
     assert (list(younger.tables), younger.others, younger.filtered) == (["t", "u"], False, {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["compressed", "encrypted"])
 def test_files_of_all_forms_give_the_same_runs(files: Files, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     plain, other = files.put(0, GOOD), files.root / "oldWALs" / f"{GROUP}.1"

@@ -79,6 +79,7 @@ def test_brackets_within_brackets_are_not_a_note() -> None:
     assert Folder.decode(b"[" * 1_000_000) is None
 
 
+@pytest.mark.slow
 def test_a_record_that_grows_without_end_is_given_up() -> None:
     bomb = zlib.compress(b'{"run": "' + bytes(1 << 30), 9)
     assert len(bomb) < 2 << 20

@@ -51,6 +51,7 @@ class Ran:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+@pytest.mark.slow
 def test_a_row_is_found_in_all_folders_of_a_cluster(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     other = written(1, b"other")[0]
     first = put(tmp_path / "oldWALs" / WAL.format(1), encode_wal([other, *written(2)]))
@@ -236,6 +237,7 @@ def test_a_reader_of_both_outputs_that_goes_away_ends_the_command_as_well(tmp_pa
         assert process.wait(60) == 141
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_what_is_printed(tmp_path: Path) -> None:
     wal = put(tmp_path / WAL.format(1), encode_header() + b"".join(map(encode_entry, written(1000, value=bytes(100_000)))))
     command = "import resource, sys; from walferry.cli.main import main; main(sys.argv[1:])"

@@ -30,15 +30,15 @@ def stripped(url: str) -> str:
     return str(HDFS._strip_protocol(url))
 
 
-@pytest.mark.parametrize("character", [chr(byte) for byte in FAMILY_BYTES], ids=ascii)
 @pytest.mark.parametrize("place", ["{}", "{}0", "L{}", "L{}0"])
-def test_a_family_with_any_character_is_one_folder_on_hdfs(character: str, place: str) -> None:
-    family = place.format(character)
-    if family.startswith("."):
-        return
-    path = f"/hbase/data/default/t/5f1c0a/{family_folder(family.encode())}/0a1b2c"
-    assert stripped(f"{NAMENODE}{path}") == stripped(path) == path
-    assert path.count("/") == 7
+def test_a_family_with_any_character_is_one_folder_on_hdfs(place: str) -> None:
+    families = [place.format(chr(byte)) for byte in FAMILY_BYTES]
+    for family in families:
+        if family.startswith("."):
+            continue
+        path = f"/hbase/data/default/t/5f1c0a/{family_folder(family.encode())}/0a1b2c"
+        assert stripped(f"{NAMENODE}{path}") == stripped(path) == path, family
+        assert path.count("/") == 7, family
 
 
 @given(TABLES, FAMILIES)

@@ -175,6 +175,7 @@ def test_a_peer_gets_the_tables_and_families_that_it_names(tables, shipped):
     assert {v for v in (b"t.f", b"t.g", b"ns:u.f", b"ns:u.g") if v in cells} == shipped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize("families", [1024, 1025, 20_000])
 def test_a_table_may_have_any_number_of_replicated_families(families, compressed):

@@ -82,6 +82,7 @@ def order_of(key: bytes) -> tuple[bytes, bytes, int, int]:
     return key[2:row_end], key[row_end + 1 + key[row_end] : -9], -time, -kind
 
 
+@pytest.mark.slow
 @given(CELLS, SETTINGS, st.sampled_from([1, 2, 1000]))
 def test_a_file_has_the_cells_that_were_written(cells: list[Cell], settings: FileSettings, at_most: int) -> None:
     data, _ = write(cells, settings, at_most=at_most)

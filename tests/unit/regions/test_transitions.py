@@ -22,9 +22,13 @@ def test_each_row_has_another_meaning() -> None:
     assert len(list(Transition)) == len(Transition.__members__)
 
 
-@pytest.mark.parametrize(("transition", "before"), list(itertools.product(Transition, [None, *State])))
-@pytest.mark.parametrize("actor", Actor)
-def test_a_change_is_encoded_only_if_the_table_has_it(transition: Transition, before: State | None, actor: Actor) -> None:
+@pytest.mark.parametrize("transition", Transition)
+def test_a_change_is_encoded_only_if_the_table_has_it(transition: Transition) -> None:
+    for before, actor in itertools.product([None, *State], Actor):
+        check_change(transition, before, actor)
+
+
+def check_change(transition: Transition, before: State | None, actor: Actor) -> None:
     seen = None if before is None else RegionInTransition(NAME, before, ONE, 0, 0, False, b"")
     rule = transition.rule
     legitimate = rule.actor is actor and (before in rule.before if before is not None else not rule.before)

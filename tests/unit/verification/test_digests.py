@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 
+import pytest
+
 from tests.unit.wal.encoder import PUT, Cell
 from walferry.tables.rows import Rows, index_rows
 from walferry.verification.digests import Span, differing, digest
@@ -46,6 +48,7 @@ def test_no_rows_are_one_bucket_that_equals_itself():
     assert (equal, spans) == (0, [Span(None, None)])
 
 
+@pytest.mark.slow
 def test_every_difference_lies_in_a_span_and_rows_tell_its_kind():
     dice = random.Random(7)
     for _ in range(30):

@@ -102,6 +102,7 @@ def test_a_repair_ships_what_the_source_has_and_counts_what_is_equal_then():
     assert (found.bad[Kind.MISSING], found.bad[Kind.DIFFERENT], found.bad[Kind.EXTRA]) == (0, 1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_key_bytes", [MAX_KEY_BYTES, 200_000, 0])
 def test_many_rows_that_differ_are_compared_again_whether_there_is_memory_for_their_keys_or_not(max_key_bytes: int):
     source, slave = Side(table(50_000)), Side({})

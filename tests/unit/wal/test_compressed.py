@@ -106,6 +106,7 @@ def test_what_was_written_is_read(
     assert (found.starts, found.ends) == (offsets[:-1], offsets[1:])
 
 
+@pytest.mark.slow
 @given(written, st.booleans(), codecs, st.sampled_from([40, 1 << 20]), st.data())
 def test_reading_from_a_position_gives_what_follows_it(
     written: list[Entry], tags: bool, codec: int | None, window_bytes: int, data: st.DataObject

@@ -95,6 +95,7 @@ def sealed_rows(written: list[Entry]) -> list[dict[str, Any]]:
     return [row | {"key_offset": a, "next_offset": b} for row, (a, b) in zip(rows(written), of_cells, strict=True)]
 
 
+@pytest.mark.slow
 @given(st.lists(entries(), max_size=6), st.integers(1, 3000))
 def test_windows_of_any_size_give_every_entry_as_a_plain_one(written: list[Entry], window_bytes: int) -> None:
     found = read(encode_sealed(written), window_bytes=window_bytes)

@@ -139,6 +139,7 @@ def misread_from(data: bytes, position: int) -> bool:
     return bool(found.entries) or not isinstance(found.error, WalError)
 
 
+@pytest.mark.slow
 @given(st.lists(entries(), min_size=1, max_size=4), st.binary(max_size=40), st.booleans())
 @example([entry()], b"\0", False)  # like a trailer of which only the first bytes were written
 @example([entry()], b"\0\0\0\0LAW", False)

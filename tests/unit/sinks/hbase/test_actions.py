@@ -43,6 +43,7 @@ def expected(mutation: Mutation) -> tuple[bytes, bytes, int, bytes, bytes, int]:
     return mutation.table, ids_attribute(mutation.ids), mutation.kind, mutation.row, data, len(mutation.cells)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(parts)
 def test_a_shipment_has_the_mutations_that_a_sink_would_make_of_it(edits):
@@ -118,6 +119,7 @@ def test_a_shipment_has_as_many_lists_of_cluster_ids_as_a_request_can_carry_in_g
         find_actions(shipment_of(edits))
 
 
+@pytest.mark.slow
 def test_an_entry_with_very_many_cells_goes_in_pieces_of_whole_rows():
     cells = [Cell(b"r%d" % (i // 7), b"f", b"q%d" % i, 1, 4, b"", b"") for i in range(PIECE_CELLS * 5 // 2)]
     whole = shipment_of([entry(*cells, ids=tuple(OTHERS))])

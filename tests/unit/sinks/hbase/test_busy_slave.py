@@ -56,6 +56,7 @@ def test_what_a_sink_could_not_pass_on_because_of_a_busy_server_is_busy_too() ->
     assert is_busy(remote_error("rs:1", pb.ExceptionResponse(exception_class_name="java.io.IOException", stack_trace=trace)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("says", "sleeps"), [(THROTTLED, [0.01] * 200), (FULL, [])])
 def test_a_busy_region_is_written_to_as_soon_as_it_takes_that(says: str, sleeps: list[float]) -> None:
     time = Time()

@@ -19,6 +19,7 @@ ONE_ROW = [Cell(b"r", b"f", b"q%d" % i, 1, 4, NOISE[i:] + NOISE[:i], b"") for i 
 SMALL = [Cell(b"r%08d" % i, b"f", b"q", 1, 4, b"0123456789" * 12, b"") for i in range(5 * PIECE_CELLS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cells", "actions", "compressed"),
     [(LARGE, 96, False), (LARGE, 96, True), (ONE_ROW, 1, False), (SMALL, 5 * PIECE_CELLS, False)],

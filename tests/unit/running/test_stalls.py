@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.processes import run_pytest
-from tests.stalls import STALL_SECONDS, processor_times, stall, stolen_share
+from tests.running.stalls import STALL_SECONDS, processor_times, stall, stolen_share
 
 # This machine's host may take time away while this test runs; only the stall shall count here.
 CONFTEST = """
-import tests.stalls
+import tests.running.stalls
 from tests.conftest import pytest_collection_modifyitems, pytest_runtest_setup
 
-tests.stalls.STOLEN_SHARE = 2
+tests.running.stalls.STOLEN_SHARE = 2
 """
 FAILS_ONCE = """
 import os, subprocess

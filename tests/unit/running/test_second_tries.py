@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.processes import run_pytest
+from tests.running.durations import ROOT
+from tests.running.second_tries import needed_before
 
 CONFTEST = "from tests.conftest import pytest_collection_modifyitems, pytest_configure, pytest_runtest_setup\n"
 TESTS = """
@@ -41,3 +43,21 @@ def test_a_run_without_second_tries_says_nothing_of_them(tmp_path: Path) -> None
     ran = run_pytest(tmp_path, "-n", "1", variables={})
     assert "1 passed" in ran.stdout, ran.stdout + ran.stderr
     assert "ran again" not in ran.stdout
+
+
+@pytest.mark.slow
+def test_a_test_that_needed_another_try_before_gets_none(tmp_path: Path) -> None:
+    before = tmp_path / "needed_before.txt"
+    before.write_text("# a comment\n\ntest_it.py::test_fails_once    # 2026-11-25: unknown\n")
+    assert needed_before(before) == {"test_it.py::test_fails_once"}
+    (tmp_path / "conftest.py").write_text(
+        f"from pathlib import Path\nimport tests.running.second_tries as tries\nimport tests.conftest as ours\n{CONFTEST}"
+        f"ours.needed_before = lambda: tries.needed_before(Path({str(before)!r}))\n"
+    )
+    (tmp_path / "test_it.py").write_text(TESTS)
+    ran = run_pytest(tmp_path, "-n", "1", variables={"CI": "true"})
+    assert "1 failed, 1 passed" in ran.stdout, ran.stdout + ran.stderr
+
+
+def test_those_that_needed_one_before_are_there() -> None:
+    assert [test for test in needed_before() if not (ROOT / test.partition("::")[0]).exists()] == []

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from tests.stalls import processor_times, stolen_share
+from tests.running.stalls import processor_times, stolen_share
 
 LOOK_SECONDS = 5.0
 STAY_SECONDS = 120.0  # after the last look that saw the host take time away

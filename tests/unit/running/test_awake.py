@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from embedded.processes import wait_until
-from tests.awake import Waker, spinning
 from tests.processes import ROOT, gone
+from tests.running.awake import Waker, spinning
 
 KILLED = """
 import os
-from tests.awake import spinning
+from tests.running.awake import spinning
 print(*[process.pid for process in spinning()], flush=True)
 os.kill(os.getpid(), 9)
 """

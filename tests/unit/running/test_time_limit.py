@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 import subprocess
 import time
-from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from tests.processes import run_pytest
-from tests.time_limit import ENDS_AT, TURN, TURNS, folder, in_order, may_leave_out
+from tests.running.order import TURN, files_in_turn
+from tests.running.time_limit import ENDS_AT, may_leave_out
 
 CONFTEST = """
-import tests.time_limit
+import tests.running.time_limit
 from tests.conftest import pytest_collection_modifyitems, pytest_configure, pytest_runtest_setup
 
-tests.time_limit.STOLEN_SHARE = {stolen_share}
+tests.running.time_limit.STOLEN_SHARE = {stolen_share}
 """
 TESTS = f"""
 import os
@@ -68,37 +67,11 @@ def test_what_takes_turns_may_be_left_out(tmp_path: Path) -> None:
     assert ran.returncode == 0
 
 
-def named(*names: str) -> list[pytest.Item]:
-    return [SimpleNamespace(nodeid=name) for name in names]  # type: ignore[misc]
-
-
-@pytest.mark.parametrize("files", [1, 5, 8, 61])
-def test_in_eight_turns_that_follow_each_other_each_file_is_among_the_eighth_that_comes_first(files: int) -> None:
-    names = [f"tests/cluster/test_{number:02}.py::test_{each}" for number in range(files) for each in "ab"]
-    items = named("tests/zk/test_a.py::test", *names)
-    first = set()
-    for turn in range(1000, 1000 + TURNS):
-        ordered = [item.nodeid for item in in_order(items, turn)]
-        assert sorted(ordered) == sorted(item.nodeid for item in items)
-        assert ordered[0].startswith("tests/zk/")
-        began = list(dict.fromkeys(name.partition("::")[0] for name in ordered[1:]))
-        first |= set(began[: math.ceil(files / TURNS)])
-    assert len(first) == files
-
-
-@pytest.mark.parametrize(
-    ("left_out", "may"),
-    [({"tests/cluster/test_a.py": 70}, True), ({"tests/cluster/test_a.py": 71}, False), ({"tests/zk/test_a.py": 1}, False)],
-)
-def test_seven_eighths_of_what_takes_turns_may_be_left_out_and_nothing_of_the_rest(
-    left_out: dict[str, int], may: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_what_this_turn_has_to_run_may_not_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [f"tests/cluster/test_{number}.py" for number in range(20)]
     monkeypatch.delenv(TURN, raising=False)  # CI sets it
-    begun = Counter({"tests/cluster/test_b.py": 10, "tests/unit/test_c.py": 1000})
-    assert may_leave_out(Counter(left_out), begun, turn=1) is may
-    assert may_leave_out(Counter(left_out), begun) is False, "without turns"
-
-
-def test_tests_without_clusters_come_first() -> None:
-    names = ["tests/zk/test_a.py::test", "tests/airflow/test_b.py::test", "tests/unit/wal/test_c.py::test", "test_it.py::test"]
-    assert sorted(names, key=folder) == [names[2], names[0], names[1], names[3]]
+    assert not may_leave_out(files[:1], files), "without turns"
+    monkeypatch.setenv(TURN, "1")
+    first, ordered = files_in_turn(files, 1, {})
+    assert may_leave_out(ordered[len(first) :], files)
+    assert not may_leave_out(ordered[len(first) - 1 :], files)
