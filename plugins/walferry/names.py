@@ -146,6 +146,11 @@ def family_folder(family: bytes) -> str:
     return family.decode(errors="replace")
 
 
+def family_text(family: bytes) -> str:
+    """Return a family's name as people know it. `from_binary_text` reads it again, as HBase takes no backslash in such a name."""
+    return family.decode(errors="backslashreplace")
+
+
 def in_snapshot_name(name: str) -> str:
     """Encode any text for the name of a snapshot. The result has letters and digits of ASCII, "_" and ".", and no dash."""
     text = quote(name, safe="").replace(".", "%2E").replace("-", "%2D").replace("~", "%7E")

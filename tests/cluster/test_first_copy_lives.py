@@ -15,6 +15,10 @@ from tests.cluster.test_first_copy import Copies
 from tests.cluster.walferry_runs import ship, source_of
 from walferry.bootstrap.errors import CopyRefused
 from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
+from walferry.hbase.cluster import master as active_master
+from walferry.protos import hbase_pb2 as pb
+from walferry.rpc import master, master_tables
+from walferry.source.session import open_session
 
 OLD = [put(f"old{i:03}", {"f:q": b"old"}) for i in range(100)]
 NEW = [put("new", {"f:q": b"new"})]
@@ -45,6 +49,40 @@ def test_a_table_that_began_anew_after_the_peer_was_added_has_only_its_new_rows(
     (summary,) = ship(sides.at, copies.peer)
     assert sides.slave.count_rows(table) == sides.source.count_rows(table) == 2
     assert summary.logEditsFiltered["copied"] > 0
+    assert sides.source.compare(table, sides.slave, raw=True).same
+
+
+ODD_FAMILIES = (b"\xe9t\xe9", "été".encode(), b"L#0")
+LATEST = 2**63 - 2  # HBase puts the present time in place of the largest number
+ODD_ROWS = (b"\0", b"\0\0", b"a,b", b"m\xff\0", b"\xff", b"\xff\xff")
+
+
+def test_of_a_table_of_odd_names_keys_and_times_nothing_old_comes_back_and_nothing_is_lost(
+    sides: Sides, copies: Copies, unique: Callable[[str], str]
+) -> None:
+    namespace, name = unique("ns"), unique("t")
+    table = f"{namespace}:{name}"
+    sides.source.create_namespace(namespace)
+    schema = pb.TableSchema(table_name=pb.TableName(namespace=namespace.encode(), qualifier=name.encode()))
+    schema.attributes.add(first=b"REGION_REPLICATION", second=b"2")
+    for family in ODD_FAMILIES:
+        attributes = schema.column_families.add(name=family).attributes
+        attributes.add(first=b"REPLICATION_SCOPE", second=b"1")
+        attributes.add(first=b"VERSIONS", second=b"3")
+    with open_session(sides.at) as session, master.connect(active_master(session.zk, session.nodes)) as connection:
+        master_tables.create_table(connection, schema, [b"\0\1", b"\xff"])
+    columns = [family + b":" + qualifier for family in ODD_FAMILIES for qualifier in (b"", b"q\0")]
+    sides.source.write(table, [put(b"old" + row, dict.fromkeys(columns, b"old")) for row in ODD_ROWS])
+    sides.source.empty_table(table)
+    times = (None, 0, 1, LATEST)
+    sides.source.write(table, [put(row, dict.fromkeys(columns, b"v"), timestamp=at) for row in ODD_ROWS for at in times])
+    copied = copies.run(table)
+    assert (copied.errors, copied.state.complete, copied.state.by_scan) == ((), True, ())
+    sides.source.write(table, [put(b"later" + row, dict.fromkeys(columns, b"w"), timestamp=0) for row in ODD_ROWS])
+    sides.source.write(table, [delete_row(b"\xff\xff", timestamp=0), delete_row(b"\0")])
+    (summary,) = ship(sides.at, copies.peer)
+    assert summary.logEditsFiltered["copied"] > 0
+    assert sides.slave.count_rows(table) == sides.source.count_rows(table) > len(ODD_ROWS)
     assert sides.source.compare(table, sides.slave, raw=True).same
 
 

@@ -54,6 +54,20 @@ def test_wals_of_other_groups_are_older_if_they_were_begun_well_before_the_open_
     assert find_border(session_of(zk, hbase), "p").others_before == 60_000, "clocks may differ by half a minute"
 
 
+@pytest.mark.parametrize(("here", "there"), [((7, 8), (7,)), ((7,), (7, 8))])
+def test_a_group_that_is_just_moving_has_its_newest_wal_of_both_places(
+    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch, here: tuple[int, ...], there: tuple[int, ...]
+) -> None:
+    """In the classic layouts a queue is copied before it is deleted."""
+    monkeypatch.setattr(border, "roll", lambda *_: Rolled(1))
+    for server, queue, numbers in ((SERVER, f"p-{DEAD}", here), (DEAD, "p", there)):
+        for number in numbers:
+            for provider in ("", ".regiongroup-0"):
+                hbase.add_wal(server, queue, wal(number, DEAD, provider))
+    expected = {f"{group(DEAD)}{provider}": wal(8, DEAD, provider) for provider in ("", ".regiongroup-0")}
+    assert find_border(session_of(zk, hbase), "p").groups == expected
+
+
 def test_a_server_that_does_not_roll_is_named(zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(border, "roll", lambda *_: Rolled(1, {SERVER: "it did not answer within 30 s"}))
     with pytest.raises(NotRolled, match=f"1 RegionServers .*{SERVER}: it did not answer"):

@@ -263,6 +263,22 @@ def test_a_run_that_is_killed_when_it_has_noted_borders_does_no_harm_and_the_nex
     assert dict(load.tables) == {"t": ("f",), "u": ("f",)}
 
 
+def test_a_run_that_is_killed_before_it_has_noted_borders_has_not_completed_the_copy(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the queue would be shipped with what is older than the copy."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    session = session_of(zk, hbase)
+    monkeypatch.setattr(Records, "_put_load", killed)
+    with pytest.raises(KeyboardInterrupt):
+        copy_whole(session, at, "t")
+    assert isinstance(under_way(session, "p"), CopyUnderWay)
+    assert loads_of(session, "p") == []
+
+
 def test_a_border_is_forgotten_when_no_older_wal_is_queued_and_not_before(
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
 ) -> None:

@@ -82,16 +82,16 @@ class World:
         names = [path.rpartition("/")[2] for path in self.hbase.queued("p")]
         return sorted(name.replace(MINE, "live").replace(wal(0, DEAD)[:-2], "dead") for name in names)
 
-    def load(self, least_bytes: int = 0) -> Left:
+    def load(self, least_bytes: int = 0, seconds: float = 600) -> Left:
         jobs = [
             GroupJob(
                 source=self.session.source, peer_id="p", group=group, place=place, run_id="r", holder="run r",
-                deadline=time.time() + 600,
+                deadline=time.time() + seconds,
             )
             for group, place in groups_to_ship(self.session, "p")
         ]  # fmt: skip
         backlog = Backlog(
-            source=self.session.source, peer_id="p", run_id="r", deadline=time.time() + 600, least_bytes=least_bytes,
+            source=self.session.source, peer_id="p", run_id="r", deadline=time.time() + seconds, least_bytes=least_bytes,
             say=self.said.append,
         )  # fmt: skip
         return load_backlog(backlog, jobs, lambda: self)
@@ -259,6 +259,23 @@ def test_folders_of_tasks_that_spark_believes_dead_are_deleted_before_any_wal_le
     assert not loads_of(world.session, "p")
 
 
+def test_no_task_notes_a_folder_once_those_that_are_noted_are_deleted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that nobody knows of could be loaded above what is shipped later."""
+    tried = []
+
+    def late(record: str, zk: KazooClient, *others: Any) -> None:
+        with pytest.raises(LoadOvertaken):
+            note_folder(zk, record, FOLDER)
+        tried.append(record)
+        region_load.clean_folders(record, zk, *others)
+
+    monkeypatch.setattr(driver, "clean_folders", late)
+    for number in (1, 2):
+        world.add(number, T)
+    assert world.load().jobs == []
+    assert len(tried) == 1
+
+
 def test_a_run_that_is_killed_while_wals_leave_their_queues_has_nothing_loaded_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,3 +353,33 @@ def test_a_small_backlog_is_shipped_by_requests_without_spark(world: World) -> N
         world.add(number, T)
     assert len(world.load(least_bytes=1 << 20).jobs) == 1
     assert (world.spreads, len(world.queued), loads_of(world.session, "p")) == (0, 2, [])
+
+
+def cut_short(world: World, seconds: float) -> float:
+    """An earlier run has sent a request of one of the groups, and ended without an answer. Returns when that has had its time."""
+    for server in (SERVER, DEAD):
+        world.add(1, T, server=server)
+    world.add(2, T)
+    lease = acquire(world.session, "p", wal(0, DEAD).rpartition(".")[0], "an earlier run", calls_seconds=seconds)
+    lease.right.begin(seconds).may_go_on()
+    until = lease.right.quiet_seconds
+    lease.release()
+    return time.monotonic() + until
+
+
+def test_nothing_is_loaded_while_requests_of_an_earlier_run_may_take_effect(world: World) -> None:
+    loaded: list[float] = []
+    world.on_load = lambda job, planned: loaded.append(time.monotonic())
+    quiet_at = cut_short(world, 0.5)
+    assert world.load().jobs == []
+    assert min(loaded) > quiet_at - 0.2  # ZooKeeper's clock counts milliseconds
+    assert "requests of an earlier run that was cut short" in world.said[0]
+
+
+def test_a_run_with_less_time_than_that_loads_nothing_whatever_the_clocks_of_its_tasks_say(world: World) -> None:
+    cut_short(world, 60)
+    began = time.monotonic()
+    assert len(world.load(seconds=5).jobs) == 2
+    assert (world.loaded, world.spreads, loads_of(world.session, "p")) == ({}, 0, [])
+    assert time.monotonic() - began < 4, "it leaves the time to the requests"
+    assert "may still take effect" in world.said[-1]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import HBaseZNodes
+from tests.zk.hbase_znodes import HBaseZNodes, expire
 from walferry.bootstrap import turns
 from walferry.bootstrap.turns import TURNS, turn
+from walferry.zk.hold import Hold
 
 TASKS = 8
 
@@ -61,3 +63,24 @@ def test_a_killed_task_keeps_its_turn_no_longer_than_its_session(
     threading.Timer(0.5, killed.stop).start()
     with turn(next_one, "p", "run", "abc"):
         pass
+
+
+def test_a_task_whose_session_ends_while_it_waits_has_its_turn_in_the_next_session(
+    new_client: Callable[[], KazooClient], hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zk = new_client()
+    session, acquire, expired = session_of(zk, hbase), Hold._acquire, list[str]()
+
+    def interrupted(hold: Hold, *args: Any) -> Any:
+        if not expired:
+            expired.append("once")
+            expire(zk)
+            assert hold.lost.wait(30)
+        return acquire(hold, *args)
+
+    monkeypatch.setattr(Hold, "_acquire", interrupted)
+    monkeypatch.setattr(turns, "WAIT_SECONDS", 10.0)
+    began = time.monotonic()
+    with turn(session, "p", "run", "abc"):
+        assert time.monotonic() - began < 8
+        assert zk.get_children(f"{session.own.first_copy('p')}/{TURNS}/run,abc") != []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +15,18 @@ from embedded.zookeeper import ZooKeeperServer, create_all
 from tests.sessions import session_of
 from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
-from walferry.airflow.steps import recovery
+from walferry.airflow.steps import batch, recovery
+from walferry.bulkload.records import Load, forget_finished, loads_of
 from walferry.hbase.layout import QueueLayout
+from walferry.names import ServerName
+from walferry.queues import rolling
 from walferry.queues.claims.claim import claim
 from walferry.queues.claims.steps import claim_hold
 from walferry.queues.dead_servers import find_dead
+from walferry.queues.lease import acquire
+from walferry.queues.new_wals import commit, find_new
 from walferry.queues.reading import list_queues
+from walferry.shipping.leftovers import sweep_peer
 from walferry.shipping.plan import PeerPlan, plan_peer
 from walferry.source.session import Session
 from walferry.status.view import view
@@ -133,3 +139,77 @@ def test_of_the_queues_of_a_peer_that_is_gone_only_this_one_stays(
     assert problem.startswith(f"{DEAD}/q is not deleted: ")
     assert at.hbase.zk.exists(short) is None
     assert at.hbase.zk.exists(at.nodes.queue(DEAD, "q"))
+
+
+LIVE_GROUP, DEAD_GROUP, GONE_GROUP = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD, "gone,1,1"))
+
+
+@pytest.fixture
+def tried(narrow: KazooClient, at: ClaimCluster, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """The peer of the long queue has WALs elsewhere, and a run has tried the long queue: a lease tells of it."""
+    session = Session(at.source, narrow)
+    monkeypatch.setattr(batch, "open_session", lambda source, **_: nullcontext(session))
+    for timestamp in (1, 2):
+        at.hbase.add_wal(SERVER, "q", wal(timestamp, SERVER))
+    for group in (DEAD_GROUP, GONE_GROUP):
+        acquire(session, "q", group, "an earlier run").release()
+    return session
+
+
+def test_later_batches_of_the_same_peer_plan_its_other_queues(
+    tried: Session, at: ClaimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "_check", lambda *_: None)
+    planned = batch.plan(at.source, "q", "run")
+    assert ["cannot be listed" in problem.problem for problem in planned.problems].count(True) == 1
+    assert {problem.group for problem in planned.problems} >= {LIVE_GROUP, DEAD_GROUP}
+    assert batch.not_held(at.source, "q") == [LIVE_GROUP]
+
+
+def test_leases_stay_while_a_queue_may_need_them(tried: Session, at: ClaimCluster) -> None:
+    sweep_peer(tried, "q")
+    assert at.hbase.zk.exists(at.own.lease("q", DEAD_GROUP))
+    sweep_peer(Session(at.source, at.hbase.zk), "q")
+    assert not at.hbase.zk.exists(at.own.lease("q", GONE_GROUP))
+
+
+def test_a_dag_hears_of_new_wals_in_the_other_queues(tried: Session, at: ClaimCluster) -> None:
+    assert commit(Session(at.source, at.hbase.zk), "q", "key", {DEAD_GROUP: 900})
+    found = find_new(tried, "q", "key")
+    assert found is not None
+    assert found.newest == {LIVE_GROUP: 1}
+    assert commit(tried, "q", "key", found.newest)
+    assert find_new(tried, "q", "key") is None
+    later = find_new(Session(at.source, at.hbase.zk), "q", "key")
+    assert later is not None
+    assert later.count == WALS + 1  # and not the three that the mark has
+
+
+def test_a_run_ends_well_and_remembers_what_is_loaded(tried: Session, at: ClaimCluster) -> None:
+    record = f"{at.own.loads('q')}/load"
+    at.hbase.zk.create(record, Load("run", {DEAD_GROUP: wal(3, DEAD)}, done=True, tables={"t": ("f",)}).encode(), makepath=True)
+    forget_finished(tried, "q")
+    assert [load.path for load in loads_of(tried, "q")] == [record]
+
+
+def test_a_live_server_s_long_queue_stops_neither_a_roll_for_all_peers_nor_the_plans_of_others(
+    narrow: KazooClient, at: ClaimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer that nobody ships for months has all WALs since then in the queue of each server that has lived for so long."""
+    session = Session(at.source, narrow)
+    path = at.nodes.queue(SERVER, "q")
+    at.hbase.zk.ensure_path(path)
+    create_all(at.hbase.zk, ((f"{path}/{wal(1000 + i, SERVER)}", b"") for i in range(WALS)))
+
+    def ask(servers: Collection[ServerName], _: object) -> dict[str, str]:
+        for server in map(str, servers):
+            for peer in ("p", "q"):
+                at.hbase.add_wal(server, peer, wal(10_000, server))
+        return {}
+
+    monkeypatch.setattr(rolling, "_ask", ask)
+    rolled = rolling.roll(session, ["p", "q"])
+    assert (rolled.servers, rolled.failures) == (2, {})
+    assert find_new(session, "p", "key") is not None
+    assert LIVE_GROUP in [group.group for group in plan_peer(session, "p").groups]
+    assert [group.group for group in plan_peer(session, "q").groups if "cannot be listed" in (group.problem or "")]

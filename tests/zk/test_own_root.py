@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from tests.zk.claim_cluster import ClaimCluster
 from tests.zk.hbase_znodes import SERVER, wal
 from tests.zk.secured_fixtures import HBASE, STRANGER, Secured
 from walferry.admin import own_root
+from walferry.admin.errors import Refused
 from walferry.bulkload.before import loaded_before
 from walferry.bulkload.records import Load
 from walferry.cli.main import main
@@ -150,6 +151,8 @@ def test_a_root_is_made_with_its_acl_and_nobody_else_can_change_or_replace_it(
     for path in (source.root, f"{source.root}/clock"):
         acl, stat = hbase_zk.get_acls(path)
         assert (acl, stat.aversion) == (OURS, 0)
+    made, child = (hbase_zk.exists(path).czxid for path in (source.root, f"{source.root}/clock"))
+    assert made == child, "while the root was empty it could be replaced"
     with pytest.raises(NoAuthError):
         stranger.delete(f"{source.root}/clock")
     with pytest.raises(NotEmptyError):  # `/` would let it
@@ -340,6 +343,24 @@ def test_a_root_that_does_not_let_us_in_is_left_alone(
     status, shown = command("--take-over", "drop-records")
     assert status == ERROR
     assert "walferry_root" in shown
+
+
+def test_a_record_that_is_written_while_the_root_is_taken_over_is_not_put_back(
+    at: ClaimCluster, source: SourceCluster, secured: Secured, stranger: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_open(stranger, at)
+    delete = own_root._delete
+
+    def and_then(zk: KazooClient, paths: Sequence[str]) -> None:
+        delete(zk, paths)
+        zk.set(f"{at.own.loads('p')}/planted", b"newer")
+
+    monkeypatch.setattr(own_root, "_delete", and_then)
+    with connected(secured.kerberized.quorum, login=source.login) as zk:
+        shown = own_root.look_at_root(Session(source, zk))
+        with pytest.raises(Refused, match="has changed while it was being taken over"):
+            own_root.take_over(Session(source, zk), keep=shown.mark)
+        assert zk.get(f"{at.own.loads('p')}/planted")[0] == b"newer"
 
 
 @pytest.mark.parametrize("step", range(1, 9))

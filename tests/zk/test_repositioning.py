@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -15,14 +17,17 @@ from tests.unit.wal.encoder import encode_wal
 from tests.unit.wal.memory_file import MemoryFile
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, prefixed, wal
 from walferry.cli.main import main
+from walferry.files import closedness
 from walferry.hbase.values import decode_position, encode_position
 from walferry.names import parse_wal_name
 from walferry.queues.errors import LastWal, LeaseHeld, WalGone
 from walferry.queues.lease import acquire
+from walferry.shipping import repositioning
 from walferry.shipping.repositioning import PositionRefused, look, set_position
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session
 from walferry.wal.reader import read_windows
+from walferry.zk.errors import Contention
 
 CONTENT = encode_wal([entry(put(value=b"v" * i)) for i in range(6)])
 (WINDOW,) = read_windows(MemoryFile(CONTENT), "wal", 0, partial_tail="error")
@@ -33,7 +38,7 @@ class At:
     """A queue of a dead server with one WAL."""
 
     def __init__(self, zk: KazooClient, hbase: HBaseZNodes, folder: Path) -> None:
-        self.hbase, self.name = hbase, wal(1, DEAD)
+        self.hbase, self.name, self.folder = hbase, wal(1, DEAD), folder
         (folder / "oldWALs").mkdir()
         (folder / "WALs").mkdir()
         (folder / "oldWALs" / self.name).write_bytes(CONTENT)
@@ -96,6 +101,36 @@ def test_nothing_is_left_out_unless_that_is_said(at: At, before: bytes) -> None:
     assert at.hbase.zk.get(at.path)[0] == before
     assert set_position(at.session, "p", at.name, STARTS[4], "operator", leave_out=True).left_out in (3, 4)
     assert at.position == STARTS[4]
+
+
+def test_a_position_that_was_changed_since_it_was_looked_at_stays(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HBase may have claimed the queue meanwhile, and set it."""
+    look_at = repositioning.look
+
+    def and_then(*args: Any) -> repositioning.Change:
+        change = look_at(*args)
+        at.begin(encode_position(STARTS[4]))
+        return change
+
+    at.begin(encode_position(STARTS[3]))
+    monkeypatch.setattr(repositioning, "look", and_then)
+    with pytest.raises(Contention, match="was moved or changed"):
+        set_position(at.session, "p", at.name, STARTS[1], "operator")
+    assert at.position == STARTS[4]
+
+
+def test_of_a_wal_that_is_not_closed_no_position_is_set(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What looks like its end may be the middle of an entry."""
+    for timestamp in (1, 2):
+        at.hbase.add_wal(SERVER, "p", wal(timestamp))
+    folder = at.folder / "WALs" / SERVER
+    folder.mkdir()
+    (folder / wal(1)).write_bytes(CONTENT[: STARTS[4]])
+    monkeypatch.setattr(closedness, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(repositioning, "await_closed", partial(closedness.await_closed, timeout_seconds=0.1))
+    with pytest.raises(closedness.WalNotClosed):
+        set_position(at.session, "p", wal(1), STARTS[1], "operator", leave_out=True)
+    assert at.hbase.zk.get(at.hbase.nodes.wal(SERVER, "p", wal(1)))[0] == b""
 
 
 def test_the_group_s_holder_and_a_live_server_s_newest_wal_are_left_alone(

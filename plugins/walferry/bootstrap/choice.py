@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from walferry.bootstrap.errors import CopyRefused
 from walferry.filters.rules import PeerTables
-from walferry.names import family_folder
 from walferry.protos import hbase_pb2 as pb
 
 GLOBAL_SCOPE = b"1"
@@ -61,12 +60,6 @@ def _families(table: str, schema: pb.TableSchema, peer_tables: PeerTables) -> tu
         if attribute(family, b"REPLICATION_SCOPE") == GLOBAL_SCOPE and peer_tables.wants(table.encode(), family.name)
     ]
     for family in chosen:
-        if family_folder(family.name).encode() != family.name:
-            # Records of what is copied have names as text, and HBase itself has files of different families in one folder then.
-            raise CopyRefused(
-                f"family {family.name!r} of table {table} has a name that is not UTF-8, which no record of the copy can have",
-                "Name the other tables, and copy this one with HBase's ExportSnapshot",
-            )
         if has_new_version_behavior(family):
             raise CopyRefused(
                 f"family {family.name.decode(errors='replace')} of table {table} has NEW_VERSION_BEHAVIOR, which a first copy "

@@ -25,7 +25,7 @@ from walferry.filters.rules import PeerTables
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.peers import Peer
-from walferry.names import without_default_namespace
+from walferry.names import family_text, without_default_namespace
 from walferry.periodic import every
 from walferry.rpc import master, master_tables
 from walferry.rpc.connection import Connection
@@ -241,7 +241,7 @@ class _Copy:
             if now.get(name) != each.record.life:
                 errors.append(str(another_life(name)))
             elif name not in unfinished:
-                families = tuple(family.decode(errors="replace") for family in each.table.families)
+                families = tuple(map(family_text, each.table.families))
                 records.begin_table(name, replace(each.record, whole=True, families=families))
         return errors
 

@@ -43,23 +43,23 @@ def turn(session: Session, peer_id: str, attempt: str, region: str) -> Iterator[
     `attempt` is that of the run to which the task belongs.
     """
     path = f"{session.own.first_copy(peer_id)}/{TURNS}/{quoted(f'{attempt},{region}')}"
-    hold = Hold(session.zk, path, lambda holder, since: _Taken(holder), _Taken)
-    has_turn = _wait(hold, region)
+    hold = _wait(session, path, region)
     try:
         yield
     finally:
-        if has_turn:
+        if hold is not None:
             hold.release(forget=True)
 
 
-def _wait(hold: Hold, region: str) -> bool:
+def _wait(session: Session, path: str, region: str) -> Hold | None:
     give_up, pause = time.monotonic() + WAIT_SECONDS, _FIRST_PAUSE_SECONDS
     while time.monotonic() < give_up:
+        hold = Hold(session.zk, path, lambda holder, since: _Taken(holder), _Taken)  # one whose session has ended stays lost
         try:
             hold.acquire("a task of a first copy")
-            return True
+            return hold
         except (_Taken, Contention):
             time.sleep(pause * (1 + random.random()))
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
     log.warning("for %g s other tasks have been loading into region %s of the slave: waiting no longer", WAIT_SECONDS, region)
-    return False
+    return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from walferry.bulkload.errors import StaleLoad
 from walferry.bulkload.records import Load, loads_of
 from walferry.filters.rules import FilterRules
+from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.peers import Peer
 from walferry.source.session import Session
 from walferry.zk.errors import ConnectError
@@ -31,7 +32,7 @@ class LoadedBefore:
         for load in self.loads:
             for table, families in load.tables.items() if load.first_copy == first_copy and load.covers(wal) else ():
                 name = table.encode()
-                found[name] = found.get(name, frozenset()) | {family.encode() for family in families}
+                found[name] = found.get(name, frozenset()) | set(map(from_binary_text, families))
         return found
 
 

@@ -245,11 +245,18 @@ class _Loading:
         return self._note(groups, verdict, record, time.monotonic() - began)
 
     def _await_quiet(self) -> None:
-        """Wait until no request of a run that has shipped one of the groups before can take effect any more."""
+        """Wait until no request of a run that has shipped one of the groups before can take effect any more.
+
+        Raises NotForFiles if that takes longer than this run has. The tasks' own clocks may be behind.
+        """
         seconds = max(group.lease.right.quiet_seconds for group in self.groups)
-        if seconds:
-            self.backlog.say(f"waiting for {seconds:.0f} s: requests of an earlier run that was cut short may still take effect")
-            time.sleep(max(0.0, min(seconds, self.backlog.deadline - time.time())))
+        if not seconds:
+            return
+        why = "requests of an earlier run that was cut short may still take effect"
+        if time.time() + seconds > self.backlog.deadline:
+            raise NotForFiles(f"for {seconds:.0f} s {why}, and this run's deadline comes before that", tell=False)
+        self.backlog.say(f"waiting for {seconds:.0f} s: {why}")
+        time.sleep(seconds)
 
     def _job(
         self, first: _Group, record: str, rules: FilterRules, targets: Targets, tasks: Spread, size: int

@@ -26,7 +26,7 @@ from walferry.bulkload.staging import log_in_to, store_folder
 from walferry.files.errors import StoreError
 from walferry.files.systems import open_wal
 from walferry.hfiles.ends import FileEnd
-from walferry.names import is_file_name
+from walferry.names import family_folder, is_file_name
 from walferry.rpc import admin, bulk_load
 from walferry.rpc.connection import Connection
 from walferry.security.login import Login
@@ -74,14 +74,15 @@ def load_numbered(server: Connection, to: Destination, files: Sequence[StagedFil
             raise NotLoaded(f"{to}: the slave has not loaded its files", f"The log of its RegionServer {server.server} says why")
         new = set(bulk_load.store_files(asked, to.region.name, families)) - before
     for file in files:
-        _check_number(to, file, [name for family, name in map(_family_and_name, new) if family == file.family])
+        of_family = family_folder(file.family)
+        _check_number(to, file, [name for folder, name in map(_folder_and_name, new) if folder == of_family])
 
 
-def _family_and_name(path: str) -> tuple[bytes, str]:
-    """Of the path of a region's file, …/<family>/<name>. What is neither belongs to no family."""
+def _folder_and_name(path: str) -> tuple[str, str]:
+    """Of the path of a region's file, …/<family's folder>/<name>. What is neither belongs to no family."""
     folder, _, name = path.rpartition("/")
     sound = is_file_name(name) and name.isprintable()
-    return (folder.rpartition("/")[2].encode(errors="replace"), name) if sound else (b"", "")
+    return (folder.rpartition("/")[2], name) if sound else ("", "")
 
 
 def _check_number(to: Destination, file: StagedFile, new: Sequence[str]) -> None:

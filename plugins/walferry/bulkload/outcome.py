@@ -13,6 +13,7 @@ from walferry.bulkload.loading import Outcome, Wanted, wanted_wals
 from walferry.bulkload.rows import Note, WalReport
 from walferry.bulkload.targets import Targets
 from walferry.bulkload.wals import LoadWal
+from walferry.names import family_text
 from walferry.shipping.candidates import GroupCandidates
 from walferry.shipping.summary import GroupSummary, Status
 
@@ -93,7 +94,7 @@ def verdict_of(outcomes: Iterable[Outcome], targets: Targets, groups: Sequence[S
         for prefix in prefixes
     ]
     families = {
-        name: tuple(sorted(family.decode() for family in targets.tables[name.encode()].families)) for name in sorted(tables)
+        name: tuple(sorted(map(family_text, targets.tables[name.encode()].families))) for name in sorted(tables)
     }
     return Verdict(families, loaded, _loaded(outcomes, loaded), _not_loaded(notes, failed, targets, loaded))
 

@@ -29,18 +29,21 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from walferry.bulkload.errors import LoadOvertaken
+from walferry.hbase.binary_text import from_binary_text
 from walferry.names import parse_wal_name
 from walferry.queues.lease import Lease
 from walferry.queues.reading import list_queues
 from walferry.records import NotARecord, decoded, parsed_object, record_of
 from walferry.source.session import Session
 from walferry.zk.client import Refusal, children, commit, read, read_all, retried
+from walferry.zk.errors import AnswerTooLong
 
 BEGUN = 0  # the version of the record of a load that goes on
 MAX_DECODED_BYTES = 16 << 20  # more than fits into a znode of 1 MiB, compressed
@@ -69,8 +72,9 @@ class Folder:
 class Load:
     """A load: its run, and its groups. Once it is `done`, each group has the last of its WALs that are loaded.
 
-    With `first_copy` it is not these WALs that are loaded, but what the tables had when all of their edits had been written. That
-    goes for WALs of other groups, too, that were begun before `others_before` (ms). `folders` is how many are noted of it.
+    The families of `tables` are texts (names.family_text). With `first_copy` it is not these WALs that are loaded, but what the
+    tables had when all of their edits had been written. That goes for WALs of other groups, too, that were begun before
+    `others_before` (ms). `folders` is how many are noted of it.
     """
 
     run: str
@@ -94,7 +98,7 @@ class Load:
             text = zlib.decompressobj().decompress(value, MAX_DECODED_BYTES)
             values = parsed_object(text, MAX_DECODED_BYTES)
             found = record_of(cls, values)
-            if "tables" in values and all(_is_of_group(last, group) for group, last in found.groups.items()):
+            if "tables" in values and _makes_sense(found):
                 return replace(found, path=path, folders=folders)
         return None
 
@@ -113,9 +117,11 @@ class Load:
         return self.done and bool(last) and name.timestamp <= parse_wal_name(last or wal).timestamp
 
 
-def _is_of_group(last: str, group: str) -> bool:
-    """Whether a record may name this WAL as a group's last one. Raises ValueError if it is not a WAL's name."""
-    return not last or parse_wal_name(last).group == group
+def _makes_sense(load: Load) -> bool:
+    """Whether the last WALs are those of their groups. Raises ValueError for what is not a WAL's or a family's name."""
+    for family in chain.from_iterable(load.tables.values()):
+        from_binary_text(family)
+    return all(not last or parse_wal_name(last).group == group for group, last in load.groups.items())
 
 
 def begin_load(session: Session, peer_id: str, run: str, groups: Collection[str], lease: Lease) -> str:
@@ -222,7 +228,10 @@ def forget_finished(session: Session, peer_id: str) -> None:
     done = [load for load in loads_of(session, peer_id) if load.done and not load.folders]
     if not done:
         return
-    queued = {wal.name.text for queue in list_queues(session, peer_id) for wal in queue.wals}
+    try:
+        queued = {wal.name.text for queue in list_queues(session, peer_id) for wal in queue.wals}
+    except AnswerTooLong:  # any WAL may be in that queue
+        return
     for load in done:
         if not any(map(load.covers, queued)):
             forget(session.zk, load.path)

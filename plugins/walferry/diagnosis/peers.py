@@ -10,6 +10,7 @@ from walferry.admin.peers import PeerAdmin
 from walferry.diagnosis.findings import Finding, looked, note, well, wrong
 from walferry.errors import WalferryError
 from walferry.filters.rules import PeerTables
+from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.errors import PeerError
 from walferry.hbase.peers import ENABLED, Peer, read_peer
 from walferry.shipping.plan import plan_peer
@@ -63,7 +64,7 @@ def _tables(admin: PeerAdmin, peer: Peer) -> list[Finding]:
     wanted = Wanted(peer.id, peer.cluster_key, namespaces, tables, peer.slave_conn_id)
     choice = PeerTables.of_peer(peer)
     try:
-        problems = problems_at_ends(admin, wanted, lambda table, family: choice.wants(table.encode(), family.encode()))
+        problems = problems_at_ends(admin, wanted, lambda table, family: choice.wants(table.encode(), from_binary_text(family)))
     except WalferryError as error:
         return [wrong(what, error)]
     advice = "Create or alter it, or let the peer leave it out: the queue stops at its first edit"

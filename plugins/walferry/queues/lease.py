@@ -283,8 +283,9 @@ class Lease:
 
         The znode of a finished group's lease is deleted; if the group is queued again, the next holder creates it again.
         """
+        seconds = self.right.end()  # without the lock, which a request that begins just now waits for
         with self._lock:
-            self._hold.release(forget=self._finished, calls_seconds=self.right.end())
+            self._hold.release(forget=self._finished, calls_seconds=seconds)
 
     def __enter__(self) -> "Lease":
         return self

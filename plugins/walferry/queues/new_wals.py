@@ -20,7 +20,7 @@ from walferry.queues.reading import closed_groups, list_queues, queued_groups
 from walferry.records import NotARecord, converted, parsed
 from walferry.source.session import Session
 from walferry.zk.client import OUTCOME_UNKNOWN, Watch, read, retried
-from walferry.zk.errors import Contention
+from walferry.zk.errors import AnswerTooLong, Contention
 
 COMMIT_TRIES = 50
 
@@ -67,7 +67,10 @@ def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool
         wanted = _merged(mark, newest)
         if wanted == mark:
             return maybe_ours
-        queued = consistent(session, lambda: queued_groups(session, peer_id))
+        try:
+            queued = consistent(session, lambda: queued_groups(session, peer_id))
+        except AnswerTooLong:  # a group of the mark may be in that queue
+            queued = frozenset(mark)
         # A group that is no longer queued never comes back: its server had its name for one life only.
         value = json.dumps(
             {group: timestamp for group, timestamp in wanted.items() if group in queued or group in newest}
@@ -88,9 +91,9 @@ def commit(session: Session, peer_id: str, key: str, newest: Timestamps) -> bool
 
 
 def _closed_wals(session: Session, peer_id: str, watch: Watch | None) -> dict[str, list[int]]:
-    """The timestamps of closed WALs by group, oldest first."""
+    """The timestamps of closed WALs by group, oldest first. A queue that cannot be listed has none: nothing of it is shipped."""
     closed: dict[str, list[int]] = {}
-    for queue in list_queues(session, peer_id, watch, watch_wals=watch):
+    for queue in list_queues(session, peer_id, watch, watch_wals=watch, even_unread=True):
         for group, wals in closed_groups(queue).items():
             closed.setdefault(group, []).extend(wal.name.timestamp for wal in wals)
     return closed

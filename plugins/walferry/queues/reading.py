@@ -238,9 +238,13 @@ def queue_paths(session: Session, peer_id: str) -> list[str]:
     return [path for _, _, path in peer_queues(session, peer_id)]
 
 
-def queued_groups(session: Session, peer_id: str) -> frozenset[str]:
-    """The WAL groups that are queued for the peer, not necessarily as of one moment. Names that are not WALs are left out."""
-    return frozenset(wal.group for queue in _listing(session, peer_id).values() for wal in _wal_names(queue.names))
+def queued_groups(session: Session, peer_id: str, *, even_unread: bool = False) -> frozenset[str]:
+    """The WAL groups that are queued for the peer, not necessarily as of one moment. Names that are not WALs are left out.
+
+    Raises AnswerTooLong for a queue that cannot be listed; with `even_unread` its groups are left out.
+    """
+    listing = _listing(session, peer_id, even_unread=even_unread)
+    return frozenset(wal.group for queue in listing.values() for wal in _wal_names(queue.names))
 
 
 def peer_queues(session: Session, peer_id: str, watch: Watch | None = None) -> list[tuple[str, QueueId, str]]:

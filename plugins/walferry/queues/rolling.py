@@ -17,7 +17,8 @@ from walferry.rpc.admin import roll_wal_writer
 from walferry.rpc.errors import RpcError
 from walferry.security.login import Login
 from walferry.source.session import Session
-from walferry.zk.client import children_all
+from walferry.zk.client import children_each
+from walferry.zk.errors import AnswerTooLong
 
 CALLS_SECONDS = 30.0  # for all servers together: silent ones delay a batch no longer than this
 GRACE_SECONDS = 1.0  # for a call that ends in time to say what was wrong
@@ -57,10 +58,14 @@ def roll(session: Session, peer_ids: Collection[str]) -> Rolled:
 
 
 def _newest(session: Session, queues: Iterable[_Queue]) -> _Newest:
-    """The newest WAL of each group in each of the queues; a queue that is not there has none."""
+    """The newest WAL of each group in each of the queues; a queue that is not there has none, nor has one that cannot be listed.
+
+    The plan tells of the latter. What else the server queues shows that it has rolled.
+    """
     queues = list(queues)
-    names = children_all(session.zk, [session.nodes.queue(*queue) for queue in queues])
-    return {queue: _newest_of(of_queue or ()) for queue, of_queue in zip(queues, names, strict=True)}
+    found = children_each(session.zk, [session.nodes.queue(*queue) for queue in queues])
+    names = [() if isinstance(each, AnswerTooLong) else each or () for each in found]
+    return {queue: _newest_of(of_queue) for queue, of_queue in zip(queues, names, strict=True)}
 
 
 def _newest_of(names: Iterable[str]) -> dict[str, int]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,11 +54,11 @@ class Stages:
         """The stages in which the group surely has something to ship."""
         return frozenset(stage for _, stages in self.regions.values() for stage in stages)
 
-    def digest(self, wals: Sequence[str]) -> str:
+    def digest(self, wals: str) -> str:
         """A short text that differs for other stages, and is empty if all edits are in stage 0.
 
-        It differs too for other `wals`: those of all groups that have edits of regions with several stages. If such a WAL is
-        found late, the stages that follow its own have to follow it once more.
+        It differs too for other `wals`: the `digest_of_names` of all groups' WALs that have edits of regions with several stages.
+        If such a WAL is found late, the stages that follow its own have to follow it once more.
         """
         what = sorted(self.regions.items()), wals
         return hashlib.sha256(repr(what).encode()).hexdigest()[:16] if self.regions else ""
@@ -75,6 +75,14 @@ class Stages:
                 place = np.searchsorted(known[0], window.index.sequence_id[mine], side="right") - 1
                 chosen[mine] = np.array(known[1])[np.maximum(place, 0)] == stage
         return chosen
+
+
+def digest_of_names(names: Iterable[str]) -> str:
+    """A short text that differs for other names, and for another order of them."""
+    digest = hashlib.sha256()
+    for name in names:
+        digest.update(f"{name}\n".encode())
+    return digest.hexdigest()
 
 
 def stages_of(stays: Iterable[tuple[str, Stay]]) -> dict[str, Stages]:

@@ -22,7 +22,7 @@ from walferry.reship.holes import IntervalGone
 from walferry.reship.interval import Interval, moment
 from walferry.reship.job import ReshipJob, check_copied, check_tables, rules_of, slave_id_of, source_id
 from walferry.reship.listing import WalFile
-from walferry.reship.order import Stages, stages_of
+from walferry.reship.order import Stages, digest_of_names, stages_of
 from walferry.reship.scan import Scanned, Stay, TableCount, scan_wal
 from walferry.reship.shipment import QUEUE_ID, ship_group
 from walferry.reship.store import StoreWithArchive, begins_with_opening
@@ -171,15 +171,16 @@ def _ship(
         _with_edits(group, scans, of_group.get(group.group, Stages()).regions)
         for group, scans in zip(groups, scanned, strict=True)
     ]
-    moving = [wal.name.text for group in several for wal in group.wals]
+    moving = digest_of_names(wal.name.text for group in several for wal in group.wals)
+    digests = [of_group.get(group.group, Stages()).digest(moving) for group in groups]
     last = max((stage for stages in of_group.values() for stage in stages.needed), default=0)
     summaries: list[GroupSummary] = []
     this_try, follows = uuid4().hex, ""
     for stage in range(last + 1):
         tasks = []
-        for group, with_several, summary, scans in zip(groups, several, begun, scanned, strict=True):
+        for group, with_several, summary, digest, scans in zip(groups, several, begun, digests, scanned, strict=True):
             stages = of_group.get(group.group, Stages())
-            summary = replace(summary, stages=stages.digest(moving) + follows, shippedBy=this_try)
+            summary = replace(summary, stages=digest + follows, shippedBy=this_try)
             if stage == 0:
                 tasks.append((_with_edits(group, scans, regions), stages, stage, summary))
             elif stage in stages.needed:

@@ -52,8 +52,9 @@ class Turn:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        seconds = self.right.end()  # without the lock, which a request that begins just now waits for
         with self._lock:
-            self._hold.release(calls_seconds=self.right.end())
+            self._hold.release(calls_seconds=seconds)
 
     def write(self, summary: GroupSummary) -> None:
         """Write the summary. Raises LeaseLost, ConnectError, LeaseHeld if another try of the run has begun."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
+from walferry.names import family_text
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc.connection import CALL_TIMEOUT_SECONDS, Address, Connection
 from walferry.rpc.errors import RemoteError, RpcTimeout
@@ -172,8 +173,8 @@ def _name(table: pb.TableName) -> str:
 
 
 def _families(schema: pb.TableSchema) -> dict[str, bool]:
-    """The families, each with whether its scope is not 0, which is also the default."""
+    """The families (`family_text`), each with whether its scope is not 0, which is also the default."""
     return {
-        family.name.decode(): any(a.first == b"REPLICATION_SCOPE" and a.second != b"0" for a in family.attributes)
+        family_text(family.name): any(a.first == b"REPLICATION_SCOPE" and a.second != b"0" for a in family.attributes)
         for family in schema.column_families
     }

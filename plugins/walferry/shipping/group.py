@@ -87,10 +87,10 @@ def _ship_group(job: GroupJob, session: Session, waits: Waits, known: dict[str, 
         log.exception("WAL group %s of peer %s", job.group, job.peer_id)
         counters.end(Status.FAILED, _text(error))
     finally:
-        if lease:
-            known[lease.token] = now() + lease.right.end()
         if lease and not ended:
             lease.release()
+        if lease:
+            known[lease.token] = now() + lease.right.quiet_seconds
     summary = counters.summary()
     if lease or before is None:  # otherwise its holder, an attempt of the same run, writes it
         write_group(session, job.peer_id, job.run_id, summary)

@@ -26,6 +26,7 @@ from walferry.queues.reading import queued_groups
 from walferry.shipping.runs import delete_old_runs
 from walferry.source.session import Session
 from walferry.zk.client import children, read, retried
+from walferry.zk.errors import AnswerTooLong
 
 AT_ONCE = 200  # deletions a call
 
@@ -44,7 +45,10 @@ def sweep_peer(session: Session, peer_id: str) -> int:
     names = [name for name in names or () if _server(unquote(name)) not in live]
     if not names:
         return 0
-    queued = {quoted(group) for group in looked_for(session, lambda: queued_groups(session, peer_id), operator.or_)}
+    try:
+        queued = {quoted(group) for group in looked_for(session, lambda: queued_groups(session, peer_id), operator.or_)}
+    except AnswerTooLong:  # any group may be in that queue
+        return 0
     return _delete_all(session.zk, leases, (name for name in names if name not in queued))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from walferry.bootstrap.choice import has_new_version_behavior
 from walferry.errors import WalferryError
 from walferry.filters.rules import PeerTables
+from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import CustomEndpointPeer
 from walferry.hbase.layout import ZNodes
@@ -101,8 +102,8 @@ def _families(session: Session, peer: Peer, asked: Collection[str]) -> dict[str,
     choice = PeerTables.of_peer(peer)
     wanted = {
         table: tuple(
-            family.encode() for family, replicated in sorted(families.items())
-            if replicated and choice.wants(table.encode(), family.encode())
+            family for text, replicated in sorted(families.items())
+            if replicated and choice.wants(table.encode(), family := from_binary_text(text))
         )
         for table, families in known.items()
     }  # fmt: skip

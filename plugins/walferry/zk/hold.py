@@ -373,7 +373,8 @@ def calls_left(left: ZNode, clock: ZNode | None) -> float:
     seconds = _calls_seconds(record)
     if not seconds or ENDED not in record:
         return seconds and seconds + spare_seconds(seconds)
-    return seconds if clock is None else max(0.0, seconds - (clock.stat.mtime - left.stat.mtime) / 1000)
+    passed = 0.0 if clock is None else (clock.stat.mtime - left.stat.mtime) / 1000
+    return max(0.0, seconds - max(0.0, passed))  # a server that leads the ensemble since may have a clock that is behind
 
 
 def _calls_seconds(record: Record) -> float:

@@ -79,12 +79,12 @@ class Right:
         self._lock = threading.Lock()
         self._under_way: set[Request] = set()
         self._late = NEVER
-        self._ended = False
+        self.ended = False
 
     def is_sure(self) -> bool:
         """Whether requests may be sent now. Raises what the ground does."""
         sure = self._ground is None or self._ground.is_sure()
-        return sure and not self._ended and self._clock() >= self._quiet_at
+        return sure and not self.ended and self._clock() >= self._quiet_at
 
     @property
     def quiet_seconds(self) -> float:
@@ -103,7 +103,7 @@ class Right:
 
     def end(self) -> float:
         """Send nothing more. Returns the `quiet_seconds`, which a holder that gives its right up has to tell."""
-        self._ended = True  # first: who has asked before has said so in its request
+        self.ended = True  # first: who has asked before has said so in its request
         return self.quiet_seconds
 
     def begin(self, seconds: float) -> Request:
@@ -145,15 +145,21 @@ class Request:
 
     def may_go_on(self) -> None:
         """Raises Unsure, and what the ground does."""
-        before, sure = self.until, False
-        self.until = self._right._clock() + self.seconds + spare_seconds(self.seconds)  # first: see Right.end
+        # Before the question, too, which may take long: who ends the right meanwhile has to know of what may be sent then.
+        before, self.until = self.until, self._end()
         try:
-            sure = self._right.is_sure()
-        finally:
-            if not sure:
-                self.until = before
-        if not sure:
-            raise Unsure
+            if not self._right.is_sure():
+                raise Unsure
+            self.until = self._end()
+            if self._right.ended:
+                raise Unsure
+        except BaseException:
+            self.until = before
+            raise
+
+    def _end(self) -> float:
+        """When a part that is sent now has come to its end."""
+        return self._right._clock() + self.seconds + spare_seconds(self.seconds)
 
     def answered(self) -> None:
         """The server is done with it."""

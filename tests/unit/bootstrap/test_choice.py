@@ -31,14 +31,6 @@ def names(chosen):
     return {table.name: table.families for table in chosen}
 
 
-def test_a_family_that_no_record_can_name_is_refused():
-    """Its older edits would be shipped on top of the copy."""
-    table = schema("t", f=WANTED)
-    table.column_families[0].name = b"\xff"
-    with pytest.raises(CopyRefused, match=r"family b'\\xff' of table t has a name that is not UTF-8"):
-        choose({"t": table}, PeerTables())
-
-
 def test_by_default_all_families_that_the_peer_gets_are_copied():
     assert names(choose(SCHEMAS, PeerTables())) == {"a": (b"f", b"g"), "b": (b"f",)}
     only = PeerTables(replicate_all=False, table_families={b"a": frozenset({b"g"})})

@@ -100,6 +100,7 @@ RANDOM = "3ab9vlq0" * 8
         ("hdfs://source/hbase/data/default/other/0123456789abcdef/f", False),
         (f"hdfs://10.0.0.1/hbase/data/default/other/0123456789abcdef/f/walferry__ns_t__{RANDOM}", False),
         (f"hdfs://source/hbase/oldWALs/walferry__ns_t__{RANDOM}", False),
+        (f"hdfs://10.0.0.1/hbase/data/default/staging/walferry__ns_t__{RANDOM}", False),  # of a table that is called staging
         (f"hdfs://source/hbase/staging/../data/walferry__ns_t__{RANDOM}", False),
         (f"hdfs://source/x/../hbase/data/walferry__ns_t__{RANDOM}", False),
         (f"hdfs://source//hbase/data/walferry__ns_t__{RANDOM}", False),
@@ -133,6 +134,7 @@ class Slave:
         self.told: list[tuple[str, object]] = []
         self.unnumbered = unnumbered
         self.in_turn = False
+        self.region = Region(b"t,,1", b"", b"", None)  # as it is now
         self._copy = copy
         monkeypatch.setattr(files_copy, "copy_file", self._copied)
         monkeypatch.setattr(files_copy, "load_numbered", self._load)
@@ -157,8 +159,8 @@ class Slave:
 
     def load(self, files: int) -> None:
         """Have some files of one family loaded."""
-        target = Region(b"t,,1", b"", b"", None)
-        place: Any = SimpleNamespace(connection=lambda _: None, locate=lambda _: target)
+        target = self.region
+        place: Any = SimpleNamespace(connection=lambda _: None, locate=lambda _: self.region)
         in_hand: Any = SimpleNamespace(check=lambda: self.told.append(("checked", self.in_turn)))
         calls = loads([found(b"f", str(n), n) for n in range(files)])
         copy = FilesCopy("file:/source", place, "id", self.turn)
@@ -190,6 +192,31 @@ def test_files_that_got_no_number_are_copied_and_loaded_again_before_younger_one
     slave.unnumbered = LOADS
     with pytest.raises(NotLoaded):
         slave.load(1)
+
+
+def test_a_region_that_was_split_meanwhile_is_a_case_for_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its files would be loaded into a half of it, which does not take them, as often as there are tries."""
+    slave = Slave(monkeypatch, lambda source: split() if source == "file:/0" else None, unnumbered=1)
+
+    def split() -> None:
+        slave.region = Region(b"t,,2", b"", b"m", None)
+
+    with pytest.raises(NeedsScan, match="other borders of regions"):
+        slave.load(2)
+    assert len(slave.loaded) == 1
+
+
+def test_a_folder_of_a_wrong_form_is_neither_noted_nor_written_to_nor_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    slave = Slave(monkeypatch, lambda _: None)
+    monkeypatch.setattr(files_copy.bulk_load, "prepare", lambda *_: "hdfs://slave/hbase/data/default/t")
+    monkeypatch.setattr(files_copy, "clean", lambda *_: slave.told.append(("deleted", None)))
+    place: Any = SimpleNamespace(connection=lambda _: None, locate=lambda _: slave.region)
+    in_hand: Any = SimpleNamespace(put=lambda record: slave.told.append(("noted", record)))
+    with pytest.raises(NotLoaded, match="the slave wants files in 'hdfs://slave/hbase/data/default/t'"):
+        FilesCopy("file:/source", place, "id", slave.turn).copy(
+            SnapshotRegion("t", "1", b"", b"", ()), [found(b"f", "0", 1)], in_hand
+        )
+    assert slave.told == []
 
 
 def test_no_file_is_written_to_the_folder_once_its_copy_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ from walferry.bootstrap.manifest import SnapshotRegion
 from walferry.bootstrap.records import RegionRecord, TableRecord, Way
 from walferry.bootstrap.region_copy import RegionTask
 from walferry.bootstrap.targets import MadeTarget
+from walferry.bulkload.before import LoadedBefore
+from walferry.bulkload.records import Load
 from walferry.protos import hbase_pb2 as pb
 
 REGION = SnapshotRegion("t", "abc", b"", b"", ())
@@ -163,6 +165,7 @@ class Source:
         nothing: Any = None
         copy = job._Copy(nothing, peer_and_slave, peer_and_slave, request, nothing)
         begun = copy._begin_all(records, [ChosenTable(table, (b"f",), pb.TableSchema()) for table in tables], self._take)
+        assert len(begun) == len(tables)
         return {each.table.name: (each.snapshot, each.record.life, each.record.border, each.fresh) for each in begun}
 
 
@@ -191,6 +194,15 @@ def test_a_table_that_becomes_another_one_before_its_snapshot_is_taken_again_beh
     source = Source(monkeypatch, *({"t": str(i)} for i in range(2 * job.BEGIN_TRIES)))
     with pytest.raises(CopyRefused, match="table t was disabled or dropped at the source while"):
         source.begin("t")
+
+
+def test_a_table_that_is_gone_at_each_look_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was there when the tables were chosen, and there may be a snapshot of it between two looks."""
+    source = Source(monkeypatch, *({"u": "1"} for _ in range(2 * job.BEGIN_TRIES)))
+    with pytest.raises(CopyRefused, match="table t was disabled or dropped"):
+        source.begin("t", "u")
+    source = Source(monkeypatch, {}, {}, {"t": "1"}, {"t": "1"})
+    assert source.begin("t") == {"t": ("snapshot 7", "1", "border 2", True)}
 
 
 @pytest.mark.parametrize("at_slave", ["rows", "no rows", "no table"])
@@ -268,3 +280,17 @@ def test_what_earlier_runs_have_left_of_tables_that_are_given_up_is_deleted_too(
     with pytest.raises(Begun):
         job._Copy(nothing, peer, slave, request, nothing).run([], nothing, nothing)
     assert deleted == [begun]
+
+
+@pytest.mark.parametrize("family", [b"f", "famille d'été".encode(), b"\xe9t\xe9", b"\xff", b"a,b"])
+def test_edits_of_before_the_copy_are_left_out_whatever_bytes_a_family_s_name_has(monkeypatch, family):
+    kept: dict[str, TableRecord] = {}
+    monkeypatch.setattr(job, "lives", lambda *_: {"t": "17"})
+    records = SimpleNamespace(begin_table=kept.__setitem__)
+    begun = job._Begun(ChosenTable("t", (family,), pb.TableSchema()), "snapshot", TableRecord("17", "border"), fresh=True)
+    copy = job._Copy(*[None] * 5)  # type: ignore[arg-type]
+    assert copy._end_all(records, [begun], ()) == []  # type: ignore[arg-type]
+    load = Load("run", {"rs%2C1%2C1": "rs%2C1%2C1.5"}, done=True, tables={"t": kept["t"].families}, first_copy=True)
+    read = Load.decode(load.encode())
+    assert read is not None
+    assert LoadedBefore([read]).families("rs%2C1%2C1.4", first_copy=True) == {b"t": frozenset({family})}

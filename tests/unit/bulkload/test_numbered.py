@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,7 @@ from walferry.bulkload.numbered import Destination, StagedFile, load_numbered
 from walferry.files.errors import StoreError
 from walferry.files.systems import open_wal
 from walferry.hfiles.ends import FileEnd
+from walferry.names import family_folder
 from walferry.security.login import UNSECURED
 from walferry.tables.regions import Region
 
@@ -68,11 +69,11 @@ class Slave:
             event()
         for family, url in files if self.loads else ():
             self.made += 1
-            self.put(family.decode(), f"mine{self.made}{self.number}", Path(url.removeprefix("file:")).read_bytes())
+            self.put(family_folder(family), f"mine{self.made}{self.number}", Path(url.removeprefix("file:")).read_bytes())
         return self.loads
 
     def files(self, families: Sequence[bytes]) -> list[str]:
-        return [str(path) for family in families for path in (self.store / family.decode()).iterdir()]
+        return [str(path) for family in families for path in (self.store / family_folder(family)).iterdir()]
 
     def staged(self, family: str = "f", data: bytes = b"cells|mine") -> StagedFile:
         path = self.token / family / "mine"
@@ -109,6 +110,16 @@ def test_a_load_without_a_number_does_not_count_whatever_other_loads_have(slave:
     slave.events = [slave.other_load] * others
     with pytest.raises(NotLoaded, match=r"region abc of table ns:t: .* a sequence number"):
         slave.have_loaded()
+
+
+@pytest.mark.parametrize("family", [b"L#0", "é?".encode(), b"\xe9", b"\xff\xfe"])
+@pytest.mark.parametrize("number", [NUMBER, ""])
+def test_the_files_of_a_family_are_known_whatever_bytes_its_name_has(slave: Slave, family: bytes, number: str) -> None:
+    slave.number = number
+    slave.put(family_folder(family), "from before_SeqId_3_")
+    file = replace(slave.staged(), family=family)
+    with pytest.raises(NotLoaded, match="without a sequence number") if not number else nullcontext():
+        slave.have_loaded(file)
 
 
 def test_another_load_of_the_same_size_is_not_taken_for_this_one(slave: Slave) -> None:

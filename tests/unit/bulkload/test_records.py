@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from walferry.bulkload.before import NOTHING_LOADED, LoadedBefore
 from walferry.bulkload.records import Folder, Load
+from walferry.hbase.binary_text import to_binary_text
 
 GROUP, OTHER = "rs-1%2C16020%2C1700000000001", "rs-2%2C16020%2C1700000000002"
 GOOD = {"run": "r", "groups": {GROUP: f"{GROUP}.5"}, "done": True, "tables": {"t": ["f"]}}
@@ -32,7 +33,7 @@ def written(values: object) -> bytes:
         TEXT,
         st.dictionaries(TEXT, st.just("")) | st.just({GROUP: f"{GROUP}.5"}),
         st.booleans(),
-        st.dictionaries(TEXT, st.lists(TEXT).map(tuple)),
+        st.dictionaries(TEXT, st.lists(st.binary().map(to_binary_text)).map(tuple)),
     )
 )
 def test_a_record_is_read_as_it_was_written(load: Load) -> None:
@@ -50,6 +51,7 @@ def test_a_note_is_read_as_it_was_written(folder: Folder) -> None:
         GOOD | {"run": 1}, GOOD | {"groups": []}, GOOD | {"groups": {GROUP: None}}, GOOD | {"tables": "t"},
         GOOD | {"tables": None},
         GOOD | {"tables": {"t": 1}}, GOOD | {"tables": ["t"]}, GOOD | {"tables": {"t": ["f", 7]}}, GOOD | {"tables": {"t": "f"}},
+        GOOD | {"tables": {"t": ["\\xZZ"]}},
         GOOD | {"tables": {"\ud800": ["f"]}}, GOOD | {"tables": {"t": ["\ud800"]}}, GOOD | {"run": "\udcff"},
         GOOD | {"groups": {GROUP: "not a WAL"}}, GOOD | {"groups": {GROUP: f"{OTHER}.5"}}, GOOD | {"groups": {GROUP: "../x.1"}},
         {key: GOOD[key] for key in ("run", "groups", "done")}, [], None, "text", 5,

@@ -5,16 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from walferry.files import systems, unreadable
-from walferry.files.closedness import Closed, closedness, looks_closed
+from walferry.files.closedness import Closed, Open, closedness, looks_closed
 from walferry.files.errors import UnreadableBytes
 from walferry.files.quarantine import BrokenWals, to_be_quarantined
 from walferry.files.store import WalStore
@@ -146,7 +148,9 @@ def test_a_copy_of_what_is_left_has_zeros_in_the_place_of_lost_bytes(
     assert (tmp_path / "copies/f").read_bytes() == expected
 
 
-def test_a_tail_that_cannot_be_had_does_not_keep_a_file_open_for_ever(tmp_path: Path, break_disk: Break) -> None:
+def test_a_tail_that_cannot_be_had_does_not_keep_a_file_open_for_ever_unless_it_grows(
+    tmp_path: Path, break_disk: Break, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What reads it says what is wrong with it."""
     folder = tmp_path / f"WALs/{SERVER}"
     folder.mkdir(parents=True)
@@ -158,6 +162,9 @@ def test_a_tail_that_cannot_be_had_does_not_keep_a_file_open_for_ever(tmp_path: 
     assert closedness(store, location) == Closed(None)
     with store.open(location) as file:
         assert looks_closed(file) is None
+    monkeypatch.setattr(WalStore, "is_growing", lambda *_: True)  # its server may still write to it
+    state = closedness(store, location)
+    assert state == Open("its last bytes cannot be read, and HBase has neither archived it nor begun to split it")
 
 
 @pytest.mark.parametrize("policy", list(BrokenWals))
@@ -165,3 +172,25 @@ def test_only_lost_bytes_are_given_up_and_only_if_the_run_is_told_so(policy: Bro
     lost, away = (UnreadableBytes(URL, 7, "why", "what", lost=each) for each in (True, False))
     assert to_be_quarantined(policy, lost) == (policy is BrokenWals.QUARANTINE)
     assert not to_be_quarantined(policy, away)
+
+
+def test_a_block_that_is_missing_is_asked_for_no_more_and_what_is_around_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def read(_: object, offset: int, length: int) -> bytes:
+        asked.append((offset, length))
+        if offset < 200 and offset + length > 100:
+            raise RuntimeError("All DataNodes failed")
+        return DATA[offset : offset + length]
+
+    monkeypatch.setattr(systems._RemoteFile, "_open", lambda _: (SimpleNamespace(size=len(DATA)), threading.Lock()))
+    monkeypatch.setattr(systems._RemoteFile, "_read", read)
+    with pytest.raises(UnreadableBytes) as missing:
+        (file := open_wal(URL)).read_at(0, 300)
+    assert (missing.value.offset, missing.value.lost) == (100, True)
+    asked.clear()
+    assert (file.read_at(0, 100), file.read_at(200, 300)) == (DATA[:100], DATA[200:500])
+    for offset, length in ((50, 51), (100, 1)):
+        with pytest.raises(UnreadableBytes):
+            file.read_at(offset, length)
+    assert asked == [(0, 100), (200, 300)]

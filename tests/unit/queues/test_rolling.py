@@ -62,7 +62,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
     servers = Servers()
     servers.wals = {servers.queue(server, "p"): 10 for server in (ONE, TWO)}
     monkeypatch.setattr(rolling, "live_servers", lambda *_: frozenset(servers.alive))
-    monkeypatch.setattr(rolling, "children_all", lambda zk, paths: [servers.children(zk, path) for path in paths])
+    monkeypatch.setattr(rolling, "children_each", lambda zk, paths: [servers.children(zk, path) for path in paths])
     monkeypatch.setattr(rolling, "roll_wal_writer", servers.roll)
     monkeypatch.setattr(rolling, "QUEUED_SECONDS", 0.05)
     monkeypatch.setattr(rolling, "POLL_SECONDS", 0.01)

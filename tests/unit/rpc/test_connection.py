@@ -1,10 +1,12 @@
 import contextlib
+import errno
 import getpass
 import socket
 import struct
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,9 +18,9 @@ from walferry.protos.hbase_pb2 import (
     RollWALWriterRequest,
     RollWALWriterResponse,
 )
-from walferry.rpc import admin
+from walferry.rpc import admin, channel
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, CodecError
-from walferry.rpc.connection import Connection, first_to_answer
+from walferry.rpc.connection import Connection, delivery_seconds, first_to_answer
 from walferry.rpc.errors import (
     AccessDenied,
     ConnectionFailed,
@@ -378,3 +380,84 @@ def test_rolling_asks_the_region_server_named():
         admin.roll_wal_writer(server, login=Login(user="hbase"), timeout=5)
     (request,) = server.requests
     assert (request.header.method_name, request.connection.service_name) == ("RollWALWriter", "AdminService")
+
+
+class Deaf:
+    """A server that takes a connection and reads nothing, until it is asked what has come after all."""
+
+    def __enter__(self) -> "Deaf":
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.host, self.port = self._listener.getsockname()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+
+    def has_reset(self) -> bool:
+        """Whether the client has dropped what it had not delivered; else it comes, and then the end of the connection."""
+        accepted, _ = self._listener.accept()
+        with accepted:
+            accepted.settimeout(10)
+            try:
+                while accepted.recv(1 << 20):
+                    pass
+            except ConnectionResetError:
+                return True
+        return False
+
+
+class Unsure(Exception):
+    pass
+
+
+def too_much(connection: Connection, **how: object) -> None:
+    connection.begin("Multi", [bytes(1 << 20)] * 16, **how)  # type: ignore[arg-type]
+
+
+def test_a_request_whose_time_is_over_is_not_delivered_any_more():
+    with Deaf() as server, Connection(server.host, server.port, "ClientService") as connection:
+        with pytest.raises(RpcTimeout):
+            too_much(connection, timeout=0.5)
+        assert server.has_reset()
+
+
+def test_a_request_that_may_not_go_on_is_asked_about_while_it_waits_and_is_not_delivered_any_more(monkeypatch):
+    monkeypatch.setattr(channel, "ASK_SECONDS", 0.02)
+    asked: list[float] = []
+
+    def may_go_on() -> None:
+        asked.append(time.monotonic())
+        if len(asked) == 20:
+            raise Unsure
+
+    with Deaf() as server, Connection(server.host, server.port, "ClientService") as connection:
+        with pytest.raises(Unsure):
+            too_much(connection, timeout=60, may_go_on=may_go_on)
+        assert server.has_reset()
+    assert asked[-1] - asked[0] < 10
+
+
+def test_a_connection_that_is_closed_with_a_call_under_way_delivers_nothing_more_of_it():
+    with Deaf() as server, Connection(server.host, server.port, "ClientService") as connection:
+        connection.begin("Multi", [bytes(40_000)], timeout=60)  # all of it is in the kernel
+        connection.close()
+        assert server.has_reset()
+
+
+@pytest.mark.parametrize("seconds", [2, 60, 3600])
+def test_the_kernel_gives_a_connection_up_whose_other_side_takes_nothing(seconds):
+    with FakeServer() as server, Connection(server.host, server.port, "AdminService") as connection:
+        connection.begin("RollWALWriter", RollWALWriterRequest(), timeout=seconds)
+        given_up = connection._channel.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert given_up == int(1000 * delivery_seconds(seconds))
+        connection.end(lambda result: None)
+
+
+def test_what_the_kernel_has_given_up_is_not_tried_until_the_deadline():
+    def given_up(*_: object) -> int:
+        raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+    sock = SimpleNamespace(settimeout=lambda _: None, sendmsg=given_up)
+    with pytest.raises(TimeoutError, match="Connection timed out"):
+        channel._send_all(sock, [b"x"], time.monotonic() + 5, lambda: None)

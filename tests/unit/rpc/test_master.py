@@ -1,6 +1,7 @@
 import pytest
 
 from tests.unit.rpc.fake_server import FakeServer, answer, exception
+from walferry.hbase.binary_text import from_binary_text
 from walferry.protos import hbase_pb2 as pb
 from walferry.rpc import master
 from walferry.rpc.errors import PeerNotFound, RpcTimeout
@@ -83,3 +84,17 @@ def test_a_missing_peer_has_an_error_of_its_own():
     missing = exception("org.apache.hadoop.hbase.ReplicationPeerNotFoundException", "p1", do_not_retry=True)
     with FakeServer(missing) as server, master.connect(server) as connection, pytest.raises(PeerNotFound):
         master.get_peer(connection, "p1")
+
+
+NAMES = {b"f": "f", "été".encode(): "été", b"\xe9": r"\xe9", b"a\xff": r"a\xff"}
+
+
+def test_families_have_texts_by_which_they_are_known_again_whatever_bytes_their_names_have():
+    """HBase takes any bytes but a few. One such family must not end what looks at all tables."""
+    schema = pb.TableSchema(table_name=pb.TableName(namespace=b"default", qualifier=b"t"))
+    for name in NAMES:
+        schema.column_families.add(name=name).attributes.add(first=b"REPLICATION_SCOPE", second=b"1")
+    with FakeServer(reply(pb.GetTableDescriptorsResponse(table_schema=[schema]))) as server, master.connect(server) as connection:
+        found = master.all_replicated_families(connection)
+    assert found == {"t": dict.fromkeys(NAMES.values(), True)}
+    assert [from_binary_text(name) for name in found["t"]] == list(NAMES)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from walferry.hbase.peers import Peer
 from walferry.protos import hbase_pb2 as pb
+from walferry.verification import plan
 from walferry.verification.plan import RepairRefused, check_repairable
 
 
@@ -33,3 +39,13 @@ def test_a_family_of_the_slave_alone_counts_too() -> None:
 def test_a_repair_takes_other_families() -> None:
     table = schema(f={"NEW_VERSION_BEHAVIOR": "false"}, g={}, not_replicated={"NEW_VERSION_BEHAVIOR": "true"})
     check_repairable({"t": table}, {"t": (b"f", b"g")})
+
+
+def test_families_are_compared_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "active_master", lambda *_: None)
+    monkeypatch.setattr(plan.master, "connect", lambda *_, **__: nullcontext())
+    known: dict[str, dict[str, bool]] = {"t": {"f": True, "été": True, r"\xE9": True, "local": False}}
+    monkeypatch.setattr(plan.master, "all_replicated_families", lambda _: known)
+    session: Any = SimpleNamespace(zk=None, nodes=None, source=SimpleNamespace(login=None))
+    peer = Peer("p", "", "DISABLED", {}, exclude_table_cfs={"t": ("f",)})
+    assert plan._families(session, peer, ()) == {"t": (b"\xe9", "été".encode())}

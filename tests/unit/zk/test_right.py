@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
 from walferry.rpc.connection import delivery_seconds
-from walferry.zk.right import Right, Unsure, spare_seconds
+from walferry.zk.right import Right, Unsure, has_heard, spare_seconds
 
 
 class Ground:
@@ -81,6 +82,21 @@ def test_one_without_an_answer_may_take_effect_for_its_time_after_its_last_part_
     assert right.quiet_seconds == 0
 
 
+def test_of_several_requests_without_an_answer_the_last_one_to_end_counts(right: Right, clock: list[float]) -> None:
+    for seconds in (60, 120, 10):
+        request = right.begin(seconds)
+        request.may_go_on()
+        request.cut()
+    assert right.quiet_seconds == 120 + spare_seconds(120)
+
+
+@pytest.mark.parametrize(("ago", "sure"), [(0.0, True), (9.9, True), (10.0, False), (19.9, False), (float("inf"), False)])
+def test_a_session_is_sure_for_half_of_its_time_after_it_was_heard(ago: float, sure: bool) -> None:
+    """The other half is spare: a ZooKeeper server without its leader answers for some ticks more."""
+    zk = SimpleNamespace(heard=SimpleNamespace(seconds=ago, session_seconds=20.0))
+    assert has_heard(zk) is sure
+
+
 def test_an_error_of_the_server_s_own_is_an_answer(right: Right) -> None:
     with suppress(OSError), right.request(60) as request:
         request.may_go_on()
@@ -145,3 +161,42 @@ def test_a_request_that_is_just_going_to_be_sent_is_under_way_when_the_right_end
     right = Right(Slow(), 60.0, clock=lambda: clock[0])
     right.begin(60).may_go_on()
     assert told == [60 + spare_seconds(60)]
+
+
+def test_that_a_part_is_going_to_be_sent_is_known_before_it_is_asked_whether_it_may(
+    right: Right, ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who gives the right up first says so to those who ask, and then looks for how long requests may take effect."""
+    seen: list[float] = []
+
+    def is_sure() -> bool:
+        seen.append(right.quiet_seconds)
+        return ground.sure
+
+    monkeypatch.setattr(ground, "is_sure", is_sure)
+    right.begin(60).may_go_on()
+    assert seen == [60 + spare_seconds(60)]
+
+
+def test_a_request_s_time_begins_when_it_has_been_asked_about(
+    right: Right, ground: Ground, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question may go to ZooKeeper."""
+
+    def is_sure() -> bool:
+        clock[0] += 20
+        return True
+
+    monkeypatch.setattr(ground, "is_sure", is_sure)
+    right.begin(60).may_go_on()
+    assert right.quiet_seconds == 60 + spare_seconds(60)
+
+
+def test_a_part_that_may_not_be_sent_leaves_what_was_sent_before(right: Right, ground: Ground, clock: list[float]) -> None:
+    request = right.begin(60)
+    request.may_go_on()
+    clock[0] += 7
+    for ground.sure, ground.lost, error in ((False, None, Unsure), (True, ValueError("lost"), ValueError)):
+        with pytest.raises(error):
+            request.may_go_on()
+        assert right.quiet_seconds == 53 + spare_seconds(60)

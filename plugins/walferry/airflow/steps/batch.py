@@ -168,7 +168,7 @@ def not_held(source: SourceCluster, peer_id: str) -> list[str]:
     """The peer's WAL groups other than dead servers' groups that a recovery has in hand."""
     with open_session(source) as session:
         dead = {group for queue in recovered_queues(session, peer_id) for group in queue.groups}
-        return sorted(queued_groups(session, peer_id) - holders(session, peer_id, dead).keys())
+        return sorted(queued_groups(session, peer_id, even_unread=True) - holders(session, peer_id, dead).keys())
 
 
 def await_free(source: SourceCluster, peer_id: str, groups: Collection[str], timeout_seconds: float) -> bool:

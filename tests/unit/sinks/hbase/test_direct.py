@@ -26,6 +26,7 @@ from walferry.sinks.errors import SlaveUnreachable, Stopped
 from walferry.sinks.hbase import direct as module
 from walferry.sinks.hbase.direct import DirectRefused, DirectShipper
 from walferry.sinks.hbase.locations import Locations
+from walferry.sinks.hbase.rounds import Most
 from walferry.sinks.hbase.share import Share
 from walferry.sinks.hbase.tries import SETTLE_SECONDS
 from walferry.source.knobs import Knobs
@@ -320,6 +321,28 @@ def test_being_told_to_stop_ends_the_calls_under_way():
             shipping.result(30)
         assert direct.calls == frozenset()
         direct.close()
+
+
+def test_what_follows_a_call_whose_end_is_not_known_waits_until_that_was_acknowledged(monkeypatch):
+    """Which actions go together may be another choice in the next round, and a newer one of the row must not be among them."""
+    time, silent, offered = Time(), [True], list[list[int]]()
+    calls_of_round = module.calls_of_round
+
+    def calls(actions: Any, left: Any, *others: Any) -> Any:
+        offered.append(left.tolist())
+        return calls_of_round(actions, left, *others)
+
+    def reply(server: int, request: Request) -> bytes | None:
+        return silence(request) if silent and silent.pop() else None
+
+    monkeypatch.setattr(module, "calls_of_round", calls)
+    with ScriptedSlave(regions=halves(), reply=reply) as slave:
+        direct = shipper(slave, time, call_timeout_seconds=0.3)
+        direct._most = Most(2, 1 << 20)
+        direct.ship(shipment_of([rows(b"a", value=b"%d" % number) for number in range(5)]), 2000)
+        direct.close()
+        assert [list(cells.values()) for cells in slave.latest().values()] == [[b"4"]]
+    assert offered == [[0, 1, 2, 3, 4], [0, 1], [2, 3, 4], [4]]
 
 
 def test_only_the_call_of_a_silent_server_is_ended():
