@@ -36,8 +36,8 @@ def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
 @contextmanager
 def writing(session: Session, at: SourceCluster, peer: str = "p", run: str = "run") -> Iterator[Records]:
     """Records of a run that has the peer in hand."""
-    with in_hand(at, peer, run, run, turn_of(session, peer, run).number) as attempt:
-        yield Records(session, peer, Claim(session, peer, attempt))
+    with in_hand(at, peer, run, run, turn_of(session, peer, run).number) as ours:
+        yield Records(session, peer, Claim(session, peer, ours.attempt))
 
 
 def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import HBaseZNodes
+from tests.zk.hbase_znodes import HBaseZNodes, expire
+from walferry.hbase.errors import MissingPeer, PausedPeer
+from walferry.hbase.peers import DISABLED, Peer
+from walferry.shipping import in_hand as module
 from walferry.shipping.in_hand import NO_TURN, InOtherHands, RightLost, in_hand, turn_of
 from walferry.source.cluster import SourceCluster
 from walferry.verification import repair
 from walferry.verification.repair import TurnGround, repairing
+from walferry.zk.right import LEAST_SPARE_SECONDS
 
-PEER: Any = SimpleNamespace(id="p")
+PEER = Peer("p", "127.0.0.1:2181:/slave", DISABLED, {})
 
 
 @pytest.fixture
@@ -70,10 +74,71 @@ def test_ranges_of_one_run_have_the_peer_one_after_the_other(zk: KazooClient, at
     assert inside[2] == inside[3]
 
 
+@pytest.mark.parametrize(("change", "error"), [("pause", PausedPeer), ("remove", MissingPeer)])
+def test_a_peer_that_was_paused_or_removed_while_a_repair_waited_is_not_shipped(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, change: str, error: type[Exception]
+) -> None:
+    if change == "pause":
+        hbase.set_config("p", {"walferry.managed": "true", "walferry.paused": "true"})
+    else:
+        hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
+    with pytest.raises(error), repairing(session_of(zk, at), PEER, "t"):
+        pytest.fail("it may ship")
+
+
+def test_who_has_the_peer_after_a_killed_repair_waits_until_its_requests_have_come_to_their_end(
+    zk: KazooClient, new_client: Callable[[], KazooClient], at: SourceCluster, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    killed = module._Right(session_of(mine := new_client(), at), "p", "r", "a repair", 0.5)
+    killed.take(NO_TURN)
+    killed._ended.set()
+    killed._keeper.join()
+    killed.allow(1.0)
+    expire(mine)
+
+    class Killed(BaseException):
+        pass
+
+    def be_killed(seconds: float) -> None:
+        raise Killed
+
+    def batch() -> AbstractContextManager[object]:
+        return in_hand(at, "p", "batch", "batch 1", turn_of(session_of(zk, at), "p", "batch").number)
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=be_killed, monotonic=time.monotonic))
+    with pytest.raises(Killed), batch():
+        pytest.fail("it has not waited")
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        time.sleep(seconds)
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+    with caplog.at_level("INFO"), batch():
+        pass
+    (pause,) = slept
+    assert 3 < pause <= 1 + LEAST_SPARE_SECONDS
+    assert f"waiting {pause:.0f} s: requests of batch 1 may still take effect" in caplog.text
+    with batch():
+        assert len(slept) == 1
+
+
+def test_after_a_repair_that_has_ended_nobody_waits(
+    zk: KazooClient, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with repairing(session_of(zk, at), PEER, "t"):
+        pass
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=time.monotonic))
+    with in_hand(at, "p", "batch", "batch 1", turn_of(session_of(zk, at), "p", "batch").number):
+        pass
+
+
 def test_nothing_more_is_sent_once_another_run_has_the_peer(zk: KazooClient, at: SourceCluster) -> None:
     session = session_of(zk, at)
-    with in_hand(at, "p", "a", "repair", NO_TURN) as attempt:
-        ground = TurnGround(session, "p", attempt)
+    with in_hand(at, "p", "a", "repair", NO_TURN) as ours:
+        ground = TurnGround(session, "p", ours)
         assert ground.is_sure()
     with in_hand(at, "p", "b", "batch 1", turn_of(session, "p", "b").number), pytest.raises(RightLost, match="peer p in hand"):
         ground.is_sure()

@@ -81,11 +81,11 @@ def first_copy(request: CopyRequest, spread: Spread) -> Copied:
             request.source, peer_id, request.run, holder, wait_seconds=WAIT_SECONDS,
             waiting=lambda why: request.say(f"waiting until the other run ends: {why}"),
         )  # fmt: skip
-        with ours as attempt, slave_tables(peer, request.source.login_to(peer)) as slave:
+        with ours as in_hand, slave_tables(peer, request.source.login_to(peer)) as slave:
             check_queued(session, peer_id)
             chosen = chosen_tables(session, peer, slave, request)
             with snapshots(session, peer_id) as take:
-                return _Copy(session, peer, slave, request, Claim(session, peer_id, attempt)).run(chosen, take, spread)
+                return _Copy(session, peer, slave, request, Claim(session, peer_id, in_hand.attempt)).run(chosen, take, spread)
 
 
 def check_queued(session: Session, peer_id: str) -> None:

@@ -21,9 +21,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from walferry.hbase.peers import Peer
-from walferry.shipping.in_hand import RightLost, in_hand_after_others, turn_of_attempt
+from walferry.hbase.peers import Peer, check_shippable, read_peer
+from walferry.shipping.in_hand import InHand, RightLost, in_hand_after_others, turn_of_attempt
 from walferry.shipping.rows import RowShipment, row_shipment
+from walferry.source.knobs import Knobs
 from walferry.source.session import Session
 from walferry.tables.scan import ALL_VERSIONS, ScanSpec
 from walferry.tables.tables import Tables
@@ -38,36 +39,40 @@ log = logging.getLogger(__name__)
 class TurnGround:
     """For a right that rests on the turn that an attempt has at the peer (see `in_hand`)."""
 
-    def __init__(self, session: Session, peer_id: str, attempt: str) -> None:
+    def __init__(self, session: Session, peer_id: str, in_hand: InHand) -> None:
         self._session = session
         self._peer_id = peer_id
-        self._attempt = attempt
+        self._in_hand = in_hand
 
     def is_sure(self) -> bool:
         """Whether no other run has taken the peer in hand. Raises RightLost, ConnectError."""
         heard = has_heard(self._session.zk)  # first: the turn is then what was known last
-        if turn_of_attempt(self._session, self._peer_id, self._attempt) is None:
+        if turn_of_attempt(self._session, self._peer_id, self._in_hand.attempt) is None:
             raise RightLost(f"this run no longer has peer {self._peer_id} in hand: another run has taken it")
         return heard
 
     def allow(self, seconds: float) -> None:
-        """The next holder is told nothing: this one keeps the peer until its requests have come to their end."""
+        """Let the next holder know, should this one be killed. Otherwise it keeps the peer until its requests have ended."""
+        self._in_hand.allow(seconds)
 
 
 @contextmanager
 def repairing(session: Session, peer: Peer, table: str) -> Iterator[RowShipment]:
     """Have the peer in hand while rows of a range are shipped, and wait before that for the run that has it now.
 
-    Raises InOtherHands after WAIT_SECONDS, RightLost, and what `row_shipment` does.
+    Raises InOtherHands after WAIT_SECONDS, RightLost, PeerError if the peer may not be shipped any more, and what `row_shipment`
+    does.
     """
     run = f"repair-{uuid.uuid4().hex}"  # of this range alone: ranges of one run must not put each other out
     holder = f"a repair of table {table} on {socket.gethostname()}"
+    seconds = Knobs.of(session.source.replication, peer).call_timeout_seconds
     ours = in_hand_after_others(
-        session.source, peer.id, run, holder, wait_seconds=WAIT_SECONDS,
+        session.source, peer.id, run, holder, wait_seconds=WAIT_SECONDS, calls_seconds=seconds,
         waiting=lambda why: log.info("the repair of table %s waits: %s", table, why),
     )  # fmt: skip
-    with ours as attempt:
-        right = Right(TurnGround(session, peer.id, attempt))
+    with ours as in_hand:
+        check_shippable(read_peer(session.zk, session.nodes, peer.id))  # it may have been paused or removed meanwhile
+        right = Right(TurnGround(session, peer.id, in_hand), seconds)
         try:
             with row_shipment(session, peer, right) as shipment:
                 yield shipment
