@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from walferry.admin.errors import Refused
-from walferry.admin.peers import PeerAdmin
+from walferry.admin.peers import PeerAdmin, finish_command
 from walferry.hbase.peers import ENABLED, MANAGED_KEY, Peer, check_ours, read_peer
 from walferry.source.agreement import check_agreement
 
@@ -13,6 +13,7 @@ from walferry.source.agreement import check_agreement
 def take_over(admin: PeerAdmin, peer_id: str) -> Peer:
     """Mark an existing DISABLED peer as Walferry's."""
     peer = _disabled(admin, peer_id)
+    _refuse_successor(admin, peer)
     check_ours(replace(peer, config={**peer.config, MANAGED_KEY: "true"}))
     check_agreement(admin.session, peer_id)
     if not peer.managed:
@@ -20,6 +21,15 @@ def take_over(admin: PeerAdmin, peer_id: str) -> Peer:
         _disabled(admin, peer_id)
         admin.put_configuration(peer_id, {MANAGED_KEY: "true"})
     return admin.shippable(peer_id)
+
+
+def _refuse_successor(admin: PeerAdmin, peer: Peer) -> None:
+    """Raises Refused for a peer that HBase is to ship instead of one that is still ours."""
+    before = admin.find(peer.succeeds) if peer.succeeds else None
+    if before is not None and before.handed_back_to == peer.id:
+        raise Refused(
+            f"peer {before.id} is being handed back to {peer.id}", f"Finish that: {finish_command(before.id, peer.id)}"
+        )
 
 
 def _disabled(admin: PeerAdmin, peer_id: str) -> Peer:
