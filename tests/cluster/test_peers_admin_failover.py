@@ -54,6 +54,7 @@ def test_a_peer_with_a_claimed_queue_is_handed_back_when_it_is_drained(admin, di
     servers = source.region_servers()
     finish_hand_back(admin, ours, new)
     assert read_queues(admin.session, ours) == []
+    assert next(peer for peer in source.list_peers() if peer.id == new).enabled
     source.roll_wals()
     source.put_many(table, ROWS, ["f:q"], first=2 * ROWS)
     wait_until(lambda: slave.count_rows(table) == 3 * ROWS, "HBase has replicated the rest", processes=[], timeout=120)

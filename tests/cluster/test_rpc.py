@@ -129,7 +129,7 @@ def test_rolling_begins_a_new_wal(standalone_pair, java_client, managed_peer):
         wait_until(lambda: len(zk.get_children(queue)) > len(before), "a new WAL is queued", processes=[], timeout=30)
 
 
-def test_peers_are_added_read_changed_disabled_and_removed(source_master, standalone_pair, java_client, unique):
+def test_peers_are_added_read_changed_disabled_enabled_and_removed(source_master, standalone_pair, java_client, unique):
     client, peer_id = java_client(standalone_pair.source.address), unique("peer")
     key = standalone_pair.slave.address.cluster_key
     config = pb.ReplicationPeer(clusterkey=key, configuration=[pb.NameStringPair(name="some.key", value="some value")])
@@ -151,6 +151,9 @@ def test_peers_are_added_read_changed_disabled_and_removed(source_master, standa
         assert seen.configuration == {"some.key": "some value", "walferry.managed": "true"}
         (listed,) = [peer for peer in master.list_peers(source_master) if peer.id == peer_id]
         assert listed.state.state == pb.ReplicationState.DISABLED
+        master.enable_peer(source_master, peer_id)
+        (seen,) = [peer for peer in client.list_peers() if peer.id == peer_id]
+        assert seen.enabled
     finally:
         master.remove_peer(source_master, peer_id)
     with pytest.raises(PeerNotFound):

@@ -16,7 +16,7 @@ from embedded.wire import put
 from tests.cluster.spark_runs import run
 from tests.cluster.walferry_runs import positions, source_of
 from walferry.admin.creating import create
-from walferry.admin.handing_back import begin_hand_back
+from walferry.admin.handing_back import begin_hand_back, finish_hand_back
 from walferry.admin.peers import peer_admin
 from walferry.admin.removing import remove
 from walferry.admin.showing import describe
@@ -110,6 +110,7 @@ def test_nor_are_they_taken_over_handed_back_or_removed(moved: Moved) -> None:
         calls: list[Callable[[], object]] = [
             lambda: take_over(peers, "enabled"),
             lambda: begin_hand_back(peers, "enabled", "new"),
+            lambda: finish_hand_back(peers, "added", "enabled"),
             lambda: remove(peers, "enabled", drop_backlog=True),
             lambda: create(peers, "removed", before[0].cluster_key),
         ]

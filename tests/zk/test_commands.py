@@ -85,10 +85,14 @@ def test_nothing_in_zookeeper_controls_the_terminal(run: Run, hbase: HBaseZNodes
 def test_names_in_commands_to_copy_run_nothing(run: Run, hbase: HBaseZNodes) -> None:
     hbase.add_wal(DEAD, f"gone$(touch pwned)-{DEAD}", wal(1, DEAD))
     hbase.add_peer("p`id`", config={"walferry.managed": "true", "walferry.paused": "true"})
-    shown = "\n".join(sum((run(*command)[1:] for command in (["doctor"], ["status"], ["peers", "show", "p`id`"])), ()))
+    hbase.add_peer("next", config={"walferry.succeeds": "p`id`"})
+    asked = (["doctor"], ["status"], ["peers", "show", "p`id`"], ["peers", "show", "next"])
+    shown = "\n".join(sum((run(*command)[1:] for command in asked), ()))
     commands = [line for line in shown.splitlines() if "--delete-orphan" in line or "peers resume" in line]
+    commands += [line for line in shown.splitlines() if "--finish" in line]
     quoted = r"'p'$'\x60''id'$'\x60'''"
-    assert {quoted in line for line in commands if "resume" in line} == {True}
+    assert {quoted in line for line in commands if "resume" in line or "--finish" in line} == {True}
+    assert sum("--finish" in line for line in commands) == 2
     assert sum(f"'{DEAD}/gone$(touch pwned)-{DEAD}'" in line for line in commands) == 2
     assert f"walferry drain '{DEAD}/gone$(touch pwned)-{DEAD}' --delete-orphan" in shown
 
@@ -106,6 +110,7 @@ def test_a_value_of_a_configuration_forges_no_line(run: Run, hbase: HBaseZNodes)
 @away
 def test_the_doctor_says_what_is_wrong_without_a_master_and_goes_on(run: Run, hbase: HBaseZNodes) -> None:
     hbase.add_peer("idle", config={})
+    hbase.add_peer("next", config={"walferry.succeeds": "p"})
     hbase.add_wal(DEAD, "p", wal(1, DEAD))
     hbase.add_wal(DEAD, "gone", wal(1, DEAD))
     status, out, _ = run("doctor", "--json")
@@ -118,6 +123,8 @@ def test_the_doctor_says_what_is_wrong_without_a_master_and_goes_on(run: Run, hb
     assert f"{DEAD}/gone has 1 WALs, and its peer gone is gone" in found["orphaned queues"]["text"]
     assert f"`walferry failover {DEAD}` ship them" in found["dead servers"]["advice"]
     assert "nobody ships it" in found["peer idle"]["text"]
+    assert found["peer next"]["text"] == "it is to succeed peer p, and collects what is written"
+    assert found["peer next"]["advice"] == "It fills the disk until `walferry peers hand-back p --to next --finish`"
     assert found["peer p: slave"]["state"] == "wrong"
 
 

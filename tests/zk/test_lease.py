@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from kazoo.client import KazooClient
@@ -12,12 +13,11 @@ from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from walferry.hbase.errors import EnabledPeer, MissingPeer, PositionError
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
 from walferry.hbase.values import decode_position
-from walferry.queues import lease as leases
 from walferry.queues.dead_servers import WALFERRY_SERVER
 from walferry.queues.errors import LastWal, LeaseHeld, LeaseLost, WalGone
 from walferry.queues.finding import find_wal
-from walferry.queues.lease import Lease, acquire
-from walferry.zk.client import retried
+from walferry.queues.lease import Lease, acquire, settling_seconds
+from walferry.zk.client import ZNode, retried
 from walferry.zk.hold import Hold
 from walferry.zk.right import Unsure
 
@@ -477,9 +477,10 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize("layout", list(QueueLayout))
 def test_a_peer_that_was_disabled_a_moment_ago_is_not_worked_on_before_its_region_servers_have_come_to_rest(
-    zk: KazooClient, new_client: NewClient, monkeypatch: pytest.MonkeyPatch, slept: list[float], layout: QueueLayout
-) -> None:
-    """One of them may still ship and register its last position. ZooKeeper's clock counts, whatever ours says."""
+    zk: KazooClient, new_client: NewClient, monkeypatch: pytest.MonkeyPatch, slept: list[float], layout: QueueLayout,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """A call to the slave takes effect late, and then the last position is registered. ZooKeeper's clock counts, not ours."""
     hbase = HBaseZNodes(new_client(), replace(ZNodes(f"/hbase-{layout}".replace(".", "-")), layout=layout))
     hbase.create()
     hbase.add_peer("p")
@@ -488,15 +489,31 @@ def test_a_peer_that_was_disabled_a_moment_ago_is_not_worked_on_before_its_regio
     assert slept == []  # it was added as it is now, so nobody has ever shipped it
     for state in ("ENABLED", "DISABLED"):
         hbase.set_state("p", state)
-    take(zk, hbase).release()
+    with caplog.at_level("INFO"):
+        take(zk, hbase).release()
     (pause,) = slept
-    assert 10 < pause <= 15
+    assert 80 < pause <= 90
+    assert f"peer p: waiting {pause:.0f} s: it was disabled a moment ago, and calls of its RegionServers" in caplog.text
 
 
-def test_what_was_disabled_long_ago_is_not_waited_for(
-    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch, slept: list[float]
+@pytest.mark.parametrize(
+    ("ago", "version", "config", "left"),
+    [
+        (0.0, 1, {}, 90.0),
+        (30.0, 3, {}, 60.0),
+        (91.0, 1, {}, -1.0),
+        (-5.0, 1, {}, 90.0),  # ZooKeeper's leader has changed, and its clock with it
+        (0.0, 0, {}, 0.0),
+        (0.0, 1, {"replication.source.shipedits.timeout": "300000"}, 330.0),
+        (0.0, 1, {"replication.source.shipedits.timeout": "20000"}, 90.0),
+        (0.0, 1, {"replication.source.shipedits.timeout": "-1"}, 90.0),
+        (0.0, 1, {"replication.source.shipedits.timeout": "9" * 5000}, 90.0),
+    ],
+)
+def test_calls_have_as_long_as_hbase_or_the_peer_gives_them(
+    ago: float, version: int, config: dict[str, str], left: float
 ) -> None:
-    monkeypatch.setattr(leases, "SETTLE_SECONDS", 0.0, raising=False)
-    hbase.set_state("p", "DISABLED")
-    take(zk, hbase).release()
-    assert slept == []
+    state, clock = (
+        ZNode(b"", SimpleNamespace(version=version, mtime=mtime)) for mtime in (1_700_000_000_000 - 1000 * ago, 1_700_000_000_000)
+    )
+    assert settling_seconds(state, clock, config) == pytest.approx(left)

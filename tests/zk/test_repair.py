@@ -6,8 +6,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -15,12 +13,14 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
+from walferry.hbase.errors import MissingPeer, PausedPeer
+from walferry.hbase.peers import DISABLED, Peer
 from walferry.shipping.in_hand import NO_TURN, InOtherHands, in_hand, turn_of
 from walferry.source.cluster import SourceCluster
 from walferry.verification import repair
 from walferry.verification.repair import repairing
 
-PEER: Any = SimpleNamespace(id="p")
+PEER = Peer("p", "127.0.0.1:2181:/slave", DISABLED, {})
 
 
 @pytest.fixture
@@ -68,3 +68,15 @@ def test_ranges_of_one_run_have_the_peer_one_after_the_other(zk: KazooClient, at
         list(pool.map(run, "ab"))
     assert inside[0] == inside[1]
     assert inside[2] == inside[3]
+
+
+@pytest.mark.parametrize(("change", "error"), [("pause", PausedPeer), ("remove", MissingPeer)])
+def test_a_peer_that_was_paused_or_removed_while_a_repair_waited_is_not_shipped(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster, change: str, error: type[Exception]
+) -> None:
+    if change == "pause":
+        hbase.set_config("p", {"walferry.managed": "true", "walferry.paused": "true"})
+    else:
+        hbase.zk.delete(hbase.nodes.peer("p"), recursive=True)
+    with pytest.raises(error), repairing(session_of(zk, at), PEER, "t"):
+        pytest.fail("it may ship")

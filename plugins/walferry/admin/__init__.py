@@ -2,14 +2,15 @@
 
     creating      a new managed peer: DISABLED and marked walferry.managed=true
     taking_over   the mark on an existing DISABLED peer, with its backlog
-    handing_back  HBase ships again: by a new ENABLED peer, beside ours until ours is drained
+    handing_back  HBase ships again: by a new peer, which is enabled once ours is drained and gone
     pausing       nothing of a managed peer is shipped until it is resumed
     changing      a managed peer's settings, bandwidth, tables and namespaces
     removing      a managed peer, once its backlog is shipped or given up
     showing       peers and their queues in words
 
-`peers` holds what these steps share, `tables` the names of tables and families, `backlog` what a peer has yet to ship. Only
-`walferry.cli` and `walferry.diagnosis` import this package. It imports `shipping` and what stands below that.
+`peers` holds what these steps share, `tables` the names of tables and families, `backlog` what a peer has yet to ship, `rights`
+all rights to send for a peer. Only `walferry.cli` and `walferry.diagnosis` import this package. It imports `bootstrap`, `reship`
+and what stands below these.
 
 Nothing here enables a managed peer: its RegionServers remember WALs that Walferry has taken out of their queues, and would abort
 or hang on them. Each step can be repeated. A step that was done already changes nothing.

@@ -10,7 +10,7 @@ from walferry.admin.ends import Wanted, check_ends
 from walferry.admin.errors import Refused
 from walferry.admin.peers import PeerAdmin, put_keys
 from walferry.hbase.cluster_key import SLAVE_CONN_KEY
-from walferry.hbase.peers import MARKS, MAX_LAG_KEY, Peer, as_peer, parse_max_lag
+from walferry.hbase.peers import MARKS, MAX_LAG_KEY, Peer, as_peer, parse_max_lag, successor
 from walferry.protos import hbase_pb2 as pb
 from walferry.source import knobs
 
@@ -33,6 +33,7 @@ def set_tables(
     are asked. Raises Refused, also if the peer does not get that afterwards.
     """
     before = admin.managed(peer_id)
+    _refuse_if_handed_back(admin, before)
     wanted = _wanted(before, table_cfs, namespaces)
     put_edits(pb.ReplicationPeer(), wanted)  # refuses what is not a name before anything is asked
     check_ends(admin, wanted, allow_missing=allow_missing)
@@ -88,6 +89,8 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
     _check_values({name: value for name, value in settings.items() if value})
     limit = None if bandwidth is None else _bandwidth(bandwidth)
     before = admin.managed(peer_id)
+    if limit is not None:
+        _refuse_if_handed_back(admin, before)
     if conn_id := settings.get(SLAVE_CONN_ID):
         admin.session.source.login_at(before.cluster_key, conn_id)
     if namespaces is not None:
@@ -99,6 +102,16 @@ def set_values(admin: PeerAdmin, peer_id: str, values: Mapping[str, str], *, all
     if namespaces is None and edits_of(after) != edits_of(before):
         raise Refused(f"peer {peer_id}: another command has changed its tables meanwhile", "Look at the peer")
     return after
+
+
+def _refuse_if_handed_back(admin: PeerAdmin, peer: Peer) -> None:
+    """Raises Refused if HBase is to ship a peer with the same tables, namespaces and bandwidth soon: the two must not differ."""
+    new = successor(admin.session.zk, admin.session.nodes, peer) if peer.handed_back_to else None
+    if new is not None:
+        raise Refused(
+            f"peer {peer.id} is being handed back to {new.id}, which has its tables, namespaces and bandwidth",
+            f"Finish that, and change {new.id} in HBase's shell; or remove {new.id} there, and begin again later",
+        )
 
 
 def settings_of(peer: Peer) -> dict[str, str]:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
 from walferry.admin.ends import Wanted, check_ends
 from walferry.admin.errors import Refused
-from walferry.admin.peers import PeerAdmin, check_id
+from walferry.admin.peers import PeerAdmin, begin_new_wals, check_id
 from walferry.admin.tables import Asked, UnclearTable, resolve, table_name
 from walferry.hbase.cluster_key import SLAVE_CONN_KEY, parse_cluster_key
 from walferry.hbase.errors import MissingPeer, StalePeer, StorageError
 from walferry.hbase.peers import DISABLED, MANAGED_KEY, Peer, as_peer
 from walferry.names import NAMESPACE
 from walferry.protos import hbase_pb2 as pb
-from walferry.queues.rolling import roll
 from walferry.rpc import master
 from walferry.texts import shell_word
-
-log = logging.getLogger(__name__)
 
 
 def create(
@@ -42,7 +38,7 @@ def create(
     found = admin.find(peer_id)
     if found is None:
         check_ends(admin, wanted, allow_missing=allow_missing)
-        _roll(admin)
+        begin_new_wals(admin)
         return _add(admin, peer_id, config)
     if not found.managed or found.cluster_key != cluster_key:
         raise Refused(
@@ -66,15 +62,6 @@ def meant(admin: PeerAdmin, asked: Sequence[Asked]) -> dict[str, tuple[str, ...]
             return resolve(asked, source)
     except UnclearTable as error:
         raise Refused(str(error)) from error
-
-
-def _roll(admin: PeerAdmin) -> None:
-    """Have the servers begin new WALs: a new peer's queue begins with each server's open one, at its first byte.
-
-    A server that does not only queues older edits than it needs to. A first copy rolls once more, and waits for it.
-    """
-    for server, why in roll(admin.session, ()).failures.items():
-        log.warning("%s has not begun a new WAL, so edits of before are queued for the peer too: %s", server, why)
 
 
 def _add(admin: PeerAdmin, peer_id: str, config: pb.ReplicationPeer) -> Peer:

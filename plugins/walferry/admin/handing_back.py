@@ -1,73 +1,194 @@
 """Hands a peer back to HBase, which ships again through a new peer.
 
-    1. begin:   a new ENABLED peer beside ours, with its cluster key and filters; HBase ships what is written from now on
-    2. Walferry's batches drain the rest of ours
-    3. finish:  ours is removed, once nothing depends on it
+    1. begin:   a new peer beside ours, DISABLED, with its cluster key and filters. Its queues collect what is written
+    2. Walferry's batches ship the rest of ours, and what is written meanwhile
+    3. finish:  ours is paused, and nothing of it can reach the slave any more; then it is removed, and the new one is enabled
+
+The two never ship at the same time. Otherwise older edits of our backlog would come to lie on top of newer ones that HBase has
+shipped, and cells with equal timestamps would stay so. HBase begins each WAL that is queued for a peer that was never enabled at
+its first byte. So it ships again, in their order, the edits of WALs that are queued for both, whatever we have shipped of them:
+in the end the newest ones count.
+
+Each of the two peers names the other one. A step that was killed is repeated: if ours is gone by then, and the new one is still
+as it was added, finish goes on with that one.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from walferry.admin.backlog import listed, refuse_odd_queues
 from walferry.admin.errors import Refused
-from walferry.admin.peers import OWN_KEYS, PeerAdmin, check_id, without_own_keys
-from walferry.hbase.peers import ENABLED, HANDED_BACK_KEY, Peer, check_ours, read_peer
-from walferry.queues.reading import read_queues
+from walferry.admin.pausing import pause, resume
+from walferry.admin.peers import OWN_KEYS, PeerAdmin, begin_new_wals, check_id, without_own_keys
+from walferry.admin.rights import all_rights, refuse_if_held
+from walferry.bootstrap.records import under_way
+from walferry.bulkload.before import end_loads
+from walferry.errors import WalferryError
+from walferry.hbase.errors import MissingPeer
+from walferry.hbase.peers import ENABLED, HANDED_BACK_KEY, SUCCEEDS_KEY, Peer, check_ours, read_peer, successor
+from walferry.queues.reading import QueuedWal, read_queues
 from walferry.rpc import master
 from walferry.shipping.plan import plan_peer
+from walferry.source.agreement import check_agreement
+from walferry.texts import shell_word
+from walferry.users import user_name
+from walferry.zk.client import read
+
+log = logging.getLogger(__name__)
 
 
 def begin_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> Peer:
-    """Let HBase itself ship what is written from now on, by a new ENABLED peer `new_id`. Returns the new peer."""
+    """Add a DISABLED peer `new_id` by which HBase is to ship instead of ours, and return it."""
+    session = admin.session
     peer = admin.managed(peer_id)
     check_ours(peer)
     check_id(new_id)
-    begun = peer.config.get(HANDED_BACK_KEY)
-    if begun is not None and begun != new_id and admin.find(begun):
-        raise Refused(f"peer {peer_id} is being handed back to {begun} already", f"Go on with --to {begun}")
-    new = admin.find(new_id)
-    if new is None:
+    _check_copied(admin, peer_id)
+    begun = successor(session.zk, session.nodes, peer)
+    if begun is not None and begun.id != new_id:
+        raise Refused(f"peer {peer_id} is being handed back to {begun.id} already", f"Go on with --to {begun.id}")
+    if begun is None:
+        if admin.find(new_id):
+            raise Refused(f"peer {new_id} exists already", "Choose an id that is not taken")
         admin.put_configuration(peer_id, {HANDED_BACK_KEY: new_id})
-        _add_enabled_copy(admin, peer_id, new_id)
-    elif begun != new_id:
-        raise Refused(f"peer {new_id} exists already", "Choose an id that is not taken")
+        begin_new_wals(admin)
+        _add_copy(admin, peer_id, new_id)
+    elif begun.succeeds != peer_id and not begun.managed:  # an earlier version of this has added it
+        admin.put_configuration(new_id, {SUCCEEDS_KEY: peer_id})
     new = _check_successor(admin, peer, new_id)
     admin.await_queues(new_id)
     return new
 
 
 def finish_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> None:
-    """Remove our peer, if each WAL in its queues is shipped whole or queued for the new peer too."""
+    """Remove our peer, if each WAL in its queues is shipped whole or queued for the new peer too, and enable that one."""
+    session = admin.session
+    holder = f"the end of its hand-back to {new_id}, by {user_name()}"
+    if admin.find(peer_id) is None:
+        _go_on(admin, peer_id, new_id, holder)
+        return
     peer = admin.managed(peer_id)
-    if peer.config.get(HANDED_BACK_KEY) != new_id:
+    if peer.handed_back_to != new_id:
         raise Refused(f"peer {peer_id} has not been handed back to {new_id}", "Do that first, without --finish")
-    _check_successor(admin, peer, new_id)
-    plan = plan_peer(admin.session, peer_id)  # what is shipped stays shipped, so this may be read first
-    shipped = {wal.name for group in plan.groups for wal in group.wals if wal.finished}
-    ours = read_queues(admin.session, peer_id)
-    theirs = {wal.name.text for queue in read_queues(admin.session, new_id) for wal in queue.wals}
-    waiting = {wal.name.text for queue in ours for wal in queue.wals} - theirs - shipped
-    refuse_odd_queues(ours)
-    if waiting:
+    check_ours(peer)
+    _check_copied(admin, peer_id)
+    admin.await_settled(_check_successor(admin, peer, new_id))
+    _check_shipped(admin, peer, new_id)  # before anybody is stopped
+    refuse_if_held(session, peer_id)
+    with _paused(admin, peer), all_rights(admin, peer_id, holder) as rights:
+        end_loads(session, peer, rights.groups)
+        rights.await_quiet()
+        _check_successor(admin, peer, new_id)
+        _check_shipped(admin, peer, new_id)
+        if not read_peer(session.zk, session.nodes, peer_id).paused:
+            raise Refused(f"peer {peer_id} was resumed meanwhile", "Try again")
+        rights.check()
+        admin.delete(peer_id)
+        _enable(admin, new_id)
+
+
+def _go_on(admin: PeerAdmin, peer_id: str, new_id: str, holder: str) -> None:
+    """Enable the new peer if ours was removed before."""
+    session = admin.session
+    check_agreement(session, peer_id)
+    check_agreement(session, new_id)
+    new = read_peer(session.zk, session.nodes, new_id)
+    if new.succeeds != peer_id or new.managed:
+        raise MissingPeer(peer_id, "it does not exist", f"Nor is peer {new_id} one that was added by handing it back")
+    if new.state == ENABLED:
+        return
+    state = read(session.zk, session.nodes.peer_state(new_id))
+    if state is not None and state.stat.version > 0:  # perhaps by the finish itself, long ago
         raise Refused(
-            f"{listed(waiting, plan)} queued for {peer_id} alone", "Let a batch ship it (roll first), then finish again"
+            f"peer {peer_id} is gone, and {new_id} was ENABLED before it was disabled again",
+            f"If HBase is to ship it: enable_peer '{new_id}' in HBase's shell",
         )
-    admin.delete(peer_id)
+    with all_rights(admin, peer_id, holder) as rights:
+        rights.await_quiet()
+        _enable(admin, new_id)
 
 
-def _add_enabled_copy(admin: PeerAdmin, peer_id: str, new_id: str) -> None:
+def _enable(admin: PeerAdmin, new_id: str) -> None:
+    with admin.master() as connection:
+        master.enable_peer(connection, new_id)
+
+
+@contextmanager
+def _paused(admin: PeerAdmin, peer: Peer) -> Iterator[None]:
+    """Have runs leave the peer alone for the length of a block. If that fails, they go on unless it was paused before."""
+    if not peer.paused:
+        pause(admin, peer.id)
+    try:
+        yield
+    except BaseException:
+        if not peer.paused:
+            _resume(admin, peer.id)
+        raise
+
+
+def _resume(admin: PeerAdmin, peer_id: str) -> None:
+    try:
+        if admin.find(peer_id) is not None:
+            resume(admin, peer_id)
+    except WalferryError as error:
+        log.warning("peer %s stays paused until `walferry peers resume %s`: %s", peer_id, shell_word(peer_id), error)
+
+
+def _add_copy(admin: PeerAdmin, peer_id: str, new_id: str) -> None:
     with admin.master() as connection:
         config = master.get_peer(connection, peer_id)
         kept = [pair for pair in config.configuration if not pair.name.startswith(OWN_KEYS)]
         del config.configuration[:]
         config.configuration.extend(kept)
-        master.add_peer(connection, new_id, config, enabled=True)
+        config.configuration.add(name=SUCCEEDS_KEY, value=peer_id)
+        master.add_peer(connection, new_id, config, enabled=False)
 
 
 def _check_successor(admin: PeerAdmin, peer: Peer, new_id: str) -> Peer:
-    """The peer that HBase ships instead of ours. Raises Refused unless it ships all that ours did."""
+    """The peer that HBase is to ship instead of ours. Raises Refused if it would not, or does so already."""
     new = read_peer(admin.session.zk, admin.session.nodes, new_id)
-    if new.managed or new.state != ENABLED:
-        raise Refused(f"peer {new_id} is {new.state}{' and managed' if new.managed else ''}; HBase ships ENABLED ones only")
+    if new.managed:
+        raise Refused(f"peer {new_id} is managed, so HBase must never ship it", "Choose another id")
+    if new.succeeds != peer.id:
+        raise Refused(
+            f"peer {new_id} is not marked as the one that is to succeed {peer.id}", "Hand back to it without --finish first"
+        )
+    if new.state == ENABLED:
+        raise Refused(
+            f"peer {new_id} is ENABLED while Walferry ships {peer.id}, so older edits may come to lie on top of newer ones",
+            f"Disable it (hbase shell: disable_peer '{new_id}'), and have {peer.id} shipped once more; --finish enables it",
+        )
     if without_own_keys(new) != without_own_keys(peer):
         raise Refused(f"peer {new_id} has another slave or other filters than {peer.id}", "Make them the same, or remove it")
+    check_agreement(admin.session, new_id)
     return new
+
+
+def _check_copied(admin: PeerAdmin, peer_id: str) -> None:
+    """Raises CopyUnderWay if the slave does not have yet what was there before the peer."""
+    if (copying := under_way(admin.session, peer_id)) is not None:
+        raise copying
+
+
+def _check_shipped(admin: PeerAdmin, peer: Peer, new_id: str) -> None:
+    """Raises Refused unless each WAL in our queues is shipped whole, or HBase will ship it from its first byte on."""
+    session = admin.session
+    plan = plan_peer(session, peer.id)  # what is shipped stays shipped, so this may be read first
+    shipped = {wal.name for group in plan.groups for wal in group.wals if wal.finished}
+    ours = read_queues(session, peer.id)
+    theirs = {wal.name.text for queue in read_queues(session, new_id) for wal in queue.wals if _is_whole(wal)}
+    waiting = {wal.name.text for queue in ours for wal in queue.wals} - theirs - shipped
+    refuse_odd_queues(ours)
+    if waiting:
+        resumed = f"Resume it (walferry peers resume {shell_word(peer.id)}), let" if peer.paused else "Let"
+        raise Refused(
+            f"{listed(waiting, plan)} queued for {peer.id} alone", f"{resumed} a batch ship it (roll first), then finish again"
+        )
+
+
+def _is_whole(wal: QueuedWal) -> bool:
+    """Whether nothing of it is shipped. HBase would ship only the rest of others, and not what we have shipped late of them."""
+    return wal.position_or_problem == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,19 +15,25 @@ from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import MissingPeer, StorageError, UnmanagedPeer
 from walferry.hbase.peers import MANAGED_KEY, Peer, read_peer
 from walferry.protos import hbase_pb2 as pb
+from walferry.queues.lease import WHY_SETTLING, settling_seconds
 from walferry.queues.reading import queue_paths, read_queues
+from walferry.queues.rolling import roll
 from walferry.rpc import master
 from walferry.rpc.connection import Connection
 from walferry.rpc.errors import RemoteError
 from walferry.source.agreement import check_agreement, check_peer
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
+from walferry.texts import shell_word
+from walferry.zk.client import just_written, read
 
 OWN_KEYS = "walferry."  # keys of a peer's configuration that begin so are ours
 _VERIFY_SECONDS = 30.0
 _POLL_SECONDS = 0.5
 _PEER_ID = re.compile(r"[^-/\s]+")
 _SLAVE_UNSEEN = "Can't get peerClusterId"  # ReplicationPeerManager.checkSameClusterKey, which each change of a peer goes through
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,16 @@ class PeerAdmin:
                 f"{', '.join(sorted(missing))} does not queue its WALs for peer {peer_id}", "Look at its log, then try again"
             )
 
+    def await_settled(self, peer: Peer) -> None:
+        """Wait until no call that RegionServers made for a DISABLED peer can take effect any more. Tells why and for how long."""
+        session = self.session
+        state = read(session.zk, session.nodes.peer_state(peer.id))
+        clock = just_written(session.zk, f"{session.source.root}/clock")
+        pause = 0.0 if state is None else settling_seconds(state, clock, peer.config)
+        if pause > 0:
+            log.info("peer %s: waiting %.0f s: %s", peer.id, pause, WHY_SETTLING)
+            self.sleep(pause)
+
     def delete(self, peer_id: str) -> None:
         """Have the Master remove the peer, and wait until its queues are gone too."""
         with self.master() as connection:
@@ -117,11 +134,25 @@ def peer_admin(source: SourceCluster) -> Iterator[PeerAdmin]:
         yield PeerAdmin(session)
 
 
+def begin_new_wals(admin: PeerAdmin) -> None:
+    """Have the servers begin new WALs: a new peer's queue begins with each server's open one, at its first byte.
+
+    A server that does not only queues older edits than it needs to. A first copy rolls once more, and waits for it.
+    """
+    for server, why in roll(admin.session, ()).failures.items():
+        log.warning("%s has not begun a new WAL, so edits of before are queued for the peer too: %s", server, why)
+
+
 def put_keys(config: pb.ReplicationPeer, values: Mapping[str, str]) -> None:
     """Set these keys of a configuration and keep the rest."""
     kept = [pair for pair in config.configuration if pair.name not in values]
     del config.configuration[:]
     config.configuration.extend([*kept, *(pb.NameStringPair(name=name, value=value) for name, value in values.items())])
+
+
+def finish_command(peer_id: str, new_id: str) -> str:
+    """The command that ends a hand-back, in quotes."""
+    return f"`walferry peers hand-back {shell_word(peer_id)} --to {shell_word(new_id)} --finish`"
 
 
 def check_id(peer_id: str) -> None:

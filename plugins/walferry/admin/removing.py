@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+
 from walferry.admin.backlog import listed, refuse_odd_queues, unshipped
 from walferry.admin.errors import Refused
-from walferry.admin.peers import PeerAdmin
-from walferry.hbase.peers import DISABLED
+from walferry.admin.peers import PeerAdmin, finish_command
+from walferry.hbase.peers import DISABLED, successor
 from walferry.queues import rolling
 from walferry.queues.reading import read_queues
 from walferry.shipping.plan import PeerPlan, plan_peer
 
 _CLOSING_SECONDS = 5.0  # WALs are closed a moment after they are rolled
+
+log = logging.getLogger(__name__)
 
 
 def remove(admin: PeerAdmin, peer_id: str, *, drop_backlog: bool = False) -> None:
@@ -19,6 +23,12 @@ def remove(admin: PeerAdmin, peer_id: str, *, drop_backlog: bool = False) -> Non
     Without `drop_backlog` the WALs are rolled, and what was written until now must have been shipped.
     """
     peer = admin.managed(peer_id)
+    new = successor(admin.session.zk, admin.session.nodes, peer)
+    if new is not None:
+        finish = finish_command(peer_id, new.id)
+        if not drop_backlog:
+            raise Refused(f"peer {peer_id} is being handed back to {new.id}", f"{finish} removes it, and has HBase ship")
+        log.warning("peer %s was to succeed it: %s enables that one", new.id, finish)
     if not drop_backlog:
         if peer.state != DISABLED:
             raise Refused(

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from walferry.admin.changing import settings_of
-from walferry.admin.peers import PeerAdmin
+from walferry.admin.peers import PeerAdmin, finish_command
 from walferry.files.errors import StoreError
 from walferry.hbase.errors import MasterSilent, StalePeer
-from walferry.hbase.peers import HANDED_BACK_KEY, Peer, read_peer, read_peers
+from walferry.hbase.peers import DISABLED, Peer, read_peer, read_peers
 from walferry.queues.reading import Queue, read_queues
 from walferry.shipping.plan import PeerPlan, plan_peer
 from walferry.source.agreement import check_agreement
@@ -77,7 +77,8 @@ class Described:
             "state": peer.state,
             "managed": peer.managed,
             "paused": peer.paused,
-            "handed_back_to": peer.config.get(HANDED_BACK_KEY) or None,
+            "handed_back_to": peer.handed_back_to,
+            "succeeds": peer.succeeds,
             "slave": peer.cluster_key,
             "edits_of": scope(peer),
             "settings": settings_of(peer),
@@ -135,8 +136,10 @@ def _disagreement(peers: PeerAdmin, peer_id: str) -> str | None:
 
 def _configuration(peer: Peer) -> list[str]:
     lines = [f"peer {peer.id} is {peer.state}, {'' if peer.managed else 'not '}managed by Walferry, to {peer.cluster_key}"]
-    if successor := peer.config.get(HANDED_BACK_KEY):
-        lines.append(f"  is being handed back to {successor}")
+    if peer.handed_back_to:
+        lines.append(f"  is being handed back to {peer.handed_back_to}")
+    if peer.succeeds and peer.state == DISABLED and not peer.managed:
+        lines.append(f"  is to succeed {peer.succeeds}: {finish_command(peer.succeeds, peer.id)} enables it")
     lines.append(f"  edits of {scope(peer)}")
     if peer.bandwidth:
         lines.append(f"  at most {peer.bandwidth:,} bytes a second")

@@ -24,7 +24,7 @@ from walferry.bootstrap.targets import check_target, has_rows, make_target
 from walferry.filters.rules import PeerTables
 from walferry.hbase.cluster import cluster_id, live_servers
 from walferry.hbase.cluster import master as active_master
-from walferry.hbase.peers import Peer
+from walferry.hbase.peers import Peer, successor
 from walferry.names import family_text, without_default_namespace
 from walferry.periodic import every
 from walferry.rpc import master, master_tables
@@ -73,7 +73,7 @@ def first_copy(request: CopyRequest, spread: Spread) -> Copied:
     """
     peer_id = request.peer_id
     with open_session(request.source) as session:
-        peer = check_peer(session, peer_id)
+        peer_to_copy(session, peer_id)
         state = Records(session, peer_id).state()
         if state is not None and state.complete and state.run == request.run:
             return Copied(state)
@@ -82,11 +82,27 @@ def first_copy(request: CopyRequest, spread: Spread) -> Copied:
             request.source, peer_id, request.run, holder, wait_seconds=WAIT_SECONDS,
             waiting=lambda why: request.say(f"waiting until the other run ends: {why}"),
         )  # fmt: skip
-        with ours as attempt, slave_tables(peer, request.source.login_to(peer)) as slave:
-            check_queued(session, peer_id)
-            chosen = chosen_tables(session, peer, slave, request)
-            with snapshots(session, peer_id) as take:
-                return _Copy(session, peer, slave, request, Claim(session, peer_id, attempt)).run(chosen, take, spread)
+        with ours as attempt:
+            peer = peer_to_copy(session, peer_id)  # again: it may have been changed while others were waited for
+            with slave_tables(peer, request.source.login_to(peer)) as slave:
+                check_queued(session, peer_id)
+                chosen = chosen_tables(session, peer, slave, request)
+                with snapshots(session, peer_id) as take:
+                    claim = Claim(session, peer_id, attempt)
+                    return _Copy(session, peer, slave, request, claim).run(chosen, take, spread)
+
+
+def peer_to_copy(session: Session, peer_id: str) -> Peer:
+    """The peer, if it may be shipped, and is not being handed back to HBase. Raises CopyRefused, and what check_peer does."""
+    peer = check_peer(session, peer_id)
+    new = successor(session.zk, session.nodes, peer)
+    if new is not None:
+        raise CopyRefused(
+            f"peer {peer_id} is being handed back to {new.id}, whose queues have edits of before a copy that begins now: HBase "
+            "would ship them on top of it",
+            f"Remove {new.id} in HBase's shell, copy, and then hand back again",
+        )
+    return peer
 
 
 def check_queued(session: Session, peer_id: str) -> None:

@@ -40,12 +40,20 @@ NOTHING_LOADED = LoadedBefore()
 
 
 def loaded_before(session: Session, peer: Peer, group: str) -> LoadedBefore:
-    """What is loaded of a group whose lease the caller has. What killed loads of it have left at the slave is deleted first.
+    """What is loaded of a group whose lease the caller has, once killed loads of it have ended.
 
     Raises StaleLoad, ConnectError.
     """
+    return LoadedBefore([load for load in end_loads(session, peer, [group]) if load.done and group in load.groups])
+
+
+def end_loads(session: Session, peer: Peer, groups: Collection[str]) -> list[Load]:
+    """Delete what killed loads of these groups, whose leases the caller has, have left at the slave: then they load nothing more.
+
+    Returns what was known of the peer's loads. Raises StaleLoad, ConnectError.
+    """
     loads = loads_of(session, peer.id)
-    if left := [load for load in loads if load.may_go_on([group])]:
+    if left := [load for load in loads if load.may_go_on(groups)]:
         from walferry.bulkload.region_load import clean
         from walferry.tables.slave import slave_tables
 
@@ -55,7 +63,7 @@ def loaded_before(session: Session, peer: Peer, group: str) -> LoadedBefore:
                     clean(load, session.zk, slave, session.source)
         except ConnectError as error:  # the slave's ZooKeeper, most likely: the queue waits, as with a slave that is down
             raise StaleLoad(f"what a load that was killed has left at the slave cannot be deleted: {error}") from error
-    return LoadedBefore([load for load in loads if load.done and group in load.groups])
+    return loads
 
 
 def first_copies(session: Session, peer_id: str) -> LoadedBefore:

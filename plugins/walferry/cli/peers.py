@@ -125,22 +125,27 @@ def take_over(chosen: Chosen, peer_id: str) -> int:
 
 @peers.command("hand-back")
 @click.argument("peer_id", metavar="ID")
-@click.option("--to", "new_id", required=True, metavar="NEW_ID", help="Id of the new peer, which HBase ships.")
-@click.option("--finish", is_flag=True, help="Second step: remove the managed peer once it is drained.")
+@click.option("--to", "new_id", required=True, metavar="NEW_ID", help="Id of the new peer, which HBase is to ship.")
+@click.option("--finish", is_flag=True, help="Second step: remove the managed peer once it is drained, and enable the new one.")
 @click.pass_obj
 def hand_back(chosen: Chosen, peer_id: str, new_id: str, finish: bool) -> int:
-    """Let HBase ship again through a new peer, in two steps."""
+    """Let HBase ship again through a new peer, in two steps.
+
+    The first one adds the new peer, DISABLED: it collects what is written, and Walferry goes on shipping. The second one ends
+    all shipping by Walferry, and then has HBase ship. Both may be repeated.
+    """
     from walferry.admin.handing_back import begin_hand_back, finish_hand_back
+    from walferry.admin.peers import finish_command
 
     with _admin(chosen) as admin:
         if finish:
             finish_hand_back(admin, peer_id, new_id)
-            put(f"peer {peer_id} is removed; HBase ships by {new_id}")
+            put(f"peer {peer_id} is removed, and {new_id} is ENABLED: HBase ships")
             return WELL
         begin_hand_back(admin, peer_id, new_id)
     put(
-        f"peer {new_id} is ENABLED: HBase ships what is written from now on. Next, let batches (with roll) of {peer_id} drain "
-        f"what was queued before, then: peers hand-back {shell_word(peer_id)} --to {shell_word(new_id)} --finish"
+        f"peer {new_id} is DISABLED, and collects what is written from now on; {peer_id} is shipped as before. Next, let batches "
+        f"(with roll) ship what was queued before, then {finish_command(peer_id, new_id)} has HBase ship"
     )
     return WELL
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from walferry.admin.changing import settings_of
 from walferry.admin.ends import Wanted, problems_at_ends
-from walferry.admin.peers import PeerAdmin
+from walferry.admin.peers import PeerAdmin, finish_command
 from walferry.diagnosis.findings import Finding, looked, note, well, wrong
 from walferry.errors import WalferryError
 from walferry.filters.rules import PeerTables
 from walferry.hbase.binary_text import from_binary_text
 from walferry.hbase.errors import PeerError
-from walferry.hbase.peers import ENABLED, Peer, read_peer
+from walferry.hbase.peers import DISABLED, ENABLED, Peer, read_peer
 from walferry.shipping.plan import plan_peer
 from walferry.sinks.of_peer import why_down
 from walferry.source.agreement import check_peer
@@ -44,6 +44,9 @@ def shipped_by_others(peer: Peer) -> Finding:
     name = f"peer {peer.id}"
     if peer.state == ENABLED:
         return well(name, "it is not managed: HBase ships it")
+    if peer.succeeds is not None and peer.state == DISABLED:
+        advice = f"It fills the disk until {finish_command(peer.succeeds, peer.id)}"
+        return note(name, f"it is to succeed peer {peer.succeeds}, and collects what is written", advice)
     advice = "What is written for it fills the disk: take it over, enable it or remove it"
     return note(name, f"it is {peer.state} and not managed: nobody ships it", advice)
 

@@ -32,9 +32,10 @@ from walferry.zk.hold import Guard
 MANAGED_KEY = "walferry.managed"
 PAUSED_KEY = "walferry.paused"
 MAX_LAG_KEY = "walferry.max_lag"  # in seconds: an older edit that is not shipped is an alert
-HANDED_BACK_KEY = "walferry.handed-back-to"  # the id of the peer by which HBase ships again
+HANDED_BACK_KEY = "walferry.handed-back-to"  # the id of the peer by which HBase is to ship again
+SUCCEEDS_KEY = "walferry.succeeds"  # at that peer, which is not managed: the id of the one that is handed back to it
 # Walferry's keys that do not say how a peer is shipped.
-MARKS = (MANAGED_KEY, PAUSED_KEY, MAX_LAG_KEY, SLAVE_CONN_KEY, HANDED_BACK_KEY)
+MARKS = (MANAGED_KEY, PAUSED_KEY, MAX_LAG_KEY, SLAVE_CONN_KEY, HANDED_BACK_KEY, SUCCEEDS_KEY)
 ENABLED = "ENABLED"
 DISABLED = "DISABLED"
 ENABLED_ADVICE = (
@@ -95,6 +96,16 @@ class Peer:
         return self.config.get(PAUSED_KEY, "").strip().lower() == "true"
 
     @property
+    def handed_back_to(self) -> str | None:
+        """The id of the peer by which HBase is to ship instead of this one. It may be gone, see `successor`."""
+        return self.config.get(HANDED_BACK_KEY, "").strip() or None
+
+    @property
+    def succeeds(self) -> str | None:
+        """The id of the managed peer instead of which HBase is to ship this one, or has begun to."""
+        return self.config.get(SUCCEEDS_KEY, "").strip() or None
+
+    @property
     def slave_conn_id(self) -> str | None:
         """The connection that says as whom the slave is talked to, if the peer names one."""
         return self.config.get(SLAVE_CONN_KEY, "").strip() or None
@@ -141,6 +152,16 @@ def read_peer(zk: KazooClient, nodes: ZNodes, peer_id: str) -> Peer:
         problem = f"it does not exist: there is no {nodes.peer_state(peer_id)}"
         raise MissingPeer(peer_id, problem, f"Peers here: {_names(zk, nodes)}")
     return peer_of(zk, nodes, peer_id, config.value, state.value, children(zk, nodes.peer(peer_id)) or ())
+
+
+def successor(zk: KazooClient, nodes: ZNodes, peer: Peer) -> Peer | None:
+    """The peer by which HBase is to ship instead of this one, if a hand-back has begun and that peer is still there."""
+    if peer.handed_back_to is None:
+        return None
+    try:
+        return read_peer(zk, nodes, peer.handed_back_to)
+    except MissingPeer:
+        return None
 
 
 def peer_of(zk: KazooClient, nodes: ZNodes, peer_id: str, config: bytes, state: bytes, names: Collection[str]) -> Peer:

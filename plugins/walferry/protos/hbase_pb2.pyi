@@ -340,6 +340,18 @@ class RemoveReplicationPeerResponse(_message.Message):
     proc_id: int
     def __init__(self, proc_id: _Optional[int] = ...) -> None: ...
 
+class EnableReplicationPeerRequest(_message.Message):
+    __slots__ = ("peer_id",)
+    PEER_ID_FIELD_NUMBER: _ClassVar[int]
+    peer_id: str
+    def __init__(self, peer_id: _Optional[str] = ...) -> None: ...
+
+class EnableReplicationPeerResponse(_message.Message):
+    __slots__ = ("proc_id",)
+    PROC_ID_FIELD_NUMBER: _ClassVar[int]
+    proc_id: int
+    def __init__(self, proc_id: _Optional[int] = ...) -> None: ...
+
 class DisableReplicationPeerRequest(_message.Message):
     __slots__ = ("peer_id",)
     PEER_ID_FIELD_NUMBER: _ClassVar[int]

@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from kazoo.client import KazooClient, TransactionRequest
+from kazoo.client import TransactionRequest
 from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 
 from walferry.hbase.cluster import is_live
-from walferry.hbase.peers import disabled_guard
+from walferry.hbase.peers import disabled_guard, read_peer
 from walferry.hbase.values import decode_position, encode_position
 from walferry.names import QueueId, WalName, is_file_name, parse_queue_id, parse_wal_name
 from walferry.queues.dead_servers import WALFERRY_SERVER
@@ -37,11 +37,17 @@ from walferry.source.session import Session
 from walferry.zk.client import Refusal, ZNode, children, read, read_all
 from walferry.zk.errors import Contention
 from walferry.zk.hold import CALLS, TOKEN, Guard, Hold, Outcome
-from walferry.zk.right import Right
+from walferry.zk.right import Right, spare_seconds
 
 REFS_AT_ONCE = 500  # znodes in one multi, with paths of some 100 bytes; ZooKeeper's limit is 1 MB
-SETTLE_SECONDS = 15.0  # a RegionServer that was shipping when its peer was disabled may still register a position
+HBASE_CALL_SECONDS = 60.0  # that a RegionServer's call to a slave has, by default
+HBASE_CALL_KEY = "replication.source.shipedits.timeout"  # in ms; of HBase 2, where a peer's configuration may have it, too
+MAX_DIGITS = 11  # of a time in ms, which HBase reads as an int
 TRIES = 50  # a try fails if the WAL moves or its position changes between the read and the write
+
+WHY_SETTLING = (
+    "it was disabled a moment ago, and calls of its RegionServers that were under way then may still take effect at the slave"
+)
 
 log = logging.getLogger(__name__)
 
@@ -55,46 +61,60 @@ def acquire(
     A server may carry out a request of this holder for `calls_seconds`. `known` are leases that this process has had before, by
     `token`, and when their requests have come to an end.
 
-    If the peer was disabled a moment ago, this waits for up to SETTLE_SECONDS until its RegionServers have come to rest.
+    If the peer was disabled a moment ago, this waits until no call of its RegionServers can take effect any more.
 
     Raises LeaseHeld naming the present holder, EnabledPeer, MissingPeer, ConnectError.
     """
     guard = disabled_guard(session.zk, session.nodes, peer_id)
-    hold = Hold(
-        session.zk,
-        session.own.lease(peer_id, group),
-        lambda other, since: LeaseHeld(peer_id, group, other, since),
-        lambda why: LeaseLost(peer_id, group, why),
-    )
+    hold = hold_of(session, peer_id, group)
     before = hold.acquire(holder, **{CALLS: f"{calls_seconds:.1f}"})
     hold.quiet_at = (known or {}).get(before.get(TOKEN, ""), hold.quiet_at)
     try:
-        _await_settled(session.zk, guard, hold)
+        _await_settled(session, peer_id, guard, hold)
     except BaseException:
         hold.release()
         raise
     return Lease(session, peer_id, group, hold, guard, calls_seconds)
 
 
-def _await_settled(zk: KazooClient, guard: Guard, hold: Hold) -> None:
-    """Wait if the peer's state was set less than SETTLE_SECONDS ago. The hold's znode, just written, shows ZooKeeper's clock.
+def hold_of(session: Session, peer_id: str, group: str) -> Hold:
+    """The hold that a lease is, not acquired."""
+    return Hold(
+        session.zk,
+        session.own.lease(peer_id, group),
+        lambda other, since: LeaseHeld(peer_id, group, other, since),
+        lambda why: LeaseLost(peer_id, group, why),
+    )
 
-    A state that was never set since the peer was added was always DISABLED, so no RegionServer ever shipped that peer.
-    """
+
+def _await_settled(session: Session, peer_id: str, guard: Guard, hold: Hold) -> None:
+    """Wait if the peer was disabled a moment ago. The hold's znode, just written, shows ZooKeeper's clock."""
     if guard.version == 0:
         return
-    state, clock = read(zk, guard.path), read(zk, hold.path)
+    state, clock = read(session.zk, guard.path), read(session.zk, hold.path)
     if state is None or clock is None:
         return  # the peer was removed, or the hold is lost: each write says so
-    pause = settling_seconds(state, clock)
+    pause = settling_seconds(state, clock, read_peer(session.zk, session.nodes, peer_id).config)
     if pause > 0:
-        log.info("%s was set a moment ago; waiting %.0f s until the RegionServers have come to rest", guard.path, pause)
+        log.info("peer %s: waiting %.0f s: %s", peer_id, pause, WHY_SETTLING)
         time.sleep(pause)
 
 
-def settling_seconds(state: ZNode, clock: ZNode) -> float:
-    """Seconds until a peer whose `state` was set counts as settled; `clock` is any znode that was just written."""
-    return min(SETTLE_SECONDS, SETTLE_SECONDS - float(clock.stat.mtime - state.stat.mtime) / 1000)
+def settling_seconds(state: ZNode, clock: ZNode, config: Mapping[str, str]) -> float:
+    """For how long calls of RegionServers may still take effect at the slave of a DISABLED peer of this `state` and `config`.
+
+    `clock` is any znode that was just written. HBase looks at the peer's state before each call, and a call under way goes on:
+    for HBASE_CALL_SECONDS, or for what the peer's configuration says if that is longer (ReplicationSourceShipper of 2.x; in 1.x
+    it is hbase.rpc.timeout), and then for as long as requests of ours may take effect beyond their time (zk/right.py).
+
+    A state that was never set since the peer was added was always DISABLED, so no RegionServer ever shipped that peer.
+    """
+    if state.stat.version == 0:
+        return 0.0
+    text = config.get(HBASE_CALL_KEY, "").strip()
+    call = max(HBASE_CALL_SECONDS, int(text) / 1000 if text.isascii() and text.isdigit() and len(text) < MAX_DIGITS else 0.0)
+    whole = call + spare_seconds(call)
+    return min(whole, whole - float(clock.stat.mtime - state.stat.mtime) / 1000)
 
 
 class _NotThere(Exception):

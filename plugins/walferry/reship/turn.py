@@ -11,8 +11,10 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
+from urllib.parse import unquote
 
 from walferry.queues.errors import LeaseHeld, LeaseLost
 from walferry.reship.job import ReshipJob
@@ -20,8 +22,11 @@ from walferry.shipping.group import after_killed_holder
 from walferry.shipping.runs import group_path, run_path
 from walferry.shipping.summary import GroupSummary
 from walferry.source.session import Session
+from walferry.zk.client import children, children_all
 from walferry.zk.hold import CALLS, Guard, Hold
 from walferry.zk.right import Right
+
+LEASE = "lease"
 
 
 class Turn:
@@ -34,12 +39,7 @@ class Turn:
         self._job = job
         self._lock = threading.Lock()
         self._summary = group_path(session, job.peer_id, job.run_id, name)
-        self._hold = Hold(
-            session.zk,
-            f"{group_path(session, job.peer_id, job.run_id, group)}/lease",
-            lambda other, since: LeaseHeld(job.peer_id, group, other, since),
-            lambda why: LeaseLost(job.peer_id, group, why),
-        )
+        self._hold = _hold(session, job.peer_id, group_path(session, job.peer_id, job.run_id, group), group)
         overtaken = LeaseHeld(job.peer_id, group, "a later try of this run", "it began")
         self._hold.depend_on(Guard(run_path(session, job.peer_id, job.run_id), job.begun, lambda: overtaken))
         self.right = Right()
@@ -71,3 +71,25 @@ class Turn:
         """Note that a server may carry out requests of this task for so long. Raises LeaseLost, ConnectError."""
         with self._lock:
             self._hold.note(**{CALLS: f"{seconds:.1f}"})
+
+
+def holds_of(session: Session, peer_id: str) -> list[Hold]:
+    """The turns that tasks have had at the peer, in all runs that are kept. None is acquired."""
+    folder = session.own.runs(peer_id)
+    runs = [f"{folder}/{run}" for run in children(session.zk, folder) or ()]
+    groups = [f"{run}/{group}" for run, names in _with_children(session, runs) for group in names]
+    taken = [path for path, names in _with_children(session, groups) if LEASE in names]
+    return [_hold(session, peer_id, path, unquote(path.rpartition("/")[2])) for path in taken]
+
+
+def _with_children(session: Session, paths: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    return zip(paths, (names or () for names in children_all(session.zk, paths)), strict=True)
+
+
+def _hold(session: Session, peer_id: str, of_group: str, group: str) -> Hold:
+    return Hold(
+        session.zk,
+        f"{of_group}/{LEASE}",
+        lambda other, since: LeaseHeld(peer_id, group, other, since),
+        lambda why: LeaseLost(peer_id, group, why),
+    )

@@ -60,6 +60,13 @@ def update_peer_config(master: Connection, peer_id: str, config: pb.ReplicationP
     _finish(master, f"UpdateReplicationPeerConfig {peer_id}", response)
 
 
+def enable_peer(master: Connection, peer_id: str) -> None:
+    """Have the RegionServers ship a peer. Raises PeerNotFound, or RemoteError if it is already enabled."""
+    request = pb.EnableReplicationPeerRequest(peer_id=peer_id)
+    response = master.call("EnableReplicationPeer", request, pb.EnableReplicationPeerResponse)
+    _finish(master, f"EnableReplicationPeer {peer_id}", response)
+
+
 def disable_peer(master: Connection, peer_id: str) -> None:
     """Stop a peer's shipping. Its WALs are still queued. Raises PeerNotFound, or RemoteError if it is already disabled."""
     request = pb.DisableReplicationPeerRequest(peer_id=peer_id)
@@ -108,6 +115,7 @@ def _finish(
     what: str,
     response: pb.AddReplicationPeerResponse
     | pb.UpdateReplicationPeerConfigResponse
+    | pb.EnableReplicationPeerResponse
     | pb.DisableReplicationPeerResponse
     | pb.RemoveReplicationPeerResponse,
 ) -> None:

@@ -95,7 +95,7 @@ def in_hand(
         right = InHand(session, peer_id, run, holder)
         right.take(planned)
         try:
-            _await_rows(session, peer_id)
+            await_rows(session, peer_id)
             yield right.attempt
         finally:
             right.give_up()
@@ -128,10 +128,20 @@ def in_hand_after_others(
         yield attempt
 
 
-def _await_rows(session: Session, peer_id: str) -> None:
+def hold_of(session: Session, peer_id: str) -> Hold:
+    """The hold that the right is, not acquired."""
+    return Hold(
+        session.zk,
+        session.own.in_hand(peer_id),
+        lambda holder, since: InOtherHands(peer_id, holder, since),
+        lambda why: RightLost(f"this run no longer has peer {peer_id} in hand: {why}"),
+    )
+
+
+def await_rows(session: Session, peer_id: str) -> None:
     """Wait until no request for rows takes effect that tasks of earlier holders of the peer have sent, and forget these tasks.
 
-    A task that begins now sees that its run no longer has the peer in hand.
+    For who has the peer in hand: a task that begins now sees that its run no longer has the peer in hand.
     """
     folder = session.own.row_shipments(peer_id)
     paths = [f"{folder}/{name}" for name in children(session.zk, folder) or ()]
@@ -158,7 +168,7 @@ class InHand:
         self._run = run
         self._holder = holder
         self.attempt = uuid.uuid4().hex
-        self._hold = self._new_hold()
+        self._hold = hold_of(self._session, self._peer_id)
         self._turn = NO_TURN  # the number of our last one
         self._ended = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name=f"right to ship peer {peer_id}", daemon=True)
@@ -185,14 +195,6 @@ class InHand:
     def _acquire(self, hold: Hold) -> Record:
         return hold.acquire(self._holder, self._run, attempt=self.attempt)
 
-    def _new_hold(self) -> Hold:
-        return Hold(
-            self._zk,
-            self._path,
-            lambda holder, since: InOtherHands(self._peer_id, holder, since),
-            lambda why: RightLost(f"this run no longer has peer {self._peer_id} in hand: {why}"),
-        )
-
     def _keep(self) -> None:
         """Take the right anew whenever our session has ended."""
         while not self._ended.wait(LOOK_SECONDS):
@@ -212,7 +214,7 @@ class InHand:
         ours = (self._turn, self._turn + 1)  # the latter if we have taken it anew, and the answer was lost
         if seen.number not in ours or seen.last.get("attempt") != self.attempt:
             raise InOtherHands(self._peer_id, *_who_and_since(seen.last), now=seen.other is not None)
-        hold = self._new_hold()
+        hold = hold_of(self._session, self._peer_id)
         before = self._acquire(hold)
         if hold.turn != seen.number + 1:
             hold.release()

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from walferry.hbase.peers import Peer
+from walferry.hbase.peers import Peer, check_shippable, read_peer
 from walferry.shipping.in_hand import in_hand_after_others
 from walferry.shipping.rows import RowShipment, row_shipment
 from walferry.source.session import Session
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 def repairing(session: Session, peer: Peer, table: str) -> Iterator[RowShipment]:
     """Have the peer in hand while rows of a range are shipped, and wait before that for the run that has it now.
 
-    Raises InOtherHands after WAIT_SECONDS, and what `row_shipment` does.
+    Raises InOtherHands after WAIT_SECONDS, PeerError if the peer may not be shipped any more, and what `row_shipment` does.
     """
     run = f"repair-{uuid.uuid4().hex}"  # of this range alone: ranges of one run must not put each other out
     holder = f"a repair of table {table} on {socket.gethostname()}"
@@ -45,8 +45,10 @@ def repairing(session: Session, peer: Peer, table: str) -> Iterator[RowShipment]
         session.source, peer.id, run, holder, wait_seconds=WAIT_SECONDS,
         waiting=lambda why: log.info("the repair of table %s waits: %s", table, why),
     )  # fmt: skip
-    with ours as attempt, row_shipment(session, peer, attempt, run, f"rows of table {table}") as shipment:
-        yield shipment
+    with ours as attempt:
+        check_shippable(read_peer(session.zk, session.nodes, peer.id))  # it may have been paused or removed meanwhile
+        with row_shipment(session, peer, attempt, run, f"rows of table {table}") as shipment:
+            yield shipment
 
 
 def ship_rows(shipment: RowShipment, source: Tables, part: TableRange, keys: Collection[bytes]) -> None:

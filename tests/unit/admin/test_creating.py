@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from walferry.admin import creating
+from walferry.admin import creating, peers
 from walferry.queues.rolling import Rolled
 
 
@@ -17,12 +17,12 @@ def test_servers_begin_new_wals_before_the_peer_is_added_and_one_that_does_not_i
 ) -> None:
     told: list[str] = []
 
-    def roll(session: object, peers: object) -> Rolled:
+    def roll(session: object, of: object) -> Rolled:
         told.append("rolled")
         return Rolled(1, {"rs1,16020,1": "it did not answer within 30 s"})
 
     monkeypatch.setattr(creating, "check_ends", lambda *_, **__: told.append("checked"))
-    monkeypatch.setattr(creating, "roll", roll)
+    monkeypatch.setattr(peers, "roll", roll)
     monkeypatch.setattr(creating, "_add", lambda *_: told.append("added"))
     admin: Any = SimpleNamespace(session=None, find=lambda _: None)
     with caplog.at_level(logging.WARNING):

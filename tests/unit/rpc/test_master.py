@@ -38,6 +38,14 @@ def test_adding_a_peer_returns_when_its_procedure_is_finished():
     assert server.requests[0].connection.user_info.effective_user == "op"
 
 
+def test_a_peer_is_enabled_once_its_procedure_is_finished():
+    enabled = reply(pb.EnableReplicationPeerResponse(proc_id=3))
+    with FakeServer(enabled, procedure("FINISHED")) as server, master.connect(server) as connection:
+        master.enable_peer(connection, "p1")
+    assert methods(server) == ["EnableReplicationPeer", "getProcedureResult"]
+    assert pb.EnableReplicationPeerRequest.FromString(server.requests[0].param).peer_id == "p1"
+
+
 def test_a_master_without_procedures_is_not_polled():
     with FakeServer(reply(pb.RemoveReplicationPeerResponse())) as server, master.connect(server) as connection:
         master.remove_peer(connection, "p1")

@@ -1,0 +1,118 @@
+"""All rights to send a peer's edits to its slave, in one holder's hands.
+
+    the peer in hand    batches, first copies, repairs             shipping/in_hand.py
+    leases              whoever ships or loads a WAL group         queues/lease.py
+    turns               tasks that ship an interval again          reship/turn.py
+
+Tasks of first copies and repairs send rows while their run has the peer in hand (shipping/row_right.py).
+
+Who holds them all sends nothing, and waits until nothing that earlier holders have sent can take effect any more (zk/right.py).
+From then on nothing of the peer reaches the slave.
+
+Before that the peer must be paused, or gone. Whoever takes a right looks at the peer after that, and sends nothing of such a
+peer. So nobody sends by a right that is taken later, or that is new: of a WAL group that is just being queued, say.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from walferry.admin.errors import Refused
+from walferry.admin.peers import PeerAdmin
+from walferry.queues import lease
+from walferry.queues.errors import LeaseHeld
+from walferry.queues.reading import queued_groups
+from walferry.reship import turn
+from walferry.shipping import in_hand
+from walferry.shipping.in_hand import InOtherHands
+from walferry.source.session import Session
+from walferry.zk.client import children, children_all
+from walferry.zk.heard import now
+from walferry.zk.hold import CALLS, Hold, read_record
+
+WAIT_SECONDS = 30.0  # for holders that were killed, whose sessions have ended by then, or that are just ending
+TRY_AGAIN = "Try again once that has ended; what was killed lets go within half a minute"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AllRights:
+    """All rights to send for a peer that is paused or gone."""
+
+    admin: PeerAdmin
+    peer_id: str
+    groups: tuple[str, ...]  # the WAL groups that there are leases of
+    holds: tuple[Hold, ...]
+
+    def await_quiet(self) -> None:
+        """Wait until no request of earlier holders can take effect any more, and tell how long. Raises as `check`."""
+        seconds = max(hold.quiet_at for hold in self.holds) - now()
+        if seconds > 0:
+            log.info(
+                "peer %s: waiting %.0f s: requests of a run that was killed or cut short may still take effect at the slave",
+                self.peer_id, seconds,
+            )  # fmt: skip
+            self.admin.sleep(seconds)
+        in_hand.await_rows(self.admin.session, self.peer_id)
+        self.check()
+
+    def check(self) -> None:
+        """Check that all of them are still held. Raises LeaseLost, RightLost, ConnectError."""
+        for hold in self.holds:
+            hold.write(lambda multi: None)
+
+
+def refuse_if_held(session: Session, peer_id: str) -> None:
+    """Raises Refused, naming the holder, if someone has one of the rights now."""
+    paths = [hold.path for hold in (in_hand.hold_of(session, peer_id), *_others(session, peer_id, _groups(session, peer_id)))]
+    for path, holders in zip(paths, children_all(session.zk, paths), strict=True):
+        if holders:
+            record = read_record(session.zk, path)
+            holder, since = record.get("holder", "another run"), record.get("since", "an unknown time")
+            raise Refused(f"peer {peer_id} is in the hands of {holder}, since {since}", TRY_AGAIN)
+
+
+@contextmanager
+def all_rights(admin: PeerAdmin, peer_id: str, holder: str) -> Iterator[AllRights]:
+    """Hold all rights of a peer that is paused or gone for the length of a block. Raises Refused, naming who does not let go."""
+    session = admin.session
+    taken: list[Hold] = []
+    try:
+        _take(admin, in_hand.hold_of(session, peer_id), holder, taken)
+        # Listed only now: what is read after a write of ours has all that was taken before the peer was paused.
+        groups = _groups(session, peer_id)
+        for hold in _others(session, peer_id, groups):
+            _take(admin, hold, holder, taken)
+        yield AllRights(admin, peer_id, groups, tuple(taken))
+    finally:
+        for hold in taken:
+            hold.release()
+
+
+def _groups(session: Session, peer_id: str) -> tuple[str, ...]:
+    """The WAL groups that are queued, and those that have had a holder."""
+    held = {unquote(name) for name in children(session.zk, session.own.leases(peer_id)) or ()}
+    return tuple(sorted(held | queued_groups(session, peer_id)))
+
+
+def _others(session: Session, peer_id: str, groups: tuple[str, ...]) -> list[Hold]:
+    """All rights but that to have the peer in hand."""
+    return [*(lease.hold_of(session, peer_id, group) for group in groups), *turn.holds_of(session, peer_id)]
+
+
+def _take(admin: PeerAdmin, hold: Hold, holder: str, taken: list[Hold]) -> None:
+    def look() -> set[str]:
+        try:
+            hold.acquire(holder, **{CALLS: "0.0"})
+        except (LeaseHeld, InOtherHands) as error:
+            return {str(error)}
+        taken.append(hold)
+        return set()
+
+    if held := admin.await_none(look, WAIT_SECONDS):
+        raise Refused(held.pop(), TRY_AGAIN)

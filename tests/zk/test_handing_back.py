@@ -1,0 +1,492 @@
+"""A peer is handed back: at no moment do both send, and a step that was killed is repeated. A real ZooKeeper, and a Master."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
+from tests.zk.claim_cluster import WRITES, Killed
+from tests.zk.hbase_znodes import SERVER, HBaseZNodes, expire
+from tests.zk.peer_master import PeerMaster, peer_master
+from walferry.admin.changing import set_tables, set_values
+from walferry.admin.errors import Refused
+from walferry.admin.handing_back import begin_hand_back, finish_hand_back
+from walferry.admin.pausing import pause, resume
+from walferry.admin.peers import PeerAdmin
+from walferry.admin.removing import remove
+from walferry.admin.taking_over import take_over
+from walferry.bootstrap.errors import CopyRefused, CopyUnderWay
+from walferry.bootstrap.fence import Claim
+from walferry.bootstrap.job import peer_to_copy
+from walferry.bootstrap.records import Records
+from walferry.errors import WalferryError
+from walferry.hbase.errors import MissingPeer, PausedPeer
+from walferry.hbase.layout import OwnZNodes
+from walferry.hbase.peers import DISABLED, ENABLED, check_shippable, read_peer
+from walferry.names import parse_wal_name
+from walferry.queues.lease import acquire
+from walferry.queues.lease import hold_of as lease_of
+from walferry.rpc.server_codec import JavaException
+from walferry.rpc.server_codec import Refused as RefusedCall
+from walferry.shipping.in_hand import NO_TURN, in_hand
+from walferry.shipping.runs import begin_run, group_path, write_group
+from walferry.shipping.summary import GroupSummary
+from walferry.source.cluster import SourceCluster
+from walferry.zk.client import children
+from walferry.zk.hold import CALLS, Hold
+
+NEW = "n"
+
+
+@dataclass
+class Site:
+    """A peer `p` of ours at a Master, and operators who hand it back."""
+
+    master: PeerMaster
+    at: SourceCluster
+    new_client: Callable[[], KazooClient]
+    slept: list[float] = field(default_factory=list)
+
+    def admin(self, zk: KazooClient | None = None) -> PeerAdmin:
+        """Another command. What it sleeps is noted only."""
+        return PeerAdmin(session_of(zk or self.new_client(), self.at), self.slept.append)
+
+    @property
+    def group(self) -> str:
+        return parse_wal_name(self.master.open_wal).group
+
+    def ship(self, peer_id: str = "p") -> None:
+        """As a batch with a roll does: all closed WALs leave the queue."""
+        self.master.roll()
+        with acquire(session_of(self.master.hbase.zk, self.at), peer_id, self.group, "a batch") as lease:
+            for name in self.master.queued(peer_id)[:-1]:
+                lease.remove_wal(name)
+
+    def begin_shipped(self) -> PeerAdmin:
+        """Begin, and ship what was written before."""
+        admin = self.admin()
+        begin_hand_back(admin, "p", NEW)
+        self.ship()
+        self.master.orders.clear()
+        return admin
+
+
+@pytest.fixture
+def site(
+    hbase: HBaseZNodes, zookeeper: ZooKeeperServer, new_client: Callable[[], KazooClient], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Site]:  # fmt: skip
+    hbase.stop_server(SERVER)
+    at = SourceCluster(
+        quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root
+    )
+    with peer_master(hbase, tmp_path) as master:
+        yield Site(master, at, new_client)
+
+
+def test_the_new_peer_is_added_behind_new_wals_disabled_and_marked_and_collects(site: Site) -> None:
+    admin, before = site.admin(), site.master.open_wal
+    new = begin_hand_back(admin, "p", NEW)
+    assert (new.state, new.managed, new.succeeds, dict(new.config)) == (DISABLED, False, "p", {"walferry.succeeds": "p"})
+    assert read_peer(admin.session.zk, admin.session.nodes, "p").handed_back_to == NEW
+    assert before not in site.master.queued(NEW)
+    site.master.roll()
+    assert site.master.queued(NEW) == site.master.queued("p")[1:]
+    orders = list(site.master.orders)
+    assert orders == ["update p", "add DISABLED n"]
+    assert begin_hand_back(admin, "p", NEW) == new
+    assert site.master.orders == orders, "a step that was done already changes nothing"
+
+
+def test_ours_is_paused_then_removed_and_only_then_the_new_one_is_enabled(site: Site) -> None:
+    admin = site.begin_shipped()
+    site.master.roll()
+    queued = site.master.queued(NEW)
+    finish_hand_back(admin, "p", NEW)
+    assert site.master.orders == ["update p", "remove p", "enable n"]
+    assert (site.master.state_of("p"), site.master.state_of(NEW)) == (None, ENABLED)
+    assert site.master.queued(NEW) == queued
+    assert site.slept == []
+    finish_hand_back(admin, "p", NEW)  # a step that was done already changes nothing
+    assert len(site.master.orders) == 3
+
+
+def test_what_is_queued_for_ours_alone_is_shipped_first_and_runs_are_not_stopped_before(site: Site) -> None:
+    admin = site.admin()
+    begin_hand_back(admin, "p", NEW)
+    orders = list(site.master.orders)
+    with pytest.raises(Refused, match=r"is queued for p alone\. Let a batch ship it"):
+        finish_hand_back(admin, "p", NEW)
+    assert site.master.orders == orders
+    pause(admin, "p")
+    with pytest.raises(Refused, match="Resume it"):
+        finish_hand_back(admin, "p", NEW)
+
+
+class Life:
+    """One command, which is killed before or after its write or order number `at`, each counted from 0. It does nothing then."""
+
+    def __init__(self, site: Site, at: int, *, after: bool) -> None:
+        self.zk = site.new_client()
+        self.steps: list[str] = []
+        self.dead = False
+        self._at, self._after = at, after
+        self._call = self.zk._call
+        self.zk._call = self._gated
+        site.master.before, site.master.after = self._before_order, self._after_order
+
+    def _step(self, what: str) -> bool:
+        """Whether it is done."""
+        if self.dead:
+            return False
+        self.steps.append(what)
+        self.dead = len(self.steps) - 1 == self._at
+        return not self.dead or self._after
+
+    def _before_order(self, order: str, peer_id: str) -> None:
+        if not self._step(f"{order} {peer_id}"):
+            raise RefusedCall(JavaException.IO, "nobody has asked", do_not_retry=True)
+
+    def _after_order(self, order: str, peer_id: str) -> None:
+        if self.dead:
+            raise RefusedCall(JavaException.IO, "nobody hears the answer", do_not_retry=True)
+
+    def _gated(self, request: Any, result: Any) -> Any:
+        if not isinstance(request, WRITES) and not self.dead:
+            return self._call(request, result)
+        if isinstance(request, WRITES) and self._step(type(request).__name__):
+            if not self.dead:
+                return self._call(request, result)
+            unheard = self.zk.handler.async_result()
+            self._call(request, unheard)
+            unheard.wait(20)
+        result.set_exception(Killed())
+        return None
+
+
+def finish_killed(site: Site, at: int, *, after: bool) -> Life:
+    """A finish that is killed at a step, unless it has fewer."""
+    life = Life(site, at, after=after)
+    try:
+        finish_hand_back(site.admin(life.zk), "p", NEW)
+    except (Killed, WalferryError):
+        assert life.dead
+    site.master.before = site.master.after = lambda order, peer_id: None
+    life.zk._call = life._call
+    expire(life.zk)
+    return life
+
+
+def watch(site: Site) -> list[str]:
+    """Notes whenever both peers could be sent."""
+    both: list[str] = []
+
+    def look(order: str, peer_id: str) -> None:
+        if order == "enable" and site.master.state_of("p") is not None:
+            both.append("enabled beside ours")
+        if order == "remove" and peer_id == "p" and not site.master.queued(NEW):
+            both.append("nothing queued any more")
+
+    site.master.after = look
+    return both
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before a step", "after a step"])
+def test_a_finish_that_is_killed_at_any_step_is_repeated(site: Site, after: bool) -> None:
+    hbase = site.master.hbase
+    for at in itertools.count():
+        site.begin_shipped()
+        queued = site.master.queued(NEW)
+        killed = finish_killed(site, at, after=after)
+        if site.master.state_of(NEW) == ENABLED:
+            assert site.master.state_of("p") is None
+        both = watch(site)
+        finish_hand_back(site.admin(), "p", NEW)
+        assert (site.master.state_of("p"), site.master.state_of(NEW)) == (None, ENABLED), (at, killed.steps)
+        assert both == []
+        assert site.master.queued(NEW) == queued
+        site.master.after = lambda order, peer_id: None
+        if not killed.dead:
+            break
+        hbase.zk.delete(hbase.nodes.peer(NEW), recursive=True)
+        hbase.zk.delete(hbase.nodes.queue(site.master.server, NEW), recursive=True)
+        hbase.add_peer("p")
+        hbase.add_wal(site.master.server, "p", site.master.open_wal)
+    assert [step for step in killed.steps if " " in step] == ["update p", "remove p", "enable n"]
+    assert at > 10
+
+
+def test_a_begin_that_is_killed_at_any_step_is_repeated(site: Site) -> None:
+    for order in ("update", "add DISABLED"):
+        for after in (False, True):
+
+            def killed(now: str, peer_id: str, order: str = order) -> None:
+                if now == order:
+                    raise RefusedCall(JavaException.IO, "killed", do_not_retry=True)
+
+            if after:
+                site.master.after = killed
+            else:
+                site.master.before = killed
+            with pytest.raises(WalferryError):
+                begin_hand_back(site.admin(), "p", NEW)
+            site.master.before = site.master.after = lambda order, peer_id: None
+            new = begin_hand_back(site.admin(), "p", NEW)
+            assert (new.state, new.succeeds) == (DISABLED, "p")
+            hbase = site.master.hbase
+            hbase.zk.delete(hbase.nodes.peer(NEW), recursive=True)
+            hbase.zk.delete(hbase.nodes.queue(site.master.server, NEW), recursive=True)
+            hbase.set_config("p", {"walferry.managed": "true"})
+
+
+def lease(site: Site, zk: KazooClient) -> Hold:
+    return lease_of(session_of(zk, site.at), "p", site.group)
+
+
+def gone_group(site: Site, zk: KazooClient) -> Hold:
+    """Of a group that is in no queue any more."""
+    return lease_of(session_of(zk, site.at), "p", "rs-9%2C1%2C1")
+
+
+def turn(site: Site, zk: KazooClient) -> Hold:
+    """Of a task that ships an interval again."""
+    session = session_of(zk, site.at)
+    begin_run(session, "p", "replay", 3600)
+    write_group(session, "p", "replay", GroupSummary(group="g, stage 1"))
+    return Hold(zk, f"{group_path(session, 'p', 'replay', 'g, stage 1')}/lease", lambda *_: Killed(), lambda *_: Killed())
+
+
+def hand(site: Site, zk: KazooClient) -> Hold:
+    """Of a repair, which sends by it."""
+    return Hold(zk, OwnZNodes(site.at.root, site.at.nodes).in_hand("p"), lambda *_: Killed(), lambda *_: Killed())
+
+
+RIGHTS = [lease, gone_group, turn, hand]
+
+
+@pytest.mark.parametrize("right", RIGHTS, ids=lambda right: right.__name__)
+def test_whoever_ships_is_named_and_not_disturbed(site: Site, right: Callable[[Site, KazooClient], Hold]) -> None:
+    admin = site.begin_shipped()
+    held = right(site, site.new_client())
+    held.acquire("run 7 on host h")
+    with pytest.raises(Refused, match=r"peer p is in the hands of run 7 on host h, since 20.* Try again once that has ended"):
+        finish_hand_back(admin, "p", NEW)
+    assert site.master.orders == []
+    held.release()
+    finish_hand_back(admin, "p", NEW)
+    assert site.master.state_of(NEW) == ENABLED
+
+
+@pytest.mark.parametrize("right", RIGHTS, ids=lambda right: right.__name__)
+def test_the_requests_of_who_was_killed_have_come_to_their_end_before_ours_is_removed(
+    site: Site, right: Callable[[Site, KazooClient], Hold], caplog: pytest.LogCaptureFixture
+) -> None:
+    admin = site.begin_shipped()
+    zk = site.new_client()
+    right(site, zk).acquire("run 7", **{CALLS: "60.0"})
+    expire(zk)
+    orders: list[list[str]] = []
+    admin = PeerAdmin(admin.session, lambda seconds: (site.slept.append(seconds), orders.append(list(site.master.orders)))[0])
+    with caplog.at_level("INFO"):
+        finish_hand_back(admin, "p", NEW)
+    (pause,) = [seconds for seconds in site.slept if seconds > 1]
+    assert 85 < pause <= 90
+    assert orders[-1] == ["update p"], "it is paused, and not removed yet"
+    assert f"peer p: waiting {pause:.0f} s: requests of a run that was killed" in caplog.text
+
+
+def test_who_takes_a_right_while_the_others_are_waited_for_finds_the_peer_paused(site: Site) -> None:
+    admin = site.begin_shipped()
+    zk = site.new_client()
+    lease(site, zk).acquire("run 7", **{CALLS: "60.0"})
+    expire(zk)
+    found: list[BaseException] = []
+
+    def sleep(seconds: float) -> None:
+        session = session_of(site.new_client(), site.at)
+        with acquire(session, "p", "another%2C1%2C1", "a recovery"):
+            try:
+                check_shippable(read_peer(session.zk, session.nodes, "p"))
+            except PausedPeer as error:
+                found.append(error)
+
+    finish_hand_back(PeerAdmin(admin.session, sleep), "p", NEW)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_finish_that_is_refused_once_it_has_stopped_the_runs_lets_them_go_on(site: Site, paused: bool) -> None:
+    admin = site.begin_shipped()
+    if paused:
+        pause(admin, "p")
+    zk = site.new_client()
+    lease(site, zk).acquire("run 7", **{CALLS: "60.0"})
+    expire(zk)
+
+    def sleep(seconds: float) -> None:
+        if seconds > 1:
+            site.master.hbase.set_state(NEW, ENABLED)
+
+    with pytest.raises(Refused, match="peer n is ENABLED while Walferry ships p"):
+        finish_hand_back(PeerAdmin(admin.session, sleep), "p", NEW)
+    assert read_peer(zk_of(site), site.at.nodes, "p").paused is paused
+    assert children(zk_of(site), lease(site, zk_of(site)).path) == []
+
+
+def zk_of(site: Site) -> KazooClient:
+    return site.master.hbase.zk
+
+
+def test_a_peer_that_is_resumed_meanwhile_is_not_removed(site: Site) -> None:
+    admin = site.begin_shipped()
+    zk = site.new_client()
+    lease(site, zk).acquire("run 7", **{CALLS: "60.0"})
+    expire(zk)
+    with pytest.raises(Refused, match="peer p was resumed meanwhile"):
+        finish_hand_back(PeerAdmin(admin.session, lambda seconds: resume(site.admin(), "p") and None), "p", NEW)
+    assert site.master.state_of("p") == DISABLED
+
+
+def test_a_successor_that_was_enabled_has_to_be_disabled_and_ours_to_ship_once_more(site: Site) -> None:
+    """HBase begins WALs where it has stopped then, so what it has shipped of them we ship as well, last."""
+    admin = site.begin_shipped()
+    hbase = site.master.hbase
+    hbase.set_state(NEW, ENABLED)
+    with pytest.raises(Refused, match=r"peer n is ENABLED while .*Disable it \(hbase shell: disable_peer 'n'\)"):
+        finish_hand_back(admin, "p", NEW)
+    with pytest.raises(Refused, match="peer n is ENABLED while"):
+        begin_hand_back(admin, "p", NEW)
+    site.master.roll()
+    begun = site.master.queued(NEW)[-2]
+    zk_of(site).delete(hbase.nodes.wal(site.master.server, NEW, begun))
+    hbase.add_wal(site.master.server, NEW, begun, position=100)
+    hbase.set_state(NEW, DISABLED)
+    with pytest.raises(Refused, match=rf"1 WAL \({begun}.*is queued for p alone"):
+        finish_hand_back(admin, "p", NEW)
+    assert 85 < site.slept[-1] <= 90, "calls of HBase for the new peer may still be under way"
+    site.ship()
+    finish_hand_back(admin, "p", NEW)
+    assert (site.master.state_of("p"), site.master.state_of(NEW)) == (None, ENABLED)
+
+
+def test_a_successor_that_was_disabled_after_the_end_is_left_so(site: Site) -> None:
+    admin = site.begin_shipped()
+    finish_hand_back(admin, "p", NEW)
+    site.master.hbase.set_state(NEW, DISABLED)
+    with pytest.raises(Refused, match=r"peer p is gone, and n was ENABLED before.*enable_peer 'n'"):
+        finish_hand_back(admin, "p", NEW)
+    assert site.master.state_of(NEW) == DISABLED
+
+
+def test_if_ours_was_removed_by_hand_its_last_requests_are_waited_for(site: Site) -> None:
+    admin = site.begin_shipped()
+    zk = site.new_client()
+    lease(site, zk).acquire("run 7", **{CALLS: "60.0"})
+    expire(zk)
+    zk_of(site).delete(site.at.nodes.peer("p"), recursive=True)
+    finish_hand_back(admin, "p", NEW)
+    assert site.master.state_of(NEW) == ENABLED
+    assert [85 < seconds <= 90 for seconds in site.slept] == [True]
+
+
+@pytest.mark.parametrize("name", [NEW, "stranger"])
+def test_a_peer_that_succeeds_none_of_ours_is_not_enabled(site: Site, name: str) -> None:
+    site.master.hbase.add_peer("stranger", config={"walferry.succeeds": "another"})
+    with pytest.raises(MissingPeer):
+        finish_hand_back(site.admin(), "gone", name)
+    assert site.master.orders == []
+
+
+def test_ours_is_not_removed_otherwise_unless_its_backlog_is_given_up(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    admin = site.begin_shipped()
+    with pytest.raises(Refused, match=r"peer p is being handed back to n\. `.* hand-back p --to n --finish` removes it"):
+        remove(admin, "p")
+    remove(admin, "p", drop_backlog=True)
+    assert "peer n was to succeed it: `walferry peers hand-back p --to n --finish` enables that one" in caplog.text
+    finish_hand_back(admin, "p", NEW)
+    assert site.master.state_of(NEW) == ENABLED
+
+
+def test_the_successor_is_not_taken_over_while_ours_is_there(site: Site) -> None:
+    admin = site.begin_shipped()
+    with pytest.raises(Refused, match=r"peer p is being handed back to n\. Finish that"):
+        take_over(admin, NEW)
+    zk_of(site).delete(site.at.nodes.peer("p"), recursive=True)
+    assert take_over(admin, NEW).managed
+
+
+def test_tables_namespaces_and_bandwidth_stay_what_both_have(site: Site) -> None:
+    admin = site.begin_shipped()
+    changes: list[Callable[[], object]] = [
+        lambda: set_tables(admin, "p", {"t": []}, allow_missing=True),
+        lambda: set_values(admin, "p", {"namespaces": "ns"}, allow_missing=True),
+        lambda: set_values(admin, "p", {"bandwidth": "1000"}),
+    ]
+    for change in changes:
+        with pytest.raises(Refused, match="peer p is being handed back to n, which has its tables, namespaces and bandwidth"):
+            change()
+    assert site.master.orders == []
+    assert set_values(admin, "p", {"sink": "direct"}).config["walferry.sink"] == "direct"
+    finish_hand_back(admin, "p", NEW)
+
+
+def test_a_hand_back_that_was_given_up_by_removing_the_new_peer_hinders_nothing(site: Site) -> None:
+    admin = site.begin_shipped()
+    hbase = site.master.hbase
+    zk_of(site).delete(hbase.nodes.peer(NEW), recursive=True)
+    zk_of(site).delete(hbase.nodes.queue(site.master.server, NEW), recursive=True)
+    with pytest.raises(MissingPeer):
+        finish_hand_back(admin, "p", NEW)
+    assert set_values(admin, "p", {"bandwidth": "1000"}).bandwidth == 1000
+    assert peer_to_copy(admin.session, "p").id == "p"
+    assert begin_hand_back(admin, "p", "other").succeeds == "p"
+
+
+def test_a_first_copy_and_a_hand_back_exclude_each_other(site: Site) -> None:
+    """HBase would ship edits of before the copy on top of it, and never what the copy still lacks."""
+    admin = site.admin()
+    session = admin.session
+    with in_hand(site.at, "p", "copy", "copy", NO_TURN) as ours:
+        records = Records(session, "p", Claim(session, "p", ours.attempt))
+        state = records.begin("copy")
+        with pytest.raises(CopyUnderWay):
+            begin_hand_back(admin, "p", NEW)
+        records.complete(type(state)(state.added, "copy", complete=True))
+    begin_hand_back(admin, "p", NEW)
+    with pytest.raises(CopyRefused, match="peer p is being handed back to n, whose queues have edits of before a copy"):
+        peer_to_copy(session, "p")
+
+
+def test_one_that_an_earlier_version_has_begun_is_ended_once_the_new_peer_is_disabled(site: Site) -> None:
+    hbase, admin = site.master.hbase, site.admin()
+    hbase.set_config("p", {"walferry.managed": "true", "walferry.handed-back-to": NEW})
+    hbase.add_peer(NEW, ENABLED, {})
+    hbase.add_wal(site.master.server, NEW, site.master.open_wal)
+    with pytest.raises(Refused, match="peer n is not marked as the one that is to succeed p"):
+        finish_hand_back(admin, "p", NEW)
+    with pytest.raises(Refused, match="peer n is ENABLED while"):
+        begin_hand_back(admin, "p", NEW)
+    hbase.set_state(NEW, DISABLED)
+    begin_hand_back(admin, "p", NEW)
+    site.ship()
+    finish_hand_back(admin, "p", NEW)
+    assert site.master.state_of(NEW) == ENABLED
+
+
+def test_a_killed_load_is_ended_before_ours_is_removed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    from walferry.admin import handing_back
+
+    ended: list[tuple[str, ...]] = []
+    monkeypatch.setattr(
+        handing_back, "end_loads", lambda session, peer, groups: ended.append((*groups, *site.master.orders))
+    )
+    finish_hand_back(site.begin_shipped(), "p", NEW)
+    assert ended == [(site.group, "update p")]
