@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -23,12 +23,12 @@ from walferry.zk.client import children
 CALLS = ("prepare", "load", "cleanup")  # of bulk_load
 
 
-def create_keeping_table(source: JavaClient, slave: JavaClient, table: str) -> None:
+def create_keeping_table(source: JavaClient, slave: JavaClient, table: str, families: Sequence[str] = FAMILIES) -> None:
     """Create a table that keeps all cells, on both sides with other regions."""
     for client, splits in ((source, SOURCE_SPLITS), (slave, SLAVE_SPLITS)):
-        client.create_table(table, dict.fromkeys(FAMILIES, GLOBAL), splits, versions=1_000)
+        client.create_table(table, dict.fromkeys(families, GLOBAL), splits, versions=1_000)
         client.switch_compaction(table, False)
-        for family in FAMILIES:
+        for family in families:
             client.alter_family(table, family, {"KEEP_DELETED_CELLS": "TRUE"})
 
 

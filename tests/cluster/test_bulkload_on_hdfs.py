@@ -11,12 +11,13 @@ import pytest
 from embedded.jars import hbase_classpath
 from embedded.java import find_java, jvm_options
 from tests.cluster.loads import create_keeping_table, folders_left, records_left
-from tests.cluster.test_hfiles import ROWS, counted, repeated
+from tests.cluster.test_hfiles import FAMILIES, ROWS, counted, repeated
 from tests.cluster.walferry_runs import plan, roll, ship, source_of
 from walferry.files.systems import list_entries
 from walferry.shipping.summary import Status
 from walferry.source.knobs import SinkKind
 
+ALL_FAMILIES = (*FAMILIES, "L#0")  # as Phoenix calls its local indexes
 LOADED = "_SeqId_"  # in the names of files that were loaded
 PRINTER = "org.apache.hadoop.hbase.io.hfile.HFilePrettyPrinter"
 
@@ -30,16 +31,16 @@ def test_edits_with_equal_keys_of_several_servers_and_wals_leave_what_the_source
     table, seed = unique("load"), random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    create_keeping_table(source, slave, table)
+    create_keeping_table(source, slave, table, ALL_FAMILIES)
     peer = managed_peer(distributed_pair.source.address, distributed_pair.slave.address)
     at = source_of(distributed_pair.source.address, SinkKind.HFILES)
-    early = list(repeated(chance, 200))
+    early = list(repeated(chance, 200, ALL_FAMILIES))
     for client in (source, slave):
         client.write(table, early, one_by_one=True)
     servers = source.region_servers()
     for _ in range(3):
-        source.write(table, repeated(chance, 400))
-        source.write(table, repeated(chance, 50), one_by_one=True)
+        source.write(table, repeated(chance, 400, ALL_FAMILIES))
+        source.write(table, repeated(chance, 50, ALL_FAMILIES), one_by_one=True)
         source.write(table, counted(chance, 50), one_by_one=True)
         roll(at, peer)
         for region in source.regions(table):
@@ -62,16 +63,17 @@ def check_files(slave, table: str) -> None:
     """HBase's own tool accepts the files that were loaded into a table, as `hbase hfile -v -m -k` has it."""
     folder = f"{slave.address.wal_root}/data/default/{table}"
     files = [
-        f"{folder}/{region.name}/{family}/{file.name}"
+        (family, f"{folder}/{region.name}/{family}/{file.name}")
         for region in list_entries(folder)
-        for family in "fg"
+        for family in ALL_FAMILIES
         if not region.name.startswith(".")
         for file in list_entries(f"{folder}/{region.name}/{family}")
         if LOADED in file.name
     ]
     assert len(files) >= 8, files
+    assert {family for family, _ in files} == set(ALL_FAMILIES)
     jars = os.pathsep.join(map(str, [slave.address.hbase_site.parent, *hbase_classpath()]))
-    for file in files[:2]:
+    for _, file in files[:2]:
         command = [find_java(), *jvm_options(), "-cp", jars, PRINTER, "-v", "-m", "-k", "-f", file]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr

@@ -11,12 +11,14 @@ import pytest
 from embedded.client import GLOBAL
 from embedded.wire import delete_row, put
 from tests.cluster.conftest import Sides
+from tests.cluster.reshipping import now, ship_again
 from tests.cluster.test_first_copy import Copies
-from tests.cluster.walferry_runs import ship, source_of
+from tests.cluster.walferry_runs import roll, ship, source_of
 from walferry.bootstrap.errors import CopyRefused
 from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
 from walferry.hbase.cluster import master as active_master
 from walferry.protos import hbase_pb2 as pb
+from walferry.reship.interval import Interval
 from walferry.rpc import master, master_tables
 from walferry.source.session import open_session
 
@@ -35,7 +37,7 @@ def copies(sides: Sides, peer: str) -> Copies:
 def test_a_table_that_began_anew_after_the_peer_was_added_has_only_its_new_rows(
     sides: Sides, copies: Copies, unique: Callable[[str], str], how: str
 ) -> None:
-    table = unique("t")
+    table, began = unique("t"), now()
     sides.source.create_table(table, {"f": GLOBAL})
     sides.source.write(table, OLD)
     if how == "truncated":
@@ -46,6 +48,11 @@ def test_a_table_that_began_anew_after_the_peer_was_added_has_only_its_new_rows(
     sides.source.write(table, NEW)
     assert copies.run(table).state.complete
     sides.source.write(table, [put("later", {"f:q": b"later"})])
+    roll(sides.at, copies.peer)
+    again = ship_again(sides.at, copies.peer, Interval(began, now()), what_is_there=True)  # from before the copy on
+    assert not any(each.failed for each in again), again
+    assert sum(each.editsBeforeCopy for each in again) > 0
+    assert sides.slave.count_rows(table) == 2
     (summary,) = ship(sides.at, copies.peer)
     assert sides.slave.count_rows(table) == sides.source.count_rows(table) == 2
     assert summary.logEditsFiltered["copied"] > 0

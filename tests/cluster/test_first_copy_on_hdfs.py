@@ -12,6 +12,7 @@ from tests.cluster.walferry_runs import ship, source_of
 from walferry.files.systems import list_entries
 
 REGIONS = 4
+FAMILIES = ("f", "g", "L#0")  # as Phoenix calls its local indexes
 
 
 def test_files_are_copied_and_loaded_from_one_hdfs_folder_to_another(
@@ -20,9 +21,9 @@ def test_files_are_copied_and_loaded_from_one_hdfs_folder_to_another(
     source, slave = (java_client(cluster.address) for cluster in distributed_pair)
     peer = managed_peer(distributed_pair.source.address, distributed_pair.slave.address)
     at, table = source_of(distributed_pair.source.address), unique("t")
-    source.create_table(table, {"f": GLOBAL, "g": GLOBAL}, even_splits(REGIONS))
+    source.create_table(table, dict.fromkeys(FAMILIES, GLOBAL), even_splits(REGIONS))
     for first in (0, 1000):  # so that a region has several files
-        source.put_many(table, 1000, ["f:a", "g:b"], first=first)
+        source.put_many(table, 1000, ["f:a", "g:b", "L#0:c"], first=first)
         source.flush(table)
     with Job(at, peer, "run", tmp_path, submit_copy, args=(f"--table={table}",)) as job:
         ended = job.finish()
@@ -31,6 +32,6 @@ def test_files_are_copied_and_loaded_from_one_hdfs_folder_to_another(
     assert source.compare(table, slave, raw=True).same
     staging = f"{distributed_pair.slave.address.wal_root}/staging"
     assert not [left for left in list_entries(staging) if f"__{table}__" in left.name]
-    source.put_many(table, 100, ["f:a"], first=5000)
+    source.put_many(table, 100, ["f:a", "L#0:c"], first=5000)
     assert all(not summary.failed for summary in ship(at, peer))
     assert source.compare(table, slave, raw=True).same

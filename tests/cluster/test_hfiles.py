@@ -43,10 +43,10 @@ SOURCE_SPLITS, SLAVE_SPLITS = [b"row30"], [b"row10", b"row20", b"row40"]
 SETTINGS = FileSettings(block_bytes=2_000, encoding=Encoding.FAST_DIFF, compression=Compression.GZ, bloom=Bloom.ROWCOL)
 
 
-def repeated(chance: random.Random, count: int) -> Iterator[Mutation]:
+def repeated(chance: random.Random, count: int, families: Sequence[str] = FAMILIES) -> Iterator[Mutation]:
     """Puts and deletes of few cells with few timestamps, so that most keys come again with other values and tags."""
     for _ in range(count):
-        row, column = f"row{chance.randrange(ROWS):02}", f"{chance.choice(FAMILIES)}:{chance.randrange(3)}"
+        row, column = f"row{chance.randrange(ROWS):02}", f"{chance.choice(families)}:{chance.randrange(3)}"
         timestamp = chance.randrange(1, 6)
         match chance.randrange(8):
             case 0:
@@ -54,9 +54,9 @@ def repeated(chance: random.Random, count: int) -> Iterator[Mutation]:
             case 1:
                 yield wire.delete_version(row, column, timestamp=timestamp)
             case 2:
-                yield wire.delete_family(row, chance.choice(FAMILIES), timestamp=timestamp)
+                yield wire.delete_family(row, chance.choice(families), timestamp=timestamp)
             case 3:
-                yield wire.delete_family_version(row, chance.choice(FAMILIES), timestamp)
+                yield wire.delete_family_version(row, chance.choice(families), timestamp)
             case 4:
                 yield wire.put(row, {column: chance.randbytes(9)}, timestamp=timestamp, ttl_ms=86_400_000)
             case 5:

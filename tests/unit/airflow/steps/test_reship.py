@@ -29,6 +29,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[WalFile, ...]]:
     monkeypatch.setattr(reship, "open_session", lambda source: nullcontext())
     monkeypatch.setattr(reship, "check_peer", lambda session, peer: None)
     monkeypatch.setattr(reship, "check_tables", lambda peer, tables: None)
+    monkeypatch.setattr(reship, "check_copied", lambda session, peer: None)
     monkeypatch.setattr(reship, "find_left", find_left)
     monkeypatch.setattr(reship.rolling, "roll", lambda session, peers: Rolled(1))
     monkeypatch.setattr(reship, "POLL_SECONDS", 0.01)
