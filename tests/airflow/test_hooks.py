@@ -101,7 +101,7 @@ def test_nothing_is_told_of_a_connection_that_a_form_names_and_that_is_not_one_o
     monkeypatch, airflow_db, caplog, connection, read
 ):
     monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps(connection))
-    told = r"connection 'other'(: not a connection in JSON| is not that of an HBase cluster)"
+    told = r"connection 'other'(: not a connection, as it is not JSON| is not that of an HBase cluster)"
     with pytest.raises(SourceError, match=told) as error:
         read()
     assert "SECRET" not in f"{error.value} {caplog.text}"

@@ -96,7 +96,7 @@ def _from_json(text: str, conn_id: str) -> Fields:
         if isinstance(extra, str):
             extra = parsed(extra)
     except NotARecord as error:
-        raise SourceError(f"connection {conn_id!r}: not a connection in JSON: {error}") from error
+        raise SourceError(f"connection {conn_id!r}: not a connection, as {error}") from error
     if not isinstance(extra, dict):
         raise SourceError(f"connection {conn_id!r}: extra is {type(extra).__name__}, not an object")
     return Fields(fields.get("conn_type"), fields.get("host"), fields.get("port"), extra, bool(fields.get("password")))
