@@ -33,8 +33,8 @@ def test_the_queue_waits_for_the_copy_and_is_shipped_after_it(run_dag, replicate
     source.create_table(table, {"f": GLOBAL, "l": LOCAL}, even_splits(3))
     source.put_many(table, 1000, ["f:a", "l:b"])
     killed = "a run that was killed"
-    with open_session(from_env()) as session, in_hand(from_env(), peer, killed, killed, NO_TURN) as ours:
-        Records(session, peer, Claim(session, peer, ours.attempt)).begin(killed)
+    with open_session(from_env()) as session, in_hand(from_env(), peer, killed, killed, NO_TURN) as attempt:
+        Records(session, peer, Claim(session, peer, attempt)).begin(killed)
     waiting = replicate_peer(peer=peer, deadline=60)
     assert waiting.tasks["peer.ship", peer] == "skipped"
     assert "first copy, begun by run a run that was killed, is not complete" in waiting.reports[peer]["left_to"]

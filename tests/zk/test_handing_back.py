@@ -455,7 +455,7 @@ def test_a_first_copy_and_a_hand_back_exclude_each_other(site: Site) -> None:
     admin = site.admin()
     session = admin.session
     with in_hand(site.at, "p", "copy", "copy", NO_TURN) as ours:
-        records = Records(session, "p", Claim(session, "p", ours.attempt))
+        records = Records(session, "p", Claim(session, "p", ours))
         state = records.begin("copy")
         with pytest.raises(CopyUnderWay):
             begin_hand_back(admin, "p", NEW)
