@@ -272,7 +272,7 @@ def test_a_run_that_is_killed_before_it_has_noted_borders_has_not_completed_the_
         raise KeyboardInterrupt
 
     session = session_of(zk, hbase)
-    monkeypatch.setattr(Records, "_put_load", killed)
+    monkeypatch.setattr(Records, "_note_borders", killed)
     with pytest.raises(KeyboardInterrupt):
         copy_whole(session, at, "t")
     assert isinstance(under_way(session, "p"), CopyUnderWay)
