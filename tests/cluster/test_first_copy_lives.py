@@ -91,6 +91,8 @@ def test_of_a_table_of_odd_names_keys_and_times_nothing_old_comes_back_and_nothi
     assert summary.logEditsFiltered["copied"] > 0
     assert sides.slave.count_rows(table) == sides.source.count_rows(table) > len(ODD_ROWS)
     assert sides.source.compare(table, sides.slave, raw=True).same
+    for client in (sides.source, sides.slave):  # HBase replays no edits of a family that is not UTF-8, and aborts after a crash
+        client.drop_table(table)
 
 
 def test_of_a_region_that_moved_before_the_copy_neither_a_deleted_row_nor_an_old_value_comes_back(
