@@ -34,7 +34,6 @@ from walferry.zk.errors import NoAccess
 # Below the root. By these, edits count as shipped, wait, are loaded or have been; and regions are moved.
 RECORDS = ("first-copies", "loads", "regions")
 MAX_KEPT_BYTES = 900_000  # in one request; ZooKeeper takes 1 MiB (jute.maxbuffer)
-READ_AT_ONCE = 256  # znodes
 MAX_NAMED = 10
 MAX_PATH_CHARS = 300
 _PER_ZNODE_BYTES = 200

@@ -162,8 +162,6 @@ class InHand:
 
     def __init__(self, session: Session, peer_id: str, run: str, holder: str) -> None:
         self._session = session
-        self._zk = session.zk
-        self._path = session.own.in_hand(peer_id)
         self._peer_id = peer_id
         self._run = run
         self._holder = holder
