@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from tests.running.import_graph import imported as modules_imported
+
 PACKAGE = Path(__file__).resolve().parents[2] / "plugins" / "walferry"
 # From the bottom up, as the design has it. Packages of one row may import one another, where the others' maps allow it.
 # fmt: off
@@ -56,17 +58,6 @@ def test_a_module_imports_nothing_from_above() -> None:
         above = {other for other in theirs if RANK[other] > RANK[mine]}
         assert not above, f"{path.relative_to(PACKAGE)} imports {sorted(above)}, which stand above {mine}"
         assert mine not in ALONE or theirs <= ALONE[mine], path
-
-
-def modules_imported(path: Path) -> set[str]:
-    """The full names of the library's modules that a module imports, and of what it imports from packages."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return found
 
 
 def test_only_one_module_knows_which_kinds_of_sinks_there_are() -> None:
