@@ -24,7 +24,7 @@ from walferry.admin.errors import Refused
 from walferry.admin.pausing import pause, resume
 from walferry.admin.peers import OWN_KEYS, PeerAdmin, begin_new_wals, check_id, without_own_keys
 from walferry.admin.rights import all_rights, refuse_if_held
-from walferry.bootstrap.records import under_way
+from walferry.bootstrap.records import check_copied
 from walferry.bulkload.before import end_loads
 from walferry.errors import WalferryError
 from walferry.hbase.errors import MissingPeer
@@ -46,7 +46,7 @@ def begin_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> Peer:
     peer = admin.managed(peer_id)
     check_ours(peer)
     check_id(new_id)
-    _check_copied(admin, peer_id)
+    check_copied(session, peer_id)
     begun = successor(session.zk, session.nodes, peer)
     if begun is not None and begun.id != new_id:
         raise Refused(f"peer {peer_id} is being handed back to {begun.id} already", f"Go on with --to {begun.id}")
@@ -74,7 +74,7 @@ def finish_hand_back(admin: PeerAdmin, peer_id: str, new_id: str) -> None:
     if peer.handed_back_to != new_id:
         raise Refused(f"peer {peer_id} has not been handed back to {new_id}", "Do that first, without --finish")
     check_ours(peer)
-    _check_copied(admin, peer_id)
+    check_copied(session, peer_id)
     admin.await_settled(_check_successor(admin, peer, new_id))
     _check_shipped(admin, peer, new_id)  # before anybody is stopped
     refuse_if_held(session, peer_id)
@@ -165,12 +165,6 @@ def _check_successor(admin: PeerAdmin, peer: Peer, new_id: str) -> Peer:
         raise Refused(f"peer {new_id} has another slave or other filters than {peer.id}", "Make them the same, or remove it")
     check_agreement(admin.session, new_id)
     return new
-
-
-def _check_copied(admin: PeerAdmin, peer_id: str) -> None:
-    """Raises CopyUnderWay if the slave does not have yet what was there before the peer."""
-    if (copying := under_way(admin.session, peer_id)) is not None:
-        raise copying
 
 
 def _check_shipped(admin: PeerAdmin, peer: Peer, new_id: str) -> None:

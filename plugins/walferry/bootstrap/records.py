@@ -355,6 +355,12 @@ def under_way(session: Session, peer_id: str) -> CopyUnderWay | None:
     )
 
 
+def check_copied(session: Session, peer_id: str) -> None:
+    """Raises CopyUnderWay if the peer's first copy is not complete: the copy is to be newer than all that is shipped."""
+    if (copying := under_way(session, peer_id)) is not None:
+        raise copying
+
+
 def copied_before(session: Session, peer_id: str) -> LoadedBefore:
     """Which WALs are older than the peer's first copies, whether a queue has them or not. Raises MissingPeer, ConnectError."""
     return LoadedBefore([border for border in Records(session, peer_id).borders().values() if border.done])

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from walferry.bootstrap.records import under_way
 from walferry.errors import WalferryError
 from walferry.filters.rules import Families, FilterRules, PeerTables
 from walferry.hbase.cluster import cluster_id
@@ -106,12 +105,6 @@ def sink_of(
         peer, session, job.knobs, deadline, stop=stop, right=right, lease=None, on_missing_hfiles=on_missing_hfiles,
         on_failure=lambda: check_not_paused(session, job.peer_id),
     )  # fmt: skip
-
-
-def check_copied(session: Session, peer_id: str) -> None:
-    """Raises CopyUnderWay if the peer's first copy is not complete: the copy is to be newer than all that is shipped."""
-    if (copying := under_way(session, peer_id)) is not None:
-        raise copying
 
 
 def source_id(session: Session) -> UUID:

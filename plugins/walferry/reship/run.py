@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
-from walferry.bootstrap.records import copied_before
+from walferry.bootstrap.records import check_copied, copied_before
 from walferry.bulkload.before import LoadedBefore
 from walferry.errors import WalferryError
 from walferry.files.errors import StoreError
@@ -20,7 +20,7 @@ from walferry.filters.rules import FilterRules
 from walferry.reship.files import Found, GroupFiles, find
 from walferry.reship.holes import IntervalGone
 from walferry.reship.interval import Interval, moment
-from walferry.reship.job import ReshipJob, check_copied, check_tables, rules_of, slave_id_of, source_id
+from walferry.reship.job import ReshipJob, check_tables, rules_of, slave_id_of, source_id
 from walferry.reship.listing import WalFile
 from walferry.reship.order import Stages, digest_of_names, stages_of
 from walferry.reship.scan import Scanned, Stay, TableCount, scan_wal

@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import partial
 
 from walferry.bootstrap.errors import CopyUnderWay
-from walferry.bootstrap.records import copied_before
+from walferry.bootstrap.records import check_copied, copied_before
 from walferry.bulkload.before import NOTHING_LOADED
 from walferry.errors import WalferryError
 from walferry.filters.rules import FilterRules
@@ -30,7 +30,7 @@ from walferry.hbase.errors import PausedPeer
 from walferry.queues.errors import LeaseHeld, LeaseLost
 from walferry.reship.files import GroupFiles
 from walferry.reship.interval import only
-from walferry.reship.job import HFilesGone, ReshipJob, check_copied, rules_of, sink_of, source_id
+from walferry.reship.job import HFilesGone, ReshipJob, rules_of, sink_of, source_id
 from walferry.reship.listing import WalFile
 from walferry.reship.order import Stages
 from walferry.reship.scan import windows_of

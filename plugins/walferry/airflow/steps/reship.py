@@ -7,10 +7,11 @@ import time
 from collections.abc import Collection
 
 from walferry.airflow.reports.reship import PlannedInterval
+from walferry.bootstrap.records import check_copied
 from walferry.queues import rolling
 from walferry.reship.files import OPEN_SLACK_MS, Found
 from walferry.reship.interval import Interval
-from walferry.reship.job import check_copied, check_tables
+from walferry.reship.job import check_tables
 from walferry.reship.run import check_whole, find_left, problems_of
 from walferry.shipping.runs import end_run
 from walferry.source.agreement import check_peer
