@@ -16,9 +16,8 @@ from kazoo.client import KazooClient
 from embedded.processes import wait_until
 from embedded.zookeeper import ZooKeeperServer
 from tests.unit.rpc.fake_server import FakeServer, Request, answer
-from tests.unit.wal.encoder import encode_wal
-from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, LastingZNodes, wal
-from tests.zk.one_cell import edits_of_one_cell
+from tests.zk.hbase_znodes import DEAD, HBaseZNodes, wal
+from tests.zk.one_cell import queued_for_slave
 from walferry.hbase.layout import OwnZNodes
 from walferry.names import parse_wal_name
 from walferry.protos import hbase_pb2 as pb
@@ -27,7 +26,6 @@ from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.hbase import slave as slave_module
-from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.zk import right
 
@@ -77,19 +75,8 @@ class StuckSlave:
 @pytest.fixture
 def job_to(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> Callable[..., GroupJob]:
     """`job_to(server, **options)` is for a WAL of a dead server that is queued for a peer whose slave is the server."""
-    folder = tmp_path / "hbase" / "oldWALs"
-    folder.mkdir(parents=True)
-    (folder / NAME).write_bytes(encode_wal(edits_of_one_cell(range(EDITS))))
-
     def job_to(server: FakeServer, **knobs: Any) -> GroupJob:
-        hbase.stop_server(SERVER)
-        hbase.zk.create(f"{hbase.nodes.rs}/127.0.0.1,{server.port},1", ephemeral=True)
-        source = LastingZNodes.new(zk)
-        source.add_peer("q", clusterkey=f"{zookeeper.quorum}:{hbase.nodes.base}")
-        source.add_wal(DEAD, "q", NAME)
-        at = SourceCluster(
-            quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}/hbase", znode_parent=source.nodes.base, root=source.root
-        )
+        _, at = queued_for_slave(tmp_path, zk, zookeeper.quorum, hbase, server.port, NAME, EDITS)
         return GroupJob(
             source=at, peer_id="q", group=parse_wal_name(NAME).group, run_id="r", holder="first", deadline=time.time() + 120,
             knobs=Knobs(shipment_bytes=400, sink=SinkKind.REPLICATE, **knobs),

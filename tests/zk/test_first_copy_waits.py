@@ -16,9 +16,8 @@ from embedded.processes import wait_until
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.unit.rpc.fake_server import FakeServer
-from tests.unit.wal.encoder import encode_wal
-from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, LastingZNodes, wal
-from tests.zk.one_cell import edits_of_one_cell
+from tests.zk.hbase_znodes import DEAD, HBaseZNodes, wal
+from tests.zk.one_cell import queued_for_slave
 from walferry.bootstrap.quiet import await_quiet
 from walferry.bootstrap.records import CopyState
 from walferry.names import parse_wal_name
@@ -26,7 +25,6 @@ from walferry.queues.errors import LeaseHeld
 from walferry.queues.lease import acquire
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.summary import Status
-from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.spark import ship_run
 from walferry.zk.right import spare_seconds
@@ -44,17 +42,7 @@ def slave() -> Iterator[FakeServer]:
 @pytest.fixture
 def job(tmp_path: Path, zk: KazooClient, hbase: HBaseZNodes, zookeeper: ZooKeeperServer, slave: FakeServer) -> GroupJob:
     """For a dead server's group of peer q, whose queue has one WAL."""
-    folder = tmp_path / "hbase" / "oldWALs"
-    folder.mkdir(parents=True)
-    (folder / NAME).write_bytes(encode_wal(edits_of_one_cell(range(3))))
-    hbase.stop_server(SERVER)
-    hbase.zk.create(f"{hbase.nodes.rs}/127.0.0.1,{slave.port},1", ephemeral=True)
-    source = LastingZNodes.new(zk)
-    source.add_peer("q", clusterkey=f"{zookeeper.quorum}:{hbase.nodes.base}")
-    source.add_wal(DEAD, "q", NAME)
-    at = SourceCluster(
-        quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}/hbase", znode_parent=source.nodes.base, root=source.root
-    )
+    _, at = queued_for_slave(tmp_path, zk, zookeeper.quorum, hbase, slave.port, NAME, edits=3)
     return GroupJob(
         source=at, peer_id="q", group=GROUP, run_id="drain", holder="a drain", deadline=time.time() + 60,
         knobs=Knobs(sink=SinkKind.REPLICATE),

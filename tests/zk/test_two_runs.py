@@ -13,16 +13,14 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer
 from tests.cluster.proxy import proxied_zookeeper
 from tests.unit.rpc.fake_server import FakeServer, Request, answer
-from tests.unit.wal.encoder import encode_wal
-from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, LastingZNodes, wal
-from tests.zk.one_cell import edits_of_one_cell
+from tests.zk.hbase_znodes import DEAD, HBaseZNodes, wal
+from tests.zk.one_cell import queued_for_slave
 from tests.zk.test_paused_shipment import brief_sessions
 from walferry.names import parse_wal_name
 from walferry.protos import hbase_pb2 as pb
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.summary import Status
-from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.zk import right
 
@@ -54,19 +52,10 @@ def test_a_run_that_is_cut_off_from_zookeeper_has_sent_its_last_request_before_t
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(right, "MOST_SPARE_SECONDS", SPARE_SECONDS)
-    folder = tmp_path / "hbase" / "oldWALs"
-    folder.mkdir(parents=True)
-    (folder / NAME).write_bytes(encode_wal(edits_of_one_cell(range(EDITS))))
     slave = Slave()
     with FakeServer(slave) as server, proxied_zookeeper(zookeeper.quorum) as proxy, ThreadPoolExecutor(1) as pool:
-        hbase.stop_server(SERVER)
-        hbase.zk.create(f"{hbase.nodes.rs}/127.0.0.1,{server.port},1", ephemeral=True)
-        source = LastingZNodes.new(zk)
-        source.add_peer("q", clusterkey=f"{zookeeper.quorum}:{hbase.nodes.base}")
-        path = source.add_wal(DEAD, "q", NAME)
-        at = SourceCluster(
-            quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}/hbase", znode_parent=source.nodes.base, root=source.root
-        )
+        source, at = queued_for_slave(tmp_path, zk, zookeeper.quorum, hbase, server.port, NAME, EDITS)
+        path = source.nodes.wal(DEAD, "q", NAME)
         knobs = Knobs(shipment_bytes=400, sink=SinkKind.REPLICATE, call_timeout_seconds=CALL_SECONDS)
         job = GroupJob(
             source=replace(at, quorum=f"127.0.0.1:{proxy.port}"), peer_id="q", group=parse_wal_name(NAME).group, run_id="r1",
