@@ -304,8 +304,8 @@ def value_at(client: JavaClient, table: str) -> bytes | None:
     return cells[0].value if cells else None
 
 
-def test_after_a_hand_back_the_newest_of_values_with_one_timestamp_counts(clusters, admin, peer_id, unique):
-    """HBase must not ship the newer one while Walferry has the older one in its backlog."""
+def handed_back_with_a_value(clusters, admin, peer_id, unique) -> tuple[str, str, str, Callable[[bytes], None]]:
+    """A peer with the cell v1 as its backlog, whose hand-back has begun: its id, the new id, the table, what writes the cell."""
     ours, new, table = peer_id(), peer_id(), clusters.table(unique("t"))
 
     def write(value: bytes) -> None:
@@ -315,6 +315,12 @@ def test_after_a_hand_back_the_newest_of_values_with_one_timestamp_counts(cluste
     write(b"v1")
     clusters.source.roll_wals()
     begin_hand_back(admin, ours, new)
+    return ours, new, table, write
+
+
+def test_after_a_hand_back_the_newest_of_values_with_one_timestamp_counts(clusters, admin, peer_id, unique):
+    """HBase must not ship the newer one while Walferry has the older one in its backlog."""
+    ours, new, table, write = handed_back_with_a_value(clusters, admin, peer_id, unique)
     write(b"v2")
     if clusters.peer(new).enabled:
         wait_until(lambda: value_at(clusters.slave, table) == b"v2", "HBase has shipped", processes=[], timeout=60)
@@ -328,15 +334,7 @@ def test_a_hand_back_ends_well_though_hbase_has_shipped_the_new_peer_too_early(
     clusters, admin, peer_id, unique, briefly_settling
 ):
     """HBase begins where it has stopped; what it has shipped until then, Walferry ships again, last and in order."""
-    ours, new, table = peer_id(), peer_id(), clusters.table(unique("t"))
-
-    def write(value: bytes) -> None:
-        clusters.source.write(table, [put("row", {"f:q": value}, timestamp=5)])
-
-    create_for_all(admin, ours, clusters.key)
-    write(b"v1")
-    clusters.source.roll_wals()
-    begin_hand_back(admin, ours, new)
+    ours, new, table, write = handed_back_with_a_value(clusters, admin, peer_id, unique)
     clusters.source.enable_peer(new)
     write(b"v2")
     wait_until(lambda: value_at(clusters.slave, table) == b"v2", "HBase has shipped", processes=[], timeout=60)
