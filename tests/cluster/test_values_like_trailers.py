@@ -13,8 +13,7 @@ from embedded.wire import put
 from tests.cluster.dead_queues import DeadQueue, Recording, record_edits
 from tests.cluster.test_bad_input import rows_at
 from tests.cluster.walferry_runs import plan, positions, roll, ship_one
-from walferry.files.closedness import await_closed
-from walferry.shipping import reader
+from walferry.shipping import closed_wal, reader
 from walferry.shipping.summary import Status
 
 MESSAGE = b"\x08\x01" * 20
@@ -62,7 +61,8 @@ def test_a_live_servers_wal_that_ends_so_is_neither_swept_nor_given_up_before_it
     wal.write_bytes(open_at)
     assert not any(wal.finished for group in plan(sides.at, peer).groups for wal in group.wals)
     with monkeypatch.context() as patch:
-        patch.setattr(reader, "await_closed", lambda *wal, timeout_seconds: await_closed(*wal, timeout_seconds=0.5))
+        for module in (reader, closed_wal):
+            patch.setattr(module, "CLOSE_TIMEOUT_SECONDS", 0.5)
         summary = ship_one(sides.at, peer, roll_first=False)
     assert summary.status is Status.FAILED
     assert "what looks like its trailer is part of an entry" in summary.error
