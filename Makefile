@@ -5,6 +5,8 @@ PYTHON := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
 export PATH := $(VENV)/bin:$(PATH)
+# Tests and the demo start hundreds of Python processes, and each would compile our modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help python java browser venv jars lint test test-unit test-all test-rest durations docs demo bench soak lock clean
 

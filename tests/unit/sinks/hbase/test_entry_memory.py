@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,20 +15,30 @@ from walferry.sinks.hbase.actions import PIECE_CELLS
 
 MB = 1 << 20
 NOISE = os.urandom(MB)
-LARGE = [Cell(b"r%d" % i, b"f", b"q", 1, 4, NOISE[i:] + NOISE[:i], b"") for i in range(96)]
-ONE_ROW = [Cell(b"r", b"f", b"q%d" % i, 1, 4, NOISE[i:] + NOISE[:i], b"") for i in range(96)]
-SMALL = [Cell(b"r%08d" % i, b"f", b"q", 1, 4, b"0123456789" * 12, b"") for i in range(5 * PIECE_CELLS)]
+
+
+def large() -> list[Cell]:
+    return [Cell(b"r%d" % i, b"f", b"q", 1, 4, NOISE[i:] + NOISE[:i], b"") for i in range(96)]
+
+
+def one_row() -> list[Cell]:
+    return [Cell(b"r", b"f", b"q%d" % i, 1, 4, NOISE[i:] + NOISE[:i], b"") for i in range(96)]
+
+
+def small() -> list[Cell]:
+    return [Cell(b"r%08d" % i, b"f", b"q", 1, 4, b"0123456789" * 12, b"") for i in range(5 * PIECE_CELLS)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("cells", "actions", "compressed"),
-    [(LARGE, 96, False), (LARGE, 96, True), (ONE_ROW, 1, False), (SMALL, 5 * PIECE_CELLS, False)],
+    ("make", "actions", "compressed"),
+    [(large, 96, False), (large, 96, True), (one_row, 1, False), (small, 5 * PIECE_CELLS, False)],
     ids=["large cells", "large cells, compressed", "one row", "small cells"],
 )
 def test_a_large_entry_is_in_memory_little_more_than_once(
-    tmp_path: Path, cells: list[Cell], actions: int, compressed: bool
+    tmp_path: Path, make: Callable[[], list[Cell]], actions: int, compressed: bool
 ) -> None:
+    cells = make()
     warm_up = cells[: len(cells) // 4]
     for name, made in (("large", entry(*cells)), ("warm-up", entry(*warm_up))):
         data = compress([made], Encoder(tags=False, codec=None))[0] if compressed else encode_wal([made])
