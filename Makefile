@@ -67,7 +67,7 @@ durations: export TESTS_RENEW_DURATIONS := 1
 durations: test-all
 
 test-unit: venv
-	$(PYTHON) -m pytest -m 'not slow and not soak' --numprocesses 2 tests/unit
+	$(PYTHON) -m pytest -m 'not slow and not soak' --numprocesses 4 tests/unit
 
 docs: venv
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict

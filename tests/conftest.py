@@ -178,8 +178,8 @@ stall_watch = StallWatch()
 @pytest.hookimpl(trylast=True)  # after pytest-rerunfailures'
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):  # in a process of pytest-xdist, which sees only some of the tests
-        # pytest-rerunfailures sends two messages before each test and awaits an answer to the second one. Nagle's algorithm holds that
-        # one back until the first is acknowledged: 40 ms a test.
+        # pytest-rerunfailures sends two messages before each test and awaits an answer to the second one. Nagle's algorithm
+        # holds that one back until the first is acknowledged: 40 ms a test.
         config.failures_db.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # type: ignore[attr-defined]
     else:
         config.pluginmanager.register(TimeLimit())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 ROOTS = ("plugins", ".")  # where modules are looked for
@@ -43,12 +43,20 @@ def names_of(file: str) -> list[str]:
 def imported(path: Path) -> set[str]:
     """Return the full names of the modules that a file may import, with the packages that they lie in."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in statements(ast.parse(path.read_bytes())):
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
     return found | {".".join(name.split(".")[:count]) for name in found for count in range(1, name.count(".") + 1)}
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what stands in a module at any depth, without the expressions, which are most of it and import nothing."""
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, part, ()):
+            yield inner
+            yield from statements(inner)
 
 
 def distances(graph: Mapping[str, frozenset[str]], changed: Iterable[str]) -> dict[str, int]:

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 from tests.running.import_graph import imported as modules_imported
+from tests.running.import_graph import statements
 
 PACKAGE = Path(__file__).resolve().parents[2] / "plugins" / "walferry"
 # From the bottom up, as the design has it. Packages of one row may import one another, where the others' maps allow it.
@@ -43,7 +44,7 @@ def part(path: Path) -> str:
 def imported(path: Path) -> set[str]:
     """The parts of the library that a module imports, at whatever place in it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "walferry":
             parts = node.module.split(".")[1:2] or [alias.name for alias in node.names]
             found |= set(parts)

@@ -189,6 +189,7 @@ def test_a_text_of_very_many_values_is_not_parsed(
         parsed(text)
 
 
+@pytest.mark.slow
 def test_a_packed_record_does_not_unpack_to_very_much() -> None:
     assert Load.decode(zlib.compress(b'{"a":["' + b"x" * (32 << 20) + b'"]}')) is None
     packed = zlib.compress(b'{"a":[' + b"[]," * (20 << 20) + b"[]]}")

@@ -52,6 +52,7 @@ def to_statsd(collector: socket.socket, tmp_path: Path, **more: str) -> set[str]
     return packets
 
 
+@pytest.mark.slow
 def test_statsd_without_tags_gets_source_and_peer_in_the_name(collector: socket.socket, tmp_path: Path) -> None:
     packets = to_statsd(collector, tmp_path)
     (hostile,) = {packet for packet in packets if "fake" in packet and "Lag" in packet}
@@ -74,6 +75,7 @@ def test_statsd_with_tags_gets_them(collector: socket.socket, tmp_path: Path) ->
     assert all(packet.count(":") == packet.count("|") == 1 and "\n" not in packet for packet in packets)
 
 
+@pytest.mark.slow
 def test_opentelemetry_gets_gauges_with_attributes(tmp_path: Path) -> None:
     with otlp_receiver(tmp_path) as receiver:
         count = int(sent(tmp_path, receiver.settings))

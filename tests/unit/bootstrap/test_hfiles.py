@@ -125,6 +125,7 @@ def test_a_file_info_of_very_many_entries_is_not_parsed(before, why, monkeypatch
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_file_info_in_very_many_blocks_takes_no_long_time(monkeypatch):
     def framed_singly(data: bytes) -> bytes:
         byte = framed(pa.compress(b"P", "snappy", asbytes=True), 1)

@@ -212,9 +212,9 @@ def test_wrong_arguments_are_a_usage_error(arguments: list[str], said: str, caps
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("many", [1, 40])
+@pytest.mark.parametrize("many", [1, pytest.param(40, marks=pytest.mark.slow)])
 def test_a_reader_that_goes_away_ends_the_command_at_once_and_quietly(tmp_path: Path, many: int) -> None:
-    data = encode_wal(written(200, value=bytes(50_000)))
+    data = encode_wal(written(20, value=bytes(50_000)))
     files = [put(tmp_path / WAL.format(number), data) for number in range(many)]
     command = [sys.executable, "-m", "walferry", "wal", "show", "--values", *map(str, files)]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "plugins")}
@@ -227,6 +227,7 @@ def test_a_reader_that_goes_away_ends_the_command_at_once_and_quietly(tmp_path: 
         assert process.wait(60) == 141
 
 
+@pytest.mark.slow
 def test_a_reader_of_both_outputs_that_goes_away_ends_the_command_as_well(tmp_path: Path) -> None:
     put(tmp_path / WAL.format(1), encode_wal(written(1)))
     command = [sys.executable, "-m", "walferry", "wal", "find", "--row", "none", str(tmp_path)]  # prints to stderr only

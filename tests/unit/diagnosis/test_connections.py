@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.unit.sinks.hbase.test_replicate import closed_port
+from walferry.diagnosis import connections
 from walferry.diagnosis.connections import check_connections, slave_access
 from walferry.hbase.peers import DISABLED, Peer
 from walferry.security.login import Login, Tls
@@ -36,7 +39,8 @@ def test_a_slave_whose_connection_is_missing_is_not_talked_to() -> None:
     assert "connection 'west' is not defined" in finding.text
 
 
-def test_a_slave_that_does_not_answer_is_told_with_the_connection_that_leads_there() -> None:
+def test_a_slave_that_does_not_answer_is_told_with_the_connection_that_leads_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "SLAVE_SECONDS", 1.0)
     quorum = nothing_listens()
     source = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
     peer = Peer("p", f"{quorum}:/hbase", DISABLED, {"walferry.slave_conn_id": "west"})

@@ -196,6 +196,7 @@ def test_families_are_found_in_whatever_order_a_key_names_them():
     assert filter_window(window, RULES, "wal").cells.tolist() == [len(names)]
 
 
+@pytest.mark.slow
 def test_many_families_in_whatever_order_take_no_long_time():
     names = [b"%06d" % i for i in range(60_000)]
     wide = window_of(entry(*[put(b"000000", qualifier=b"")] * 60_000, scopes=dict.fromkeys(reversed(names), GLOBAL)))
@@ -206,6 +207,7 @@ def test_many_families_in_whatever_order_take_no_long_time():
     assert time.process_time() - began < 3
 
 
+@pytest.mark.slow
 def test_many_tables_take_no_long_time():
     names = [b"%05d" % i for i in range(30_000)]
     window = window_of(*(entry(put(), table=name) for name in [*names, *reversed(names)]))

@@ -191,7 +191,7 @@ def with_long_rows(count: int, length: int) -> list[Cell]:
     return [put(bytes(length) + b"%06d" % i) for i in range(count)]
 
 
-@pytest.mark.parametrize(("cells", "levels"), [(3, 1), (5, 1), (30, 2), (120, 3), (900, 4)])
+@pytest.mark.parametrize(("cells", "levels"), [(3, 1), (5, 1), (30, 2), (120, 3), pytest.param(900, 4, marks=pytest.mark.slow)])
 def test_a_large_index_has_levels(cells: int, levels: int) -> None:
     file = read(write(with_long_rows(cells, 30_000), FileSettings(block_bytes=1, checksum=Checksum.CRC32), at_most=7)[0])
     assert file.trailer.num_data_index_levels == levels

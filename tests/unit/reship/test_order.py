@@ -50,6 +50,7 @@ def test_two_regions_that_changed_places_are_both_in_order():
     assert set(stage_by_id(found["b"], 2, range(1, 10)).values()) == {0}
 
 
+@pytest.mark.slow
 def test_a_region_that_is_moved_to_and_fro_all_the_time_is_refused_in_no_long_time():
     stays = [("ab"[i % 2], Stay(1, 10 * i, 10 * i + 5)) for i in range(100_000)]
     began = time.process_time()

@@ -23,7 +23,7 @@ def files(number: int) -> GroupFiles:
     return GroupFiles(group, None, tuple(WalFile(name, f"file:/{name}", 1, 1, Place.OLD) for name in names))
 
 
-@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("moved", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_stages_of_regions_that_moved_are_told_in_proportion_to_the_wals(moved: bool) -> None:
     """Each group's summary has a digest of all WALs with such regions: for each group, and for each stage of it."""
     groups = [files(number) for number in range(GROUPS)]

@@ -79,6 +79,7 @@ def test_a_region_s_stays_are_divided_by_its_openings_and_closings(tmp_path: Pat
     assert all(isinstance(stay, Stay) for stay in found.stays)
 
 
+@pytest.mark.slow
 def test_very_many_regions_that_open_take_no_long_time():
     regions = np.repeat(np.arange(100_000, dtype=np.uint64), 2)
     index = SimpleNamespace(

@@ -147,10 +147,10 @@ def test_a_request_that_comes_byte_by_byte_has_its_time():
 
 
 def test_a_client_may_pause_between_requests_and_is_closed_when_idle_too_long():
-    with serving(request_seconds=0.2, idle_seconds=2.0) as server, client(server) as connection:
+    with serving(request_seconds=0.1, idle_seconds=1.0) as server, client(server) as connection:
         assert call(connection, "a") == "a"
         sock = connection._channel.sock
-        time.sleep(0.5)  # longer than a request may take
+        time.sleep(0.2)  # longer than a request may take
         assert call(connection, "b") == "b"
         assert connection._channel.sock is sock, "the same connection"
         assert is_closed(sock, 5)
@@ -160,7 +160,7 @@ def test_a_client_may_pause_between_requests_and_is_closed_when_idle_too_long():
 def test_a_client_that_never_stops_sending_requests_is_not_taken_for_a_slow_one():
     request = b"".join(codec.encode_request(1, "echo", pb.NameStringPair(name="n", value="v").SerializeToString()))
     with serving(request_seconds=0.3) as server, raw(server, HELLO) as sock:
-        reader = threading.Thread(target=is_closed, args=(sock, 1), daemon=True)
+        reader = threading.Thread(target=is_closed, args=(sock, 0.3), daemon=True)
         reader.start()
         for _ in range(20):  # each time the end of a request and the beginning of the next one
             sock.sendall(request[:5])

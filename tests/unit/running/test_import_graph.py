@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.running.durations import ROOT
 from tests.running.import_graph import distances, import_graph
 
@@ -47,6 +49,7 @@ def test_a_circle_ends() -> None:
     assert distances({"a": frozenset("b"), "b": frozenset("a")}, ["a"]) == {"a": 0, "b": 1}
 
 
+@pytest.mark.slow
 def test_in_this_repo_a_test_stands_on_what_it_tests() -> None:
     graph = import_graph(ROOT)
     away = distances(graph, ["plugins/walferry/wal/reader.py"])

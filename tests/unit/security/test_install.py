@@ -21,6 +21,7 @@ print([line.split()[-1] for line in open("/proc/self/maps") if "gssapi" in line 
 """
 
 
+@pytest.mark.slow
 def test_no_module_loads_the_libraries_of_kerberos():
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", EVERYTHING], env=environment, capture_output=True, text=True, check=False)

@@ -48,7 +48,7 @@ def test_only_so_many_calls_are_left_behind(two_places):
 
     for _ in range(4):
         with pytest.raises(TimeoutError):
-            within(0.5, hang)
+            within(0.1, hang)
     assert len(begun) == 2
     ended.set()
     give_up = time.monotonic() + 10

@@ -78,6 +78,7 @@ def test_a_second_process_unpacks_nothing(tmp_path: Path):
     assert marker.exists()
 
 
+@pytest.mark.slow
 def test_processes_at_the_same_time_share_one_folder(tmp_path: Path):
     archive = build_archive(tmp_path / "a")
     with ThreadPoolExecutor(4) as pool:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 JOBS = Path(__file__).resolve().parents[3] / "spark_jobs"
 
 
@@ -15,16 +17,14 @@ def printed(code: str) -> str:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
-def test_it_has_numba_and_neither_the_library_nor_what_begins_threads() -> None:
+def test_it_has_numba_not_the_library_and_one_thread_so_that_it_may_be_forked_and_prints_nothing() -> None:
     names = "{'numba', 'kazoo', 'walferry', 'pandas', 'pyarrow'}"
-    assert printed(f"import sys; print(sorted({names} & set(sys.modules)))") == "['kazoo', 'numba']\n"
-
-
-def test_it_has_one_thread_so_that_it_may_be_forked_and_prints_nothing() -> None:
     # What it prints first is taken for its port.
-    assert printed("import os; print(len(os.listdir('/proc/self/task')))") == "1\n"
+    code = f"import os, sys; print(sorted({names} & set(sys.modules)), len(os.listdir('/proc/self/task')))"
+    assert printed(code) == "['kazoo', 'numba'] 1\n"
 
 
+@pytest.mark.slow
 def test_what_is_not_installed_is_left_out() -> None:
     missing = "import sys; sys.modules.update(kazoo=None, numba=None); connect_daemon.preload(); print('done')"
     assert printed(missing) == "done\n"

@@ -36,7 +36,11 @@ print(sorted({"pyspark", "pandas", "numpy", "numba", "pyarrow"} & set(sys.module
 
 @pytest.mark.parametrize(
     ("sink", "said"),
-    [("auto", "nothing is loaded as files: 999 bytes of WALs are fewer than 1,000\n"), ("direct", ""), ("replicate", "")],
+    [
+        ("auto", "nothing is loaded as files: 999 bytes of WALs are fewer than 1,000\n"),
+        ("direct", ""),
+        pytest.param("replicate", "", marks=pytest.mark.slow),
+    ],
 )
 def test_a_driver_with_nothing_to_load_imports_nothing_that_loads(sink: str, said: str) -> None:
     plugins = str(Path(ship_run.__file__).parents[2])

@@ -127,7 +127,7 @@ SAMPLE = [
 ]
 SAMPLE[1].key.scopes.add(family=b"f", scope_type=1)
 SAMPLE[1].key.extended_attributes.add(key="k", value=b"t")
-SOME_QUICKLY = [pytest.param(c, marks=pytest.mark.slow) if c in ("NONE", "LZ4", "SNAPPY") else c for c in CODECS]
+SOME_QUICKLY = [pytest.param(c, marks=pytest.mark.slow) if c in ("NONE", "LZ4", "SNAPPY", "ZSTD") else c for c in CODECS]
 SAMPLES = {name: compress(SAMPLE, Encoder(tags=True, codec=codec)) for name, codec in CODECS.items()}
 
 

@@ -11,7 +11,7 @@ from tests.unit.wal.fuzzing import fuzz
 SOAKED = 240_000
 
 
-@pytest.mark.parametrize(("seed", "files"), [(1, 600), pytest.param(2, 2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seed", "files"), [(1, 200), pytest.param(2, 2400, marks=pytest.mark.slow)])
 def test_broken_files_are_read_as_far_as_they_are_sound(seed: int, files: int) -> None:
     count, failed = fuzz(seed, files)
     assert count // 10 < failed < count

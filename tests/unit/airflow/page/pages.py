@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from html.parser import HTMLParser
+from unittest.mock import patch
 
 from fastapi import HTTPException, Request
 from fastapi.testclient import TestClient
+from jinja2 import BytecodeCache, Environment
+from jinja2.bccache import Bucket
 
 from tests.unit.status.views import HOUR, NOW, SERVER, peer, queue, view, wal
-from walferry.airflow.page import forms
+from walferry.airflow.page import forms, rendering
 from walferry.airflow.page.app import make_app
 from walferry.airflow.page.links import Links
 from walferry.airflow.page.sources import Looked
@@ -51,11 +55,29 @@ def may_trigger(request: Request) -> frozenset[str]:
     return frozenset(forms.DAGS) if request.headers.get("who") == "operator" else frozenset()
 
 
+class Compiled(BytecodeCache):
+    """The compiled templates, for the next app."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key in self._compiled:
+            bucket.bytecode_from_string(self._compiled[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._compiled[bucket.key] = bucket.bytecode_to_string()
+
+
+COMPILED = Compiled()
+
+
 @contextmanager
 def browser(*seen: Looked, who: str = "operator") -> Iterator[TestClient]:
     """A client of the page that shows these sources."""
     by_name = {each.conn_id: each for each in seen}
-    app = make_app(lambda: list(by_name), by_name.__getitem__, may_see, may_trigger, Links("/airflow/"))
+    with patch.object(rendering, "Environment", partial(Environment, bytecode_cache=COMPILED)):
+        app = make_app(lambda: list(by_name), by_name.__getitem__, may_see, may_trigger, Links("/airflow/"))
     with TestClient(app, headers={"who": who}, raise_server_exceptions=False) as client:
         yield client
 

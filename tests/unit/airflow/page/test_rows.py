@@ -115,6 +115,7 @@ def test_a_query_says_only_what_is_not_usual() -> None:
     assert wanted.query(page=4) == "?source=a%26b&kind=recovered&page=4"
 
 
+@pytest.mark.slow
 def test_a_thousand_queues_of_a_hundred_wals_are_shown_within_a_second(capsys: pytest.CaptureFixture[str]) -> None:
     of = many(1000, 100)
     with browser(of) as client:

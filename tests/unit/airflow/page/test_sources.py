@@ -53,7 +53,8 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return ready
 
 
-def test_while_a_new_look_takes_long_the_older_one_is_shown(slow: threading.Event) -> None:
+def test_while_a_new_look_takes_long_the_older_one_is_shown(slow: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "LOOK_SECONDS", 0.2)
     slow.set()
     shown = Sources()
     before = shown.look("a")
@@ -67,8 +68,8 @@ def test_while_a_new_look_takes_long_the_older_one_is_shown(slow: threading.Even
 
 
 def test_the_first_look_is_waited_for_but_not_for_ever(slow: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "FIRST_SECONDS", 1.0)
-    assert "not at its end after 1 s" in str(Sources().look("a").problem)
+    monkeypatch.setattr(sources, "FIRST_SECONDS", 0.3)
+    assert "not at its end after 0.3 s" in str(Sources().look("a").problem)
     monkeypatch.setattr(sources, "FIRST_SECONDS", 30.0)
-    threading.Timer(0.7, slow.set).start()
+    threading.Timer(0.3, slow.set).start()
     assert Sources().look("a").status is not None

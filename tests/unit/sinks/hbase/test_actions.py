@@ -44,7 +44,7 @@ def expected(mutation: Mutation) -> tuple[bytes, bytes, int, bytes, bytes, int]:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 @given(parts)
 def test_a_shipment_has_the_mutations_that_a_sink_would_make_of_it(edits):
     actions = find_actions(shipment_of(*edits))
@@ -53,7 +53,6 @@ def test_a_shipment_has_the_mutations_that_a_sink_would_make_of_it(edits):
     assert len(set(actions.cluster_ids)) == len(actions.cluster_ids)
 
 
-@settings(max_examples=100, deadline=None)
 @given(parts)
 def test_an_action_begins_a_row_if_none_of_the_same_row_and_entry_is_before_it(edits):
     actions = find_actions(shipment_of(*edits))

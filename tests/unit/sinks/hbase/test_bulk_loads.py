@@ -107,6 +107,7 @@ def test_a_load_that_nobody_replicates_stops_no_queue(cell):
     assert taken(window_of(entry(cell, scopes={}))) == ({}, [Reason.BULK_LOAD], [0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loads", [1, 3000])
 def test_a_load_of_many_files_takes_no_long_time(loads):
     files = [f"{i:05d}" for i in range(60_000)]

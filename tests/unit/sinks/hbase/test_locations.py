@@ -39,7 +39,7 @@ def found(regions: list[Region], rows: list[bytes]) -> list[int]:
     return RegionMap.of(b"t", regions).find(buf, 1 + np.cumsum(lengths) - lengths, lengths).tolist()
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=5 * settings().max_examples)
 @given(st.sets(keys.filter(bool)), st.lists(keys), st.sets(st.integers(0, 20)))
 def test_a_row_belongs_to_the_region_whose_keys_are_around_it(borders, rows, closed):
     starts = [b"", *sorted(borders)]

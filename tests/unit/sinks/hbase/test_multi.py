@@ -38,7 +38,7 @@ def groups_of(actions: Actions, chance: random.Random) -> list[RegionActions]:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(parts, st.integers(0, 1 << 32))
 def test_a_request_has_each_group_s_actions_in_order_and_the_cells_in_the_same_order(edits, seed):
     actions = find_actions(shipment_of(*edits))
@@ -163,7 +163,7 @@ def test_a_result_that_does_not_fit_the_request_is_an_error_that_says_where(brok
         read_result(a_multi(1, 1), broken)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.binary(max_size=60) | st.just(response([True, "x"], "y")), st.integers(0, 60), st.integers(0, 255))
 def test_no_bytes_of_a_server_make_reading_a_result_leave_its_bounds(data, at, byte):
     data = data[:at] + bytes([byte]) + data[at + 1 :]

@@ -26,7 +26,7 @@ PEER = Peer("2", "zk1:2181:/hbase", "DISABLED", {})
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase", login=Login(user="u"))
 
 
-def look(monkeypatch: pytest.MonkeyPatch, *servers: ServerName, timeout_seconds: float = 2.0) -> str | None:
+def look(monkeypatch: pytest.MonkeyPatch, *servers: ServerName, timeout_seconds: float = 1.0) -> str | None:
     monkeypatch.setattr(reachable, "_servers", lambda peer, login, timeout: servers)
     return of_peer.why_down(PEER, SOURCE, timeout_seconds)
 
@@ -96,7 +96,7 @@ def test_what_is_wrong_with_its_zookeeper_is_said_in_one_line(monkeypatch):
 def test_an_ensemble_that_cannot_be_reached_is_found_out_in_time():
     port = closed_port().port
     began = time.monotonic()
-    why = of_peer.why_down(Peer("2", f"127.0.0.1:{port}:/hbase", "DISABLED", {}), SOURCE, 8.0)
+    why = of_peer.why_down(Peer("2", f"127.0.0.1:{port}:/hbase", "DISABLED", {}), SOURCE, 2.0)
     assert time.monotonic() - began < 10
     assert why
     assert "nothing listens on" in why
@@ -134,7 +134,7 @@ CONNECTED = bytes.fromhex("00000025 00000000 00004e20 0000000000000007 00000010"
 def test_a_zookeeper_that_answers_nonsense_is_a_reason(error):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=_answer_nonsense, args=(listener, error), daemon=True).start()
-        why = of_peer.why_down(Peer("2", f"127.0.0.1:{listener.getsockname()[1]}:/hbase", "DISABLED", {}), SOURCE, 4.0)
+        why = of_peer.why_down(Peer("2", f"127.0.0.1:{listener.getsockname()[1]}:/hbase", "DISABLED", {}), SOURCE, 2.0)
     assert why
     assert why.isprintable()
 

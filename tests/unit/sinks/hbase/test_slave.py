@@ -204,12 +204,12 @@ def test_a_slave_that_only_fails_is_given_up_when_the_patience_is_over(monkeypat
         assert caught.value.answered == (failure is not hang_up)
 
 
-@pytest.mark.parametrize("timeout", [60.0, 0.5])
+@pytest.mark.parametrize("timeout", [60.0, 0.25])
 def test_a_slave_that_is_only_slow_is_not_given_up(monkeypatch, timeout):
     """Whether one call takes long, or calls time out and are tried again with more time."""
-    with FakeServer(slow(1.3)) as server:
+    with FakeServer(slow(0.7)) as server:
         slave = slave_of_fakes(
-            monkeypatch, server, ping_seconds=30.0, patience_seconds=0.9, call_timeout_seconds=timeout, sleep_seconds=0.05
+            monkeypatch, server, ping_seconds=30.0, patience_seconds=0.45, call_timeout_seconds=timeout, sleep_seconds=0.05
         )
         deadline = time.monotonic() + 600
         with Looking(slave, deadline):
@@ -219,7 +219,7 @@ def test_a_slave_that_is_only_slow_is_not_given_up(monkeypatch, timeout):
 
 def test_a_long_call_is_not_sent_again_while_a_server_works_on_it(monkeypatch):
     """Like a bulk load that takes longer than an ordinary call may, and longer than expected (HBASE-30238)."""
-    with FakeServer(slow(1.3)) as server, FakeServer(slow(1.3)) as other:
+    with FakeServer(slow(0.8)) as server, FakeServer(slow(0.8)) as other:
         slave = slave_of_fakes(monkeypatch, server, other, ping_seconds=30.0, call_timeout_seconds=0.3)
         deadline = time.monotonic() + 600
         shipper = slave.shipper()
