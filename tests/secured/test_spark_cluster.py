@@ -54,7 +54,9 @@ CONF = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.cores.max": str(len(HOSTS)),
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # no task begins before all executors are there
+    # No task begins before all executors are there, however long they take to start on a busy machine.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{JOB_SECONDS}s",
 }
 
 
