@@ -57,14 +57,22 @@ def await_labels(cluster: StandaloneCluster, client: JavaClient) -> None:
     client.create_table(table, {"f": LOCAL})
 
     def known() -> bool:
-        try:
-            client.write(table, [labelled(label, wire.put("row", {f"f:{n}": b"v"})) for n, label in enumerate(quoted)])
-        except JavaClientError:  # no such label
-            return False
-        return all(len(client.scan_as(user, table)) == len(auths) for user, auths in USERS.items())
+        cells = [labelled(label, wire.put("row", {f"f:{n}": b"v"})) for n, label in enumerate(quoted)]
+        return is_written(client, table, cells) and all(
+            len(client.scan_as(user, table)) == len(auths) for user, auths in USERS.items()
+        )
 
     wait_until(known, "labels and users are known", processes=[cluster.process], timeout=60)
     client.drop_table(table)
+
+
+def is_written(client: JavaClient, table: str, cells: list[wire.Mutation]) -> bool:
+    """Write cells, unless the server does not know their labels yet."""
+    try:
+        client.write(table, cells)
+    except JavaClientError:
+        return False
+    return True
 
 
 def labelled(expression: str, mutation: wire.Mutation) -> wire.Mutation:
@@ -122,7 +130,9 @@ def test_as_expressions_the_same_users_see_the_same_cells_though_the_ordinals_ar
 def test_a_label_that_the_slave_has_not_stops_the_queue(sides: Sides, both, peer: str, unique: Callable[[str], str]) -> None:
     table, label = both(), unique("label")
     sides.source.add_labels([label])
-    sides.source.write(table, [labelled(label, wire.put("a", {"f:q": b"x"}))])
+    cells = [labelled(label, wire.put("a", {"f:q": b"x"}))]
+    source = sides.source_cluster.process
+    wait_until(lambda: is_written(sides.source, table, cells), "the label is known", processes=[source], timeout=60)
     at = replace(sides.at, visibility_labels="strings")
     summary = ship_one(at, peer, deadline=6)
     assert summary.status is not Status.DONE
