@@ -44,7 +44,7 @@ from walferry.security.login import Login
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import plan_peer
-from walferry.shipping.summary import Status
+from walferry.engine.summary import Status
 from walferry.source.cluster import SourceCluster, canonical, for_slave
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.source.logins import login_of

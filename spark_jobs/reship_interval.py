@@ -4,7 +4,7 @@
         --from 1700000000000 --to 1700003600000
 
 First all WALs are scanned, a Spark task each. Then they are shipped, a task for each WAL group. While the job runs, the summaries
-of all groups are kept in ZooKeeper (walferry.shipping.summary). The last line printed is the summaries as JSON. No queue is read
+of all groups are kept in ZooKeeper (walferry.engine.summary). The last line printed is the summaries as JSON. No queue is read
 or changed.
 """
 
@@ -52,7 +52,7 @@ def _run(args: argparse.Namespace) -> int:
     from walferry.reship.interval import Interval
     from walferry.reship.job import ReshipJob
     from walferry.reship.run import reship
-    from walferry.shipping.summary import Status
+    from walferry.engine.summary import Status
     from walferry.source.cluster import SourceCluster
     from walferry.spark.job import say, tell
 

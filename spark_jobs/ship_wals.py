@@ -2,7 +2,7 @@
 
     spark-submit --py-files walferry-….zip spark_jobs/ship_wals.py --source '{"quorum": …}' --peer 2 --run-id … --deadline 3600
 
-While the job runs, the summaries of all groups are kept in ZooKeeper (walferry.shipping.summary). The last line printed is the
+While the job runs, the summaries of all groups are kept in ZooKeeper (walferry.engine.summary). The last line printed is the
 summaries as JSON. How hard the slave is tried, and with how many connections, is a matter of the peer and the source's connection
 (walferry.source.knobs).
 """
@@ -21,7 +21,7 @@ from pyspark import SparkConf, SparkContext
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
     from walferry.bulkload.driver import Spread
     from walferry.shipping.group_job import GroupJob
-    from walferry.shipping.summary import GroupSummary
+    from walferry.engine.summary import GroupSummary
     from walferry.spark.ship_run import ShipRun, Tell
 
 

@@ -6,7 +6,8 @@ Imports go one way, from the top of this picture to its bottom:
     airflow                              hooks, operators, sensors, triggers, and what the DAGs' tasks do
     spark, admin                         the job's way to the executors; what operators do with peers
     bootstrap, reship, verification      a new peer's first copy; an interval shipped again; source and slave compared
-    shipping                             what to ship, and the loop that ships it
+    shipping                             what a peer has queued, and how far it is shipped
+    engine                               the loop that ships: feed, filter, senders, commit
     retention                            what becomes of WALs: the cleaner, the archive
     queues                               replication queues in ZooKeeper: reading, leases, dead servers, claims
     source  files  filters  sinks        where edits come from, which of them a peer gets, and where they go

@@ -19,11 +19,11 @@ from tests.zk.fixtures import new_client, refused_at_once, zk
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.airflow.hooks.spark import WalferrySubmitHook
 from walferry.airflow.steps import batch
+from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes
 from walferry.queues.claims.steps import claim_hold
 from walferry.queues.dead_servers import recovered_queues
 from walferry.shipping.runs import write_group
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source import agreement
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connect, disconnect

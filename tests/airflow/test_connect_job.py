@@ -19,8 +19,8 @@ from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.steps import batch, slaves
 from walferry.airflow.values import Chosen, Planned
+from walferry.engine.summary import GroupSummary, Status
 from walferry.errors import WalferryError
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import SinkKind
 from walferry.spark import connect_ship

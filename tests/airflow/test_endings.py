@@ -15,8 +15,8 @@ from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.retries import RetryIfItHelps
 from walferry.airflow.run_notes import DAGS, on_dag_run_failed, on_dag_run_success
 from walferry.airflow.steps import batch
+from walferry.engine.summary import GroupSummary, Status
 from walferry.queues.rolling import Rolled
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.zk.errors import ConnectError
 
 from .conftest import Run

@@ -11,7 +11,7 @@ import pytest
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.airflow.reports.batch import TOTALS, TOTALS_OF_QUEUES, BatchReport
 from walferry.airflow.reports.kept import MAX_KEPT, NOT_ADDED, added, as_lines, with_earlier
-from walferry.shipping.summary import GroupSummary, Status
+from walferry.engine.summary import GroupSummary, Status
 
 from .conftest import Run
 from .recovery_stubs import Spark, at, dead, failover, hbase, new_client, spark, zk

@@ -15,10 +15,10 @@ from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.operators.spark_job import STARTUP_SECONDS
 from walferry.airflow.steps import batch, slaves
 from walferry.airflow.values import Chosen, Planned, RollReport
+from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.errors import EnabledPeer, PausedPeer
 from walferry.queues.errors import LeaseHeld
 from walferry.shipping.in_hand import InOtherHands
-from walferry.shipping.summary import GroupSummary, Status
 
 from .conftest import Run
 

@@ -22,12 +22,12 @@ from embedded.distributed import DistributedCluster, DistributedClusters, Region
 from embedded.hbase import ClusterAddress
 from tests.cluster.walferry_runs import plan, roll, ship
 from tests.sessions import session_of
+from walferry.engine.summary import Status
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.values import decode_lock, encode_position, strip_client_prefix
 from walferry.names import parse_queue_id, parse_wal_name
 from walferry.queues.claims.claim import claim
 from walferry.queues.errors import ClaimHeld
-from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import connected
 

@@ -20,12 +20,12 @@ from embedded.hbase import QUICK_LOG_CLEANER, ClusterAddress
 from tests.cluster.queue_watch import QueueWatch
 from tests.cluster.walferry_runs import await_progress, plan, positions, roll, ship, source_of
 from tests.sessions import session_of
+from walferry.engine.summary import GroupSummary, Status
 from walferry.files.store import WalStore
 from walferry.hbase.cluster import live_servers
 from walferry.names import parse_wal_name
 from walferry.queues.claims.claim import Claim, claim, clean_up
 from walferry.queues.dead_servers import RecoveredQueue, find_dead, recovered_queues
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs
 from walferry.zk.client import connected

@@ -19,9 +19,9 @@ from tests.cluster.dead_queues import DeadQueue, Recording, record
 from tests.cluster.test_bad_input import BROKEN, ROWS, begin, flipped, rows_at, rows_up_to
 from tests.cluster.test_shipping import archive
 from tests.cluster.walferry_runs import plan, positions, roll, ship
+from walferry.engine.summary import GroupSummary, Status
 from walferry.files import systems
 from walferry.files.quarantine import BrokenWals
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.wal.scan import scan_entries
 

@@ -25,10 +25,10 @@ from tests.cluster.proxy import Flow, TcpProxy
 from tests.cluster.reshipping import now, ship_again
 from tests.cluster.walferry_runs import ALL_SINKS, positions, ship, ship_one, source_of
 from walferry.bulkload import loading
+from walferry.engine.summary import GroupSummary, Status
 from walferry.queues.lease import Lease
 from walferry.reship.interval import Interval
 from walferry.rpc import bulk_load
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.zk.client import children, connected

@@ -12,7 +12,7 @@ from embedded.client import GLOBAL
 from tests.cluster.spark_runs import run
 from tests.cluster.test_hfiles import FAMILIES, ROWS, SLAVE_SPLITS, SOURCE_SPLITS, counted, repeated
 from tests.cluster.walferry_runs import plan, roll, ship
-from walferry.shipping.summary import Status
+from walferry.engine.summary import Status
 from walferry.source.knobs import SinkKind
 
 pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)

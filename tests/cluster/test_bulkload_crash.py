@@ -32,10 +32,10 @@ from walferry.bulkload import driver, reading, region_load
 from walferry.bulkload.job import LoadJob
 from walferry.bulkload.loading import Outcome
 from walferry.bulkload.rows import Row
+from walferry.engine.summary import Status
 from walferry.files.clients import local_path
 from walferry.queues.lease import Lease
 from walferry.rpc import bulk_load
-from walferry.shipping.summary import Status
 from walferry.source.knobs import SinkKind
 
 pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)

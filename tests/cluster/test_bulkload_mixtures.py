@@ -25,9 +25,9 @@ from walferry.bulkload.job import LoadJob
 from walferry.bulkload.loading import Outcome
 from walferry.bulkload.rows import Row
 from walferry.bulkload.wals import LoadWal
+from walferry.engine.summary import GroupSummary, Status
 from walferry.files.quarantine import BrokenWals
 from walferry.rpc import bulk_load
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.knobs import SinkKind
 
 pytestmark = pytest.mark.parametrize("sink", [SinkKind.HFILES], indirect=True)

@@ -21,7 +21,7 @@ from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.test_slave_in_motion import BYTES_A_SECOND, SMALL, SPLITS, all_kinds
 from tests.cluster.walferry_runs import BOTH_SINKS, await_progress, plan, positions, roll, ship, source_of
 from tests.conftest import StandalonePair
-from walferry.shipping.summary import Status
+from walferry.engine.summary import Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import SinkKind
 

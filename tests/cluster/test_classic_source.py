@@ -23,10 +23,10 @@ from tests.cluster.test_verification import verify
 from tests.cluster.walferry_runs import source_of
 from walferry.bootstrap.job import CopyRequest, first_copy
 from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
+from walferry.engine.summary import Status
 from walferry.hbase.layout import QueueLayout
 from walferry.reship.files import OPEN_SLACK_MS
 from walferry.reship.interval import Interval
-from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
 
 PEER = "1"

@@ -20,8 +20,8 @@ from tests.cluster.conftest import Sides
 from tests.cluster.walferry_runs import BY_REPLICATE, is_untouched, leases, positions, roll
 from tests.sessions import session_of
 from walferry.bulkload.records import Load, loads_of
+from walferry.engine.summary import GroupSummary, Status
 from walferry.shipping.runs import read_run
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import SinkKind
 from walferry.source.session import open_session

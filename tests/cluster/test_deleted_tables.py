@@ -10,8 +10,8 @@ import pytest
 from embedded.client import GLOBAL
 from embedded.wire import put
 from tests.cluster.walferry_runs import ALL_SINKS, positions, ship_one
+from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.peers import read_peer
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.knobs import Knobs
 from walferry.zk.client import connected
 

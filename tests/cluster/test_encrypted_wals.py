@@ -29,11 +29,11 @@ from tests.cluster.reshipping import now, ship_again
 from tests.cluster.spark_runs import Job
 from tests.cluster.test_mixed_edits import edits
 from tests.cluster.walferry_runs import is_untouched, positions, roll, ship_one, source_of
+from walferry.engine.summary import Status
 from walferry.files.systems import open_wal
 from walferry.names import ServerName, parse_wal_name
 from walferry.protos.hbase_pb2 import WALHeader, WrappedKey
 from walferry.reship.interval import Interval
-from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
 from walferry.wal.errors import WalKeyError
 from walferry.wal.header import MAX_HEADER_BYTES, parse_header

@@ -8,7 +8,7 @@ from embedded.wire import CellType, delete_family, delete_row, put
 from tests.cluster.members import Edge, Member
 from tests.cluster.peer_changes import only, reconfigure, table_of
 from tests.cluster.walferry_runs import ship
-from walferry.shipping.summary import Status
+from walferry.engine.summary import Status
 
 FAMILIES = ("f1", "f2", "f3")
 

@@ -21,6 +21,7 @@ from embedded.kerberos import Kerberos as Kdc
 from tests.cluster.peer_changes import reconfigure
 from tests.cluster.test_peers_that_change import with_bandwidth
 from tests.cluster.walferry_runs import Shipping, await_progress, positions, roll, ship_one, source_of
+from walferry.engine.summary import Status
 from walferry.files import clients, failover, logins, namenode
 from walferry.files.access import missing_rights, needs_of
 from walferry.files.clients import file_system
@@ -32,7 +33,6 @@ from walferry.files.store import WalLocation, WalStore
 from walferry.files.systems import NewFile, file_size, list_entries, open_wal, write_file
 from walferry.regions.locality import _blocks
 from walferry.security.login import Kerberos
-from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs
 

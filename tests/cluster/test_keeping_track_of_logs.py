@@ -28,12 +28,12 @@ from embedded.client import GLOBAL, JavaClient, JavaClientError
 from embedded.wire import put
 from tests.cluster.test_shipping import archive, located
 from tests.cluster.walferry_runs import positions, roll, ship_one, source_of
+from walferry.engine.summary import Status
 from walferry.files.store import WALS
 from walferry.files.systems import list_entries
 from walferry.names import parse_wal_name
 from walferry.retention.old_wals import list_old_wals
 from walferry.retention.survey import Fate, survey
-from walferry.shipping.summary import Status
 from walferry.source.session import open_session
 from walferry.zk.client import children
 

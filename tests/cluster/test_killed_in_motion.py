@@ -29,8 +29,8 @@ from tests.cluster.test_slave_in_motion import all_kinds, create
 from tests.cluster.walferry_runs import await_progress, plan, positions, roll
 from tests.sessions import session_of
 from walferry.bulkload.records import loads_of
+from walferry.engine.summary import Status
 from walferry.shipping.runs import read_run
-from walferry.shipping.summary import Status
 from walferry.source.knobs import SinkKind
 from walferry.zk.client import connected
 

@@ -15,8 +15,8 @@ from embedded.wire import put
 from tests.cluster.conftest import Sides
 from tests.cluster.test_shipping import archive, eventually, located
 from tests.cluster.walferry_runs import plan, positions, roll, ship_one, source_of
+from walferry.engine.summary import Status
 from walferry.retention.survey import Fate, survey
-from walferry.shipping.summary import Status
 from walferry.source.session import open_session
 
 MAX_LOGS = 3

@@ -15,7 +15,7 @@ from embedded import wire
 from embedded.client import GLOBAL, LOCAL
 from embedded.wire import Mutation
 from tests.cluster.walferry_runs import plan, ship, source_of
-from walferry.shipping.summary import Status
+from walferry.engine.summary import Status
 from walferry.source.knobs import Knobs, SinkKind
 
 EDITS = 100_000

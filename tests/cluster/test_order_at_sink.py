@@ -10,12 +10,12 @@ from tests.cluster.walferry_runs import BY_REPLICATE, ship
 from tests.unit.filters.test_window import entry
 from tests.unit.sinks.hbase.edits import shipment_of
 from tests.unit.wal.encoder import PUT, Cell
+from walferry.engine.summary import Status
 from walferry.hbase.cluster import live_servers
 from walferry.hbase.layout import ZNodes
 from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.rpc.admin import SERVICE
 from walferry.security.login import UNSECURED
-from walferry.shipping.summary import Status
 from walferry.sinks.hbase.connections import connection_to
 from walferry.sinks.hbase.requests import MAX_MUTATIONS
 from walferry.zk.client import connected

@@ -27,9 +27,9 @@ from tests.cluster.walferry_runs import (
     ship_one,
 )
 from tests.sessions import session_of
+from walferry.engine.summary import GroupSummary, Status
 from walferry.security.login import Login
 from walferry.shipping.runs import read_run
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs
 from walferry.zk.client import connect, connected, disconnect

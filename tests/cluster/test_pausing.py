@@ -17,9 +17,9 @@ from walferry.admin.errors import Refused
 from walferry.admin.handing_back import begin_hand_back
 from walferry.admin.pausing import pause, resume
 from walferry.admin.peers import PeerAdmin
+from walferry.engine.summary import Status
 from walferry.hbase.errors import PausedPeer, UnmanagedPeer
 from walferry.hbase.peers import read_peer
-from walferry.shipping.summary import Status
 from walferry.source.agreement import check_peer
 from walferry.source.knobs import Knobs
 from walferry.spark.ship_run import ShipRun, begin

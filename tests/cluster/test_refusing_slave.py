@@ -14,8 +14,8 @@ from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
 from tests.cluster.walferry_runs import ship_one, source_of
 from tests.conftest import StandalonePair
+from walferry.engine.summary import Status
 from walferry.security.login import Login
-from walferry.shipping.summary import Status
 from walferry.source.knobs import SinkKind
 
 CONTROLLER = "org.apache.hadoop.hbase.security.access.AccessController"

@@ -16,12 +16,12 @@ from embedded.wire import put
 from tests.cluster.reshipping import now, ship_again, spread
 from tests.cluster.test_shipping import archive, located
 from tests.cluster.walferry_runs import BOTH_SINKS, is_untouched, plan, positions, roll, ship_one, source_of
+from walferry.engine.summary import Status
 from walferry.hbase.errors import PeerError
 from walferry.names import parse_wal_name
 from walferry.reship.holes import IntervalGone
 from walferry.reship.interval import Interval
 from walferry.retention.archive import WalArchive
-from walferry.shipping.summary import Status
 
 
 @pytest.fixture(autouse=True)

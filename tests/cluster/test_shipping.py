@@ -12,9 +12,9 @@ import pytest
 from embedded.client import JavaClientError
 from embedded.wire import put
 from tests.cluster.walferry_runs import BOTH_SINKS, Shipping, plan, positions, roll, ship, ship_one
+from walferry.engine.summary import Status
 from walferry.files.store import WalLocation, WalStore
 from walferry.names import parse_wal_name
-from walferry.shipping.summary import Status
 from walferry.source.knobs import Knobs
 
 pytestmark = BOTH_SINKS

@@ -17,7 +17,7 @@ from tests.cluster.conftest import Sides
 from tests.cluster.proxy import ProxiedSlave, TcpProxy, proxied_slave, proxied_zookeeper
 from tests.cluster.walferry_runs import BY_REPLICATE, ship_one
 from walferry.airflow.steps import batch
-from walferry.shipping.summary import GroupSummary, Status
+from walferry.engine.summary import GroupSummary, Status
 from walferry.source.knobs import Knobs
 
 ROWS = 200

@@ -9,8 +9,8 @@ import pytest
 
 from embedded.client import GLOBAL
 from tests.cluster.walferry_runs import roll, ship, ship_one
+from walferry.engine.summary import Status
 from walferry.queues import rolling
-from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import open_session
 from walferry.status.ages import Certainty

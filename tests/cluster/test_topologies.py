@@ -12,8 +12,8 @@ from embedded import wire
 from embedded.wire import Cell, Mutation
 from tests.cluster.members import Edge, Member
 from tests.cluster.walferry_runs import BOTH_SINKS, plan, queues, ship
+from walferry.engine.summary import GroupSummary, Status
 from walferry.filters.rules import Reason
-from walferry.shipping.summary import GroupSummary, Status
 
 pytestmark = BOTH_SINKS
 ROWS = 40

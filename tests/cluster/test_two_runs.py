@@ -8,8 +8,8 @@ from tests.cluster.spark_runs import Job, run
 from tests.cluster.test_shipping import eventually
 from tests.cluster.walferry_runs import BY_REPLICATE, Shipping, positions, roll, ship_one
 from tests.sessions import session_of
+from walferry.engine.summary import Status
 from walferry.shipping.runs import read_run
-from walferry.shipping.summary import Status
 from walferry.source.knobs import Knobs
 from walferry.zk.client import connected
 

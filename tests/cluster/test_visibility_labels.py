@@ -14,7 +14,7 @@ from embedded.processes import wait_until
 from embedded.standalone import StandaloneCluster
 from tests.cluster.conftest import Sides
 from tests.cluster.walferry_runs import ship_one, source_of
-from walferry.shipping.summary import Status
+from walferry.engine.summary import Status
 
 CONTROLLER = "org.apache.hadoop.hbase.security.visibility.VisibilityController"
 SETTINGS = {

@@ -11,7 +11,7 @@ from embedded import wire
 from embedded.client import GLOBAL, LOCAL
 from embedded.standalone import StandaloneCluster
 from tests.cluster.walferry_runs import plan, queues, roll, ship, source_of
-from walferry.shipping.summary import Status
+from walferry.engine.summary import Status
 
 ROWS = 400
 

@@ -7,7 +7,7 @@ import pytest
 from embedded import wire
 from embedded.client import GLOBAL
 from tests.cluster.walferry_runs import ship
-from walferry.shipping.summary import Status
+from walferry.engine.summary import Status
 
 pytestmark = pytest.mark.timeout(600)
 FAMILIES = 1100

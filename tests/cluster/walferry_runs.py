@@ -18,6 +18,7 @@ from tests.sessions import session_of
 from walferry.bulkload.driver import Backlog, Spread, load_backlog
 from walferry.bulkload.left import Left
 from walferry.bulkload.records import forget_finished
+from walferry.engine.summary import GroupSummary
 from walferry.files.quarantine import BrokenWals
 from walferry.files.store import WalStore
 from walferry.hbase.layout import OwnZNodes
@@ -27,7 +28,6 @@ from walferry.queues.reading import Queue, read_queues
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import PeerPlan, plan_peer
-from walferry.shipping.summary import GroupSummary
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import REQUEST_SINKS, Knobs, SinkKind
 from walferry.source.session import open_session

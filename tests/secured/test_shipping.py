@@ -10,7 +10,7 @@ from embedded.client import GLOBAL
 from embedded.wire import delete_column, put
 from tests.cluster.walferry_runs import queues, roll, ship
 from tests.secured.peers import Pair
-from walferry.shipping.summary import Status
+from walferry.engine.summary import Status
 from walferry.source.knobs import SinkKind
 
 ROWS = 2000

@@ -18,8 +18,8 @@ from tests.cluster.walferry_runs import roll, ship, source_of
 from tests.secured.logins import login
 from tests.secured.peers import CONN_ID, MANAGED, lead_to, peer_with_nobody
 from walferry.diagnosis.connections import slave_access
+from walferry.engine.summary import Status
 from walferry.hbase.peers import DISABLED, Peer
-from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster, for_slave
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.source.logins import login_of

@@ -16,6 +16,7 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import create_all
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import LastingZNodes, prefixed, wal
+from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import ZNodes
 from walferry.hbase.values import encode_position
 from walferry.names import ServerName
@@ -26,7 +27,6 @@ from walferry.rpc.server import RpcServer
 from walferry.shipping.in_hand import in_hand
 from walferry.shipping.runs import begin_run, write_group
 from walferry.shipping.slave_down import note_down
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.status.ages import Age, Certainty, unknown
 from walferry.status.history import INTERVAL_SECONDS, SAMPLES, Sample, encode, sample_at

@@ -21,6 +21,7 @@ LAYERS = (
     {"regions"},
     {"queues"},
     {"retention"},
+    {"engine"},
     {"shipping", "bulkload"},
     {"reship", "bootstrap", "verification", "status"},
     {"spark", "admin", "inspection"},

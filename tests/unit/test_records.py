@@ -19,10 +19,10 @@ from walferry.bootstrap.records import CopyState, RegionRecord
 from walferry.bulkload.loading import Outcome
 from walferry.bulkload.records import Folder, Load
 from walferry.bulkload.rows import Note, WalReport
+from walferry.engine.summary import GroupSummary
 from walferry.records import MAX_BYTES, MAX_DEPTH, NotARecord, decoded, parsed, parsed_object
 from walferry.security.login import Login
 from walferry.shipping.slave_down import notes_in
-from walferry.shipping.summary import GroupSummary
 from walferry.source.cluster import SourceCluster, SourceError
 from walferry.verification.job import Options
 from walferry.zk.hold import record_of

@@ -21,6 +21,8 @@ from tests.zk.secured_fixtures import HBASE, STRANGER, WALFERRY, Secured
 from walferry.bootstrap.fence import Claim as CopyClaim
 from walferry.bootstrap.records import Records, RegionRecord, TableRecord, Way
 from walferry.bulkload.records import Folder, begin_load, note_folder
+from walferry.engine.bandwidth import limit_of
+from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
 from walferry.hbase.values import PBUF
 from walferry.names import ServerName
@@ -33,10 +35,8 @@ from walferry.regions.table_states import ABSENT, TableState, write_state
 from walferry.regions.transitions import Transition
 from walferry.regions.writes import Change
 from walferry.security.login import UNSECURED, Login
-from walferry.shipping.bandwidth import limit_of
 from walferry.shipping.in_hand import in_hand, turn_of
 from walferry.shipping.runs import begin_run, write_group
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
 from walferry.spark.load_note import LoadNote

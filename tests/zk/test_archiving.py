@@ -22,6 +22,7 @@ from tests.unit.wal.encoder import encode_wal
 from tests.zk.claim_cluster import Killed
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, LastingZNodes, expire, wal
 from tests.zk.test_paused_shipment import arrived, entries
+from walferry.engine.summary import GroupSummary, Status
 from walferry.files import clients, systems
 from walferry.files.quarantine import BrokenWals
 from walferry.hbase.values import decode_position
@@ -32,7 +33,6 @@ from walferry.retention.archiving import NotArchived, archive_wal
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import plan_peer
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs, SinkKind
 

@@ -10,8 +10,8 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
+from walferry.engine.bandwidth import Limit, limit_of
 from walferry.hbase.peers import Peer
-from walferry.shipping.bandwidth import Limit, limit_of
 from walferry.source.session import Session
 from walferry.zk.client import children
 
@@ -44,7 +44,7 @@ def test_groups_join_and_leave_and_the_last_one_leaves_nothing(hbase: HBaseZNode
 def test_a_group_whose_session_has_ended_does_not_count_until_it_looks_again(
     hbase: HBaseZNodes, new_client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walferry.shipping.bandwidth.SHARE_SECONDS", 0.0)
+    monkeypatch.setattr("walferry.engine.bandwidth.SHARE_SECONDS", 0.0)
     killed, other = new_client(), session_of(new_client(), hbase)
     with ExitStack() as stack:
         first = sharing(stack, session_of(killed, hbase))

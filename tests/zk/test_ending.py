@@ -18,13 +18,14 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.unit.rpc.fake_server import FakeServer, Request, answer
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, wal
 from tests.zk.one_cell import queued_for_slave
+from walferry.engine import run
+from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes
 from walferry.names import parse_wal_name
 from walferry.protos import hbase_pb2 as pb
-from walferry.shipping import attempt, ending
+from walferry.shipping import attempt
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.hbase import slave as slave_module
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.zk import right
@@ -93,8 +94,8 @@ def next_run(job: GroupJob) -> GroupSummary:
 def test_what_the_slave_still_applies_comes_before_what_the_next_run_ships(
     zk: KazooClient, job_to: Callable[..., GroupJob], monkeypatch: pytest.MonkeyPatch, patient: bool
 ) -> None:
-    monkeypatch.setattr(attempt, "PUBLISH_SECONDS", 0.2)
-    monkeypatch.setattr(ending, "CALLS_SECONDS", 30.0 if patient else 0.1)
+    monkeypatch.setattr(run, "PUBLISH_SECONDS", 0.2)
+    monkeypatch.setattr(run, "CALLS_SECONDS", 30.0 if patient else 0.1)
     monkeypatch.setattr(right, "MOST_SPARE_SECONDS", 4.0)
     slave = Slave()
     with FakeServer(slave) as server, ThreadPoolExecutor(1) as pool:
@@ -106,7 +107,7 @@ def test_what_the_slave_still_applies_comes_before_what_the_next_run_ships(
                 raise SystemExit(143)
 
         with monkeypatch.context() as patch:
-            patch.setattr(attempt, "end_if_paused", end)
+            patch.setattr(attempt, "why_paused", end)
             ended = threading.Thread(target=_ended, args=(job,), daemon=True)
             ended.start()
             assert slave.busy.wait(60)

@@ -20,11 +20,11 @@ from tests.zk.hbase_znodes import DEAD, HBaseZNodes, wal
 from tests.zk.one_cell import queued_for_slave
 from walferry.bootstrap.quiet import await_quiet
 from walferry.bootstrap.records import CopyState
+from walferry.engine.summary import Status
 from walferry.names import parse_wal_name
 from walferry.queues.errors import LeaseHeld
 from walferry.queues.lease import acquire
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.summary import Status
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.spark import ship_run
 from walferry.zk.right import spare_seconds

@@ -27,6 +27,7 @@ from walferry.bootstrap.errors import CopyRefused, CopyUnderWay
 from walferry.bootstrap.fence import Claim
 from walferry.bootstrap.job import peer_to_copy
 from walferry.bootstrap.records import Records
+from walferry.engine.summary import GroupSummary
 from walferry.errors import WalferryError
 from walferry.hbase.errors import MissingPeer, PausedPeer
 from walferry.hbase.layout import OwnZNodes
@@ -38,7 +39,6 @@ from walferry.rpc.server_codec import JavaException
 from walferry.rpc.server_codec import Refused as RefusedCall
 from walferry.shipping.in_hand import NO_TURN, in_hand
 from walferry.shipping.runs import begin_run, group_path, write_group
-from walferry.shipping.summary import GroupSummary
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children
 from walferry.zk.hold import CALLS, Hold

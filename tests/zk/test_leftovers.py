@@ -13,6 +13,7 @@ from tests.sessions import session_of
 from tests.zk.claim_cluster import Killed, Killer
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, expire, wal
 from tests.zk.stepped import Stepped
+from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import OwnZNodes, QueueLayout, quoted
 from walferry.queues.claims.steps import claim_hold
 from walferry.queues.dead_servers import WALFERRY_SERVER
@@ -22,7 +23,6 @@ from walferry.queues.new_wals import commit
 from walferry.shipping import leftovers, runs
 from walferry.shipping.leftovers import sweep_gone, sweep_peer
 from walferry.shipping.runs import begin_run, read_run, write_group
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 
 NewClient = Callable[[], KazooClient]

@@ -35,6 +35,7 @@ from walferry.bulkload.records import Folder, loads_of, note_folder
 from walferry.bulkload.region_load import Loaded, Runs
 from walferry.bulkload.targets import Targets
 from walferry.bulkload.wals import LoadWal
+from walferry.engine.summary import Status
 from walferry.hbase.peers import read_peer
 from walferry.queues.errors import LeaseLost
 from walferry.queues.lease import Lease, acquire
@@ -42,7 +43,6 @@ from walferry.rpc.errors import ConnectionFailed
 from walferry.security.login import UNSECURED
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import groups_to_ship
-from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session
 

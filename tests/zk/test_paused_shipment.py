@@ -18,12 +18,12 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.unit.rpc.fake_server import FakeServer, Request, answer
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, LastingZNodes, wal
+from walferry.engine.summary import Status
 from walferry.names import parse_wal_name
 from walferry.protos import hbase_pb2 as pb
 from walferry.security.login import Login
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.zk.client import connect, disconnect

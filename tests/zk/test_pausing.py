@@ -14,6 +14,7 @@ from tests.unit.wal.encoder import encode_wal
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
 from walferry.airflow.steps import batch, recovery
 from walferry.airflow.values import Chosen, QueueRef
+from walferry.engine.summary import Status
 from walferry.hbase.errors import PausedPeer
 from walferry.hbase.peers import read_peer
 from walferry.names import parse_wal_name
@@ -22,7 +23,6 @@ from walferry.retention.survey import ShippedBy, _shipped_by
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.runs import read_run
-from walferry.shipping.summary import Status
 from walferry.source.cluster import SourceCluster
 
 PAUSED = {"walferry.managed": "true", "walferry.paused": "true"}

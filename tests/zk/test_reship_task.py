@@ -23,6 +23,7 @@ from tests.zk.one_cell import edits_of_one_cell
 from walferry.bootstrap.border import Border
 from walferry.bootstrap.fence import Claim
 from walferry.bootstrap.records import Records, TableRecord
+from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.peers import check_shippable, read_peer
 from walferry.names import ServerName, parse_wal_name
 from walferry.protos import hbase_pb2 as pb
@@ -35,7 +36,6 @@ from walferry.reship.order import Stages
 from walferry.reship.shipment import ship_group
 from walferry.shipping.in_hand import NO_TURN, in_hand
 from walferry.shipping.runs import begin_run
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.source.session import Session

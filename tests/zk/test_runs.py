@@ -10,9 +10,9 @@ from kazoo.client import KazooClient
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
+from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.shipping import runs
 from walferry.shipping.runs import RUNS_AT_MOST, RUNS_KEPT, begin_run, read_group, read_run, write_group
-from walferry.shipping.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 
 HOUR = 3600.0

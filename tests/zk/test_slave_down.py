@@ -7,11 +7,11 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes
+from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.peers import Peer
 from walferry.shipping import slave_down
 from walferry.shipping.runs import begin_run, read_run, write_group
 from walferry.shipping.slave_down import MAX_NOTES, TRUSTED_SECONDS, forget_down, known_down, note_down
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session
 

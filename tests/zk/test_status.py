@@ -17,6 +17,7 @@ from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, prefixed, wal
 from tests.zk.test_retention import Site, count_calls
+from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import quoted
 from walferry.hbase.values import PBUF
 from walferry.names import ServerName
@@ -27,7 +28,6 @@ from walferry.regions.znodes import encode_region
 from walferry.shipping.in_hand import in_hand
 from walferry.shipping.runs import begin_run, write_group
 from walferry.shipping.slave_down import note_down
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session
 from walferry.status.ages import Certainty

@@ -12,9 +12,9 @@ from kazoo.client import KazooClient
 
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
+from walferry.engine.summary import GroupSummary, Status
 from walferry.shipping.leftovers import sweep_gone
 from walferry.shipping.runs import begin_run, write_group
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.session import Session
 from walferry.status import history as module
 from walferry.status.ages import Age, Certainty

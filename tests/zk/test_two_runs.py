@@ -16,11 +16,11 @@ from tests.unit.rpc.fake_server import FakeServer, Request, answer
 from tests.zk.hbase_znodes import DEAD, HBaseZNodes, wal
 from tests.zk.one_cell import queued_for_slave
 from tests.zk.test_paused_shipment import brief_sessions
+from walferry.engine.summary import Status
 from walferry.names import parse_wal_name
 from walferry.protos import hbase_pb2 as pb
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.summary import Status
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.zk import right
 

@@ -33,6 +33,7 @@ from walferry.bulkload.region_load import clean, clean_folders
 from walferry.bulkload.targets import Targets, read_targets
 from walferry.bulkload.trial import why_not
 from walferry.bulkload.wals import LoadWal, number_wals, parts_of
+from walferry.engine.summary import GroupSummary
 from walferry.errors import WalferryError
 from walferry.files.listing import locate_all
 from walferry.filters.rules import FilterRules, PeerTables
@@ -47,7 +48,6 @@ from walferry.shipping.candidates import GroupCandidates, candidates
 from walferry.shipping.group import Waits, at_once, lease_given_up
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.runs import read_group, write_group
-from walferry.shipping.summary import GroupSummary
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session, open_session
 from walferry.tables.slave import slave_tables

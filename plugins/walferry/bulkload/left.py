@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from walferry.engine.summary import GroupSummary
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.summary import GroupSummary
 
 
 @dataclass(frozen=True)

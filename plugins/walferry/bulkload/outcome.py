@@ -13,9 +13,9 @@ from walferry.bulkload.loading import Outcome, Wanted, wanted_wals
 from walferry.bulkload.rows import Note, WalReport
 from walferry.bulkload.targets import Targets
 from walferry.bulkload.wals import LoadWal
+from walferry.engine.summary import GroupSummary, Status
 from walferry.names import family_text
 from walferry.shipping.candidates import GroupCandidates
-from walferry.shipping.summary import GroupSummary, Status
 
 TOLD = 20  # tables and WALs that are not loaded
 

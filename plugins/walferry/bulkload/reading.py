@@ -20,6 +20,7 @@ from walferry.bulkload.expressions import with_expressions
 from walferry.bulkload.job import LoadJob
 from walferry.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
 from walferry.bulkload.wals import LoadWal
+from walferry.engine.summary import shown_ms
 from walferry.errors import WalferryError
 from walferry.files.store import WalStore
 from walferry.filters.rules import FilterRules
@@ -28,7 +29,6 @@ from walferry.hfiles.runs import Edits, sorted_runs
 from walferry.kernels.read import Ints
 from walferry.names import parse_wal_name
 from walferry.shipping.closed_wal import Progress, longest_wait, may_end_with, windows_of_closed
-from walferry.shipping.summary import shown_ms
 from walferry.sinks.of_peer import bulk_loads_in
 from walferry.source.cluster import VisibilityLabels
 from walferry.wal.errors import WalTornError, WalTruncatedError

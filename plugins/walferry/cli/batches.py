@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from walferry.airflow.reports.batch import BatchReport
     from walferry.airflow.values import Planned
     from walferry.cli.local_ship import Terms
+    from walferry.engine.summary import GroupSummary
     from walferry.shipping.plan import GroupPlan
-    from walferry.shipping.summary import GroupSummary
     from walferry.source.cluster import SourceCluster
 
 DEADLINE_SECONDS = 1800

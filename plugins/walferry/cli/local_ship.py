@@ -10,8 +10,8 @@ from walferry.airflow.reports.progress import ProgressLog
 from walferry.airflow.values import Planned
 from walferry.cli.show import tell
 from walferry.cli.workers import Gone, run_all
+from walferry.engine.summary import GroupSummary, Status
 from walferry.files.quarantine import BrokenWals
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import SinkKind
 from walferry.spark import ship_run

@@ -5,8 +5,9 @@
     holes       what is gone, as far as the files that are left tell;  store  opens a file wherever it lies
     scan        what an interval has, by table and region;  order  how regions that changed servers keep their order
     run         all of it, from the listing to the summaries
-    shipment    one WAL group's files, in order, through a sink;  turn  the right to do that;  job  what all of its tasks share
+    shipment    one WAL group's files, in order, through the engine;  turn  the right to do that
+    job         what all of its tasks share
 
-Only `airflow` and spark_jobs import this package. It imports shipping, retention, bootstrap.records and what lies below them. It
-writes to no queue.
+Only `airflow` and spark_jobs import this package. It imports shipping, the engine, retention, bootstrap.records and what lies
+below them. It writes to no queue.
 """

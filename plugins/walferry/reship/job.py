@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 from uuid import UUID
 
 from walferry.errors import WalferryError
@@ -92,18 +93,21 @@ def check_tables(peer: Peer, tables: Collection[str]) -> None:
 
 def slave_id_of(session: Session, peer: Peer, job: ReshipJob) -> UUID:
     """The cluster id of the peer's slave, which the filters need. Raises SlaveUnreachable, WalferryError."""
-    with sink_of(session, peer, job, threading.Event(), Right(), lambda count: None) as sink:  # it sends nothing
+    on_failure = partial(check_not_paused, session, job.peer_id)
+    # It sends nothing.
+    with sink_of(session, peer, job, threading.Event(), Right(), lambda count: None, on_failure) as sink:
         return sink.id
 
 
 def sink_of(
-    session: Session, peer: Peer, job: ReshipJob, stop: threading.Event, right: Right, on_missing_hfiles: Callable[[int], None]
-) -> Sink:
-    """The peer's sink, not yet entered."""
+    session: Session, peer: Peer, job: ReshipJob, stop: threading.Event, right: Right, on_missing_hfiles: Callable[[int], None],
+    on_failure: Callable[[], None],
+) -> Sink:  # fmt: skip
+    """The peer's sink, not yet entered. `on_failure` is called as long as the slave is not reached."""
     deadline = time.monotonic() + job.deadline - time.time()
     return open_sink(
         peer, session, job.knobs, deadline, stop=stop, right=right, lease=None, on_missing_hfiles=on_missing_hfiles,
-        on_failure=lambda: check_not_paused(session, job.peer_id),
+        on_failure=on_failure,
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from walferry.bootstrap.records import check_copied, copied_before
 from walferry.bulkload.before import LoadedBefore
+from walferry.engine.summary import MAX_NAME_CHARS, GroupSummary, Status, digest_with
 from walferry.errors import WalferryError
 from walferry.files.errors import StoreError
 from walferry.files.store import WalStore
@@ -29,7 +30,6 @@ from walferry.reship.store import StoreWithArchive, begins_with_opening
 from walferry.shipping.group_job import lanes_of_each
 from walferry.shipping.runs import begin_run, change_group
 from walferry.shipping.slave_down import forget_down
-from walferry.shipping.summary import MAX_NAME_CHARS, GroupSummary, Status, digest_with
 from walferry.source.agreement import check_peer
 from walferry.source.knobs import Knobs
 from walferry.source.session import Session, open_session

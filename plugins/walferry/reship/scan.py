@@ -7,20 +7,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from walferry.files.closedness import WalMissing, await_closed, looks_closed
-from walferry.files.store import WalLocation, WalStore
-from walferry.files.systems import READ_PATIENCE_SECONDS
+from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, WalMissing
+from walferry.files.store import WalStore
 from walferry.filters.rules import FilterRules, Reason
 from walferry.filters.window import Kept, filter_window, table_name
 from walferry.reship.holes import IntervalGone
 from walferry.reship.interval import Interval, only
 from walferry.reship.listing import WalFile
+from walferry.shipping.closed_wal import Progress, windows_of_closed
 from walferry.wal.errors import WalTornError, WalTruncatedError
-from walferry.wal.reader import read_windows
 from walferry.wal.windows import UnwrapKey, Window
 
 RUN_AGAIN = "A new run tells what is left"
-RELOCATIONS = 5  # times that a WAL may move while it is being opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,28 +130,13 @@ def windows_of(
     With `ends_torn` an entry that the server's death has cut off ends the WAL. Raises WalError, StoreError,
     IntervalGone, WalNotClosed.
     """
-    begun = False
-    for relocation in range(RELOCATIONS + 1):
-        try:
-            location = await_closed(store, wal.name)
-            for window in _windows(store, location, keys):
-                begun = True
-                yield window, location.url
-            return
-        except (WalTruncatedError, WalTornError):
-            if not ends_torn:
-                raise
-            return
-        except WalMissing as error:
-            raise IntervalGone(f"WAL {wal.name} is gone since this run has found it at {wal.url}", RUN_AGAIN) from error
-        except FileNotFoundError:
-            if begun or relocation == RELOCATIONS:  # an open file stays readable, so this one was deleted
-                raise
-
-
-def _windows(store: WalStore, location: WalLocation, keys: UnwrapKey | None) -> Iterator[Window]:
-    if location.size == 0:  # the server died before it wrote the header
-        return
-    with store.open(location, patience=READ_PATIENCE_SECONDS) as file:
-        clean = bool(looks_closed(file)) and not location.fenced
-        yield from read_windows(file, location.url, 0, partial_tail="error", unwrap_key=keys, trailer_required=clean)
+    windows = windows_of_closed(
+        store, keys, wal.name, (), 0, close_seconds=lambda: CLOSE_TIMEOUT_SECONDS, progress=Progress()
+    )
+    try:
+        yield from windows
+    except (WalTruncatedError, WalTornError):
+        if not ends_torn:
+            raise
+    except WalMissing as error:
+        raise IntervalGone(f"WAL {wal.name} is gone since this run has found it at {wal.url}", RUN_AGAIN) from error

@@ -1,8 +1,4 @@
-"""Ships one WAL group's part of an interval, in one Spark task: files in order → entries of the interval → lanes → sink.
-
-    reader thread   reads the WALs one after the other, and hands their entries to the lanes
-    lane threads    send requests, each lane in order, and wait for their acknowledgements
-    this thread     publishes the summary, looks after calls that take long, ends it all when the peer is paused
+"""Ships one WAL group's part of an interval, in one Spark task: the group's files, as a feed of the engine.
 
 No queue is read or written. What was acknowledged is in the run's summary: a retry of the run goes on with the first WAL that is
 not done. It ships that WAL's entries again. If the retry finds other WALs among those that are done, or before them, it ships all
@@ -12,19 +8,23 @@ of the group again: an older edit that is shipped last would lie over newer ones
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Generator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
-from walferry.bootstrap.errors import CopyUnderWay
-from walferry.bootstrap.records import check_copied, copied_before
-from walferry.bulkload.before import NOTHING_LOADED
+from walferry.bootstrap.records import check_copied, copied_before, under_way
+from walferry.bulkload.before import LoadedBefore
+from walferry.engine.bandwidth import limit_of
+from walferry.engine.counters import Counters
+from walferry.engine.gauges import Gauges
+from walferry.engine.in_flight import InFlight, WalOffset
+from walferry.engine.outcome import Outcome
+from walferry.engine.run import Run
+from walferry.engine.summary import GroupSummary, Status, digest_with
 from walferry.errors import WalferryError
 from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter
-from walferry.filters.window import filter_window
 from walferry.hbase.cluster import visibility_labels
 from walferry.hbase.errors import PausedPeer
 from walferry.queues.errors import LeaseHeld, LeaseLost
@@ -35,29 +35,18 @@ from walferry.reship.listing import WalFile
 from walferry.reship.order import Stages
 from walferry.reship.scan import windows_of
 from walferry.reship.turn import Turn
-from walferry.shipping.acknowledged import Acknowledged, WalOffset
-from walferry.shipping.bandwidth import Limit, limit_of
-from walferry.shipping.counters import Counters
 from walferry.shipping.deleted import Missing, attempt_without, deleted_at_source, names_of
-from walferry.shipping.ending import end_calls
-from walferry.shipping.lanes import Lanes
-from walferry.shipping.outcome import Outcome
-from walferry.shipping.pausing import end_if_paused
+from walferry.shipping.pausing import check_not_paused, why_paused
 from walferry.shipping.runs import begin_group, read_group
 from walferry.shipping.slave_down import known_down, note_down
-from walferry.shipping.summary import GroupSummary, Status, digest_with
-from walferry.sinks.errors import SlaveUnreachable, Stopped
-from walferry.sinks.sink import Sink
+from walferry.sinks.errors import SlaveUnreachable
 from walferry.source.agreement import check_peer
 from walferry.source.cluster import VisibilityLabels
 from walferry.source.session import Session, open_session
+from walferry.wal.errors import WalError
 from walferry.wal.windows import Window
 from walferry.zk.errors import ConnectError
 
-TICK_SECONDS = 0.1
-PUBLISH_SECONDS = 2.0
-LOOK_SECONDS = 2.0  # between two looks after the calls under way
-JOIN_SECONDS = 10.0  # for threads that were told to stop
 QUEUE_ID = "interval"  # what a summary has in the place of a queue
 
 log = logging.getLogger(__name__)
@@ -130,6 +119,73 @@ def _text(error: BaseException) -> str:
     return str(error) if isinstance(error, WalferryError) else f"{type(error).__name__}: {error}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class IntervalWals:
+    """A group's part of an interval, as a feed (engine/feed.py)."""
+
+    job: ReshipJob
+    files: GroupFiles
+    wals: tuple[WalFile, ...]  # the last ones of the group, which are not done
+    stages: Stages
+    stage: int
+    peer_rules: FilterRules
+    copied: LoadedBefore
+
+    @property
+    def count(self) -> int:
+        """How many WALs there are."""
+        return len(self.wals)
+
+    def unread_since(self, wal: int) -> None:
+        """An interval has been shipped before, so nothing in it waits."""
+
+    def position(self, wal: int) -> int:
+        """Return 0: a WAL is read from its beginning."""
+        return 0
+
+    def batches(self, wal: int) -> Generator[tuple[Window, str]]:
+        """Yield what the WAL has. Raises WalError, StoreError, WalNotClosed, IntervalGone."""
+        file = self.wals[wal]
+        yield from windows_of(self.job.store, file, self.job.keys, ends_torn=file.name.text == self.files.torn)
+
+    def rules(self, wal: int) -> FilterRules:
+        """Return the peer's rules, without what was copied to the slave after the WAL was written."""
+        return self.copied.rest(self.wals[wal].name.text, self.peer_rules)
+
+    def chosen(self, batch: Window) -> Window:
+        """Return the entries of the interval that belong to this stage."""
+        return only(batch, self.job.interval.entries_of(batch) & self.stages.entries_of(batch, self.stage))
+
+    def handed_out(self, wal: int, batch: Window) -> None:
+        """Nothing is noted within a WAL."""
+
+    def ends_at(self, wal: int, error: WalError) -> bool:
+        """Return False: where a WAL ends was found out before anything is shipped."""
+        return False
+
+
+class SummaryOnly:
+    """Keeps in the group's summary which WALs are done (engine/commit.py). No queue is written."""
+
+    pending = False
+
+    def __init__(self, wals: tuple[WalFile, ...], counters: Counters, write: Callable[[GroupSummary], None]) -> None:
+        self._wals = wals
+        self._counters = counters
+        self.write = write
+        self._done = 0
+
+    def commit(self, watermark: WalOffset) -> None:
+        """Count the WALs whose entries have all been acknowledged."""
+        for wal in self._wals[self._done : watermark.wal]:
+            self._counters.read_again(wal.name.text)
+        self._done = watermark.wal
+        self._counters.done(sum(wal.size for wal in self._wals[: self._done]))
+
+    def stop(self) -> None:
+        """Nothing is ever pending."""
+
+
 class _Shipment:
     """One attempt at one group. Edits of what is `missing` at the slave are dropped if the source lacks it."""
 
@@ -145,126 +201,61 @@ class _Shipment:
         self._stages = stages
         self._stage = stage
         self._counters = counters
-        self._store = job.store
         self._deadline = time.monotonic() + job.deadline - time.time()
-        self._acknowledged = Acknowledged()
+        self._in_flight = InFlight()
         self._outcome = Outcome()
+        self._gauges = Gauges(counters, self._in_flight, f"the slave of peer {job.peer_id}")
         known = partial(visibility_labels, session.zk, session.nodes)
         self._labels = LabelFilter(VisibilityLabels(job.source.visibility_labels), known)
-        self._copied = NOTHING_LOADED
 
     def run(self, wals: tuple[WalFile, ...]) -> None:
         """Ship these last WALs of the group; the outcome is in the counters. Raises what stops the group."""
+        try:
+            self._run(wals)
+        finally:
+            self._gauges.update()
+
+    def _run(self, wals: tuple[WalFile, ...]) -> None:
         peer = check_peer(self._session, self._job.peer_id)
         check_copied(self._session, peer.id)
-        self._copied = copied_before(self._session, peer.id)
+        copied = copied_before(self._session, peer.id)
         self._counters.begin(
             slave=str(peer.slave), server=str(self._files.server or ""), queue_id=QUEUE_ID, queued=0, wals=len(wals),
             bytes_to_ship=sum(wal.size for wal in wals),
         )  # fmt: skip
-        self._publish()
+        self._turn.write(self._counters.summary())
         if error := known_down(self._session, peer, self._job.run_id):
             self._counters.end(Status.SLAVE_DOWN, error)
             return
         deleted = deleted_at_source(self._session, self._missing)
         self._counters.deleted(names_of(deleted))
         stop = self._outcome.stop
-        with (
-            sink_of(self._session, peer, self._job, stop, self._turn.right, self._on_missing_hfiles) as sink,
-            limit_of(peer, self._session, stop) as limit,
-        ):
+        self._gauges.sink = opened = sink_of(
+            self._session, peer, self._job, stop, self._turn.right, self._on_missing_hfiles, self._on_unreachable
+        )
+        with opened as sink, limit_of(peer, self._session, stop) as limit:
+            check_not_paused(self._session, peer.id)  # the slave may have been waited for
             rules = rules_of(peer, source_id(self._session), sink.id, self._job.tables, deleted)
-            self._ship(wals, sink, rules, limit)
-        self._counters.end(self._outcome.status())
+            status = Run(
+                feed=IntervalWals(
+                    job=self._job, files=self._files, wals=wals, stages=self._stages, stage=self._stage, peer_rules=rules,
+                    copied=copied,
+                ),
+                commit=SummaryOnly(wals, self._counters, self._turn.write), sink=sink, limit=limit, labels=self._labels,
+                counters=self._counters, in_flight=self._in_flight, outcome=self._outcome, settings=self._job.knobs,
+                senders=self._job.lanes, deadline=self._deadline, stops=self._why_stop, gauges=self._gauges,
+            ).ship()  # fmt: skip
+        self._counters.end(status)
 
-    def _ship(self, wals: tuple[WalFile, ...], sink: Sink, rules: FilterRules, limit: Limit) -> None:
-        senders = [partial(limit.send, sink.sender().send, deadline=self._deadline) for _ in range(self._job.lanes)]
-        lanes = Lanes(
-            senders, sink.join, self._acknowledged, limit.knobs(self._job.knobs), stop=self._outcome.stop,
-            on_acknowledged=self._counters.shipped, on_failure=self._outcome.note,
-        )  # fmt: skip
-        reader = threading.Thread(target=self._read, args=(wals, sink, rules, lanes), name="reader", daemon=True)
-        reader.start()
-        try:
-            self._supervise(wals, reader, lanes, sink, limit)
-        except BaseException:
-            end_calls(lanes, sink)
-            raise
-        finally:
-            lanes.stop()
-            sink.interrupt()
-            lanes.join(JOIN_SECONDS)
-            reader.join(JOIN_SECONDS)
+    def _why_stop(self) -> WalferryError | None:
+        """Why nothing may be sent any more: the peer was paused, or a first copy of it has begun meanwhile."""
+        return why_paused(self._session, self._job.peer_id) or under_way(self._session, self._job.peer_id)
 
-    def _supervise(
-        self, wals: tuple[WalFile, ...], reader: threading.Thread, lanes: Lanes, sink: Sink, limit: Limit
-    ) -> None:
-        """Count finished WALs, publish summaries and look after calls and the limit until reader and lanes have ended."""
-        published = looked = time.monotonic()
-        done = 0
-        while reader.is_alive() or lanes.running:
-            time.sleep(TICK_SECONDS)
-            limit.look()
-            now = time.monotonic()
-            done = self._count_done(wals, done)
-            if now - published >= PUBLISH_SECONDS:
-                published = now
-                self._counters.outage(sink.answers.outage)
-                self._publish()
-                end_if_paused(self._session, self._job.peer_id, self._outcome, lanes)
-                self._end_if_copied(lanes)
-            if now - looked >= LOOK_SECONDS:
-                sink.look_after_calls(self._deadline)
-                looked = time.monotonic()
-        self._counters.retried(sink.failed_requests)
-        self._counters.sent_as(sink.kind, sink.refused)
-        self._count_done(wals, done)
-
-    def _end_if_copied(self, lanes: Lanes) -> None:
-        """Stop sending if a first copy of the peer has begun meanwhile. Requests under way end."""
-        try:
-            check_copied(self._session, self._job.peer_id)
-        except CopyUnderWay as error:
-            self._outcome.note(error)
-            lanes.stop()
-
-    def _count_done(self, wals: tuple[WalFile, ...], done: int) -> int:
-        """Count the WALs whose entries have all been acknowledged; returns how many there are now."""
-        now = self._acknowledged.safe().wal
-        for wal in wals[done:now]:
-            self._counters.read_again(wal.name.text)
-        self._counters.done(sum(wal.size for wal in wals[:now]))
-        return now
-
-    def _read(self, wals: tuple[WalFile, ...], sink: Sink, rules: FilterRules, lanes: Lanes) -> None:
-        """Read the WALs in order; an error ends it, and what was read before is still shipped."""
-        try:
-            try:
-                for number, wal in enumerate(wals):
-                    ends_torn, left = wal.name.text == self._files.torn, self._copied.rest(wal.name.text, rules)
-                    for window, path in windows_of(self._store, wal, self._job.keys, ends_torn=ends_torn):
-                        if time.monotonic() > self._deadline:
-                            self._outcome.run_out_of_time()
-                            return
-                        self._hand_out(window, path, number, sink, left, lanes)
-                    lanes.flush()
-                    self._acknowledged.read_to(WalOffset(number + 1, 0))
-            except Stopped:
-                raise
-            except Exception as error:
-                self._outcome.note(error)
-            finally:
-                lanes.finish()
-        except Stopped:
-            return
-
-    def _hand_out(self, window: Window, path: str, number: int, sink: Sink, rules: FilterRules, lanes: Lanes) -> None:
-        window = only(window, self._job.interval.entries_of(window) & self._stages.entries_of(window, self._stage))
-        if not len(window.index):
-            return
-        window, kept = self._labels.apply(window, filter_window(window, rules, path), path)
-        lanes.dispatch(window, kept, number, sink.take(window, kept, rules, path))
-        self._counters.read(window, kept)
+    def _on_unreachable(self) -> None:
+        """The slave's ZooKeeper was not reached: show since when. Raises PausedPeer."""
+        check_not_paused(self._session, self._job.peer_id)
+        self._gauges.update()
+        self._turn.write(self._counters.summary())
 
     def _on_missing_hfiles(self, count: int) -> None:
         if not self._job.what_is_there:
@@ -273,6 +264,3 @@ class _Shipment:
                 "Copy them by hand, or run with what_is_there to ship all but these",
             )
         self._counters.missing_hfiles(count)
-
-    def _publish(self) -> None:
-        self._turn.write(self._counters.summary())

@@ -16,11 +16,11 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import unquote
 
+from walferry.engine.summary import GroupSummary
 from walferry.queues.errors import LeaseHeld, LeaseLost
 from walferry.reship.job import ReshipJob
 from walferry.shipping.group import after_killed_holder
 from walferry.shipping.runs import group_path, run_path
-from walferry.shipping.summary import GroupSummary
 from walferry.source.session import Session
 from walferry.zk.client import children, children_all
 from walferry.zk.hold import CALLS, Guard, Hold

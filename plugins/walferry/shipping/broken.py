@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from walferry.engine.counters import Counters
 from walferry.files.closedness import await_closed
 from walferry.files.quarantine import BrokenWals, quarantine, to_be_quarantined
 from walferry.files.store import WalStore
-from walferry.shipping.counters import Counters
 from walferry.shipping.group_wals import GroupWals
 from walferry.wal.errors import WalError
 

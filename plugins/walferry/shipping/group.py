@@ -14,16 +14,16 @@ from typing import TypeVar
 
 from kazoo.exceptions import AuthFailedError, ConnectionClosedError, SessionExpiredError
 
+from walferry.engine.counters import Counters
+from walferry.engine.summary import GroupSummary, Status
 from walferry.errors import WalferryError
 from walferry.files.quarantine import WAYS_OUT, is_broken
 from walferry.queues.errors import LeaseHeld, LeaseLost
 from walferry.queues.lease import Lease, acquire
 from walferry.shipping.attempt import Attempt
-from walferry.shipping.counters import Counters
 from walferry.shipping.deleted import attempt_without
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.runs import read_group, write_group
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.session import Session, open_session
 from walferry.zk.client import OUTCOME_UNKNOWN, SESSION_TIMEOUT_SECONDS
 from walferry.zk.errors import ConnectError

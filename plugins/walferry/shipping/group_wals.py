@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from walferry.engine.in_flight import WalOffset
 from walferry.files.store import WalStore
-from walferry.shipping.acknowledged import WalOffset
 from walferry.shipping.candidates import Candidate
 
 
 @dataclass
 class GroupWals:
-    """WALs by their number in the row. The reader writes `ends`, `unclean`, `lost` and `written`; the other threads read them.
+    """WALs by their number in the row. The feed writes `ends`, `unclean`, `lost` and `written`; the other threads read them.
 
     Of a WAL that is read to its end the archiver may write `lost`.
     """
@@ -29,6 +29,16 @@ class GroupWals:
         """The WALs, with the sizes of the files that are there now."""
         locations = [store.locate(wal.queued.name, wal.dead_servers) for wal in wals]
         return cls(wals, [at.size if at else 0 for at in locations])
+
+    @property
+    def count(self) -> int:
+        """How many WALs there are."""
+        return len(self.wals)
+
+    def unread_since(self, wal: int) -> int:
+        """Return a time before which no entry of this WAL that is not handed out was written: a file's entries are younger than
+        its name."""
+        return max(self.written, self.wals[wal].queued.name.timestamp)
 
     @property
     def bytes_to_ship(self) -> int:

@@ -1,24 +1,18 @@
-"""Ends what ships a peer that an operator pauses meanwhile."""
+"""Whether an operator has paused a peer meanwhile."""
 
 from __future__ import annotations
 
 from walferry.hbase.errors import PausedPeer
 from walferry.hbase.peers import read_peer
-from walferry.shipping.lanes import Lanes
-from walferry.shipping.outcome import Outcome
 from walferry.source.session import Session
 
 
+def why_paused(session: Session, peer_id: str) -> PausedPeer | None:
+    """Return what says that the peer is paused; None if it is not. Raises PeerError, ConnectError."""
+    return PausedPeer(peer_id) if read_peer(session.zk, session.nodes, peer_id).paused else None
+
+
 def check_not_paused(session: Session, peer_id: str) -> None:
-    """Raises PausedPeer if the peer was paused meanwhile."""
-    if read_peer(session.zk, session.nodes, peer_id).paused:
-        raise PausedPeer(peer_id)
-
-
-def end_if_paused(session: Session, peer_id: str, outcome: Outcome, lanes: Lanes) -> None:
-    """Stop sending if the peer was paused meanwhile. Requests under way end."""
-    try:
-        check_not_paused(session, peer_id)
-    except PausedPeer as error:
-        outcome.note(error)
-        lanes.stop()
+    """Raise PausedPeer if the peer is paused. Raises PeerError, ConnectError."""
+    if (why := why_paused(session, peer_id)) is not None:
+        raise why

@@ -23,9 +23,9 @@ from urllib.parse import unquote
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
+from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.hbase.layout import quoted
 from walferry.records import NotARecord
-from walferry.shipping.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.source.session import Session
 from walferry.texts import one_line
 from walferry.zk.client import ZNode, children, read, read_all, retried

@@ -12,9 +12,9 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from walferry.engine.summary import GroupSummary, Status
 from walferry.protos.spark_connect_pb2 import Plan
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.spark.connect.errors import ConnectFailed, Interrupted
 from walferry.spark.connect.execution import Execution, interrupt_tag
 from walferry.spark.connect.plan import pickled_call, plan_of

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from walferry.bootstrap.records import under_way
 from walferry.bulkload.left import Left
 from walferry.bulkload.records import forget_finished
+from walferry.engine.summary import GroupSummary, Status
 from walferry.files.quarantine import BrokenWals
 from walferry.queues.errors import QueuesMoving
 from walferry.shipping.group_job import GroupJob, lanes_of_each
 from walferry.shipping.plan import bytes_queued, groups_to_ship
 from walferry.shipping.runs import begin_run, read_group, write_group
 from walferry.shipping.slave_down import forget_down
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.agreement import check_peer
 from walferry.source.cluster import SourceCluster, SourceError
 from walferry.source.knobs import Knobs, SinkKind

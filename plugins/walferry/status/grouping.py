@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
+from walferry.engine.summary import Status
 from walferry.hbase.errors import PositionError
 from walferry.names import WalName
 from walferry.queues.reading import Queue, QueuedWal, positions
-from walferry.shipping.summary import Status
 from walferry.status import ages
 from walferry.status.ages import Age
 from walferry.status.files import FilesSeen

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from urllib.parse import unquote
 
+from walferry.engine.summary import GroupSummary, Status
 from walferry.records import NotARecord
 from walferry.shipping.slave_down import notes_in
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.source.session import Session
 from walferry.texts import one_line
 from walferry.zk.client import ZNode, children_all, read_all

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from walferry.shipping.summary import Status
+from walferry.engine.summary import Status
 from walferry.status.history import INTERVAL_SECONDS, Sample
 from walferry.status.model import BytesLeft, GroupStatus, Pace
 

@@ -15,10 +15,10 @@ from walferry.bulkload.outcome import TOLD, Verdict, verdict_of
 from walferry.bulkload.region_load import Loaded
 from walferry.bulkload.rows import Note, WalReport
 from walferry.bulkload.wals import LoadWal
+from walferry.engine.summary import GroupSummary, Status
 from walferry.names import parse_wal_name
 from walferry.queues.reading import QueuedWal
 from walferry.shipping.candidates import Candidate, GroupCandidates
-from walferry.shipping.summary import GroupSummary, Status
 
 TABLES = targets(b"t", b"u", unfit={b"x": "it has a coprocessor"})
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from walferry.engine.summary import GroupSummary, Status
 from walferry.names import parse_wal_name
 from walferry.reship import run
 from walferry.reship.files import GroupFiles
 from walferry.reship.listing import Place, WalFile
 from walferry.reship.scan import Scanned, Stay
-from walferry.shipping.summary import GroupSummary, Status
 
 GROUPS, WALS, STAGES = 400, 100, 5
 

@@ -1,4 +1,4 @@
-"""Which errors of an attempt make a group begin again, and what the reader hands to the lanes before an entry stops it."""
+"""Which errors of an attempt make a group begin again."""
 
 from __future__ import annotations
 
@@ -9,27 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.filters.test_visibility import SECRET, cell
-from tests.unit.filters.test_window import RULES, entry, put, window_of
-from tests.unit.sinks.hbase.test_bulk_loads import OFF, load
-from walferry.files.quarantine import BrokenWals
-from walferry.filters.visibility import LabelFilter, LabelsRefused
+from walferry.engine.summary import GroupSummary, Status
 from walferry.queues.errors import LeaseLost
 from walferry.security.login import Login
 from walferry.shipping import group as shipping
-from walferry.shipping.acknowledged import Acknowledged
-from walferry.shipping.broken import Broken
-from walferry.shipping.counters import Counters
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.group_wals import GroupWals
-from walferry.shipping.outcome import Outcome
-from walferry.shipping.reader import GroupReader
-from walferry.shipping.summary import GroupSummary, Status
-from walferry.sinks.hbase.bulk_loads import BulkLoadRefused
-from walferry.sinks.hbase.sink import HBaseSink
-from walferry.source.cluster import SourceCluster, VisibilityLabels
-from walferry.source.knobs import SinkKind
+from walferry.source.cluster import SourceCluster
 from walferry.zk.errors import ConnectError, LoginRefused
 
 SOURCE = SourceCluster(quorum="zk:2181", wal_root="file:///hbase")
@@ -99,25 +85,3 @@ def test_trouble_of_the_group_s_own_ends_it(ship):
     summary, ended = ship(ValueError("broken"), DONE)
     assert (summary.status, summary.passing) == (Status.FAILED, False)
     assert ended == 1000 + TRY_SECONDS
-
-
-@pytest.mark.parametrize(
-    ("entries", "error"),
-    [
-        ([entry(put()), load(), entry(put()), entry(cell(SECRET))], BulkLoadRefused),
-        ([entry(put()), entry(cell(SECRET)), entry(put()), load()], LabelsRefused),
-    ],
-)
-def test_entries_before_the_first_one_that_stops_the_queue_are_shipped(entries, error):
-    handed_out: list[int] = []
-    wal = SimpleNamespace(queued=SimpleNamespace(name=SimpleNamespace(text="wal")))
-    reader = GroupReader(
-        wals=GroupWals((wal,), ()), store=None, keys=None, rules=RULES, labels=LabelFilter(VisibilityLabels.REFUSE, dict),
-        sink=HBaseSink(None, OFF, None, SinkKind.REPLICATE),
-        lanes=SimpleNamespace(dispatch=lambda window, *_: handed_out.append(len(window.index))),
-        acknowledged=Acknowledged(), counters=Counters(GroupSummary(group="g")), outcome=Outcome(),
-        broken=Broken(BrokenWals.STOP, None, "p", "r"), deadline=0.0,
-    )  # type: ignore[arg-type]  # fmt: skip
-    with pytest.raises(error):
-        reader.hand_out_to_first_error(window_of(*entries), 0, "wal")
-    assert handed_out == [1]

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.spark.connect.fake_connect import Fake, complete, progress, row, serving
+from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.protos import spark_connect_pb2 as messages
 from walferry.shipping.group_job import GroupJob
-from walferry.shipping.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.spark import connect_ship, ship_tasks
 from walferry.spark.connect.errors import ConnectFailed, Interrupted

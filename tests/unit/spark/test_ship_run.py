@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from walferry.shipping.summary import GroupSummary, Status
+from walferry.engine.summary import GroupSummary, Status
 from walferry.source.cluster import SourceCluster
 from walferry.spark import ship_run
 from walferry.spark.ship_run import ShipRun, nothing_queued, outcome

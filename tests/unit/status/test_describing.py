@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, group_of, note, notes, peer, queue, view, wal
+from walferry.engine.summary import Status
 from walferry.hbase.errors import PositionError
 from walferry.queues.dead_servers import WALFERRY_SERVER
 from walferry.queues.reading import Queue
-from walferry.shipping.summary import Status
 from walferry.status.ages import Age, Certainty
 from walferry.status.describing import STUCK_SECONDS, describe, unreachable
 from walferry.status.files import FilesSeen, Read

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tests.unit.status.views import HOUR, MINUTE, NOW, note, notes, peer, queue, view, wal
-from walferry.shipping.summary import Status
+from walferry.engine.summary import Status
 from walferry.status.describing import describe, unreachable
 from walferry.status.exposition import exposition
 from walferry.status.files import FilesSeen, Read

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from walferry.engine.summary import GroupSummary, Status
 from walferry.records import NotARecord
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.status.notes import MAX_SUMMARY_BYTES, MAX_SUMMARY_CHARS, checked_summary
 
 SUMMARY = GroupSummary(group="g", status=Status.FAILED, error="no", shippedOps=7, seconds=1.5, logEditsFiltered={"scope": 2})

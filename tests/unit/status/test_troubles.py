@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.status.views import HOUR, MINUTE, NOW, SERVER, note, notes, peer, queue, view, wal
-from walferry.shipping.summary import Status
+from walferry.engine.summary import Status
 from walferry.status.describing import describe, unreachable
 from walferry.status.model import SourceStatus
 from walferry.status.old_wals import OldWalsStatus

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.errors import PositionError
 from walferry.hbase.peers import Peer
 from walferry.names import parse_queue_id, parse_wal_name
 from walferry.queues.reading import Queue, QueuedWal
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.status.notes import GroupNotes, Notes, RunNote
 from walferry.status.view import View
 

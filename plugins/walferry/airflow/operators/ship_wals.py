@@ -26,7 +26,7 @@ from walferry.hbase.errors import PausedPeer
 from walferry.source.cluster import SourceCluster
 
 if TYPE_CHECKING:
-    from walferry.shipping.summary import GroupSummary
+    from walferry.engine.summary import GroupSummary
     from walferry.spark.ship_run import ShipRun
 
 BROKEN_WALS = Param(

@@ -13,7 +13,7 @@ from walferry.airflow.values import Planned
 from walferry.amounts import count, size
 
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
-    from walferry.shipping.summary import GroupSummary
+    from walferry.engine.summary import GroupSummary
 
 # GroupSummary's own names, which are those of HBase's metrics.
 AGES = ("ageOfLastShippedOp", "replicationLag")

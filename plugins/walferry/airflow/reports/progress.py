@@ -19,7 +19,7 @@ from walferry.sinks.answers import Repeats
 from walferry.source.cluster import SourceCluster
 
 if TYPE_CHECKING:  # a DAG file imports this by way of the operator, and is parsed without kazoo
-    from walferry.shipping.summary import GroupSummary
+    from walferry.engine.summary import GroupSummary
     from walferry.source.session import Session
 
 LOOK_SECONDS = 3.0

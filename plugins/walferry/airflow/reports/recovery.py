@@ -12,8 +12,8 @@ from walferry.airflow.values import Claimed, Drain, QueueRef
 from walferry.amounts import count, size
 
 if TYPE_CHECKING:
+    from walferry.engine.summary import GroupSummary
     from walferry.shipping.plan import GroupPlan
-    from walferry.shipping.summary import GroupSummary
 
 MAX_QUEUES = 100  # in XCom; failed ones first
 MAX_SERVERS = 100

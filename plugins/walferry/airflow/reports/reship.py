@@ -23,7 +23,7 @@ from walferry.airflow.values import MAX_PROBLEMS, MAX_TEXT_CHARS, Planned, XComV
 from walferry.amounts import count
 
 if TYPE_CHECKING:  # DAG files import this, and are parsed without kazoo
-    from walferry.shipping.summary import GroupSummary
+    from walferry.engine.summary import GroupSummary
 
 FIGURES = ("shippedBatches", "shippedOps", "shippedBytes", "logEditsRead", "completedLogs")
 MAX_TABLES = 200  # in the log and in the XCom

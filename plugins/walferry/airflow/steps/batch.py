@@ -14,6 +14,7 @@ from typing import Any
 
 from walferry.airflow.values import MAX_PROBLEMS, Chosen, Planned, PlanProblem, RollReport, bounded
 from walferry.bootstrap.records import under_way
+from walferry.engine.summary import GroupSummary
 from walferry.errors import WalferryError
 from walferry.hbase.errors import PausedPeer, ZNodeValueError
 from walferry.hbase.peers import check_shippable, read_peer, read_peers
@@ -25,7 +26,6 @@ from walferry.shipping import in_hand as rights
 from walferry.shipping import leftovers
 from walferry.shipping.plan import GroupPlan, PeerPlan, plan_peer
 from walferry.shipping.runs import read_run
-from walferry.shipping.summary import GroupSummary
 from walferry.shipping.sweeping import sweep
 from walferry.source.agreement import check_peer, disagreements, master_peers
 from walferry.source.cluster import SourceCluster

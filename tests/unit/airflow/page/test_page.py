@@ -13,8 +13,8 @@ import pytest
 from tests.unit.airflow.page.pages import BEHIND, LAST, REACHED, Parsed, behind, browser, looked, parsed, sample, shown
 from tests.unit.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, group_of, note, notes, peer, queue, view, wal
 from walferry.airflow.page.sources import Looked
+from walferry.engine.summary import Status
 from walferry.hbase.errors import PositionError
-from walferry.shipping.summary import Status
 from walferry.status.ages import Certainty
 from walferry.status.describing import describe, unreachable
 from walferry.status.files import FilesSeen, Read

@@ -11,8 +11,8 @@ from tests.unit.airflow.page.pages import Parsed, browser, looked, parsed
 from tests.unit.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, note, peer, queue, view, wal
 from walferry.airflow.page.asked import Asked, asked
 from walferry.airflow.page.sources import Looked
+from walferry.engine.summary import Status
 from walferry.hbase.errors import PositionError
-from walferry.shipping.summary import Status
 from walferry.status.describing import describe
 from walferry.status.notes import GroupNotes, Notes
 from walferry.status.view import Holder

@@ -8,7 +8,7 @@ import pytest
 
 from walferry.airflow.reports.batch import BatchReport, Steps, as_cell
 from walferry.airflow.values import Planned, PlanProblem
-from walferry.shipping.summary import GroupSummary, Status
+from walferry.engine.summary import GroupSummary, Status
 
 PLAN = Planned("r.1", "p", groups=1, wals=2, bytes=300)
 IDLE = Planned("r.1", "p")

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from walferry.airflow.reports import progress as module
 from walferry.airflow.reports.progress import Pace, Progress, ProgressLog, outage, progress
 from walferry.airflow.values import Planned
+from walferry.engine.counters import Counters
+from walferry.engine.summary import GroupSummary, Status
 from walferry.shipping import runs
-from walferry.shipping.counters import Counters
-from walferry.shipping.summary import GroupSummary, Status
 from walferry.sinks.answers import REPEAT_SECONDS, Outage, Repeats
 from walferry.source.cluster import SourceCluster
 from walferry.spark import load_note
@@ -277,7 +277,7 @@ def test_what_goes_on_is_said_again_after_growing_intervals():
 
 
 def test_counters_keep_the_outage_and_the_lag_of_what_is_not_shipped(monkeypatch):
-    monkeypatch.setattr("walferry.shipping.counters.time.time", lambda: 1000.0)
+    monkeypatch.setattr("walferry.engine.counters.time.time", lambda: 1000.0)
     counters = Counters(GroupSummary(group="a"))
     counters.begin(slave="k", server="s", queue_id="p", queued=3, wals=2, bytes_to_ship=100)
     assert counters.summary().replicationLag is None

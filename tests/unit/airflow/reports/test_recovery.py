@@ -12,8 +12,8 @@ import pytest
 from walferry.airflow.reports import recovery as report
 from walferry.airflow.reports.recovery import Drained, Recovery
 from walferry.airflow.values import Claimed, Drain, Planned, PlanProblem, QueueRef
+from walferry.engine.summary import GroupSummary, Status
 from walferry.shipping.plan import GroupPlan, PlannedWal
-from walferry.shipping.summary import GroupSummary, Status
 
 DEAD, LIVE = "rs-1,16020,1", "rs-3,16020,3"
 CLAIM = Claimed(DEAD, moved=1, left=[f"/hbase/replication/rs/{DEAD}/q: peer q: it is ENABLED"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from walferry.airflow.reports.reship import PlannedInterval, ReshipReport
 from walferry.airflow.values import MAX_PROBLEMS
-from walferry.shipping.summary import GroupSummary, Status
+from walferry.engine.summary import GroupSummary, Status
 
 HOUR = 3_600_000
 PLAN = PlannedInterval("r", "2", 10 * HOUR, 11 * HOUR, groups=2, wals=3, bytes=4000)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from walferry.shipping.bandwidth import IDLE_SECONDS, LEAST_SHIPMENT_BYTES, SETTLE_SECONDS, SHARE_SECONDS, Limit, Throttle
+from walferry.engine.bandwidth import IDLE_SECONDS, LEAST_SHIPMENT_BYTES, SETTLE_SECONDS, SHARE_SECONDS, Limit, Throttle
 from walferry.sinks.errors import Stopped
 from walferry.source.knobs import Knobs
 
@@ -218,7 +218,7 @@ def test_stopping_ends_the_wait():
         throttle.take(1000, clock.now + 60)
 
 
-def test_requests_pass_one_limit_from_all_lanes():
+def test_requests_pass_one_limit_from_all_senders():
     clock, sent = Clock(), list[Any]()
     limit = Limit(1000, Groups().one(), threading.Event(), clock=clock, wait=clock.wait)
     with limit.sending():
@@ -230,7 +230,7 @@ def test_requests_pass_one_limit_from_all_lanes():
     assert sent == [(number, pytest.approx(1000.5 + 0.5 * number, abs=0.01)) for number in range(4)]
 
 
-def test_requests_that_a_lane_has_together_pass_one_by_one():
+def test_requests_that_a_sender_has_together_pass_one_by_one():
     clock, sent = Clock(), list[Any]()
     limit = Limit(1000, Groups().one(), threading.Event(), clock=clock, wait=clock.wait)
     with limit.sending():

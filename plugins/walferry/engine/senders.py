@@ -1,9 +1,9 @@
-"""Lanes: each sends requests in order, and all send side by side.
+"""Senders: each sends requests in order, and all send side by side.
 
-An entry's lane is a hash of its region, so a region's edits stay in one lane and keep their order. A lane fills a request and
-queues it. Its thread sends what has been queued meanwhile, as far as that is acknowledged within about a second (lane_queue),
-and waits for the acknowledgement. All lanes together hold a bounded number of bytes. What a request looks like is the sink's
-business.
+An entry's sender is chosen by a hash of its region, so a region's edits stay with one sender and keep their order. Requests are
+filled and queued, one at a time for each sender. Its thread sends what has been queued meanwhile, as far as that is acknowledged
+within about a second (sender_queue), and waits for the acknowledgement. All senders together hold a bounded number of bytes. What
+a request looks like is the sink's business.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Protocol
 
 import numpy as np
 
+from walferry.engine.in_flight import InFlight, WalOffset
+from walferry.engine.sender_queue import Pace, Queued, SenderQueue
 from walferry.filters.window import Kept
-from walferry.shipping.acknowledged import Acknowledged, WalOffset
-from walferry.shipping.lane_queue import LaneQueue, Pace, Queued
 from walferry.sinks.errors import Stopped
 from walferry.sinks.sink import Ints, Request, Take
 from walferry.source.knobs import Knobs
@@ -65,68 +65,68 @@ class Budget:
 class _Open:
     """A request that is still being filled."""
 
-    ticket: int
+    number: int
     parts: list[Request]
     size: int = 0
     entries: int = 0
 
 
-class Lanes:
-    """One lane for each of `senders`. `dispatch`, `flush` and `finish` belong to the one reader thread."""
+class Senders:
+    """One thread for each of `sends`. `dispatch`, `flush` and `finish` belong to the one reader thread."""
 
     def __init__(
-        self, senders: Sequence[Sends], join: Callable[[Sequence[Request]], Request], acknowledged: Acknowledged, knobs: Knobs, *,
+        self, sends: Sequence[Sends], join: Callable[[Sequence[Request]], Request], in_flight: InFlight, knobs: Knobs, *,
         stop: threading.Event, on_acknowledged: Callable[[Request], None], on_failure: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
-        self._acknowledged = acknowledged
+        self._in_flight = in_flight
         self._join = join
-        # What the lanes have begun to fill is held too.
-        self._limits = replace(knobs, shipment_bytes=min(knobs.shipment_bytes, knobs.buffer_bytes // (2 * len(senders))))
+        # What has been begun to fill is held too.
+        self._limits = replace(knobs, shipment_bytes=min(knobs.shipment_bytes, knobs.buffer_bytes // (2 * len(sends))))
         self._on_acknowledged = on_acknowledged
         self._on_failure = on_failure
-        self._budget = Budget(knobs.buffer_bytes - len(senders) * self._limits.shipment_bytes)
-        self._open: list[_Open | None] = [None] * len(senders)
-        self._queues = [LaneQueue() for _ in senders]
+        self._budget = Budget(knobs.buffer_bytes - len(sends) * self._limits.shipment_bytes)
+        self._open: list[_Open | None] = [None] * len(sends)
+        self._queues = [SenderQueue() for _ in sends]
         self._stop = stop
         self._threads = [
-            threading.Thread(target=self._send_all, args=(send, q), name=f"lane-{i}", daemon=True)
-            for i, (send, q) in enumerate(zip(senders, self._queues, strict=True))
+            threading.Thread(target=self._send_all, args=(send, q), name=f"sender-{i}", daemon=True)
+            for i, (send, q) in enumerate(zip(sends, self._queues, strict=True))
         ]
         for thread in self._threads:
             thread.start()
 
     def dispatch(self, window: Window, kept: Kept, wal: int, take: Take) -> None:
-        """Hand what the sink takes of a window to the lanes; waits while too much is held. Raises Stopped.
+        """Hand what the sink takes of a batch to the senders; waits while too much is held. Raises Stopped.
 
-        Entries that go alone do so in their lane, after what is before them in it.
+        An entry that goes alone does so after what its sender has before it.
         """
         if self._stop.is_set():
             raise Stopped
         chosen = take.entries
         for some in _fitting(chosen, kept.size, self._limits.buffer_bytes // 8, chosen.size):
             self._dispatch(some, window, kept, wal, take)
-            self._acknowledged.read_to(WalOffset(wal, int(window.next_positions[some[-1]])))
+            self._in_flight.read_to(WalOffset(wal, int(window.next_positions[some[-1]])))
 
     def _dispatch(self, chosen: Ints, window: Window, kept: Kept, wal: int, take: Take) -> None:
-        """Lane by lane: until all have theirs no position passes the first of these entries."""
-        lane_of = window.index.region_hash[chosen] % np.uint64(len(self._queues))
-        for lane in range(len(self._queues)):
-            for part in _parts(chosen[lane_of == lane], kept.size, self._limits, take.alone):
+        """Sender by sender: until all have theirs no position passes the first of these entries."""
+        sender_of = window.index.region_hash[chosen] % np.uint64(len(self._queues))
+        for sender in range(len(self._queues)):
+            for part in _parts(chosen[sender_of == sender], kept.size, self._limits, take.alone):
                 first = WalOffset(wal, window.entry_offset(part[0]))
                 written = int(window.index.write_time[part[0]])
                 if int(part[0]) in take.alone:
-                    self._flush(lane)
-                    self._queue(lane, Queued(self._acknowledged.take(first, written), take.request(part), alone=True))
+                    self._flush(sender)
+                    self._queue(sender, Queued(self._in_flight.begin(first, written), take.request(part), alone=True))
                 else:
-                    self._add(lane, first, written, take, part, int(kept.size[part].sum()))
+                    self._add(sender, first, written, take, part, int(kept.size[part].sum()))
 
     def flush(self) -> None:
-        """Queue the requests that the lanes have begun to fill, as at the end of a file."""
-        for lane in range(len(self._queues)):
-            self._flush(lane)
+        """Queue the requests that have been begun to fill, as at the end of a file."""
+        for sender in range(len(self._queues)):
+            self._flush(sender)
 
     def finish(self) -> None:
-        """Flush, and let the lanes end when all is sent."""
+        """Flush, and let the senders end when all is sent."""
         self.flush()
         for q in self._queues:
             q.end()
@@ -140,47 +140,47 @@ class Lanes:
 
     @property
     def running(self) -> bool:
-        """Whether any lane is still at work."""
+        """Whether any sender is still at work."""
         return any(t.is_alive() for t in self._threads)
 
     def join(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds for the lanes to end; returns whether all did."""
+        """Wait at most `timeout` seconds for the senders to end; returns whether all did."""
         give_up = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0.0, give_up - time.monotonic()))
         return not self.running
 
-    def _add(self, lane: int, first: WalOffset, written: int, take: Take, part: Ints, size: int) -> None:
+    def _add(self, sender: int, first: WalOffset, written: int, take: Take, part: Ints, size: int) -> None:
         request = take.request(part)  # first: if it raises, no request is left open that has nothing in it
-        open_ = self._open[lane]
+        open_ = self._open[sender]
         limits = self._limits
         if open_ and (open_.size + size > limits.shipment_bytes or open_.entries + part.size > limits.shipment_entries):
-            self._flush(lane)
+            self._flush(sender)
             open_ = None
         if open_ is None:
-            open_ = self._open[lane] = _Open(self._acknowledged.take(first, written), [])
+            open_ = self._open[sender] = _Open(self._in_flight.begin(first, written), [])
         open_.parts.append(request)
         open_.size += size
         open_.entries += int(part.size)
         if open_.size >= limits.shipment_bytes or open_.entries >= limits.shipment_entries:
-            self._flush(lane)
+            self._flush(sender)
 
-    def _flush(self, lane: int) -> None:
-        open_, self._open[lane] = self._open[lane], None
+    def _flush(self, sender: int) -> None:
+        open_, self._open[sender] = self._open[sender], None
         if open_:
-            self._queue(lane, Queued(open_.ticket, self._join(open_.parts)))
+            self._queue(sender, Queued(open_.number, self._join(open_.parts)))
 
-    def _queue(self, lane: int, queued: Queued) -> None:
+    def _queue(self, sender: int, queued: Queued) -> None:
         self._budget.take(queued.request.size)
-        self._queues[lane].put(queued)
+        self._queues[sender].put(queued)
 
-    def _send_all(self, send: Sends, queued: LaneQueue) -> None:
+    def _send_all(self, send: Sends, queued: SenderQueue) -> None:
         pace = Pace(self._limits.buffer_bytes // 4)
         while (some := queued.get(pace.bytes)) and not self._stop.is_set():
             began = time.monotonic()
             try:
                 send([each.request for each in some])
-            except BaseException as error:  # nothing behind it can be registered: the other lanes and the reader end too
+            except BaseException as error:  # nothing behind it can be registered: the other senders and the reader end too
                 self._on_failure(error)
                 self.stop()
                 return
@@ -188,7 +188,7 @@ class Lanes:
             pace.acknowledged(size, time.monotonic() - began)
             for each in some:
                 self._on_acknowledged(each.request)  # first: what may be registered has been counted
-                self._acknowledged.close(each.ticket)
+                self._in_flight.acknowledge(each.number)
             self._budget.give_back(size)
 
 

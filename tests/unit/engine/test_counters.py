@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from walferry.engine.counters import Counters
+from walferry.engine.summary import LATEST_MS, GroupSummary
 from walferry.records import NotARecord
 from walferry.reship.run import _largest
 from walferry.reship.scan import TableCount
-from walferry.shipping.counters import Counters
-from walferry.shipping.summary import LATEST_MS, GroupSummary
 
 LONG, ODD = 3000, "a\nFAILED \x1b[2J\u202e"
 

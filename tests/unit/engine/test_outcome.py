@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from walferry.shipping.outcome import Outcome, Phase
-from walferry.shipping.summary import Status
+from walferry.engine.outcome import Outcome, Phase
+from walferry.engine.summary import Status
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 
 BROKEN = ValueError("broken")

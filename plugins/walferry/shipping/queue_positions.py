@@ -1,51 +1,56 @@
-"""Registers how far a group is shipped: positions, and WALs that leave the queue."""
+"""Keeps in the group's queue how far it is shipped: positions, and WALs that leave the queue. A commit of the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from walferry.engine.counters import Counters
+from walferry.engine.in_flight import WalOffset
+from walferry.engine.summary import GroupSummary
 from walferry.queues.errors import LastWal
 from walferry.queues.lease import Lease
-from walferry.shipping.acknowledged import Acknowledged, WalOffset
 from walferry.shipping.archiver import Archiver
-from walferry.shipping.counters import Counters
 from walferry.shipping.group_wals import GroupWals
 
 
-class Registrar:
-    """Writes to the group's queue under `lease`. `publish` writes the group's summary."""
+class QueuePositions:
+    """Writes to the group's queue under `lease` (engine/commit.py). Finished WALs stay queued until they are archived."""
 
     def __init__(
-        self, wals: GroupWals, acknowledged: Acknowledged, lease: Lease, counters: Counters, publish: Callable[[], None],
-        archiver: Archiver,
-    ) -> None:  # fmt: skip
+        self, wals: GroupWals, lease: Lease, counters: Counters, archiver: Archiver, write: Callable[[GroupSummary], None]
+    ) -> None:
         self._wals = wals
-        self._acknowledged = acknowledged
         self._lease = lease
         self._counters = counters
-        self._publish = publish
         self._archiver = archiver
+        self.write = write
         self._done = 0  # how many WALs are shipped to their ends
         self._to_archive: list[int] = []  # those of them that stay queued until they are copied
         self._registered = WalOffset(0, 0)
 
-    def register(self) -> None:
-        """Register the largest offset below which every lane has been acknowledged; take finished WALs out of the queue."""
-        safe = self._acknowledged.safe()
-        if safe != self._registered:
-            self._publish()  # first: what is registered is not shipped again, so no later attempt of the run would count it
-        while self._done < safe.wal:
+    @property
+    def pending(self) -> bool:
+        """Whether WALs are still to be copied to the archive."""
+        return self._archiver.pending
+
+    def stop(self) -> None:
+        """Copy no further WAL."""
+        self._archiver.stop()
+
+    def commit(self, watermark: WalOffset) -> None:
+        """Register `watermark`, and take finished WALs out of the queue. Raises LeaseLost, StorageError, ConnectError."""
+        while self._done < watermark.wal:
             self._finish_wal(self._done)
             self._done += 1
         for number in [number for number in self._to_archive if self._archiver.has(number)]:
             self._remove_wal(number)
             self._to_archive.remove(number)
-        if safe != self._registered and safe.wal < len(self._wals.wals):
-            wal = self._wals.wals[safe.wal].queued
-            if safe.offset > wal.position:
-                self._lease.register_position(wal.name.text, safe.offset)
-        self._registered = safe
-        self._counters.done(self._wals.bytes_done(safe))
+        if watermark != self._registered and watermark.wal < self._wals.count:
+            wal = self._wals.wals[watermark.wal].queued
+            if watermark.offset > wal.position:
+                self._lease.register_position(wal.name.text, watermark.offset)
+        self._registered = watermark
+        self._counters.done(self._wals.bytes_done(watermark))
 
     def _finish_wal(self, number: int) -> None:
         wal = self._wals.wals[number]

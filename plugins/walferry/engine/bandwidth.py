@@ -42,11 +42,11 @@ REQUESTS_A_SECOND = 4  # at least, of a slow peer
 LEAST_SHIPMENT_BYTES = 16 << 10
 CYCLE_SECONDS = 0.1  # of which what was not used may be sent later; HBase's throttler counts by such cycles, too
 SHORTEST_SECONDS = 0.001  # of a wait
-SLICE_SECONDS = 0.25  # after which a waiting lane takes a new rate into account
+SLICE_SECONDS = 0.25  # after which a waiting sender takes a new rate into account
 
 
 class Throttle:
-    """Spaces the requests of one group, of all its lanes together, so that they keep to `rate` bytes a second.
+    """Spaces the requests of one group, of all its senders together, so that they keep to `rate` bytes a second.
 
     A request waits until the rate has allowed for all its bytes since the request before it. So in any period no more bytes are
     sent than the rate allows, one request, and the bytes of one cycle.
@@ -60,7 +60,7 @@ class Throttle:
         self._until = math.inf
         self._clock = clock
         self._wait = wait or stop.wait
-        self._turn = threading.Lock()  # one lane waits for its bytes, the others for their turn
+        self._turn = threading.Lock()  # one sender waits for its bytes, the others for their turn
         self._lock = threading.Lock()
         self._allowed = 0.0  # bytes, since the last request
         self._at = clock()
@@ -117,7 +117,7 @@ class Limit:
         self._sharers = sharers
         self._clock = clock
         self._lock = threading.Lock()
-        self._sending = 0  # lanes that wait for their bytes or for an acknowledgement
+        self._sending = 0  # senders that wait for their bytes or for an acknowledgement
         self._sent = -math.inf  # when the last of them ended
         self._joined: float | None = None
         self._counted = -math.inf

@@ -1,4 +1,4 @@
-"""Lanes keep a region's order, hold a bounded number of bytes, and can be stopped."""
+"""Senders keep a region's order, hold a bounded number of bytes, and can be stopped."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry
+from walferry.engine.in_flight import InFlight, WalOffset
+from walferry.engine.senders import Senders
 from walferry.filters.window import FilterRules, Kept, filter_window, uuid_field
 from walferry.protos import hbase_pb2 as pb
-from walferry.shipping.acknowledged import Acknowledged, WalOffset
 from walferry.shipping.group_job import lanes_of_each
-from walferry.shipping.lanes import Lanes
 from walferry.sinks.errors import Stopped
 from walferry.sinks.hbase.shipment import Shipment, assemble, join
 from walferry.sinks.hbase.sink import ShipmentsOf
@@ -76,97 +76,97 @@ class Sinks:
 
 
 class Run:
-    def __init__(self, ship, lanes: int, limits: Knobs) -> None:
-        self.acknowledged = Acknowledged()
-        self.acknowledged.read_to(WalOffset(0, 85))
+    def __init__(self, ship, senders: int, limits: Knobs) -> None:
+        self.in_flight = InFlight()
+        self.in_flight.read_to(WalOffset(0, 85))
         self.stop = threading.Event()
         self.failures: list[BaseException] = []
-        self.lanes = Lanes(
-            [ship] * lanes, join, self.acknowledged, limits, stop=self.stop,
+        self.senders = Senders(
+            [ship] * senders, join, self.in_flight, limits, stop=self.stop,
             on_acknowledged=lambda _: None, on_failure=self.failures.append,
         )  # fmt: skip
 
     def dispatch(self, w: Window) -> None:
-        self.lanes.dispatch(*taken(w))
-        self.acknowledged.read_to(WalOffset(0, int(w.next_positions[-1])))
+        self.senders.dispatch(*taken(w))
+        self.in_flight.read_to(WalOffset(0, int(w.next_positions[-1])))
 
 
 @pytest.mark.parametrize(
-    ("groups", "of_job", "lanes"), [(1, 10, 10), (2, 10, 5), (4, 10, 2), (500, 10, 2), (1, 3, 3), (500, 3, 2), (5, 1, 1)]
+    ("groups", "of_job", "senders"), [(1, 10, 10), (2, 10, 5), (4, 10, 2), (500, 10, 2), (1, 3, 3), (500, 3, 2), (5, 1, 1)]
 )
-def test_the_groups_of_a_job_share_its_lanes_and_have_two_at_least(groups: int, of_job: int, lanes: int) -> None:
-    assert lanes_of_each(groups, of_job) == lanes
+def test_the_groups_of_a_job_share_its_senders_and_have_two_at_least(groups: int, of_job: int, senders: int) -> None:
+    assert lanes_of_each(groups, of_job) == senders
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 5])
-def test_each_region_s_edits_arrive_once_and_in_order(lanes):
+@pytest.mark.parametrize("senders", [1, 2, 5])
+def test_each_region_s_edits_arrive_once_and_in_order(senders):
     sinks = Sinks()
-    run = Run(sinks.ship, lanes, Knobs(shipment_bytes=300))
+    run = Run(sinks.ship, senders, Knobs(shipment_bytes=300))
     w = window(500, 7)
     run.dispatch(w)
-    run.lanes.finish()
-    assert run.lanes.join(TIMEOUT)
+    run.senders.finish()
+    assert run.senders.join(TIMEOUT)
     assert sinks.sequence_ids() == {f"region{i}".encode(): list(range(i, 500, 7)) for i in range(7)}
-    assert len(sinks.shipments) > lanes
-    assert run.acknowledged.safe() == WalOffset(0, int(w.next_positions[-1]))
+    assert len(sinks.shipments) > senders
+    assert run.in_flight.low_watermark() == WalOffset(0, int(w.next_positions[-1]))
 
 
-class Observed(Acknowledged):
+class Observed(InFlight):
     """Records the safe offset after each step."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[WalOffset] = []
 
-    def take(self, first: WalOffset, written: int = 0) -> int:
-        ticket = super().take(first, written)
-        self.seen.append(self.safe())
-        return ticket
+    def begin(self, first: WalOffset, written: int = 0) -> int:
+        number = super().begin(first, written)
+        self.seen.append(self.low_watermark())
+        return number
 
-    def close(self, ticket: int) -> None:
-        super().close(ticket)
-        self.seen.append(self.safe())
+    def acknowledge(self, number: int) -> None:
+        super().acknowledge(number)
+        self.seen.append(self.low_watermark())
 
 
 def test_the_write_time_of_the_oldest_unacknowledged_entry_is_known():
     sinks = Sinks(gate=False)
     run = Run(sinks.ship, 1, Knobs(shipment_bytes=300))
     run.dispatch(window(50, 1))
-    assert run.acknowledged.next_written() == 0  # as the window's write times count from 0
+    assert run.in_flight.oldest_written() == 0  # as the window's write times count from 0
     shipped = []
-    run.lanes._on_acknowledged = lambda shipment: shipped.append((shipment.last_write_time, run.acknowledged.next_written()))
+    run.senders._on_acknowledged = lambda shipment: shipped.append((shipment.last_write_time, run.in_flight.oldest_written()))
     sinks.gate.set()
-    run.lanes.finish()
-    assert run.lanes.join(TIMEOUT)
+    run.senders.finish()
+    assert run.senders.join(TIMEOUT)
     assert [later for _, later in shipped[1:]] == [last + 1 for last, _ in shipped[:-1]]
-    assert run.acknowledged.next_written() is None
+    assert run.in_flight.oldest_written() is None
 
 
-def test_nothing_of_a_window_is_safe_while_it_is_handed_out_lane_by_lane():
+def test_nothing_of_a_window_is_safe_while_it_is_handed_out_sender_by_sender():
     sinks = Sinks(gate=False)
     run = Run(sinks.ship, 8, Knobs(shipment_bytes=1000, buffer_bytes=10 << 20))
-    observed = run.lanes._acknowledged = Observed()
+    observed = run.senders._in_flight = Observed()
     observed.read_to(WalOffset(0, 85))
     w = window(500, 7)
-    run.lanes.dispatch(*taken(w))
+    run.senders.dispatch(*taken(w))
     assert len(observed.seen) > 16
     assert set(observed.seen) == {WalOffset(0, 85)}
     sinks.gate.set()
-    run.lanes.finish()
-    assert run.lanes.join(TIMEOUT)
-    assert observed.safe() == WalOffset(0, int(w.next_positions[-1]))
+    run.senders.finish()
+    assert run.senders.join(TIMEOUT)
+    assert observed.low_watermark() == WalOffset(0, int(w.next_positions[-1]))
 
 
 def test_the_safe_offset_advances_within_a_window_that_is_large_for_the_buffer():
     sinks = Sinks()
     run = Run(sinks.ship, 2, Knobs(shipment_bytes=500, buffer_bytes=16_000))
-    observed = run.lanes._acknowledged = Observed()
+    observed = run.senders._in_flight = Observed()
     observed.read_to(WalOffset(0, 85))
     w = window(2000, 7)
-    run.lanes.dispatch(*taken(w))
-    run.lanes.finish()
-    assert run.lanes.join(TIMEOUT)
-    assert observed.safe() == WalOffset(0, int(w.next_positions[-1]))
+    run.senders.dispatch(*taken(w))
+    run.senders.finish()
+    assert run.senders.join(TIMEOUT)
+    assert observed.low_watermark() == WalOffset(0, int(w.next_positions[-1]))
     assert len({seen.offset // 10_000 for seen in observed.seen}) > 10
 
 
@@ -174,8 +174,8 @@ def test_shipments_are_bounded_in_bytes_and_entries():
     sinks = Sinks()
     run = Run(sinks.ship, 2, Knobs(shipment_bytes=1000, shipment_entries=5))
     run.dispatch(window(400, 4))
-    run.lanes.finish()
-    assert run.lanes.join(TIMEOUT)
+    run.senders.finish()
+    assert run.senders.join(TIMEOUT)
     assert max(s.cell_bytes for s in sinks.shipments) <= 1000
     assert max(s.entry_count for s in sinks.shipments) == 5
 
@@ -188,31 +188,31 @@ def test_the_reader_waits_while_the_buffer_is_full():
     reader.start()
     reader.join(0.5)
     assert reader.is_alive()
-    assert sum(len(q) for q in run.lanes._queues) <= 5
-    assert run.acknowledged.safe() == WalOffset(0, 85)
+    assert sum(len(q) for q in run.senders._queues) <= 5
+    assert run.in_flight.low_watermark() == WalOffset(0, 85)
     sinks.gate.set()
     reader.join(TIMEOUT)
     assert not reader.is_alive()
-    run.lanes.finish()
-    assert run.lanes.join(TIMEOUT)
+    run.senders.finish()
+    assert run.senders.join(TIMEOUT)
     assert sum(s.entry_count for s in sinks.shipments) == 2000
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 8, 40])
-def test_the_buffer_also_bounds_the_requests_that_are_being_filled(lanes):
+@pytest.mark.parametrize("senders", [1, 2, 8, 40])
+def test_the_buffer_also_bounds_the_requests_that_are_being_filled(senders):
     sinks = Sinks(gate=False)
     limits = Knobs(shipment_bytes=2000, buffer_bytes=20_000)
-    run = Run(sinks.ship, lanes, limits)
+    run = Run(sinks.ship, senders, limits)
     reader = threading.Thread(target=run.dispatch, args=(window(3000, 200),), daemon=True)
     reader.start()
     reader.join(0.5)
     assert reader.is_alive()
-    begun = sum(open_.size for open_ in run.lanes._open if open_)
-    assert 5_000 < run.lanes._budget._held + begun <= 20_000
+    begun = sum(open_.size for open_ in run.senders._open if open_)
+    assert 5_000 < run.senders._budget._held + begun <= 20_000
     sinks.gate.set()
     reader.join(TIMEOUT)
-    run.lanes.finish()
-    assert run.lanes.join(TIMEOUT)
+    run.senders.finish()
+    assert run.senders.join(TIMEOUT)
     assert sum(s.entry_count for s in sinks.shipments) == 3000
 
 
@@ -220,25 +220,25 @@ def test_an_entry_larger_than_the_buffer_passes_alone():
     sinks = Sinks()
     run = Run(sinks.ship, 2, Knobs(shipment_bytes=100, buffer_bytes=200))
     run.dispatch(window(6, 3, value=b"v" * 1000))
-    run.lanes.finish()
-    assert run.lanes.join(TIMEOUT)
+    run.senders.finish()
+    assert run.senders.join(TIMEOUT)
     assert [s.entry_count for s in sinks.shipments] == [1] * 6
 
 
-def test_what_has_been_queued_while_a_lane_waited_is_sent_at_once():
+def test_what_has_been_queued_while_a_sender_waited_is_sent_at_once():
     sinks = Sinks(gate=False)
     run = Run(sinks.ship, 1, Knobs(shipment_entries=1))
     w = window(100, 1)
     run.dispatch(w)
-    run.lanes.finish()
-    assert run.acknowledged.safe() == WalOffset(0, 85)
+    run.senders.finish()
+    assert run.in_flight.low_watermark() == WalOffset(0, 85)
     sinks.gate.set()
-    assert run.lanes.join(TIMEOUT)
+    assert run.senders.join(TIMEOUT)
     assert sinks.sent[:3] == [1, 2, 4]
     assert max(sinks.sent) > 20
     assert sinks.sequence_ids() == {b"region0": list(range(100))}
-    assert run.acknowledged.safe() == WalOffset(0, int(w.next_positions[-1]))
-    assert run.lanes._budget._held == 0
+    assert run.in_flight.low_watermark() == WalOffset(0, int(w.next_positions[-1]))
+    assert run.senders._budget._held == 0
 
 
 def test_of_what_was_sent_at_once_nothing_is_safe_before_all_is_acknowledged():
@@ -253,12 +253,12 @@ def test_of_what_was_sent_at_once_nothing_is_safe_before_all_is_acknowledged():
     w = window(50, 1)
     run.dispatch(w)
     sinks.gate.set()
-    assert run.lanes.join(TIMEOUT)
+    assert run.senders.join(TIMEOUT)
     assert sinks.sent == [1, 2, 4]
-    assert run.acknowledged.safe() == WalOffset(0, int(w.positions[3]))
+    assert run.in_flight.low_watermark() == WalOffset(0, int(w.positions[3]))
 
 
-def test_a_failing_lane_leaves_the_position_before_its_shipment():
+def test_a_failing_sender_leaves_the_position_before_its_shipment():
     all_handed_out = threading.Event()
 
     def ship(shipments: Sequence[Shipment]) -> None:
@@ -270,14 +270,14 @@ def test_a_failing_lane_leaves_the_position_before_its_shipment():
     run = Run(ship, 1, Knobs(shipment_entries=1))
     w = window(6, 1)
     run.dispatch(w)
-    run.lanes.finish()
+    run.senders.finish()
     all_handed_out.set()
-    assert run.lanes.join(TIMEOUT)
+    assert run.senders.join(TIMEOUT)
     assert [str(e) for e in run.failures] == ["no such table"]
-    assert run.acknowledged.safe() == WalOffset(0, int(w.positions[3]))
+    assert run.in_flight.low_watermark() == WalOffset(0, int(w.positions[3]))
 
 
-def test_a_failing_lane_wakes_a_waiting_reader_and_ends_the_other_lanes():
+def test_a_failing_sender_wakes_a_waiting_reader_and_ends_the_other_senders():
     gate = threading.Event()
 
     def ship(_: Sequence[Shipment]) -> None:
@@ -297,10 +297,10 @@ def test_a_failing_lane_wakes_a_waiting_reader_and_ends_the_other_lanes():
     gate.set()
     reader.join(TIMEOUT)
     assert not reader.is_alive()
-    assert run.lanes.join(TIMEOUT)
+    assert run.senders.join(TIMEOUT)
 
 
-def test_stopping_wakes_a_waiting_reader_and_ends_the_lanes():
+def test_stopping_wakes_a_waiting_reader_and_ends_the_senders():
     sinks = Sinks(gate=False)
     run = Run(sinks.ship, 2, Knobs(shipment_bytes=1000, buffer_bytes=3000))
     outcome: list[type] = []
@@ -315,10 +315,10 @@ def test_stopping_wakes_a_waiting_reader_and_ends_the_lanes():
     reader.start()
     reader.join(0.3)
     run.stop.set()
-    run.lanes.stop()
+    run.senders.stop()
     reader.join(TIMEOUT)
     sinks.gate.set()
-    assert run.lanes.join(TIMEOUT)
+    assert run.senders.join(TIMEOUT)
     assert outcome == [Stopped]
     assert len(sinks.shipments) == sinks.begun  # those under way, and no others
     with pytest.raises(Stopped):
@@ -334,17 +334,17 @@ def test_an_entry_that_goes_alone_keeps_its_place_among_its_region_s_edits(alone
     shipments = {i: assemble(w, kept, np.array([i]), MARK) for i in alone}
     for i in alone:
         kept.cells[i] = i % 2  # also where the filter has left nothing of it
-    run.lanes.dispatch(w, kept, 0, ShipmentsOf(w, kept, shipments, MARK))
-    run.acknowledged.read_to(WalOffset(0, int(w.next_positions[-1])))
-    run.lanes.finish()
-    assert run.lanes.join(TIMEOUT)
+    run.senders.dispatch(w, kept, 0, ShipmentsOf(w, kept, shipments, MARK))
+    run.in_flight.read_to(WalOffset(0, int(w.next_positions[-1])))
+    run.senders.finish()
+    assert run.senders.join(TIMEOUT)
     assert not run.failures
     assert sinks.sequence_ids() == {b"region0": [0, 2, 4, 6, 8], b"region1": [1, 3, 5, 7, 9]}
     assert all(any(s is shipment for s in sinks.shipments) for shipment in shipments.values())
-    assert run.acknowledged.safe() == WalOffset(0, int(w.next_positions[-1]))
+    assert run.in_flight.low_watermark() == WalOffset(0, int(w.next_positions[-1]))
 
 
-def test_a_request_that_cannot_be_made_leaves_nothing_behind_that_keeps_the_lanes_from_ending() -> None:
+def test_a_request_that_cannot_be_made_leaves_nothing_behind_that_keeps_the_senders_from_ending() -> None:
     """As when there is no memory for it. What was dispatched before is still sent, and no position passes what was not."""
     sinks = Sinks()
     run = Run(sinks.ship, 2, Knobs())
@@ -359,8 +359,8 @@ def test_a_request_that_cannot_be_made_leaves_nothing_behind_that_keeps_the_lane
     run.dispatch(first)
     kept = filter_window(second, RULES, "wal")
     with pytest.raises(MemoryError):
-        run.lanes.dispatch(second, kept, 1, Failing(second, kept, {}, MARK))
-    run.lanes.finish()
-    assert run.lanes.join(TIMEOUT)
+        run.senders.dispatch(second, kept, 1, Failing(second, kept, {}, MARK))
+    run.senders.finish()
+    assert run.senders.join(TIMEOUT)
     assert sum(shipment.entry_count for shipment in sinks.shipments) >= 10
-    assert run.acknowledged.safe() == WalOffset(0, int(first.next_positions[-1]))
+    assert run.in_flight.low_watermark() == WalOffset(0, int(first.next_positions[-1]))

@@ -1,4 +1,4 @@
-"""How much of what waits in a lane is sent at once."""
+"""How much of what waits in a sender is sent at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walferry.shipping.lane_queue import MOST_BYTES, LaneQueue, Pace, Queued
+from walferry.engine.sender_queue import MOST_BYTES, Pace, Queued, SenderQueue
 
 MB = 1 << 20
 
@@ -18,19 +18,19 @@ def request(size: int) -> Any:
     return SimpleNamespace(size=size)
 
 
-def filled(*sizes: int, alone: tuple[int, ...] = ()) -> LaneQueue:
-    queue = LaneQueue()
-    for ticket, size in enumerate(sizes):
-        queue.put(Queued(ticket, request(size), ticket in alone))
+def filled(*sizes: int, alone: tuple[int, ...] = ()) -> SenderQueue:
+    queue = SenderQueue()
+    for number, size in enumerate(sizes):
+        queue.put(Queued(number, request(size), number in alone))
     queue.end()
     return queue
 
 
-def taken(queue: LaneQueue, most_bytes: float) -> list[list[int]]:
-    """The tickets of what is taken at once, until nothing is left."""
+def taken(queue: SenderQueue, most_bytes: float) -> list[list[int]]:
+    """The numbers of what is taken at once, until nothing is left."""
     found = []
     while some := queue.get(most_bytes):
-        found.append([each.ticket for each in some])
+        found.append([each.number for each in some])
     return found
 
 
@@ -53,21 +53,21 @@ def test_what_goes_alone_goes_alone_and_in_its_place():
 def test_everything_is_taken_once_and_in_order(sizes, most_bytes):
     alone = tuple(i for i, (_, alone) in enumerate(sizes) if alone)
     found = taken(filled(*(size for size, _ in sizes), alone=alone), most_bytes)
-    assert [ticket for some in found for ticket in some] == list(range(len(sizes)))
+    assert [number for some in found for number in some] == list(range(len(sizes)))
     for some in found:
-        assert len(some) == 1 or sum(sizes[ticket][0] for ticket in some) <= most_bytes
-        assert len(some) == 1 or not any(sizes[ticket][1] for ticket in some)
+        assert len(some) == 1 or sum(sizes[number][0] for number in some) <= most_bytes
+        assert len(some) == 1 or not any(sizes[number][1] for number in some)
 
 
-def test_a_lane_waits_for_what_is_queued_later():
-    queue = LaneQueue()
+def test_a_sender_waits_for_what_is_queued_later():
+    queue = SenderQueue()
     timer = threading.Timer(0.05, queue.put, [Queued(7, request(1))])
     timer.start()
-    assert [each.ticket for each in queue.get(100)] == [7]
+    assert [each.number for each in queue.get(100)] == [7]
     timer.join()
 
 
-def test_a_lane_sends_more_at_once_while_that_is_acknowledged_in_time():
+def test_a_sender_sends_more_at_once_while_that_is_acknowledged_in_time():
     pace, sent = Pace(1 << 30), []
     for _ in range(6):
         size = max(2 * MB, int(pace.bytes))
@@ -77,13 +77,13 @@ def test_a_lane_sends_more_at_once_while_that_is_acknowledged_in_time():
     assert pace.bytes == MOST_BYTES
 
 
-def test_a_lane_sends_no_more_than_its_buffer_allows():
+def test_a_sender_sends_no_more_than_its_buffer_allows():
     pace = Pace(3 * MB)
     pace.acknowledged(2 * MB, 0.1)
     assert pace.bytes == 3 * MB
 
 
-def test_to_a_slow_slave_a_lane_sends_one_request_at_a_time():
+def test_to_a_slow_slave_a_sender_sends_one_request_at_a_time():
     pace = Pace(1 << 30)
     for _ in range(4):
         pace.acknowledged(2 * MB, 0.3)

@@ -1,11 +1,11 @@
-"""How an attempt at a WAL group stands, and why it ends. The reader, the lanes and the supervisor all report here."""
+"""How an attempt at a WAL group stands, and why it ends. The reader, the senders and the supervisor all report here."""
 
 from __future__ import annotations
 
 import threading
 from enum import Enum, auto
 
-from walferry.shipping.summary import Status
+from walferry.engine.summary import Status
 from walferry.sinks.errors import SlaveUnreachable, Stopped
 
 
@@ -28,7 +28,7 @@ class Outcome:
         self.stop = threading.Event()  # set when everything must end now, whatever the phase
 
     def note(self, error: BaseException) -> None:
-        """An error ended the reader or a lane: find out what it means for the attempt."""
+        """An error ended the reader or a sender: find out what it means for the attempt."""
         if isinstance(error, Stopped):
             return  # it was told to end, and the reason is noted already
         if not isinstance(error, SlaveUnreachable):

@@ -1,4 +1,4 @@
-"""Counts while a group is shipped: the reader, the lanes and the registrar add to one summary."""
+"""Counts while a group is shipped: the reader, the senders and the registrar add to one summary."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from walferry.engine.summary import GroupSummary, Status, digest_with, shown_ms
 from walferry.filters.rules import Reason
 from walferry.filters.window import Kept, filtered_by_reason
-from walferry.shipping.summary import GroupSummary, Status, digest_with, shown_ms
 from walferry.sinks.answers import Outage
 from walferry.sinks.sink import Request
 from walferry.wal.windows import Window
@@ -40,7 +40,7 @@ class Counters:
         )  # fmt: skip
 
     def read(self, window: Window, kept: Kept) -> None:
-        """A window was read and its entries have gone to the lanes."""
+        """A window was read and its entries have gone to the senders."""
         index = window.index
         reasons = filtered_by_reason(kept)
         partial = kept.reason == Reason.SHIPPED

@@ -1,7 +1,7 @@
-"""What waits in a lane, and how much of it the lane sends at once.
+"""What waits for a sender, and how much of it the sender sends at once.
 
-Each acknowledgement takes a round trip, however little it is for. So a lane sends all that has been queued since it sent the last
-time: little to a slave that keeps up, and more to one that is far away. It takes no more than is acknowledged within about a
+Each acknowledgement takes a round trip, however little it is for. So a sender sends all that has been queued since it sent the
+last time: little to a slave that keeps up, and more to one that is far away. It takes no more than is acknowledged within about a
 second, because positions move only then.
 """
 
@@ -19,15 +19,15 @@ MOST_BYTES = 16 << 20  # that are sent at once
 
 @dataclass(frozen=True)
 class Queued:
-    """A request, and the ticket that its acknowledgement closes."""
+    """A request, and its number among those in flight."""
 
-    ticket: int
+    number: int
     request: Request
     alone: bool = False
 
 
-class LaneQueue:
-    """The requests that wait in one lane, in order. Any thread may put some; the lane's own gets them."""
+class SenderQueue:
+    """The requests that wait for one sender, in order. Any thread may put some; the sender's own gets them."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -63,7 +63,7 @@ class LaneQueue:
 
 
 class Pace:
-    """How many bytes a lane may send at once: more and more while they are acknowledged in time, otherwise fewer."""
+    """How many bytes a sender may send at once: more and more while they are acknowledged in time, otherwise fewer."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = min(most_bytes, MOST_BYTES)

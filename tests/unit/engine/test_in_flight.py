@@ -1,43 +1,43 @@
-"""No position passes an entry that is not acknowledged."""
+"""No position passes an entry that is not in_flight."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walferry.shipping.acknowledged import Acknowledged, WalOffset
+from walferry.engine.in_flight import InFlight, WalOffset
 
 
 def test_without_open_tickets_everything_read_is_safe():
-    acknowledged = Acknowledged()
-    acknowledged.read_to(WalOffset(1, 500))
-    assert acknowledged.safe() == WalOffset(1, 500)
+    in_flight = InFlight()
+    in_flight.read_to(WalOffset(1, 500))
+    assert in_flight.low_watermark() == WalOffset(1, 500)
 
 
 def test_the_first_unacknowledged_shipment_bounds_the_position():
-    acknowledged = Acknowledged()
-    first, second = acknowledged.take(WalOffset(0, 85)), acknowledged.take(WalOffset(0, 200))
-    acknowledged.read_to(WalOffset(0, 300))
-    acknowledged.close(second)
-    assert acknowledged.safe() == WalOffset(0, 85)
-    acknowledged.close(first)
-    assert acknowledged.safe() == WalOffset(0, 300)
+    in_flight = InFlight()
+    first, second = in_flight.begin(WalOffset(0, 85)), in_flight.begin(WalOffset(0, 200))
+    in_flight.read_to(WalOffset(0, 300))
+    in_flight.acknowledge(second)
+    assert in_flight.low_watermark() == WalOffset(0, 85)
+    in_flight.acknowledge(first)
+    assert in_flight.low_watermark() == WalOffset(0, 300)
 
 
 def test_a_wal_is_not_done_while_a_shipment_of_it_is_open():
-    acknowledged = Acknowledged()
-    ticket = acknowledged.take(WalOffset(0, 85))
-    acknowledged.read_to(WalOffset(3, 0))
-    assert acknowledged.safe().wal == 0
-    acknowledged.close(ticket)
-    assert acknowledged.safe().wal == 3
+    in_flight = InFlight()
+    number = in_flight.begin(WalOffset(0, 85))
+    in_flight.read_to(WalOffset(3, 0))
+    assert in_flight.low_watermark().wal == 0
+    in_flight.acknowledge(number)
+    assert in_flight.low_watermark().wal == 3
 
 
 def test_a_window_that_is_being_handed_out_bounds_the_position_too():
-    acknowledged = Acknowledged()
-    acknowledged.read_to(WalOffset(0, 85))
-    later = acknowledged.take(WalOffset(0, 500))  # lanes are served one after the other: the next ticket may begin at 85
-    assert acknowledged.safe() == WalOffset(0, 85)
-    acknowledged.close(later)
-    assert acknowledged.safe() == WalOffset(0, 85)
+    in_flight = InFlight()
+    in_flight.read_to(WalOffset(0, 85))
+    later = in_flight.begin(WalOffset(0, 500))  # senders are served one after the other: the next request may begin at 85
+    assert in_flight.low_watermark() == WalOffset(0, 85)
+    in_flight.acknowledge(later)
+    assert in_flight.low_watermark() == WalOffset(0, 85)
 
 
 @st.composite
@@ -50,31 +50,31 @@ def windows(draw) -> list[list[WalOffset]]:
 
 @given(windows(), st.data())
 def test_the_safe_offset_passes_nothing_unacknowledged_and_never_falls(taken, data):
-    acknowledged, open_, last = Acknowledged(), {}, WalOffset(0, 0)
+    in_flight, open_, last = InFlight(), {}, WalOffset(0, 0)
     not_acknowledged = sorted(offset for window in taken for offset in window)
     end = WalOffset(99, 0)
 
     def check():
         nonlocal last
-        safe = acknowledged.safe()
+        safe = in_flight.low_watermark()
         assert last <= safe <= min(not_acknowledged, default=end)
         last = safe
 
     def close():
         offset = data.draw(st.sampled_from(sorted(open_)))
-        acknowledged.close(open_.pop(offset))
+        in_flight.acknowledge(open_.pop(offset))
         not_acknowledged.remove(offset)
         check()
 
     for window, following in zip(taken, [*taken[1:], [end]], strict=True):
         for offset in window:
-            open_[offset] = acknowledged.take(offset)
+            open_[offset] = in_flight.begin(offset)
             check()
             while open_ and data.draw(st.booleans()):
                 close()
         if following:
-            acknowledged.read_to(min(following))
+            in_flight.read_to(min(following))
             check()
     while open_:
         close()
-    assert acknowledged.safe() == end
+    assert in_flight.low_watermark() == end

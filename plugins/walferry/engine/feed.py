@@ -1,0 +1,136 @@
+"""What the engine ships, and the thread that reads it, filters it and hands it to the senders."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Protocol
+
+from walferry.engine.counters import Counters
+from walferry.engine.in_flight import InFlight, WalOffset
+from walferry.engine.outcome import Outcome
+from walferry.engine.senders import Senders
+from walferry.filters.rules import FilterRules
+from walferry.filters.visibility import LabelFilter
+from walferry.filters.window import filter_window
+from walferry.sinks.errors import Stopped
+from walferry.sinks.sink import Sink
+from walferry.wal.errors import WalError
+from walferry.wal.windows import Window
+
+
+class FeedLate(Exception):
+    """The time is over, and the feed has waited for a WAL until then. The rest is shipped another time."""
+
+
+class Row(Protocol):
+    """WALs that are shipped in a row. Any thread may ask."""
+
+    @property
+    def count(self) -> int:
+        """How many WALs there are."""
+
+    def unread_since(self, wal: int) -> int | None:
+        """Return a time (ms since the epoch) before which no entry of this WAL that is not handed out was written, if known."""
+
+
+class Feed(Row, Protocol):
+    """A row of WALs, with their entries.
+
+    A feed promises that each of its WALs is read from the same offset to the same end, however often that is tried, and that its
+    batches come in the order of the file. One thread reads it.
+    """
+
+    def position(self, wal: int) -> int:
+        """Return the offset from which the WAL with this number is read."""
+
+    def batches(self, wal: int) -> Generator[tuple[Window, str]]:
+        """Yield the WAL's batches of entries, each with the file's URL.
+
+        A batch counts as handed out once the next one is asked for. Raises WalError, StoreError, FeedLate.
+        """
+
+    def rules(self, wal: int) -> FilterRules:
+        """Return the rules for the WAL's entries."""
+
+    def chosen(self, batch: Window) -> Window:
+        """Return the part of a batch that is shipped, before any rules. It may have no entries."""
+
+    def handed_out(self, wal: int, batch: Window) -> None:
+        """Note that all of a batch is with the senders, or filtered out."""
+
+    def ends_at(self, wal: int, error: WalError) -> bool:
+        """Return whether the WAL ends at an entry that cannot be read, after the feed has done what is to be done about it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedReader:
+    """Reads a feed to its end, or to `deadline` (time.monotonic)."""
+
+    feed: Feed
+    labels: LabelFilter
+    sink: Sink
+    senders: Senders
+    in_flight: InFlight
+    counters: Counters
+    outcome: Outcome
+    deadline: float
+
+    def run(self) -> None:
+        """Read all WALs in a row. An error ends it; what was read before is still shipped."""
+        try:
+            try:
+                self._read_all()
+            except Stopped:
+                raise
+            except Exception as error:
+                self.outcome.note(error)
+            self.senders.finish()
+        except Stopped:
+            return
+
+    def _read_all(self) -> None:
+        for wal in range(self.feed.count):
+            if not self._read_wal(wal):
+                self.outcome.run_out_of_time()
+                return
+            self.senders.flush()
+            self.in_flight.read_to(WalOffset(wal + 1, 0))
+
+    def _read_wal(self, wal: int) -> bool:
+        """Read one WAL to its end; False if the deadline came first."""
+        self.in_flight.read_to(WalOffset(wal, self.feed.position(wal)))
+        try:
+            with closing(self.feed.batches(wal)) as batches:
+                for batch, path in batches:
+                    if time.monotonic() > self.deadline:
+                        return False
+                    self._hand_out_to_first_error(batch, wal, path)
+        except FeedLate:
+            return False
+        except WalError as error:
+            if not self.feed.ends_at(wal, error):
+                raise
+        return True
+
+    def _hand_out_to_first_error(self, batch: Window, wal: int, path: str) -> None:
+        """Hand out a batch. If an entry raises, those before it have gone on their way; raises the first such error."""
+        try:
+            self._hand_out(batch, wal, path)
+        except WalError as error:
+            sound = batch.until(error.offset)
+            if len(sound.index):
+                self._hand_out_to_first_error(sound, wal, path)
+            raise
+
+    def _hand_out(self, batch: Window, wal: int, path: str) -> None:
+        chosen = self.feed.chosen(batch)
+        if len(chosen.index):
+            rules = self.feed.rules(wal)
+            chosen, kept = self.labels.apply(chosen, filter_window(chosen, rules, path), path)
+            self.senders.dispatch(chosen, kept, wal, self.sink.take(chosen, kept, rules, path))
+            self.counters.read(chosen, kept)
+        self.feed.handed_out(wal, batch)
+        self.in_flight.read_to(WalOffset(wal, int(batch.next_positions[-1])))

@@ -1,0 +1,45 @@
+"""Figures of the summary that are looked up now and then and not counted: of the sink, and of what is not shipped yet."""
+
+from __future__ import annotations
+
+import logging
+
+from walferry.engine.counters import Counters
+from walferry.engine.feed import Row
+from walferry.engine.in_flight import InFlight
+from walferry.sinks.answers import Repeats
+from walferry.sinks.sink import Sink
+
+log = logging.getLogger(__name__)
+
+
+class Gauges:
+    """Looks them up in a row of WALs and a sink, as soon as there are any. `target` names the sink's owner in the log."""
+
+    def __init__(self, counters: Counters, in_flight: InFlight, target: str) -> None:
+        self._counters = counters
+        self._in_flight = in_flight
+        self._target = target
+        self._say_again = Repeats()
+        self.row: Row | None = None
+        self.sink: Sink | None = None
+
+    def update(self) -> None:
+        """Let the counters know, and the log of an outage."""
+        if self.sink is not None:
+            self._of_sink(self.sink)
+        watermark = self._in_flight.low_watermark()
+        if self.row is None or watermark.wal >= self.row.count:
+            return
+        if (unread := self.row.unread_since(watermark.wal)) is not None:
+            self._counters.next_to_replicate(self._in_flight.oldest_written() or unread)
+
+    def _of_sink(self, sink: Sink) -> None:
+        outage = sink.answers.outage
+        self._counters.retried(sink.failed_requests)
+        self._counters.sent_as(sink.kind, sink.refused)
+        self._counters.outage(outage)
+        if outage is None:
+            self._say_again.reset()
+        elif self._say_again.due():
+            log.warning("%s acknowledges nothing: %s", self._target, outage.error or "no answer")

@@ -1,0 +1,151 @@
+"""One run of the engine: a reader and senders at work, and a supervisor that commits what they have done.
+
+    reader thread    reads the feed, filters, hands entries to the senders (feed)
+    sender threads   send requests, each in order, and wait for their acknowledgements (senders)
+    this thread      commits the low watermark, publishes the summary, looks after calls that take long, ends it all when nothing
+                     may be sent any more
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from walferry.engine.bandwidth import Limit
+from walferry.engine.commit import Commit
+from walferry.engine.counters import Counters
+from walferry.engine.feed import Feed, FeedReader
+from walferry.engine.gauges import Gauges
+from walferry.engine.in_flight import InFlight, WalOffset
+from walferry.engine.outcome import Outcome
+from walferry.engine.senders import Senders
+from walferry.engine.summary import Status
+from walferry.errors import WalferryError
+from walferry.filters.visibility import LabelFilter
+from walferry.sinks.sink import Sink
+from walferry.source.knobs import Knobs
+
+TICK_SECONDS = 0.1
+COMMIT_SECONDS = 0.5  # between two commits
+PUBLISH_SECONDS = 2.0  # between two summaries
+LOOK_SECONDS = 2.0  # between two looks after the calls under way
+JOIN_SECONDS = 10.0  # for threads that were told to stop
+CALLS_SECONDS = 10.0  # for calls that were under way when the run was ended
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True)
+class Run:
+    """Ships one feed through one sink. `deadline` is on time.monotonic.
+
+    `stops` tells why nothing may be sent any more, such as that the peer was paused; it is asked every few seconds.
+    """
+
+    feed: Feed
+    commit: Commit
+    sink: Sink
+    limit: Limit
+    labels: LabelFilter
+    counters: Counters
+    in_flight: InFlight
+    outcome: Outcome
+    settings: Knobs
+    senders: int
+    deadline: float
+    stops: Callable[[], WalferryError | None]
+    gauges: Gauges
+    _committed: WalOffset = field(init=False, default_factory=lambda: WalOffset(0, 0))
+
+    def ship(self) -> Status:
+        """Ship until the feed is at its end or the time is over. Returns how it ended.
+
+        Raises what has ended it.
+        """
+        sends = [partial(self.limit.send, self.sink.sender().send, deadline=self.deadline) for _ in range(self.senders)]
+        senders = Senders(
+            sends, self.sink.join, self.in_flight, self.limit.knobs(self.settings), stop=self.outcome.stop,
+            on_acknowledged=self.counters.shipped, on_failure=self.outcome.note,
+        )  # fmt: skip
+        reader = FeedReader(
+            feed=self.feed, labels=self.labels, sink=self.sink, senders=senders, in_flight=self.in_flight, counters=self.counters,
+            outcome=self.outcome, deadline=self.deadline,
+        )  # fmt: skip
+        thread = threading.Thread(target=reader.run, name="reader", daemon=True)
+        thread.start()
+        try:
+            self._supervise(thread, senders)
+            self._await_pending()
+        except BaseException:
+            self._end_calls(senders)
+            raise
+        finally:
+            self.commit.stop()
+            senders.stop()
+            self.sink.interrupt()
+            senders.join(JOIN_SECONDS)
+            thread.join(JOIN_SECONDS)
+        return self.outcome.status()
+
+    def _supervise(self, reader: threading.Thread, senders: Senders) -> None:
+        """Commit, publish summaries and look after calls and the limit until reader and senders have ended.
+
+        After the deadline the senders only finish the calls under way, and only those that the target works on.
+        """
+        committed = published = looked = time.monotonic()
+        while reader.is_alive() or senders.running:
+            time.sleep(TICK_SECONDS)
+            self.limit.look()
+            now = time.monotonic()
+            if now - committed >= COMMIT_SECONDS:
+                committed = now
+                self._commit()
+            if now - published >= PUBLISH_SECONDS:
+                published = now
+                self.publish()
+                if (why := self.stops()) is not None:
+                    self.outcome.note(why)
+                    senders.stop()  # requests under way end
+            if now - looked >= LOOK_SECONDS:
+                self.sink.look_after_calls(self.deadline)
+                looked = time.monotonic()
+        self._commit()
+
+    def _await_pending(self) -> None:
+        """Everything is shipped or given up: wait until the commit has nothing left to do, or until the deadline."""
+        if not self.commit.pending:
+            return
+        self.limit.leave()
+        while self.commit.pending and time.monotonic() < self.deadline:
+            time.sleep(TICK_SECONDS)
+            self._commit()
+        if self.commit.pending:
+            self.outcome.run_out_of_time()
+        self._commit()
+
+    def _commit(self) -> None:
+        watermark = self.in_flight.low_watermark()
+        if watermark != self._committed:
+            self.publish()  # first: what is committed is not shipped again, so no later attempt would count it
+            self._committed = watermark
+        self.commit.commit(watermark)
+
+    def _end_calls(self, senders: Senders) -> None:
+        """Send no further request, and wait for those under way, so that the next run need not.
+
+        A target goes on with a request whose connection was cut. If one takes too long it is cut all the same, and the right to
+        send tells its next holder for how long the target may still carry it out (zk/right.py).
+        """
+        senders.stop()
+        if not senders.join(CALLS_SECONDS):
+            log.warning("the slave has not answered for %g s, and is not waited for any longer", CALLS_SECONDS)
+            self.sink.interrupt()
+
+    def publish(self) -> None:
+        """Write the summary with what is known now."""
+        self.gauges.update()
+        self.commit.write(self.counters.summary())

@@ -1,0 +1,122 @@
+"""What a reader hands to the senders, and where it stops."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from types import SimpleNamespace
+
+import pytest
+
+from tests.unit.filters.test_visibility import SECRET, cell
+from tests.unit.filters.test_window import RULES, entry, put, window_of
+from tests.unit.sinks.hbase.test_bulk_loads import OFF, load
+from walferry.engine.counters import Counters
+from walferry.engine.feed import Feed, FeedLate, FeedReader
+from walferry.engine.in_flight import InFlight, WalOffset
+from walferry.engine.outcome import Outcome, Phase
+from walferry.engine.summary import GroupSummary
+from walferry.filters.rules import FilterRules
+from walferry.filters.visibility import LabelFilter, LabelsRefused
+from walferry.sinks.hbase.bulk_loads import BulkLoadRefused
+from walferry.sinks.hbase.sink import HBaseSink
+from walferry.source.cluster import VisibilityLabels
+from walferry.source.knobs import SinkKind
+from walferry.wal.errors import WalError
+from walferry.wal.windows import Window
+
+
+class Batches:
+    """A feed of batches in memory. `late` is the WAL that is not closed in time, `ended` the one that ends at an error."""
+
+    def __init__(self, *wals: list[Window], late: int | None = None, ended: int | None = None) -> None:
+        self._wals, self._late, self._ended = wals, late, ended
+        self.count = len(wals)
+        self.handed: list[int] = []
+        self.closed: list[int] = []
+
+    def unread_since(self, wal: int) -> None:
+        return None
+
+    def position(self, wal: int) -> int:
+        return 0
+
+    def batches(self, wal: int) -> Generator[tuple[Window, str]]:
+        try:
+            for batch in self._wals[wal]:
+                yield batch, f"wal {wal}"
+            if wal == self._late:
+                raise FeedLate
+        finally:
+            self.closed.append(wal)
+
+    def rules(self, wal: int) -> FilterRules:
+        return RULES
+
+    def chosen(self, batch: Window) -> Window:
+        return batch
+
+    def handed_out(self, wal: int, batch: Window) -> None:
+        self.handed.append(len(batch.index))
+
+    def ends_at(self, wal: int, error: WalError) -> bool:
+        assert self.closed[-1] == wal, "what a feed notes at the end of its reading comes before what it notes of the error"
+        return wal == self._ended
+
+
+class Read:
+    """A reader that has read a feed to its end."""
+
+    def __init__(self, feed: Feed, deadline: float = float("inf")) -> None:
+        self.dispatched: list[int] = []
+        self.finished = False
+        self.in_flight, self.outcome = InFlight(), Outcome()
+        senders = SimpleNamespace(
+            dispatch=lambda batch, *_: self.dispatched.append(len(batch.index)), flush=lambda: None,
+            finish=lambda: setattr(self, "finished", True),
+        )  # fmt: skip
+        FeedReader(
+            feed=feed, labels=LabelFilter(VisibilityLabels.REFUSE, dict), sink=HBaseSink(None, OFF, None, SinkKind.REPLICATE),
+            senders=senders, in_flight=self.in_flight, counters=Counters(GroupSummary(group="g")), outcome=self.outcome,
+            deadline=deadline,
+        ).run()  # type: ignore[arg-type]  # fmt: skip
+
+
+SOUND = window_of(entry(put()), entry(put()))
+STOPS = [entry(put()), load(), entry(put()), entry(cell(SECRET))], [entry(put()), entry(cell(SECRET)), entry(put()), load()]
+
+
+@pytest.mark.parametrize(("entries", "error"), [(STOPS[0], BulkLoadRefused), (STOPS[1], LabelsRefused)])
+def test_entries_before_the_first_one_that_stops_the_queue_are_shipped(entries, error):
+    feed = Batches([window_of(*entries)], [SOUND])
+    read = Read(feed)
+    assert read.dispatched == feed.handed == [1]
+    with pytest.raises(error):
+        read.outcome.status()
+    assert read.finished
+    assert feed.closed == [0], "nothing behind it is read"
+
+
+def test_all_wals_are_read_in_their_order_and_are_done_then():
+    feed = Batches([SOUND, SOUND], [], [SOUND])
+    read = Read(feed)
+    assert read.dispatched == [2, 2, 2]
+    assert feed.closed == [0, 1, 2]
+    assert read.in_flight.low_watermark() == WalOffset(3, 0)
+    assert read.outcome.phase is Phase.SHIPPING
+
+
+def test_a_wal_that_ends_at_an_error_is_followed_by_the_next_one():
+    feed = Batches([window_of(*STOPS[0])], [SOUND], ended=0)
+    read = Read(feed)
+    assert read.dispatched == [1, 2]
+    assert read.in_flight.low_watermark() == WalOffset(2, 0)
+    assert read.outcome.phase is Phase.SHIPPING
+
+
+def test_what_is_read_before_the_time_is_over_is_shipped_and_the_rest_is_left():
+    late = Read(Batches([SOUND], [SOUND], [SOUND], late=1))
+    assert (late.dispatched, late.outcome.phase, late.finished) == ([2, 2], Phase.LATE, True)
+    assert late.in_flight.low_watermark().wal == 1
+    over = Read(Batches([SOUND]), deadline=time.monotonic() - 1)
+    assert (over.dispatched, over.outcome.phase, over.finished) == ([], Phase.LATE, True)
