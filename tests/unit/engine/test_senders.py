@@ -30,9 +30,9 @@ MARK = np.frombuffer(uuid_field(uuid.UUID(int=1)), np.uint8)
 TIMEOUT = 20.0
 
 
-def window(count: int, regions: int, value: bytes = b"v" * 50) -> Window:
+def window(count: int, regions: int, value: bytes = b"v" * 50, first: int = 0) -> Window:
     entries = []
-    for i in range(count):
+    for i in range(first, first + count):
         key = pb.WALKey(encoded_region_name=f"region{i % regions}".encode(), table_name=b"t", log_sequence_number=i, write_time=i)
         key.following_kv_count = 1
         key.scopes.add(family=b"f", scope_type=pb.REPLICATION_SCOPE_GLOBAL)

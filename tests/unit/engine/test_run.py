@@ -1,0 +1,283 @@
+"""A run that is ended at any moment loses nothing and keeps each region's order, whatever feed, sink and commit it has.
+
+The model: entries of some regions in some WALs; a sink whose calls fail before or after they have taken effect; commits that fail
+before or after they have taken effect. Each run goes on where the commit says, until one ends well.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.engine.test_senders import RULES, Sinks, taken, window
+from walferry.engine import run as module
+from walferry.engine.counters import Counters
+from walferry.engine.feed import Feed
+from walferry.engine.gauges import Gauges
+from walferry.engine.in_flight import InFlight, WalOffset
+from walferry.engine.outcome import Outcome
+from walferry.engine.run import Run
+from walferry.engine.summary import GroupSummary, Status
+from walferry.errors import WalferryError
+from walferry.filters.rules import FilterRules
+from walferry.filters.visibility import LabelFilter
+from walferry.hbase.errors import PausedPeer
+from walferry.queues.errors import LastWal
+from walferry.reship.shipment import SummaryOnly
+from walferry.shipping.group_wals import GroupWals
+from walferry.shipping.queue_positions import QueuePositions
+from walferry.sinks.hbase.shipment import join
+from walferry.source.cluster import VisibilityLabels
+from walferry.source.knobs import Knobs
+from walferry.wal.errors import WalError
+from walferry.wal.windows import Window
+
+REGIONS, START, BATCH = 3, 85, 5
+
+
+class Killed(Exception):
+    """What ends a run of the model."""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("TICK_SECONDS", 0.0005), ("COMMIT_SECONDS", 0.0), ("PUBLISH_SECONDS", 0.002)):
+        monkeypatch.setattr(module, name, seconds)
+
+
+class Faults:
+    """Ends a run now and then, as long as there are `left`."""
+
+    def __init__(self, seed: int, left: int) -> None:
+        self._chance, self.left = random.Random(seed), left
+        self._lock = threading.Lock()
+
+    def maybe(self) -> None:
+        with self._lock:
+            if self.left and self._chance.random() < 0.2:
+                self.left -= 1
+                raise Killed
+
+
+class Target:
+    """A sink's far side: what it has got, in order."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.got, self._faults = Sinks(), faults
+        self.answers = SimpleNamespace(outage=None)
+        self.failed_requests, self.kind, self.refused = 0, "replicate", None
+
+    def sender(self) -> Any:
+        def send(requests: Sequence[Any], deadline: float) -> None:
+            self._faults.maybe()
+            self.got.ship(requests)
+            self._faults.maybe()
+
+        return SimpleNamespace(send=send)
+
+    def take(self, batch: Window, kept: Any, rules: FilterRules, path: str) -> Any:
+        return taken(batch)[3]
+
+    def join(self, requests: Sequence[Any]) -> Any:
+        return join(requests)
+
+    def look_after_calls(self, deadline: float) -> None:
+        """All end by themselves."""
+
+    def interrupt(self) -> None:
+        """All end by themselves."""
+
+    def has(self, entry: int) -> bool:
+        with self.got.lock:
+            return any(entry in ids for ids in self.got.sequence_ids().values())
+
+
+class Wals:
+    """A feed of WALs in memory: those of a row that are left, each from its position on."""
+
+    def __init__(self, row: Sequence[Window], positions: Sequence[int], wals: GroupWals) -> None:
+        self._row, self._positions, self._wals = row, positions, wals
+        self.count = len(row)
+
+    def unread_since(self, wal: int) -> None:
+        return None
+
+    def position(self, wal: int) -> int:
+        return self._positions[wal]
+
+    def batches(self, wal: int) -> Generator[tuple[Window, str]]:
+        window = self._row[wal]
+        first = int(np.searchsorted(window.positions, self._positions[wal]))
+        for start in range(first, len(window.index), BATCH):
+            yield window.between(start, min(start + BATCH, len(window.index))), f"wal {wal}"
+
+    def rules(self, wal: int) -> FilterRules:
+        return RULES
+
+    def chosen(self, batch: Window) -> Window:
+        return batch
+
+    def handed_out(self, wal: int, batch: Window) -> None:
+        self._wals.ends[wal] = int(batch.next_positions[-1])
+
+    def ends_at(self, wal: int, error: WalError) -> bool:
+        return False
+
+
+@dataclass
+class Kept:
+    """What is kept of a row of WALs over all runs. It checks that nothing is kept that the target has not got."""
+
+    row: Sequence[Window]
+    target: Target
+    faults: Faults
+    position: dict[int, int] = field(default_factory=dict)
+    done: int = 0  # WALs that are shipped, from the first one on
+
+    def check(self, wal: int, offset: int | None) -> None:
+        """Everything of this WAL before the offset is with the target; all of it for None."""
+        index = self.row[wal].index
+        ends = self.row[wal].next_positions
+        for entry in range(len(index)):
+            if offset is None or int(ends[entry]) <= offset:
+                assert self.target.has(int(index.sequence_id[entry])), "it was kept as shipped and is not there"
+
+    def left(self) -> list[int]:
+        return list(range(self.done, len(self.row)))
+
+    def finish(self, wal: int) -> None:
+        assert wal == self.done
+        self.check(wal, None)
+        self.done += 1
+
+
+class Lease:
+    """A lease on a queue in memory, for QueuePositions."""
+
+    def __init__(self, kept: Kept, live: bool) -> None:
+        self._kept, self._live = kept, live
+
+    def register_position(self, wal: str, offset: int) -> None:
+        self._kept.faults.maybe()
+        self._kept.check(int(wal), offset)
+        self._kept.position[int(wal)] = max(offset, self._kept.position.get(int(wal), 0))
+        self._kept.faults.maybe()
+
+    def remove_wal(self, wal: str) -> None:
+        self._kept.faults.maybe()
+        if self._live and int(wal) == len(self._kept.row) - 1:
+            raise LastWal(wal)
+        self._kept.finish(int(wal))
+        self._kept.faults.maybe()
+
+
+def queue_positions(kept: Kept, row: list[int], counters: Counters, wals: GroupWals, *, live: bool) -> Any:
+    archiver = SimpleNamespace(pending=False, wanted=False, has=lambda number: True, stop=lambda: None)
+    return QueuePositions(wals, Lease(kept, live), counters, archiver, lambda summary: kept.faults.maybe())  # type: ignore[arg-type]
+
+
+def summary_only(kept: Kept, row: list[int], counters: Counters, wals: GroupWals) -> Any:
+    def write(summary: GroupSummary) -> None:
+        kept.faults.maybe()
+        while kept.done < before + summary.completedLogs:
+            kept.finish(kept.done)
+        kept.faults.maybe()
+
+    before = kept.done
+    return SummaryOnly(tuple(SimpleNamespace(name=SimpleNamespace(text=str(wal)), size=1) for wal in row), counters, write)  # type: ignore[arg-type]
+
+
+def one_run(kept: Kept, make: Any, senders: int, stops: Callable[[], WalferryError | None] = lambda: None) -> Status:
+    row = kept.left()
+    positions = [kept.position.get(wal, START) for wal in row]
+    queued = [
+        SimpleNamespace(queued=SimpleNamespace(name=SimpleNamespace(text=str(wal)), position=position))
+        for wal, position in zip(row, positions, strict=True)
+    ]
+    wals = GroupWals(tuple(queued), [1 << 20] * len(row))  # type: ignore[arg-type]
+    counters, in_flight = Counters(GroupSummary(group="g")), InFlight()
+    commit = make(kept, row, counters, wals)
+    feed: Feed = Wals([kept.row[wal] for wal in row], positions, wals)
+    limit = SimpleNamespace(
+        send=lambda send, requests, deadline: send(requests, deadline), knobs=lambda knobs: knobs, look=lambda: None,
+        leave=lambda: None,
+    )  # fmt: skip
+    run = Run(
+        feed=feed, commit=commit, sink=kept.target, limit=limit, labels=LabelFilter(VisibilityLabels.REFUSE, dict),  # type: ignore[arg-type]
+        counters=counters, in_flight=in_flight, outcome=Outcome(), settings=Knobs(shipment_bytes=400), senders=senders,
+        deadline=float("inf"), stops=stops, gauges=Gauges(counters, in_flight, "the target"),
+    )  # fmt: skip
+    status = run.ship()
+    assert in_flight.low_watermark() == WalOffset(len(row), 0)
+    run.publish()
+    return status
+
+
+COMMITS = {
+    "a dead server's queue": partial(queue_positions, live=False),
+    "a live server's queue": partial(queue_positions, live=True),
+    "a summary only": summary_only,
+}
+
+
+@pytest.mark.parametrize("make", COMMITS.values(), ids=COMMITS)
+@given(
+    sizes=st.lists(st.integers(0, 25), min_size=1, max_size=4), senders=st.integers(1, 3), faults=st.integers(0, 8),
+    seed=st.integers(0, 1 << 16),
+)  # fmt: skip
+def test_every_entry_arrives_and_each_region_keeps_its_order(
+    make: Any, sizes: list[int], senders: int, faults: int, seed: int
+) -> None:
+    ends = np.cumsum([0, *sizes]).tolist()
+    row = [window(size, REGIONS, first=first) for size, first in zip(sizes, ends, strict=False)]
+    chances = Faults(seed, faults)
+    kept = Kept(row, Target(chances), chances)
+    while True:
+        try:
+            status = one_run(kept, make, senders)
+        except Killed:
+            continue
+        assert status is Status.DONE
+        break
+    got = kept.target.got.sequence_ids()
+    assert {region: sorted(set(ids)) for region, ids in got.items()} == {
+        f"region{number}".encode(): list(range(number, ends[-1], REGIONS)) for number in range(min(REGIONS, ends[-1]))
+    }
+    for ids in got.values():  # an older entry comes after a newer one only if all that follow it come again
+        assert all(after in ids[at:] for at, entry in enumerate(ids) for after in ids[:at] if after > entry)
+    for wal in kept.left():  # what a live server may still write to stays, at its end
+        assert make is COMMITS["a live server's queue"]
+        assert wal == len(row) - 1
+        assert not sizes[wal] or kept.position[wal] == int(row[wal].next_positions[-1])
+
+
+def test_a_run_that_may_not_go_on_ends_with_the_reason_and_keeps_what_was_under_way() -> None:
+    row, chances = [window(400, REGIONS)], Faults(0, 0)
+    kept = Kept(row, Target(chances), chances)
+    got = kept.target.got
+    got.gate.clear()
+
+    def why() -> PausedPeer | None:
+        if not got.begun:
+            return None
+        got.gate.set()
+        return PausedPeer("p")
+
+    with pytest.raises(PausedPeer):
+        one_run(kept, COMMITS["a dead server's queue"], senders=2, stops=why)
+    assert kept.left() == [0]
+    assert START < kept.position[0] < int(row[0].next_positions[-1])
+    got_before = len(got.shipments)
+    assert one_run(kept, COMMITS["a dead server's queue"], senders=2) is Status.DONE
+    assert not kept.left()
+    assert len(got.shipments) > got_before
