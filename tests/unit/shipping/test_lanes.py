@@ -15,7 +15,6 @@ from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry
 from walferry.filters.window import FilterRules, Kept, filter_window, uuid_field
 from walferry.protos import hbase_pb2 as pb
 from walferry.shipping.acknowledged import Acknowledged, WalOffset
-from walferry.shipping.group_job import lanes_of_each
 from walferry.shipping.lanes import Lanes
 from walferry.sinks.errors import Stopped
 from walferry.sinks.hbase.shipment import Shipment, assemble, join
@@ -89,13 +88,6 @@ class Run:
     def dispatch(self, w: Window) -> None:
         self.lanes.dispatch(*taken(w))
         self.acknowledged.read_to(WalOffset(0, int(w.next_positions[-1])))
-
-
-@pytest.mark.parametrize(
-    ("groups", "of_job", "lanes"), [(1, 10, 10), (2, 10, 5), (4, 10, 2), (500, 10, 2), (1, 3, 3), (500, 3, 2), (5, 1, 1)]
-)
-def test_the_groups_of_a_job_share_its_lanes_and_have_two_at_least(groups: int, of_job: int, lanes: int) -> None:
-    assert lanes_of_each(groups, of_job) == lanes
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 5])
