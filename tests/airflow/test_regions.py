@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from tests.zk.busy_cluster import BusyCluster, busy_cluster, faultless_world
 from tests.zk.fixtures import new_client, zk
 from tests.zk.region_world import RegionWorld, states
-from tests.zk.test_region_role import become_active
+from tests.zk.role_znodes import become_active
 from walferry.airflow.steps import regions as steps
 from walferry.names import ServerName
 from walferry.regions import work
@@ -24,6 +24,7 @@ from walferry.regions.znodes import encode_region, read_region
 from .conftest import Run
 
 __all__ = ["new_client", "zk"]  # fixtures
+
 REGIONS = 3
 TEMPLATE = "{{conn.slack.password}}"
 SECRET = "hunter2-of-slack"

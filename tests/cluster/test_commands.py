@@ -16,8 +16,8 @@ import pytest
 from embedded.processes import wait_until
 from embedded.wire import put
 from tests.cluster.dead_queues import DeadQueue, record
+from tests.cluster.managed_peers import Clusters, admin, clusters
 from tests.cluster.test_pausing import peer, table
-from tests.cluster.test_peers_admin import Clusters, admin, clusters
 from tests.cluster.walferry_runs import positions, roll
 from tests.unit.cli.test_workers import heed_interrupts
 from walferry.admin.changing import set_values

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,61 +12,19 @@ from embedded import wire
 from embedded.client import GLOBAL, LOCAL, even_splits
 from embedded.processes import wait_until
 from tests.cluster.conftest import Sides
+from tests.cluster.copies import MIXED, Copies, copies, source_table
 from tests.cluster.test_bulkload_targets import COPROCESSOR
 from tests.cluster.walferry_runs import ship
 from walferry.bootstrap import files_copy
 from walferry.bootstrap.errors import CopyRefused, CopyUnderWay
-from walferry.bootstrap.file_copy import copy_file
-from walferry.bootstrap.job import Copied, CopyRequest, Spread, first_copy
 from walferry.bootstrap.records import Records, under_way
 from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions
 from walferry.hbase.cluster import master as active_master
-from walferry.hfiles.ends import FileEnd
 from walferry.protos import hbase_pb2 as pb
-from walferry.rpc import bulk_load, master, master_snapshots
+from walferry.rpc import bulk_load, master
 from walferry.source.session import open_session
 
-
-class Copies:
-    """Runs first copies of a peer in this process."""
-
-    def __init__(self, sides: Sides, peer: str) -> None:
-        self.sides, self.peer = sides, peer
-        self.said: list[str] = []
-
-    def request(self, *tables: str, run: str = "run", **options: object) -> CopyRequest:
-        return CopyRequest(
-            source=self.sides.at, peer_id=self.peer, run=run, tables=tables, say=self.said.append, **options  # type: ignore[arg-type]
-        )
-
-    def run(self, *tables: str, spread: Spread | None = None, **options: object) -> Copied:
-        return first_copy(self.request(*tables, **options), spread or self.spread)
-
-    def spread(self, tasks: Sequence[RegionTask]) -> list[RegionOutcome]:
-        with ThreadPoolExecutor(3) as pool:
-            parts = pool.map(lambda first: list(copy_regions(self.sides.at, self.peer, tasks[first::3])), range(3))
-            return [outcome for part in parts for outcome in part]
-
-    def snapshots(self) -> list[str]:
-        with open_session(self.sides.at) as session, master.connect(active_master(session.zk, session.nodes)) as source:
-            return master_snapshots.completed_snapshots(source)
-
-
-@pytest.fixture
-def copies(sides: Sides, peer: str) -> Copies:
-    return Copies(sides, peer)
-
-
-@pytest.fixture
-def source_table(sides: Sides, unique: Callable[[str], str]) -> Callable[..., str]:
-    """`source_table({"f": GLOBAL})` → name of a new table that only the source has."""
-
-    def create(scopes: dict[str, int] | None = None, splits: Sequence[bytes] = (), **options: object) -> str:
-        name = unique("t")
-        sides.source.create_table(name, scopes or {"f": GLOBAL, "l": LOCAL}, splits, **options)  # type: ignore[arg-type]
-        return name
-
-    return create
+__all__ = ["copies", "source_table"]  # fixtures
 
 
 def test_a_table_is_made_and_copied_and_the_queue_brings_the_rest(sides: Sides, copies: Copies, source_table):
@@ -98,35 +55,6 @@ def test_of_cells_with_equal_keys_the_last_written_one_counts_at_the_slave_too(s
         sides.source.flush(table)
     assert not copies.run(table).errors
     assert [cell.value for cell in sides.slave.scan_all(table)] == [b"newest"]
-
-
-MIXED = (
-    wire.put("r1", {"f:q": b"v1", "f:p": b"x"}, timestamp=10),
-    wire.put("r1", {"f:q": b"v2"}, timestamp=20),
-    wire.delete_version("r1", "f:q", timestamp=20),
-    wire.put("r2", {"f:q": b"gone"}, timestamp=10),
-    wire.delete_row("r2", timestamp=15),
-    wire.put("r7", {"f:q": b"big" * 1000}, timestamp=10),
-    wire.put("r7", {"f:q": b"once more"}, timestamp=10),
-    wire.put("r8", {"f:q": b"v"}, timestamp=10),
-    wire.delete_family("r8", "f", timestamp=5),
-)
-
-
-def test_halves_of_a_split_region_are_scanned_with_all_versions_and_deletes(sides: Sides, copies: Copies, source_table):
-    table = source_table({"f": GLOBAL}, versions=3)
-    sides.source.switch_compaction(table, False)  # a compaction makes whole files of the halves
-    sides.source.write(table, MIXED, one_by_one=True)
-    sides.source.flush(table)
-    (region,) = sides.source.regions(table)
-    sides.source.split_region(region.encoded_name, b"r5")
-    copied = copies.run(table)
-    assert not copied.errors
-    assert copied.state.regions == 2
-    assert copied.state.cells > 0
-    assert "is half of a file" in copied.state.by_scan[0]
-    assert sides.source.scan_all(table) == sides.slave.scan_all(table)
-    assert sides.source.compare(table, sides.slave, raw=True).same
 
 
 def test_links_of_a_cloned_table_bulk_loads_and_namespaces_are_copied_as_files(
@@ -192,30 +120,6 @@ def test_tables_without_rows_are_made_and_files_without_cells_are_left_out(sides
     assert (copied.state.regions, copied.state.by_scan) == (3, ())
     assert sides.slave.count_rows(never_written) == 0
     assert sides.source.compare(emptied, sides.slave, raw=True).same
-
-
-def test_a_region_that_is_split_at_the_slave_between_two_loads_is_scanned(
-    sides: Sides, copies: Copies, source_table, monkeypatch
-):
-    table = source_table({"f": GLOBAL}, versions=3)
-    for mutation in MIXED:
-        sides.source.write(table, [mutation])
-        sides.source.flush(table)
-    copied_files: list[str] = []
-
-    def copy_and_split(source: str, target: str, task: str) -> FileEnd:
-        copied_files.append(source)
-        if len(copied_files) == 3:
-            (region,) = sides.slave.regions(table)
-            sides.slave.split_region(region.encoded_name, b"r5")
-        return copy_file(source, target, task)
-
-    monkeypatch.setattr(files_copy, "copy_file", copy_and_split)
-    copied = copies.run(table)
-    assert not copied.errors
-    assert "other borders of regions" in copied.state.by_scan[0]
-    assert sides.source.scan_all(table) == sides.slave.scan_all(table)
-    assert sides.source.compare(table, sides.slave, raw=True).same
 
 
 def test_a_snapshot_that_a_killed_job_has_only_begun_is_waited_for_and_deleted(sides: Sides, copies: Copies, source_table):

@@ -11,8 +11,8 @@ import pytest
 from embedded.client import GLOBAL
 from embedded.wire import delete_row, put
 from tests.cluster.conftest import Sides
+from tests.cluster.copies import Copies
 from tests.cluster.reshipping import now, ship_again
-from tests.cluster.test_first_copy import Copies
 from tests.cluster.walferry_runs import roll, ship, source_of
 from walferry.bootstrap.errors import CopyRefused
 from walferry.bootstrap.region_copy import RegionOutcome, RegionTask, copy_regions

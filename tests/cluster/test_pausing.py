@@ -9,7 +9,7 @@ import pytest
 from embedded.client import GLOBAL, LOCAL
 from embedded.processes import wait_until
 from embedded.wire import put
-from tests.cluster.test_peers_admin import Clusters, admin, clusters
+from tests.cluster.managed_peers import Clusters, admin, clusters
 from tests.cluster.walferry_runs import Shipping, positions, roll, ship_one
 from walferry.admin.changing import set_tables, set_values, settings_of
 from walferry.admin.creating import create

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import pytest
 
@@ -13,84 +11,23 @@ from embedded.client import GLOBAL, LOCAL, JavaClient, PeerDescription
 from embedded.processes import wait_until
 from embedded.standalone import StandaloneCluster
 from embedded.wire import put
+from tests.cluster.managed_peers import admin, clusters, command, create_for_all, peer_id, wal_count
 from tests.cluster.walferry_runs import ship, source_of
 from walferry.admin.creating import create
 from walferry.admin.errors import Refused
 from walferry.admin.handing_back import begin_hand_back, finish_hand_back
-from walferry.admin.peers import PeerAdmin, peer_admin
+from walferry.admin.peers import peer_admin
 from walferry.admin.removing import remove
 from walferry.admin.taking_over import take_over
-from walferry.cli.main import main
 from walferry.hbase.cluster import master as active_master
 from walferry.hbase.errors import CustomEndpointPeer, MissingPeer, SerialPeer, StorageError, UnmanagedPeer
-from walferry.hbase.peers import DISABLED, Peer, read_peer
+from walferry.hbase.peers import DISABLED, read_peer
 from walferry.protos import hbase_pb2 as pb
 from walferry.queues import lease
 from walferry.queues.reading import read_queues
 from walferry.rpc import master
-from walferry.source.cluster import SourceCluster
 
-
-@dataclass(frozen=True)
-class Clusters:
-    source: JavaClient
-    slave: JavaClient
-    at: SourceCluster
-
-    @property
-    def key(self) -> str:
-        return self.slave.address.cluster_key
-
-    def peer(self, peer_id: str) -> PeerDescription | None:
-        return next((peer for peer in self.source.list_peers() if peer.id == peer_id), None)
-
-    def table(self, name: str) -> str:
-        for client in (self.source, self.slave):
-            client.create_table(name, {"f": GLOBAL})
-        return name
-
-    def write(self, table: str, prefix: str, rows: int = 200) -> None:
-        self.source.write(table, [put(f"{prefix}{i}", {"f:q": b"v"}) for i in range(rows)])
-
-    def at_root(self, wal_root: str) -> str:
-        """The source's connection with another wal_root."""
-        extra = {"wal_root": wal_root, "znode_parent": self.at.znode_parent}
-        return json.dumps({"conn_type": "generic", "host": self.at.quorum, "extra": extra})
-
-    def batch(self, peer_id: str) -> None:
-        assert [summary.error for summary in ship(self.at, peer_id) if summary.error] == []
-
-
-def create_for_all(admin: PeerAdmin, peer_id: str, key: str) -> Peer:
-    """A peer for all user tables, though other tests have left some that the slave lacks."""
-    return create(admin, peer_id, key, allow_missing=True)
-
-
-@pytest.fixture
-def clusters(standalone_pair, java_client) -> Clusters:
-    source, slave = (cluster.address for cluster in standalone_pair)
-    return Clusters(java_client(source), java_client(slave), source_of(source))
-
-
-@pytest.fixture
-def admin(clusters) -> Iterator[PeerAdmin]:
-    with peer_admin(clusters.at) as peers:
-        yield peers
-
-
-@pytest.fixture
-def peer_id(clusters, unique) -> Iterator[Callable[[], str]]:
-    """Ids of peers that are removed after the test."""
-    ids: list[str] = []
-
-    def new() -> str:
-        ids.append(unique("peer"))
-        return ids[-1]
-
-    yield new
-    for name in ids:
-        if clusters.peer(name):
-            clusters.source.remove_peer(name)
+__all__ = ["admin", "clusters", "command", "peer_id"]  # fixtures
 
 
 def test_a_created_peer_is_disabled_marked_and_queued_for(clusters, admin, peer_id):
@@ -352,10 +289,6 @@ def test_a_hand_back_ends_well_though_hbase_has_shipped_the_new_peer_too_early(
     wait_until(lambda: value_at(clusters.slave, table) == b"v3", "HBase has shipped", processes=[], timeout=60)
 
 
-def wal_count(admin: PeerAdmin, peer: str) -> int:
-    return sum(len(queue.wals) for queue in read_queues(admin.session, peer))
-
-
 def test_a_handed_back_peers_successor_has_its_filters(clusters, admin, peer_id):
     ours, new = peer_id(), peer_id()
     create(admin, ours, clusters.key, table_cfs={"t1": ["f"]}, allow_missing=True)
@@ -393,30 +326,6 @@ def test_a_hand_back_cannot_be_finished_before_it_has_begun(clusters, admin, pee
         finish_hand_back(admin, ours, "p2")
 
 
-def test_a_peer_with_a_backlog_is_removed_only_if_that_is_said(clusters, admin, peer_id, unique):
-    name, table = peer_id(), clusters.table(unique("t"))
-    create_for_all(admin, name, clusters.key)
-    clusters.write(table, "a")
-    with pytest.raises(Refused, match=r"not shipped whole\. Let a batch ship it and try again, or give it up"):
-        remove(admin, name)
-    assert clusters.peer(name) is not None
-    remove(admin, name, drop_backlog=True)
-    assert clusters.peer(name) is None
-    assert read_queues(admin.session, name) == []
-
-
-def test_a_peer_whose_backlog_is_shipped_is_removed(clusters, admin, peer_id, unique):
-    name, table = peer_id(), clusters.table(unique("t"))
-    create_for_all(admin, name, clusters.key)
-    clusters.write(table, "a")
-    clusters.batch(name)
-    servers = clusters.source.region_servers()
-    remove(admin, name)
-    assert clusters.peer(name) is None
-    clusters.source.roll_wals()
-    assert clusters.source.region_servers() == servers
-
-
 @pytest.mark.parametrize("act", [remove, begin_hand_back, finish_hand_back], ids=lambda act: act.__name__)
 def test_a_peer_that_is_not_managed_is_not_touched(clusters, admin, peer_id, act):
     name = peer_id()
@@ -443,21 +352,6 @@ def test_a_cluster_that_keeps_its_peers_in_the_file_system_is_refused_and_left_a
         with peer_admin(source_of(cluster.address)) as admin, pytest.raises(StorageError, match="are kept elsewhere"):
             create(admin, "p1", clusters.key)
         assert java_client(cluster.address).list_peers() == []
-
-
-@pytest.fixture
-def command(clusters, monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
-    """`walferry` with arguments → exit status, standard output, standard error."""
-    host, port = clusters.at.quorum.split(":")
-    extra = f"znode_parent={clusters.at.znode_parent}&wal_root={clusters.at.wal_root}".replace("/", "%2F").replace(":", "%3A")
-    monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", f"generic://{host}:{port}/?{extra}")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(arguments)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
 
 
 def test_the_command_creates_lists_shows_hands_back_and_removes(clusters, command, peer_id, unique):
@@ -507,39 +401,6 @@ def test_a_table_that_the_source_has_neither_way_is_refused(clusters, command, p
     assert f"'{written}' may be " in err
     assert "but the source has neither" in err
     assert clusters.peer(name) is None
-
-
-@pytest.mark.parametrize("folder", ["nowhere", ""])
-def test_a_wrong_wal_root_is_not_called_an_empty_backlog(clusters, command, peer_id, monkeypatch, tmp_path, folder):
-    name = peer_id()
-    clusters.source.add_managed_peer(name, clusters.key)
-    clusters.source.roll_wals()
-    root = f"file://{tmp_path}/{folder}"
-    monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", clusters.at_root(root))
-    why = "there is no such folder" if folder else "the folder has neither WALs nor oldWALs"
-    for arguments in (("list",), ("show", name)):
-        status, out, err = command("peers", *arguments)
-        assert status == 1
-        assert name in out
-        assert " 0 bytes" not in out
-        assert err.startswith(f"walferry: wal_root {root.rstrip('/')}: {why}")
-        assert err.count("\n") == 1
-    assert "left to ship of closed WALs: not known" in out
-
-
-def test_a_wal_that_is_gone_is_not_counted_as_nothing(clusters, command, peer_id, tmp_path, monkeypatch):
-    name = peer_id()
-    clusters.source.add_managed_peer(name, clusters.key)
-    clusters.source.roll_wals()
-    with peer_admin(clusters.at) as admin:
-        wait_until(lambda: wal_count(admin, name) > 1, "the WAL is rolled", processes=[], timeout=30)
-    (tmp_path / "oldWALs").mkdir()
-    monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", clusters.at_root(f"file://{tmp_path}"))
-    status, out, err = command("peers", "show", name)
-    assert status == 3
-    assert "left to ship of closed WALs: not known (WALs of unknown size: 1, see below)" in out
-    assert "is queued, but there is no such file" in out
-    assert f"peer {name}: 1 of its WAL groups cannot be shipped" in err
 
 
 def test_a_refused_command_says_why_in_one_line_and_fails(clusters, command, peer_id):

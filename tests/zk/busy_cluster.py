@@ -7,9 +7,9 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
+from tests.zk.flows import WorldCluster
 from tests.zk.region_world import Asked, RegionWorld
-from tests.zk.test_master_flows import WorldCluster
-from tests.zk.test_region_role import ID
+from tests.zk.role_znodes import ID
 from walferry.hbase.values import PBUF
 from walferry.names import ServerName
 from walferry.protos import hbase_pb2 as pb

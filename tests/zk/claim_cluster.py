@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from kazoo.client import KazooClient
 from kazoo.protocol.serialization import Create, Delete, SetData, Transaction
 
+from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
 from walferry.hbase.layout import OwnZNodes, QueueLayout, ZNodes
 from walferry.names import parse_queue_id
+from walferry.queues.claims.claim import Claim, claim
 from walferry.source.cluster import SourceCluster
 
 PEERS = ("p", "q")
@@ -87,3 +91,22 @@ class Killer:
                 unheard.wait(20)
         result.set_exception(Killed())
         return None
+
+
+Cluster = Callable[[QueueLayout], ClaimCluster]
+
+
+@pytest.fixture
+def cluster(new_client: Callable[[], KazooClient]) -> Cluster:
+    return lambda layout: ClaimCluster(new_client(), layout)
+
+
+def claimed(zk: KazooClient, cluster: ClaimCluster, server: str = DEAD, to: str | None = None, run_id: str = "run") -> Claim:
+    return claim(session_of(zk, cluster), server, run_id, "run on a host", to)
+
+
+def once(cluster: ClaimCluster) -> dict[tuple[str, str], bytes]:
+    """The value of each queued WAL; no WAL is in two queues."""
+    queued = cluster.queued()
+    assert all(len(values) == 1 for values in queued.values()), queued
+    return {key: value for key, (value,) in queued.items()}

@@ -12,8 +12,6 @@ from tests.zk.claim_cluster import OLDER, ClaimCluster
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, wal
 from walferry.hbase.layout import QueueLayout
 from walferry.queues.dead_servers import WALFERRY_SERVER, find_dead, recovered_queues, unclaimed
-from walferry.queues.reading import read_queues
-from walferry.shipping.candidates import candidates
 
 
 @pytest.fixture(params=list(QueueLayout))
@@ -84,11 +82,3 @@ def test_a_peer_that_is_not_to_be_shipped_now_makes_no_server_a_case(zk: KazooCl
     at.hbase.set_state("p", "ENABLED")
     (dead,) = find_dead(session_of(zk, at))
     assert {queue.peer_id for queue in dead.queues} == {"q"}
-
-
-def test_a_wal_that_a_region_server_has_copied_and_not_yet_deleted_is_shipped_once_from_where_it_has_come_farthest(
-    zk: KazooClient, at: ClaimCluster
-) -> None:
-    at.hbase.add_wal(OTHER, f"q-{DEAD}", wal(1, DEAD), 4711)
-    group = next(g for g in candidates(read_queues(session_of(zk, at), "q")) if not g.group.endswith("regiongroup-1"))
-    assert [(c.queued.name.timestamp, c.queued.position) for c in group.wals] == [(1, 4711), (2, 0), (3, 300)]

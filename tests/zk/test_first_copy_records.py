@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
 from kazoo.client import KazooClient
 
-from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
+from tests.zk.copy_records import BEGUN, DONE, GROUP, OTHER, TABLE, at, writing
+from tests.zk.hbase_znodes import SERVER, HBaseZNodes
 from walferry.bootstrap.border import Border
 from walferry.bootstrap.errors import CopyUnderWay, Overtaken
-from walferry.bootstrap.fence import Claim
-from walferry.bootstrap.records import Records, RegionRecord, TableRecord, Way, copied_before, under_way
+from walferry.bootstrap.records import Records, TableRecord, copied_before, under_way
 from walferry.bulkload.before import first_copies, loaded_before
 from walferry.bulkload.records import Load, forget_finished, loads_of
 from walferry.hbase.peers import read_peer
-from walferry.shipping.in_hand import in_hand, turn_of
 from walferry.shipping.leftovers import sweep_gone
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session
 
-TABLE = TableRecord("life", "border")
-DONE = RegionRecord(Way.FILES, files=2, bytes=10)
-BEGUN = RegionRecord(staging="hdfs://slave/staging/token")
-
-
-@pytest.fixture
-def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
-    return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
-
-
-@contextmanager
-def writing(session: Session, at: SourceCluster, peer: str = "p", run: str = "run") -> Iterator[Records]:
-    """Records of a run that has the peer in hand."""
-    with in_hand(at, peer, run, run, turn_of(session, peer, run).number) as ours:
-        yield Records(session, peer, Claim(session, peer, ours))
+__all__ = ["at"]  # a fixture
 
 
 def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
@@ -84,93 +66,6 @@ def test_what_an_earlier_peer_of_the_same_name_has_left_does_not_count(
         assert records.table("t") is None
 
 
-def test_a_run_that_another_one_has_overtaken_writes_nothing_more(
-    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
-) -> None:
-    session = session_of(zk, hbase)
-    with writing(session, at, run="paused") as paused:
-        state = paused.begin("paused")
-        paused.begin_table("t", TABLE)
-        region, untouched = paused.in_hand("t", "r1"), paused.in_hand("t", "r2")
-        region.put(BEGUN)
-    region.check()  # nobody else has come yet
-    with writing(session, at, run="other") as other:
-        for write in (
-            region.check, lambda: region.put(DONE), lambda: untouched.put(BEGUN), lambda: paused.complete(state),
-            lambda: paused.begin_table("u", TABLE),
-        ):  # fmt: skip
-            with pytest.raises(Overtaken, match="another run has taken the first copy of peer p in hand"):
-                write()
-        other.complete(replace(state, complete=True))
-    with pytest.raises(Overtaken):
-        untouched.put(BEGUN)
-    assert other.table("t") is None
-
-
-def test_a_run_that_another_one_has_overtaken_deletes_nothing_either(
-    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
-) -> None:
-    """It was paused before it tidied up. The other copy's border is what keeps older edits from lying over the copy."""
-    session = session_of(zk, hbase)
-    with writing(session, at, run="paused") as paused:
-        state = paused.begin("paused")
-        paused.complete(replace(state, complete=True))
-    with writing(session, at, run="other") as other:
-        state = other.begin("other")
-        border = other.add_border("other", Border({GROUP: f"{GROUP}.5"}))
-        record = TableRecord("life", border, whole=True, families=("f",))
-        other.begin_table("t", record)
-        other.in_hand("t", "r1").put(DONE)
-        late = (
-            paused._forget_tables, lambda: paused.forget_region("t", "r1"), lambda: paused.begin_table_anew("t", TABLE),
-            lambda: paused.begin("paused"),
-        )  # fmt: skip
-        for deletion in late:
-            with suppress(Overtaken):
-                deletion()
-        assert (other.table("t"), other.names("t")) == (record, ["r1"])
-        other.complete(replace(state, complete=True))
-    (load,) = loads_of(session, "p")
-    assert dict(load.groups) == {GROUP: f"{GROUP}.5"}
-    assert other.table("t") is None
-
-
-def test_a_retry_of_the_same_run_puts_out_the_attempt_before(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
-    session = session_of(zk, hbase)
-    with writing(session, at) as before:
-        before.begin("run")
-        before.begin_table("t", TABLE)
-        region = before.in_hand("t", "r1")
-        with writing(session, at) as retry:
-            with pytest.raises(Overtaken):
-                region.put(BEGUN)
-            retry.in_hand("t", "r1").put(BEGUN)
-
-
-def test_of_two_tasks_with_the_same_region_only_the_later_one_may_load(
-    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
-) -> None:
-    session = session_of(zk, hbase)
-    with writing(session, at) as records:
-        records.begin("run")
-        records.begin_table("t", TABLE)
-        lost, later, late = (records.in_hand("t", "r1") for _ in range(3))
-        lost.put(BEGUN)
-        with pytest.raises(Overtaken, match="another task has written"):
-            later.put(BEGUN)  # it does not know of the first one's folder
-        later = records.in_hand("t", "r1")
-        assert later.record is not None
-        assert later.record.staging == BEGUN.staging
-        later.put(BEGUN)
-        with pytest.raises(Overtaken, match="another task has written"):
-            lost.check()
-        records.forget_region("t", "r1")
-        for task in (lost, later):
-            with pytest.raises(Overtaken):
-                task.check()
-        late.put(BEGUN)
-
-
 def test_records_of_a_peer_that_is_gone_are_swept_and_those_of_others_stay(
     zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
 ) -> None:
@@ -205,7 +100,6 @@ def test_a_peer_whose_copy_s_state_cannot_be_read_waits(
 
 
 OTHERS = 1_600_000_000_000  # WALs of other groups are older than a border if they were begun before
-GROUP, OTHER = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
 
 
 def copy_whole(session: Session, at: SourceCluster, *tables: str, run: str = "run", last: str = f"{GROUP}.5") -> None:

@@ -3,93 +3,35 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 
-from embedded.zookeeper import ZooKeeperServer
-from tests.sessions import session_of
 from tests.zk.claim_cluster import WRITES, Killed
-from tests.zk.hbase_znodes import SERVER, HBaseZNodes, expire
-from tests.zk.peer_master import PeerMaster, peer_master
+from tests.zk.handing_back_site import NEW, Site, lease, site
+from tests.zk.hbase_znodes import expire
 from walferry.admin.changing import set_tables, set_values
 from walferry.admin.errors import Refused
 from walferry.admin.handing_back import begin_hand_back, finish_hand_back
 from walferry.admin.pausing import pause, resume
 from walferry.admin.peers import PeerAdmin
-from walferry.admin.removing import remove
 from walferry.admin.taking_over import take_over
 from walferry.bootstrap.errors import CopyRefused, CopyUnderWay
 from walferry.bootstrap.fence import Claim
 from walferry.bootstrap.job import peer_to_copy
 from walferry.bootstrap.records import Records
-from walferry.engine.summary import GroupSummary
 from walferry.errors import WalferryError
-from walferry.hbase.errors import MissingPeer, PausedPeer
-from walferry.hbase.layout import OwnZNodes
-from walferry.hbase.peers import DISABLED, ENABLED, check_shippable, read_peer
-from walferry.names import parse_wal_name
-from walferry.queues.lease import acquire
-from walferry.queues.lease import hold_of as lease_of
+from walferry.hbase.errors import MissingPeer
+from walferry.hbase.peers import DISABLED, ENABLED, read_peer
 from walferry.rpc.server_codec import JavaException
 from walferry.rpc.server_codec import Refused as RefusedCall
 from walferry.shipping.in_hand import NO_TURN, in_hand
-from walferry.shipping.runs import begin_run, group_path, write_group
-from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children
-from walferry.zk.hold import CALLS, Hold
+from walferry.zk.hold import CALLS
 
-NEW = "n"
-
-
-@dataclass
-class Site:
-    """A peer `p` of ours at a Master, and operators who hand it back."""
-
-    master: PeerMaster
-    at: SourceCluster
-    new_client: Callable[[], KazooClient]
-    slept: list[float] = field(default_factory=list)
-
-    def admin(self, zk: KazooClient | None = None) -> PeerAdmin:
-        """Another command. What it sleeps is noted only."""
-        return PeerAdmin(session_of(zk or self.new_client(), self.at), self.slept.append)
-
-    @property
-    def group(self) -> str:
-        return parse_wal_name(self.master.open_wal).group
-
-    def ship(self, peer_id: str = "p") -> None:
-        """As a batch with a roll does: all closed WALs leave the queue."""
-        self.master.roll()
-        with acquire(session_of(self.master.hbase.zk, self.at), peer_id, self.group, "a batch") as lease:
-            for name in self.master.queued(peer_id)[:-1]:
-                lease.remove_wal(name)
-
-    def begin_shipped(self) -> PeerAdmin:
-        """Begin, and ship what was written before."""
-        admin = self.admin()
-        begin_hand_back(admin, "p", NEW)
-        self.ship()
-        self.master.orders.clear()
-        return admin
-
-
-@pytest.fixture
-def site(
-    hbase: HBaseZNodes, zookeeper: ZooKeeperServer, new_client: Callable[[], KazooClient], tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Site]:  # fmt: skip
-    hbase.stop_server(SERVER)
-    at = SourceCluster(
-        quorum=zookeeper.quorum, wal_root=f"file://{tmp_path}", znode_parent=hbase.nodes.base, root=hbase.root
-    )
-    with peer_master(hbase, tmp_path) as master:
-        yield Site(master, at, new_client)
+__all__ = ["site"]  # a fixture
 
 
 def test_the_new_peer_is_added_behind_new_wals_disabled_and_marked_and_collects(site: Site) -> None:
@@ -247,81 +189,6 @@ def test_a_begin_that_is_killed_at_any_step_is_repeated(site: Site) -> None:
             hbase.set_config("p", {"walferry.managed": "true"})
 
 
-def lease(site: Site, zk: KazooClient) -> Hold:
-    return lease_of(session_of(zk, site.at), "p", site.group)
-
-
-def gone_group(site: Site, zk: KazooClient) -> Hold:
-    """Of a group that is in no queue any more."""
-    return lease_of(session_of(zk, site.at), "p", "rs-9%2C1%2C1")
-
-
-def turn(site: Site, zk: KazooClient) -> Hold:
-    """Of a task that ships an interval again."""
-    session = session_of(zk, site.at)
-    begin_run(session, "p", "replay", 3600)
-    write_group(session, "p", "replay", GroupSummary(group="g, stage 1"))
-    return Hold(zk, f"{group_path(session, 'p', 'replay', 'g, stage 1')}/lease", lambda *_: Killed(), lambda *_: Killed())
-
-
-def hand(site: Site, zk: KazooClient) -> Hold:
-    """Of a repair, which sends by it."""
-    return Hold(zk, OwnZNodes(site.at.root, site.at.nodes).in_hand("p"), lambda *_: Killed(), lambda *_: Killed())
-
-
-RIGHTS = [lease, gone_group, turn, hand]
-
-
-@pytest.mark.parametrize("right", RIGHTS, ids=lambda right: right.__name__)
-def test_whoever_ships_is_named_and_not_disturbed(site: Site, right: Callable[[Site, KazooClient], Hold]) -> None:
-    admin = site.begin_shipped()
-    held = right(site, site.new_client())
-    held.acquire("run 7 on host h")
-    with pytest.raises(Refused, match=r"peer p is in the hands of run 7 on host h, since 20.* Try again once that has ended"):
-        finish_hand_back(admin, "p", NEW)
-    assert site.master.orders == []
-    held.release()
-    finish_hand_back(admin, "p", NEW)
-    assert site.master.state_of(NEW) == ENABLED
-
-
-@pytest.mark.parametrize("right", RIGHTS, ids=lambda right: right.__name__)
-def test_the_requests_of_who_was_killed_have_come_to_their_end_before_ours_is_removed(
-    site: Site, right: Callable[[Site, KazooClient], Hold], caplog: pytest.LogCaptureFixture
-) -> None:
-    admin = site.begin_shipped()
-    zk = site.new_client()
-    right(site, zk).acquire("run 7", **{CALLS: "60.0"})
-    expire(zk)
-    orders: list[list[str]] = []
-    admin = PeerAdmin(admin.session, lambda seconds: (site.slept.append(seconds), orders.append(list(site.master.orders)))[0])
-    with caplog.at_level("INFO"):
-        finish_hand_back(admin, "p", NEW)
-    (pause,) = [seconds for seconds in site.slept if seconds > 1]
-    assert 85 < pause <= 90
-    assert orders[-1] == ["update p"], "it is paused, and not removed yet"
-    assert f"peer p: waiting {pause:.0f} s: requests of a run that was killed" in caplog.text
-
-
-def test_who_takes_a_right_while_the_others_are_waited_for_finds_the_peer_paused(site: Site) -> None:
-    admin = site.begin_shipped()
-    zk = site.new_client()
-    lease(site, zk).acquire("run 7", **{CALLS: "60.0"})
-    expire(zk)
-    found: list[BaseException] = []
-
-    def sleep(seconds: float) -> None:
-        session = session_of(site.new_client(), site.at)
-        with acquire(session, "p", "another%2C1%2C1", "a recovery"):
-            try:
-                check_shippable(read_peer(session.zk, session.nodes, "p"))
-            except PausedPeer as error:
-                found.append(error)
-
-    finish_hand_back(PeerAdmin(admin.session, sleep), "p", NEW)
-    assert len(found) == 1
-
-
 @pytest.mark.parametrize("paused", [False, True])
 def test_a_finish_that_is_refused_once_it_has_stopped_the_runs_lets_them_go_on(site: Site, paused: bool) -> None:
     admin = site.begin_shipped()
@@ -403,16 +270,6 @@ def test_a_peer_that_succeeds_none_of_ours_is_not_enabled(site: Site, name: str)
     with pytest.raises(MissingPeer):
         finish_hand_back(site.admin(), "gone", name)
     assert site.master.orders == []
-
-
-def test_ours_is_not_removed_otherwise_unless_its_backlog_is_given_up(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    admin = site.begin_shipped()
-    with pytest.raises(Refused, match=r"peer p is being handed back to n\. `.* hand-back p --to n --finish` removes it"):
-        remove(admin, "p")
-    remove(admin, "p", drop_backlog=True)
-    assert "peer n was to succeed it: `walferry peers hand-back p --to n --finish` enables that one" in caplog.text
-    finish_hand_back(admin, "p", NEW)
-    assert site.master.state_of(NEW) == ENABLED
 
 
 def test_the_successor_is_not_taken_over_while_ours_is_there(site: Site) -> None:

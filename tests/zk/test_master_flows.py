@@ -1,133 +1,30 @@
-"""The five flows of the master, each from its beginning to its end, with servers that open and close regions as HBase's do."""
+"""The flows of the master, each from its beginning to its end, with servers that open and close regions as HBase's do.
+
+That of a server's failure is in test_failure.py.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
-from tests.zk.region_world import Asked, RegionWorld, states
-from walferry.hbase.values import PBUF
+from tests.zk.flows import REGIONS, Flows, flows
+from tests.zk.region_world import states
 from walferry.names import ServerName
-from walferry.protos import hbase_pb2 as pb
 from walferry.regions import tables
-from walferry.regions.acting import Role
 from walferry.regions.catalog import CatalogRead
 from walferry.regions.decide import Step
-from walferry.regions.errors import TableStateChanged, WrongTableState
-from walferry.regions.master import Cluster, Master, Pass, decide_for
-from walferry.regions.plans import read_plans
-from walferry.regions.reconcile import View, look
-from walferry.regions.registry import ServerRegistry
-from walferry.regions.role import take_role
-from walferry.regions.split_tasks import TaskState, read_tasks, task_name
+from walferry.regions.master import decide_for
 from walferry.regions.states import State
-from walferry.regions.table_states import (
-    ABSENT,
-    WANTED,
-    StoredState,
-    TableState,
-    read_state,
-    read_states,
-    write_state,
-)
-from walferry.regions.wal_splitting import servers_with_wals
-from walferry.regions.writes import MasterWrites
+from walferry.regions.table_states import TableState, read_state
 from walferry.regions.znodes import encode_region
 
-ME = ServerName("walferry.example.org", 16000, 1)
+__all__ = ["flows"]  # a fixture
+
 DEAD = ServerName("rs-9.example.org", 16020, 1_600_000_000_000)
-REGIONS = 8
-PASSES = 60
-
-
-class WorldCluster(Cluster):
-    """A cluster whose catalog is that of a RegionWorld."""
-
-    world: RegionWorld
-    meta_is_open = True
-
-    def look(self) -> tuple[View, CatalogRead]:
-        stored, _ = read_states(self.zk, self.nodes)
-        self.world.enabled = stored.get("t", ABSENT).state in WANTED
-        regions = self.world.catalog()
-        read = CatalogRead(regions, stored, complete=self.meta_is_open)
-        return look(
-            self.zk, self.nodes, self.own, self.servers, lambda: regions, lambda: servers_with_wals(self.wal_root)
-        ), read
-
-
-class Flows:
-    """A world with a master at work."""
-
-    def __init__(self, world: RegionWorld, root: Path) -> None:
-        self.world, self.root = world, root
-        (root / "WALs").mkdir()
-        for _ in range(2):
-            self.start_server()
-        zk = world.zk
-        self.hold = take_role(zk, world.nodes, world.own, "test")
-        role = Role(ME, self.hold, MasterWrites(zk, world.nodes, world.own, self.hold), ServerRegistry())
-        self.cluster = WorldCluster(zk, world.nodes, world.own, Asked(world, lambda: None), f"file:{root}")
-        object.__setattr__(self.cluster, "world", world)
-        self.told: list[str] = []
-        self.master = Master(self.cluster, role, tell=self.told.append)
-
-    def start_server(self) -> None:
-        self.world.start_server()
-        (self.root / "WALs" / str(self.world.servers[-1].name)).mkdir()
-
-    def kill(self, i: int = 0) -> ServerName:
-        server = self.world.live[i]
-        self.world.kill_server(server)
-        (self.root / "WALs" / str(server.name) / f"{server.name.encoded()}.1").touch()
-        return server.name
-
-    def work(self) -> None:
-        """Servers do what they were asked, and split WALs."""
-        for server in self.world.live:
-            self.world.settle_server(server)
-        task_states, _ = read_tasks(self.world.zk, self.world.nodes)
-        for wal in task_states:
-            value = pb.SplitLogTask(state=TaskState.DONE.name, server_name=pb.ServerName(host_name="w", port=1, start_code=1))
-            path = f"{self.world.nodes.split_tasks}/{task_name(wal)}"
-            self.world.zk.set(path, PBUF + value.SerializeToString())
-        for name in list(self.world.unsplit):
-            if name not in servers_with_wals(f"file:{self.root}"):
-                self.world.split_wals(name)
-
-    def until_quiet(self) -> Pass:
-        """Passes until nothing is left to do."""
-        for _ in range(PASSES):
-            done = self.master.one_pass()
-            self.work()
-            if not done.busy:
-                return done
-        raise AssertionError("\n".join(self.told[-20:]))
-
-    def served(self) -> dict[str, ServerName]:
-        """Who serves each region that is served; no region is served twice, and none is in transition."""
-        found = {}
-        for encoded in self.world.meta:
-            serving = [server.name for server in self.world.live if encoded in server.online]
-            assert len(serving) <= 1
-            if serving:
-                found[encoded] = serving[0]
-        assert states(self.world) == {}
-        assert read_plans(self.world.zk, self.world.own) == ({}, [])
-        return found
-
-
-@pytest.fixture
-def flows(zk: KazooClient, new_client: Callable[[], KazooClient], tmp_path: Path) -> Flows:
-    world = RegionWorld(zk, new_client, REGIONS, seed=1)
-    world.reshapes = 0.0
-    return Flows(world, tmp_path)
 
 
 def test_a_start_clears_what_an_earlier_life_has_left_and_spreads_the_regions(flows: Flows) -> None:
@@ -151,18 +48,6 @@ def test_with_a_region_online_or_in_transition_at_a_live_server_it_is_a_failover
     flows.until_quiet()
     assert len(flows.served()) == REGIONS
     assert not flows.master.start()
-
-
-def test_a_dead_server_s_regions_are_opened_elsewhere_after_its_wals_are_split(flows: Flows) -> None:
-    flows.until_quiet()
-    dead = flows.kill()
-    flows.master.one_pass()
-    assert states(flows.world) == {}  # all wait for the WALs
-    flows.until_quiet()
-    served = flows.served()
-    assert len(served) == REGIONS
-    assert dead not in served.values()
-    assert (flows.root / "oldWALs" / f"{dead.encoded()}.1").exists()
 
 
 def test_a_table_is_disabled_and_enabled_again(flows: Flows) -> None:
@@ -257,14 +142,3 @@ def test_while_hbase_meta_cannot_be_read_no_other_region_is_touched(flows: Flows
     incomplete = CatalogRead(read.regions, complete=False)
     assert {decision.step for _, decision in decide_for(view, read)} == {Step.CREATE}
     assert {decision.step for _, decision in decide_for(view, incomplete)} == {Step.WAIT}
-
-
-def test_a_table_s_state_changes_only_from_the_state_and_version_that_were_read(flows: Flows) -> None:
-    world = flows.world
-    with pytest.raises(WrongTableState, match="ENABLED"):
-        write_state(world.nodes, flows.hold, "t", ABSENT, TableState.DISABLED)
-    write_state(world.nodes, flows.hold, "t", ABSENT, TableState.DISABLING)
-    assert read_state(world.zk, world.nodes, "t") == StoredState(TableState.DISABLING, 0)
-    for seen in (ABSENT, StoredState(TableState.ENABLED, 7)):
-        with pytest.raises(TableStateChanged):
-            write_state(world.nodes, flows.hold, "t", seen, TableState.DISABLING)

@@ -1,19 +1,15 @@
 """Reads queues and finds WALs in a real ZooKeeper."""
 
-from collections.abc import Callable, Sequence
-
 import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, wal
+from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
 from tests.zk.test_agreement import be_of
 from walferry.hbase.errors import PositionError, StorageError
-from walferry.hbase.layout import QueueLayout, ZNodes
-from walferry.queues import reading as queues
+from walferry.hbase.layout import ZNodes
 from walferry.queues.finding import find_wal
 from walferry.queues.reading import groups, read_queues
-from walferry.zk.client import Watch, children
 
 
 def test_a_peer_s_queues_are_read_with_their_positions(zk: KazooClient, hbase: HBaseZNodes) -> None:
@@ -75,53 +71,6 @@ def test_a_queue_with_more_wals_than_one_batch_of_requests_is_read_whole(
     assert [queued.position for queued in queue.wals] == list(range(50))
 
 
-def one_by_one(monkeypatch: pytest.MonkeyPatch, then: Callable[[str], None]) -> None:
-    """Let znodes' children be read one after the other, and something happen after each of them."""
-
-    def children_all(client: KazooClient, paths: Sequence[str], watch: Watch | None = None) -> list[list[str] | None]:
-        found = []
-        for path in paths:
-            found.append(children(client, path, watch))
-            then(path)
-        return found
-
-    monkeypatch.setattr(queues, "children_all", children_all)
-    monkeypatch.setattr(queues, "children_each", children_all)
-
-
-def test_a_queue_that_moves_while_it_is_read_is_read_once(
-    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The claim comes after the dead server's queues were read and before those of the claiming one."""
-    hbase.add_wal(DEAD, "p", wal(1, DEAD), position=100)
-    hbase.zk.ensure_path(hbase.nodes.server_queues(OTHER))
-    claims = [(DEAD, "p")]
-    def claim_after_reading(path: str) -> None:
-        if claims and path == hbase.nodes.queue(*claims[0]):
-            hbase.claim(*claims.pop(), by=OTHER)
-
-    one_by_one(monkeypatch, claim_after_reading)
-    (queue,) = read_queues(session_of(zk, hbase), "p")
-    assert not claims
-    assert queue.path == hbase.nodes.queue(OTHER, f"p-{DEAD}")
-    assert [queued.position for queued in queue.wals] == [100]
-
-
-def test_a_wal_that_moves_behind_the_search_is_found(
-    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """OTHER comes after SERVER in the search and holds the WAL; it moves to SERVER when SERVER has been searched."""
-    hbase.add_wal(OTHER, "p", wal(1, OTHER))
-    hbase.zk.ensure_path(hbase.nodes.server_queues(SERVER))
-    def claim_after_searching(path: str) -> None:
-        if path == hbase.nodes.server_queues(SERVER):
-            hbase.claim(OTHER, "p", by=SERVER)
-
-    one_by_one(monkeypatch, claim_after_searching)
-    found = find_wal(session_of(zk, hbase), "p", wal(1, OTHER))
-    assert found == hbase.nodes.wal(SERVER, f"p-{OTHER}", wal(1, OTHER))
-
-
 def test_a_wal_in_no_queue_of_the_peer_is_not_found(zk: KazooClient, hbase: HBaseZNodes) -> None:
     hbase.add_peer("q")
     hbase.add_wal(SERVER, "q", wal(1))
@@ -154,30 +103,3 @@ def test_a_cluster_that_has_never_had_a_peer_is_not_taken_for_an_hbase_3(
 def test_a_wrong_parent_is_not_taken_for_an_hbase_3(zk: KazooClient) -> None:
     with pytest.raises(Exception, match="znode_parent"):
         read_queues(session_of(zk, ZNodes("/nowhere")), "p")
-
-
-def test_a_wal_that_is_copied_and_deleted_while_queues_are_read_is_not_missed(
-    zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a classic layout: the copy is made after its place was read, and the original deleted before that is."""
-    classic = HBaseZNodes(hbase.zk, ZNodes(hbase.nodes.base, QueueLayout.CLASSIC))
-    original = classic.add_wal(SERVER, f"p-{OTHER}", wal(1, OTHER), position=7)
-    classic.zk.ensure_path(classic.nodes.server_queues("a,1,1"))
-    moves = [original]
-    def move_after_reading(path: str) -> None:
-        if moves and path == classic.nodes.server_queues("a,1,1"):
-            classic.add_wal("a,1,1", f"p-{OTHER}-{SERVER}", wal(1, OTHER), position=7)
-            classic.zk.delete(moves.pop())
-
-    one_by_one(monkeypatch, move_after_reading)
-    found = [queued.name.text for queue in read_queues(session_of(zk, classic), "p") for queued in queue.wals]
-    assert not moves
-    assert found == [wal(1, OTHER)]
-
-    moves.append(classic.nodes.wal("a,1,1", f"p-{OTHER}-{SERVER}", wal(1, OTHER)))
-    classic.zk.delete(moves[0])
-    classic.zk.delete(moves[0].rpartition("/")[0])
-    classic.zk.create(original)
-    moves[0] = original
-    found = find_wal(session_of(zk, classic), "p", wal(1, OTHER))
-    assert found == classic.nodes.wal("a,1,1", f"p-{OTHER}-{SERVER}", wal(1, OTHER))

@@ -213,7 +213,7 @@ FOUND = [
     close_what_is_merged, clear_at_any_time, old_plans_count, never_end_a_split, no_role, no_guard,
 ]  # fmt: skip
 # What breaks here needs several rare things at once. Other tests check these rules by themselves:
-# test_region_passes.py the order of a look, and test_decide.py the merges.
+# test_reconcile.py the order of a look, and test_decide.py the merges.
 NOT_SEEN = [wals_first, catalog_first, merge_what_is_closing]
 MUTATIONS = [*FOUND, *(pytest.param(each, marks=pytest.mark.xfail(reason="not seen in 30 to 60 worlds")) for each in NOT_SEEN)]
 

@@ -3,101 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.bulkload.jobs import job, targets
+from tests.unit.bulkload.jobs import targets
+from tests.unit.bulkload.wal_files import GOOD, GROUP, SERVER, Files, Read, files
 from tests.unit.filters.test_visibility import SECRET
 from tests.unit.filters.test_window import GLOBAL, SLAVE, entry, put
-from tests.unit.hfiles.models import split_run
 from tests.unit.sinks.hbase.test_bulk_loads import descriptor, load
 from tests.unit.wal.compressing import Encoder, compress
-from tests.unit.wal.encoder import Cell, Entry, encode_entry, encode_header, encode_wal
+from tests.unit.wal.encoder import Cell, encode_entry, encode_header, encode_wal
 from tests.unit.wal.sealed import WAL_KEY, encode_sealed
 from walferry.bulkload import reading
 from walferry.bulkload.before import LoadedBefore
-from walferry.bulkload.job import LoadJob
 from walferry.bulkload.reading import read_wals
 from walferry.bulkload.records import Load
-from walferry.bulkload.rows import NOTE, REPORT, Note, Row, WalReport
-from walferry.bulkload.wals import LoadWal
 from walferry.files.store import WalStore
 from walferry.shipping import closed_wal
 from walferry.source.cluster import SourceCluster, VisibilityLabels
-from walferry.wal.cells import TagType, encode_tag
 
-GROUP = "rs-1.example.org%2C16020%2C1700000000001"
-SERVER = "rs-1.example.org,16020,1700000000001"
-GOOD = [entry(put(row=b"a"), put(row=b"z")), entry(put(row=b"b"))]
-
-
-class Files:
-    """A root with WALs."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        for folder in ("oldWALs", f"WALs/{SERVER}"):
-            (root / folder).mkdir(parents=True)
-        self.source = SourceCluster(quorum="zk:2181", wal_root=f"file://{root}")
-
-    def put(self, number: int, data: bytes | Sequence[Entry], folder: str = "oldWALs") -> Path:
-        path = self.root / folder / f"{GROUP}.{number}"
-        path.write_bytes(data if isinstance(data, bytes) else encode_wal(data))
-        return path
-
-    def wals(self, *sizes: int, position: int = 0) -> list[LoadWal]:
-        """Groups of so many WALs each; the number of a WAL is in its name."""
-        ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-        end_of = {number: end for end, size in zip(ends, sizes, strict=True) for number in range(end - size, end)}
-        return [
-            LoadWal(number, end_of[number], f"{GROUP}.{number}", position, 1000, (), live=False) for number in range(sum(sizes))
-        ]
-
-    def job(self, **fields: Any) -> LoadJob:
-        return job(source=self.source, **fields)
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Files:
-    return Files(tmp_path)
+__all__ = ["files"]  # a fixture
 
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "longest_wait", lambda *, live: 0.0)
-
-
-class Read:
-    """What reading has yielded."""
-
-    def __init__(self, rows: Iterator[Row], partitions: int = 3) -> None:
-        self.runs: dict[tuple[int, int, int], list[Cell]] = defaultdict(list)  # by WAL, region and family
-        notes: dict[int, list[Note]] = defaultdict(list)
-        self.reports: dict[int, WalReport] = {}
-        for row in rows:
-            if row.region == NOTE:
-                notes[row.partition].append(Note.from_json(bytes(row.data)))
-            elif row.region == REPORT:
-                self.reports[row.wal] = WalReport.from_json(bytes(row.data))
-            else:
-                assert row.partition == row.region % partitions
-                self.runs[row.wal, row.region, row.family] += [cell for cell, _, _ in split_run(bytes(row.data))]
-        assert all(notes[partition] == notes[0] for partition in range(partitions)), "each partition has all notes"
-        self.notes = notes[0]
-
-    @property
-    def errors(self) -> list[tuple[int, int]]:
-        return [(note.first, note.end) for note in self.notes if note.end]
-
-    @property
-    def unfit(self) -> dict[str, str]:
-        return {name: why for note in self.notes for name, why in note.unfit.items()}
 
 
 @pytest.mark.slow
@@ -222,15 +156,6 @@ def test_a_table_with_labelled_cells_is_left_out_of_the_whole_load_unless_labels
     assert found.reports[0].tables.keys() == {"t", "u"}, "the group is not whole, as u is not loaded"
     files.source = SourceCluster(quorum="zk:2181", wal_root=files.source.wal_root, visibility_labels=VisibilityLabels.SHIP)
     assert not Read(read_wals(files.wals(1), files.job())).notes
-
-
-def test_a_table_with_expressions_of_labels_is_left_out_whatever_happens_to_labels(files: Files) -> None:
-    words = encode_tag(TagType.TTL, bytes(8)) + encode_tag(TagType.VISIBILITY_EXPRESSION, b"secret&!public")
-    files.put(0, [*GOOD, entry(put(), Cell(b"a", b"f", b"q", 1, 4, b"value", words), table=b"u")])
-    files.source = SourceCluster(quorum="zk:2181", wal_root=files.source.wal_root, visibility_labels=VisibilityLabels.SHIP)
-    found = Read(read_wals(files.wals(1), files.job()))
-    assert found.unfit == {"u": "it has cells with visibility expressions, which the slave reads only if they are put"}
-    assert found.reports[0].tables.keys() == {"t", "u"}
 
 
 def test_a_table_with_bulk_loads_is_left_out_of_the_whole_load(files: Files) -> None:

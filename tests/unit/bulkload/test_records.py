@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walferry.bulkload.before import NOTHING_LOADED, LoadedBefore
 from walferry.bulkload.records import Folder, Load
 from walferry.hbase.binary_text import to_binary_text
 
@@ -113,15 +112,3 @@ def test_wals_up_to_the_last_one_of_their_group_are_loaded_once_the_load_is_done
 
 def test_a_number_of_more_digits_is_a_younger_wal() -> None:
     assert Load("r", {GROUP: f"{GROUP}.10"}, done=True).covers(f"{GROUP}.9")
-
-
-def test_families_of_several_loads_add_up() -> None:
-    loads = [
-        Load("a", {GROUP: f"{GROUP}.3"}, True, {"t": ("f",)}),
-        Load("b", {GROUP: f"{GROUP}.2"}, True, {"t": ("g",), "ns:u": ("f",)}),
-    ]
-    before = LoadedBefore(loads)
-    assert [before.families(f"{GROUP}.{number}") for number in (2, 3, 4)] == [
-        {b"t": {b"f", b"g"}, b"ns:u": {b"f"}}, {b"t": {b"f"}}, {}
-    ]  # fmt: skip
-    assert NOTHING_LOADED.families(f"{GROUP}.1") == {}

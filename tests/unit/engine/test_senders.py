@@ -16,7 +16,6 @@ from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.senders import Senders
 from walferry.filters.window import FilterRules, Kept, filter_window, uuid_field
 from walferry.protos import hbase_pb2 as pb
-from walferry.shipping.group_job import lanes_of_each
 from walferry.sinks.errors import Stopped
 from walferry.sinks.hbase.shipment import Shipment, assemble, join
 from walferry.sinks.hbase.sink import ShipmentsOf
@@ -89,13 +88,6 @@ class Run:
     def dispatch(self, w: Window) -> None:
         self.senders.dispatch(*taken(w))
         self.in_flight.read_to(WalOffset(0, int(w.next_positions[-1])))
-
-
-@pytest.mark.parametrize(
-    ("groups", "of_job", "senders"), [(1, 10, 10), (2, 10, 5), (4, 10, 2), (500, 10, 2), (1, 3, 3), (500, 3, 2), (5, 1, 1)]
-)
-def test_the_groups_of_a_job_share_its_senders_and_have_two_at_least(groups: int, of_job: int, senders: int) -> None:
-    assert lanes_of_each(groups, of_job) == senders
 
 
 @pytest.mark.parametrize("senders", [1, 2, 5])

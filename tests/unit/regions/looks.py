@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
 
 from walferry.errors import WalferryError
 from walferry.names import ServerName
@@ -10,10 +13,12 @@ from walferry.protos import hbase_pb2 as pb
 from walferry.regions.beside import decide_beside
 from walferry.regions.catalog import CatalogRead
 from walferry.regions.decide import Region, Servers
+from walferry.regions.errors import Refused
 from walferry.regions.looked import Looked
 from walferry.regions.master import decide_for
 from walferry.regions.plans import Plan, StoredPlan
 from walferry.regions.reconcile import LIMIT_SECONDS, Known, View
+from walferry.regions.requests import Request
 from walferry.regions.states import OF_SPLITS, State
 from walferry.regions.table_states import StoredState
 from walferry.regions.znodes import RegionInTransition, encoded_name
@@ -74,3 +79,13 @@ class Site:
             decided = [(region, decide_beside(view, region, self.hmaster, LIMIT_SECONDS)) for region, _ in decided]
         master = f"HMaster {self.hmaster}" if self.hmaster else ""
         return Looked(view, read, self.hmaster, master, decided, LIMIT_SECONDS)
+
+
+def draining(site: Site) -> View:
+    view = site.look().view
+    return replace(view, servers=replace(view.servers, draining=frozenset({A})))
+
+
+def refused(ask: Callable[[Looked], Request], site: Site, words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        ask(site.look())

@@ -7,19 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.regions.looks import A, B, Site, name_of
+from tests.unit.regions.looks import A, B, Site, draining, name_of
 from walferry.regions import requests
-from walferry.regions.balance import plan_moves
 from walferry.regions.decide import Step, decide
 from walferry.regions.errors import Refused
 from walferry.regions.master import choose_for, no_locality
 from walferry.regions.plans import Plan
-from walferry.regions.reconcile import View
-
-
-def draining(site: Site) -> View:
-    view = site.look().view
-    return replace(view, servers=replace(view.servers, draining=frozenset({A})))
 
 
 def test_no_region_is_placed_on_a_server_that_drains() -> None:
@@ -38,14 +31,6 @@ def test_a_plan_s_destination_that_drains_meanwhile_is_chosen_anew() -> None:
     view = draining(site)
     decision = decide(view.regions[encoded], view.servers, 600.0)
     assert (decision.step, decision.server) == (Step.CREATE, None)
-
-
-def test_the_balancer_moves_no_region_to_a_server_that_drains() -> None:
-    site = Site()
-    for n in range(6):
-        site.add(n, served_by=(B,))
-    assert len(plan_moves(site.look().view)) == 3
-    assert plan_moves(draining(site)) == []
 
 
 def test_if_all_servers_drain_regions_stay_served() -> None:

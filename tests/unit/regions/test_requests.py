@@ -6,25 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.regions.looks import DEAD, HMASTER, LATE, SOON, A, B, Site, code
+from tests.unit.regions.looks import DEAD, LATE, A, B, Site, code, refused
 from walferry.hbase.errors import ZNodeValueError
 from walferry.regions import requests
-from walferry.regions.beside import decide_beside
-from walferry.regions.decide import MAX_FAILURES, Region, Step
-from walferry.regions.errors import Refused
-from walferry.regions.looked import Looked
+from walferry.regions.decide import MAX_FAILURES
 from walferry.regions.plans import Plan
 from walferry.regions.requests import IDLE, Request
-from walferry.regions.states import OF_SPLITS, State
+from walferry.regions.states import State
 from walferry.regions.table_states import StoredState, TableState
-from walferry.regions.znodes import RegionInTransition
 
 REGION = code(1)
-
-
-def refused(ask: Callable[[Looked], Request], site: Site, words: str) -> None:
-    with pytest.raises(Refused, match=words):
-        ask(site.look())
 
 
 def test_a_region_that_no_server_serves_is_assigned_where_the_operator_says() -> None:
@@ -78,12 +69,6 @@ def test_a_region_that_its_server_opens_is_waited_for() -> None:
     site = Site()
     site.add(1, State.OPENING, A)
     assert requests.assign(site.look(), REGION).lines == [f"region {REGION}: the server opens it ({A}); this is waited for"]
-
-
-def test_a_region_that_no_server_serves_does_not_move() -> None:
-    site = Site()
-    site.add(1, wanted=False)
-    refused(lambda looked: requests.move(looked, REGION, str(B)), site, "cannot be closed now: no server serves it")
 
 
 def test_hbase_s_own_tables_stay_enabled() -> None:
@@ -206,43 +191,3 @@ def test_unknown_tables_and_hbase_s_own_are_refused() -> None:
     refused(lambda looked: requests.disable(looked, "u\x1b"), site, r"hbase:meta has no region of table u \.")
     site.complete = False
     refused(lambda looked: requests.disable(looked, "t"), site, "hbase:meta cannot be read")
-
-
-def test_the_cluster_is_balanced_only_while_nothing_is_in_transition() -> None:
-    site = Site()
-    for n in range(4):
-        site.add(n, served_by=(A,))
-    request = requests.balance(site.look())
-    assert len(request.only) == len(request.lines) == 2
-    site.add(9, State.OPENING)
-    refused(requests.balance, site, "1 regions are in transition")
-
-
-def decided_beside(state: State | None, **facts: object) -> Step:
-    site = Site(hmaster=HMASTER)
-    site.silent = {B} if facts.pop("silent", False) else set()
-    site.add(1, state, **facts)  # type: ignore[arg-type]
-    looked = site.look()
-    return decide_beside(looked.view, looked.view.regions[REGION], HMASTER, 600.0).step
-
-
-def znode_of(state: State) -> RegionInTransition:
-    return RegionInTransition(b"hbase:meta,,1", state, A, 0, 0, False, b"")
-
-
-def test_beside_an_hmaster_only_an_open_that_does_not_go_on_is_given_up() -> None:
-    assert decided_beside(State.OPENING, idle=LATE) is Step.GIVE_UP_OPEN
-    assert decided_beside(State.OPENING, idle=SOON) is Step.WAIT
-    assert decided_beside(State.OPENING, idle=LATE, silent=True) is Step.WAIT
-    assert decided_beside(State.OPENING, idle=SOON, served_by=(A,)) is Step.WAIT
-    assert decided_beside(State.OPENING, idle=LATE, served_by=(A,)) is Step.REPORT
-    assert decided_beside(State.OPENING, server=DEAD, idle=LATE) is Step.WAIT
-    assert decided_beside(State.OPENING, idle=LATE, listed=False) is Step.REPORT
-    assert decided_beside(State.OPENING, idle=LATE, served_by=(A, B)) is Step.REPORT
-    meta = Region(b"hbase:meta,,1", znode_of(State.OPENING), None, frozenset(), True, A, LATE, True)
-    looked = Site(hmaster=HMASTER).look()
-    assert decide_beside(looked.view, meta, HMASTER, 600.0).step is Step.REPORT
-    others = {*State} - {State.OPENING}
-    assert {decided_beside(state, idle=SOON) for state in [None, *others]} == {Step.WAIT}
-    assert {decided_beside(state, idle=LATE) for state in [None, *OF_SPLITS]} == {Step.WAIT}
-    assert {decided_beside(state, idle=LATE) for state in others - OF_SPLITS} == {Step.REPORT}

@@ -10,39 +10,23 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.zk.claim_cluster import OLDER, ClaimCluster
+from tests.zk.claim_cluster import OLDER, ClaimCluster, Cluster, claimed, cluster, once
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, prefixed, wal
 from walferry.hbase.errors import ClusterError, StorageError
 from walferry.hbase.layout import QueueLayout
 from walferry.hbase.values import PBUF, decode_lock, encode_lock, encode_position
 from walferry.protos import hbase_pb2 as pb
 from walferry.queues.claims import classic as claim_classic
-from walferry.queues.claims.claim import Claim, claim, clean_up
+from walferry.queues.claims.claim import claim, clean_up
 from walferry.queues.dead_servers import WALFERRY_SERVER, find_dead, unclaimed
 from walferry.queues.errors import ClaimHeld, LiveServer, NoTarget
 from walferry.zk.client import Watch, children
 from walferry.zk.hold import Hold
 
+__all__ = ["cluster"]  # a fixture
+
 LAYOUTS = list(QueueLayout)
 CLASSIC = [QueueLayout.CLASSIC, QueueLayout.CLASSIC_PEERS]
-
-Cluster = Callable[[QueueLayout], ClaimCluster]
-
-
-@pytest.fixture
-def cluster(new_client: Callable[[], KazooClient]) -> Cluster:
-    return lambda layout: ClaimCluster(new_client(), layout)
-
-
-def claimed(zk: KazooClient, cluster: ClaimCluster, server: str = DEAD, to: str | None = None, run_id: str = "run") -> Claim:
-    return claim(session_of(zk, cluster), server, run_id, "run on a host", to)
-
-
-def once(cluster: ClaimCluster) -> dict[tuple[str, str], bytes]:
-    """The value of each queued WAL; no WAL is in two queues."""
-    queued = cluster.queued()
-    assert all(len(values) == 1 for values in queued.values()), queued
-    return {key: value for key, (value,) in queued.items()}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -137,23 +121,6 @@ def test_a_queue_that_comes_through_two_servers_carries_both_names(
     assert f"p-{DEAD}-{OTHER}" in {queue.queue_id for queue in both[0].queues}
     assert unclaimed(session_of(zk, at)) == ()
     assert {dead.name for dead in find_dead(session_of(zk, at))} == {DEAD, OTHER}  # claimed, but not drained yet
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", [QueueLayout.HBASE2, QueueLayout.CLASSIC])
-@pytest.mark.timeout(300)
-def test_a_queue_that_no_multi_can_hold_is_moved_in_several(zk: KazooClient, cluster: Cluster, layout: QueueLayout) -> None:
-    at = cluster(layout)
-    names = [wal(n, DEAD) for n in range(1000, 9000)]
-    path = at.nodes.queue(DEAD, "p")
-    pending = [zk.create_async(f"{path}/{name}", prefixed(encode_position(n + 1))) for n, name in enumerate(names)]
-    assert all(result.get() for result in pending)
-    assert sum(2 * len(f"{path}-{DEAD}/{name}") for name in names) > 2 * 1024 * 1024  # jute.maxbuffer is 1 MiB
-    before = once(at)
-    result = claimed(zk, at)
-    assert once(at) == before
-    assert max(len(queue.wals) for queue in result.queues) == len(names) + 4
-    assert not zk.exists(at.nodes.queue_server(DEAD))
 
 
 @pytest.mark.slow

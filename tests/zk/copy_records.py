@@ -1,0 +1,33 @@
+"""Records of a first copy, written by runs that have the peer in hand: for tests of what they say, and of who may write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
+from walferry.bootstrap.fence import Claim
+from walferry.bootstrap.records import Records, RegionRecord, TableRecord, Way
+from walferry.shipping.in_hand import in_hand, turn_of
+from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
+
+TABLE = TableRecord("life", "border")
+DONE = RegionRecord(Way.FILES, files=2, bytes=10)
+BEGUN = RegionRecord(staging="hdfs://slave/staging/token")
+GROUP, OTHER = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
+
+
+@pytest.fixture
+def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
+    return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
+
+
+@contextmanager
+def writing(session: Session, at: SourceCluster, peer: str = "p", run: str = "run") -> Iterator[Records]:
+    """Records of a run that has the peer in hand."""
+    with in_hand(at, peer, run, run, turn_of(session, peer, run).number) as ours:
+        yield Records(session, peer, Claim(session, peer, ours))

@@ -1,0 +1,59 @@
+"""`walferry regions` as an operator of a cluster runs it whose servers open and close regions as HBase's do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.zk.busy_cluster import busy_cluster, faultless_world
+from tests.zk.region_world import RegionWorld
+from walferry.cli.main import main
+from walferry.names import ServerName
+from walferry.regions import work
+
+REGIONS = 4
+
+
+class Commands:
+    """The commands, as an operator of the world's cluster runs them."""
+
+    def __init__(self, world: RegionWorld, root: Path, quorum: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self.world, self.capsys = world, capsys
+        extra = {"wal_root": f"file://{root}", "znode_parent": world.nodes.base, "walferry_root": world.own.root}
+        self.source = json.dumps({"conn_type": "generic", "host": quorum, "extra": extra})
+        self.root = root
+        self.cluster = busy_cluster(world, root)
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """Run a command. Its exit status, output and errors."""
+        where = ["--host", "localhost", "--wait", "60"] if arguments[0] not in ("list", "explain") else []
+        status = main(["--source", self.source, "regions", *arguments, *where])
+        told = self.capsys.readouterr()
+        return status, told.out, told.err
+
+    def served(self) -> dict[str, list[ServerName]]:
+        return {encoded: [each.name for each in self.world.live if encoded in each.online] for encoded in self.world.meta}
+
+
+@pytest.fixture
+def regions(
+    zk: KazooClient, new_client: Callable[[], KazooClient], tmp_path: Path, zookeeper, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Commands:  # fmt: skip
+    """Two servers, and regions that no server serves yet."""
+    world = faultless_world(zk, new_client, REGIONS)
+    found = Commands(world, tmp_path, zookeeper.quorum, capsys)
+    monkeypatch.setattr(work, "cluster_of", found.cluster)
+    return found
+
+
+@pytest.fixture
+def open_regions(regions: Commands) -> Commands:
+    """The same, and all regions are open."""
+    assert regions.run("unstick", "--yes")[0] == 0
+    assert {len(servers) for servers in regions.served().values()} == {1}
+    return regions

@@ -1,0 +1,107 @@
+"""Whoever was overtaken by another run, or another task, changes nothing of a first copy any more."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.sessions import session_of
+from tests.zk.copy_records import BEGUN, DONE, GROUP, TABLE, at, writing
+from tests.zk.hbase_znodes import HBaseZNodes
+from walferry.bootstrap.border import Border
+from walferry.bootstrap.errors import Overtaken
+from walferry.bootstrap.records import TableRecord
+from walferry.bulkload.records import loads_of
+from walferry.source.cluster import SourceCluster
+
+__all__ = ["at"]  # a fixture
+
+
+def test_a_run_that_another_one_has_overtaken_writes_nothing_more(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    session = session_of(zk, hbase)
+    with writing(session, at, run="paused") as paused:
+        state = paused.begin("paused")
+        paused.begin_table("t", TABLE)
+        region, untouched = paused.in_hand("t", "r1"), paused.in_hand("t", "r2")
+        region.put(BEGUN)
+    region.check()  # nobody else has come yet
+    with writing(session, at, run="other") as other:
+        for write in (
+            region.check, lambda: region.put(DONE), lambda: untouched.put(BEGUN), lambda: paused.complete(state),
+            lambda: paused.begin_table("u", TABLE),
+        ):  # fmt: skip
+            with pytest.raises(Overtaken, match="another run has taken the first copy of peer p in hand"):
+                write()
+        other.complete(replace(state, complete=True))
+    with pytest.raises(Overtaken):
+        untouched.put(BEGUN)
+    assert other.table("t") is None
+
+
+def test_a_run_that_another_one_has_overtaken_deletes_nothing_either(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    """It was paused before it tidied up. The other copy's border is what keeps older edits from lying over the copy."""
+    session = session_of(zk, hbase)
+    with writing(session, at, run="paused") as paused:
+        state = paused.begin("paused")
+        paused.complete(replace(state, complete=True))
+    with writing(session, at, run="other") as other:
+        state = other.begin("other")
+        border = other.add_border("other", Border({GROUP: f"{GROUP}.5"}))
+        record = TableRecord("life", border, whole=True, families=("f",))
+        other.begin_table("t", record)
+        other.in_hand("t", "r1").put(DONE)
+        late = (
+            paused._forget_tables, lambda: paused.forget_region("t", "r1"), lambda: paused.begin_table_anew("t", TABLE),
+            lambda: paused.begin("paused"),
+        )  # fmt: skip
+        for deletion in late:
+            with suppress(Overtaken):
+                deletion()
+        assert (other.table("t"), other.names("t")) == (record, ["r1"])
+        other.complete(replace(state, complete=True))
+    (load,) = loads_of(session, "p")
+    assert dict(load.groups) == {GROUP: f"{GROUP}.5"}
+    assert other.table("t") is None
+
+
+def test_a_retry_of_the_same_run_puts_out_the_attempt_before(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:
+    session = session_of(zk, hbase)
+    with writing(session, at) as before:
+        before.begin("run")
+        before.begin_table("t", TABLE)
+        region = before.in_hand("t", "r1")
+        with writing(session, at) as retry:
+            with pytest.raises(Overtaken):
+                region.put(BEGUN)
+            retry.in_hand("t", "r1").put(BEGUN)
+
+
+def test_of_two_tasks_with_the_same_region_only_the_later_one_may_load(
+    zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster
+) -> None:
+    session = session_of(zk, hbase)
+    with writing(session, at) as records:
+        records.begin("run")
+        records.begin_table("t", TABLE)
+        lost, later, late = (records.in_hand("t", "r1") for _ in range(3))
+        lost.put(BEGUN)
+        with pytest.raises(Overtaken, match="another task has written"):
+            later.put(BEGUN)  # it does not know of the first one's folder
+        later = records.in_hand("t", "r1")
+        assert later.record is not None
+        assert later.record.staging == BEGUN.staging
+        later.put(BEGUN)
+        with pytest.raises(Overtaken, match="another task has written"):
+            lost.check()
+        records.forget_region("t", "r1")
+        for task in (lost, later):
+            with pytest.raises(Overtaken):
+                task.check()
+        late.put(BEGUN)

@@ -1,0 +1,79 @@
+"""A task that ships a WAL group's part of an interval again is paused, or meets a first copy. A real ZooKeeper."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.processes import wait_until
+from tests.zk.replays import EDITS, NAMES, Slave, World, slave, soon, world
+from walferry.bootstrap.border import Border
+from walferry.bootstrap.fence import Claim
+from walferry.bootstrap.records import Records, TableRecord
+from walferry.engine.summary import Status
+from walferry.shipping.in_hand import NO_TURN, in_hand
+from walferry.source.session import Session
+
+__all__ = ["slave", "world"]  # fixtures
+
+
+@pytest.fixture
+def at(world: World, zk: KazooClient) -> Session:
+    return Session(world.job.source, zk)
+
+
+def test_a_task_whose_peer_is_paused_stops_within_seconds_and_goes_on_where_it_was(
+    world: World, slave: Slave, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        shipping = pool.submit(world.ship)
+        wait_until(soon(slave, EDITS + 3), "it ships the second WAL", processes=[], timeout=60)
+        slave.seconds = 1.0  # so that much is left when the pause is seen
+        world.pause(True)
+        summary = shipping.result(15)
+    assert (summary.status, summary.failed) == (Status.PAUSED, False)
+    assert summary.error
+    assert "it is paused" in summary.error
+    assert not [record for record in caplog.records if record.exc_info], "no traceback"
+    assert len(set(slave.got)) < 2 * EDITS
+    slave.got.clear()
+    slave.seconds = 0.0
+    assert world.ship().status is Status.PAUSED
+    assert slave.got == []
+    world.pause(False)
+    assert world.ship().status is Status.DONE
+    assert slave.got == list(range(EDITS, 2 * EDITS)), "the first WAL was done"
+
+
+def test_what_is_older_than_the_peer_s_first_copy_is_left_out(world: World, slave: Slave, at: Session) -> None:
+    slave.seconds = 0.0
+    with in_hand(world.job.source, "q", "copy", "a first copy", NO_TURN) as attempt:
+        records = Records(at, "q", Claim(at, "q", attempt))
+        state = records.begin("copy")
+        first = records.add_border("copy", Border({world.files.group: NAMES[0]}))
+        records.begin_table("t", TableRecord("life", first, whole=True, families=("f",)))
+        records.complete(replace(state, complete=True))
+    assert world.ship().status is Status.DONE
+    assert slave.got == list(range(EDITS, 2 * EDITS))
+
+
+def test_nothing_is_shipped_while_a_first_copy_is_under_way(world: World, slave: Slave, at: Session) -> None:
+    def copying() -> None:
+        with in_hand(world.job.source, "q", "copy", "a first copy", NO_TURN) as attempt:
+            Records(at, "q", Claim(at, "q", attempt)).begin("copy")
+
+    with ThreadPoolExecutor(1) as pool:
+        shipping = pool.submit(world.ship)
+        wait_until(soon(slave, 3), "it ships", processes=[], timeout=60)
+        slave.seconds = 1.0  # so that much is left when the copy is seen
+        copying()
+        summary = shipping.result(15)
+    assert summary.status is Status.FAILED
+    assert "its first copy, begun by run copy, is not complete" in str(summary.error)
+    assert len(set(slave.got)) < EDITS
+    slave.got.clear()
+    assert world.ship().status is Status.FAILED
+    assert slave.got == []

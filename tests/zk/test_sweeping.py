@@ -1,0 +1,25 @@
+"""A sweep takes finished WALs out of their queues, with few requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tests.zk.counted_site import LARGE, Site, make_site
+from walferry.shipping.plan import plan_peer
+from walferry.shipping.sweeping import sweep
+
+__all__ = ["make_site"]  # a fixture
+
+
+def test_a_sweep_asks_for_each_group_s_queue_once(make_site: Callable[[tuple[int, int]], Site]) -> None:
+    site = make_site(LARGE)
+    plan = plan_peer(site.session, "p")
+    idle = replace(
+        plan,
+        groups=tuple(replace(g, wals=tuple(replace(w, finished=True) for w in g.wals)) for g in plan.groups),
+    )
+    with site.counted() as requests:
+        swept = sweep(site.session, idle, "plan")
+    assert swept.wals == sum(len(group.wals) for group in plan.groups)
+    assert requests["reads"] <= 20 * site.servers

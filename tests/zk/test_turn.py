@@ -1,0 +1,82 @@
+"""Of the tasks that ship a WAL group's part of an interval again one ships at a time, against a real ZooKeeper."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from kazoo.client import KazooClient
+
+from embedded.processes import wait_until
+from tests.sessions import session_of
+from tests.zk.replays import EDITS, Slave, World, slave, soon, world
+from walferry.engine.summary import GroupSummary, Status
+from walferry.reship.order import Stages
+from walferry.reship.shipment import ship_group
+from walferry.shipping.runs import begin_run
+
+__all__ = ["slave", "world"]  # fixtures
+
+
+def test_of_two_tasks_for_the_same_group_of_a_run_one_ships(
+    world: World, slave: Slave, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walferry.shipping.group.SESSION_TIMEOUT_SECONDS", 0.0)  # the other one is alive: it is not waited for
+    with ThreadPoolExecutor(1) as pool:
+        shipping = pool.submit(world.ship)
+        wait_until(soon(slave, 3), "it ships", processes=[], timeout=60)
+        rival = world.ship()
+        assert rival.status is Status.HELD
+        slave.seconds = 0.0
+        assert shipping.result(60).status is Status.DONE
+    assert slave.got == list(range(2 * EDITS))
+    assert world.ship().status is Status.DONE
+
+
+def test_a_task_that_has_waited_for_a_rival_goes_on_where_that_one_has_ended(
+    world: World, slave: Slave, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The rival's run may be at a later stage by now: what is shipped again of this one would lie over that."""
+    caplog.set_level(logging.INFO, "walferry.shipping.group")
+    with ThreadPoolExecutor(2) as pool:
+        shipping = pool.submit(world.ship)
+        wait_until(soon(slave, 3), "it ships", processes=[], timeout=60)
+        rival = pool.submit(world.ship)
+        wait_until(lambda: "is held by" in caplog.text, "the rival waits", processes=[], timeout=60)
+        slave.seconds = 0.0
+        assert [each.result(60).status for each in (shipping, rival)] == [Status.DONE, Status.DONE]
+    assert slave.got == list(range(2 * EDITS))
+
+
+def test_a_try_of_a_run_ships_nothing_more_once_the_next_one_has_begun(world: World, slave: Slave, zk: KazooClient) -> None:
+    """It was paused, say, and has another view of the stages: what it ships late would lie over what the next one has shipped."""
+    session = session_of(zk, world.job)
+    first = begin_run(session, "q", "again", 60)
+    with ThreadPoolExecutor(1) as pool:
+        shipping = pool.submit(world.ship, begun=first)
+        wait_until(soon(slave, 3), "it ships", processes=[], timeout=60)
+        slave.seconds = 1.0
+        second = begin_run(session, "q", "again", 60)
+        assert shipping.result(30).status is Status.HELD
+    slave.seconds = 0.0
+    slave.got.clear()
+    late = world.ship(begun=first)
+    assert (late.status, slave.got) == (Status.HELD, [])
+    assert late.error
+    assert "a later try of this run" in late.error
+    assert world.ship(begun=second).status is Status.DONE
+    assert slave.got == list(range(2 * EDITS))
+
+
+def test_stages_of_a_group_are_shipped_one_after_the_other_whichever_try_has_them(
+    world: World, slave: Slave, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walferry.shipping.group.SESSION_TIMEOUT_SECONDS", 0.0)  # the other one is alive: it is not waited for
+    with ThreadPoolExecutor(1) as pool:
+        shipping = pool.submit(world.ship)
+        wait_until(soon(slave, 3), "it ships", processes=[], timeout=60)
+        begun = GroupSummary(group=f"{world.files.group}, stage 1", status=Status.DONE)
+        assert ship_group(world.job, world.files, Stages(), 1, begun).status is Status.HELD
+        slave.seconds = 0.0
+        assert shipping.result(60).status is Status.DONE
