@@ -1,88 +1,27 @@
-"""Batches through a Spark Connect server, in Airflow: the connection, who ships, and what a failing server means. None runs."""
+"""Batches through a Spark Connect server, in Airflow: who ships, and what a failing server means. None runs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
-from walferry.airflow.hooks.spark import WalferrySubmitHook
-from walferry.airflow.hooks.spark_connect import SparkConnectError, WalferryConnectHook
-from walferry.airflow.operators import connect_job, spark_job
+from walferry.airflow.operators import connect_job
 from walferry.airflow.operators.connect_job import ThroughConnect
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
-from walferry.airflow.steps import batch, slaves
-from walferry.airflow.values import Chosen, Planned
 from walferry.engine.summary import GroupSummary, Status
 from walferry.errors import WalferryError
-from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import SinkKind
 from walferry.spark import connect_ship
 from walferry.spark.connect.errors import Interrupted, ServerGone
-from walferry.spark.connect.server import Address
-from walferry.spark.ship_run import ShipRun
 
 from .conftest import Run
+from .connect_stubs import DONE, RUN, TOKEN, Cluster, cluster, run
 
-TOKEN = "a-secret-token"
-CONNECTION = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": 15002, "password": TOKEN}
-DONE = GroupSummary(group="g1", server="s1", status=Status.DONE, shippedOps=7)
-RUN = ShipRun(source=SourceCluster(quorum="zk1:2181", wal_root="file:///hbase"), peer_id="p", run_id="r", deadline=60)
-
-
-@dataclass
-class Cluster:
-    """What the server and spark-submit do, and what they were asked."""
-
-    error: Exception | None = None  # of the server
-    left: list[GroupSummary] = field(default_factory=lambda: [DONE])  # by a job
-    through_server: list[tuple[Address, ShipRun]] = field(default_factory=list)
-    submitted: list[list[str]] = field(default_factory=list)
-
-    def ship(self, ship: connect_ship.ConnectShip) -> list[GroupSummary]:
-        self.through_server.append((ship._address, ship._run))
-        if self.error is not None:
-            raise self.error
-        return self.left
-
-    def submit(self, hook: WalferrySubmitHook, application: str) -> None:
-        self.submitted.append(hook._build_spark_submit_command(application))
-
-    def summaries(self, *_: object) -> list[GroupSummary]:
-        return self.left if self.through_server or self.submitted else []
-
-
-@contextmanager
-def nothing(*_: object) -> Iterator[None]:
-    yield
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
-    cluster = Cluster()
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT", json.dumps(CONNECTION))
-    monkeypatch.setattr(batch, "choose", lambda source, asked: Chosen(["p"], [], 0.0))
-    monkeypatch.setattr(batch, "plan", lambda source, peer, attempt, *_: Planned(attempt, peer, groups=1, wals=1, bytes=100))
-    monkeypatch.setattr(batch, "in_hand", nothing)
-    monkeypatch.setattr(batch, "why_down", lambda *_: None)
-    monkeypatch.setattr(batch, "why_paused", lambda *_: None)
-    monkeypatch.setattr(batch, "summaries", cluster.summaries)
-    monkeypatch.setattr(slaves, "for_job", lambda source, _: source)
-    monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: cluster.ship(ship))
-    monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
-    return cluster
-
-
-@pytest.fixture
-def run(replicate_peer: Callable[..., Run], cluster: Cluster) -> Callable[..., Run]:
-    return lambda **params: replicate_peer(**{"roll": False, **params})
+__all__ = ["cluster", "run"]  # fixtures
 
 
 def test_the_server_of_the_connection_ships_and_no_spark_is_started(run: Callable[..., Run], cluster: Cluster) -> None:
@@ -203,18 +142,6 @@ def test_a_killed_task_begins_no_job_though_airflow_lets_it_go_on(
     assert len(cluster.through_server) == (server is not None)
 
 
-def test_a_task_that_is_killed_while_spark_submit_is_made_ready_does_not_start_it(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    operator = ShipWalsOperator(task_id="ship", peer="p", plan={}, deadline=60)
-    monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
-    monkeypatch.delenv("AIRFLOW_CONN_SPARK_CONNECT")
-    monkeypatch.setattr(spark_job, "build_archive", lambda folder: operator.on_kill() or tmp_path / "walferry-0.zip")
-    with pytest.raises(AirflowException, match="the task was killed"):
-        operator._run({}, RUN)  # type: ignore[typeddict-item]
-    assert cluster.submitted == []
-
-
 def test_a_task_that_is_killed_before_the_server_is_known_begins_no_job_there(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -238,56 +165,3 @@ def test_a_server_that_cannot_be_told_of_the_end_does_not_hold_up_a_killed_task(
     monkeypatch.setattr(connect_ship.ConnectShip, "interrupt", gone)
     monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: through.interrupt() or [DONE])
     assert through.ship(RUN) is None
-
-
-@pytest.mark.parametrize(
-    ("changed", "address"),
-    [
-        ({"port": None}, Address("127.0.0.1", 15002, token=TOKEN)),
-        ({"host": "sc://localhost", "login": "ops"}, Address("localhost", 15002, "ops", TOKEN)),
-        ({"host": "spark.example.org", "extra": {"use_ssl": True}}, Address("spark.example.org", token=TOKEN, tls=True)),
-        ({"host": "spark.example.org", "extra": {"use_ssl": "true"}}, Address("spark.example.org", token=TOKEN, tls=True)),
-        ({"host": "spark.example.org", "password": None}, Address("spark.example.org")),
-        ({"host": "::1"}, Address("::1", token=TOKEN)),
-        ({"host": "[::1]"}, Address("[::1]", token=TOKEN)),
-        ({"extra": {"tasks": 32}}, Address("127.0.0.1", token=TOKEN, tasks=32)),
-    ],
-)
-def test_the_connection_says_where_the_server_is(
-    monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], address: Address
-) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT", json.dumps({**CONNECTION, **changed}))
-    assert WalferryConnectHook("spark_connect").address() == address
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"host": ""}, "connection 'spark_connect': its host must be"),
-        ({"extra": {"tasks": 0}}, "`tasks` in its extra must be a number from 1 to 1000"),
-        ({"extra": {"tasks": "many"}}, "`tasks` in its extra must be a number from 1 to 1000"),
-        ({"host": f"sc://server:15002/;token={TOKEN};use_ssl=true"}, "its host must be just a server's name or address"),
-        ({"host": f"127.0.0.1;token={TOKEN}"}, "The port and the token .the password. have fields of their own"),
-        ({"host": "localhost:15002"}, "its host must be just a server's name or address"),
-        ({"host": "ser ver"}, "its host must be just a server's name or address"),
-        ({"host": "fe80::1%eth0"}, "its host must be just a server's name or address"),
-        ({"password": f"{TOKEN}\n"}, "its password, the server's token, has a blank, a line break"),
-        ({"password": f"{TOKEN}\u00e9"}, "a character that is not ASCII, and so cannot be sent"),
-        ({"host": "spark.example.org"}, "the token would travel to spark.example.org:15002 unencrypted.*use_ssl"),
-    ],
-)
-def test_a_connection_that_cannot_be_used_is_refused_and_spark_submit_ships(
-    run: Callable[..., Run], cluster: Cluster, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], message: str
-) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT", json.dumps({**CONNECTION, **changed}))
-    with pytest.raises(SparkConnectError, match=message) as refused:
-        WalferryConnectHook("spark_connect").address()
-    assert TOKEN not in str(refused.value)
-    ended = run()
-    assert ended.reports["p"]["by_spark_submit"] == str(refused.value)
-    assert (cluster.through_server, len(cluster.submitted)) == ([], 1)
-
-
-def test_without_a_connection_there_is_no_server(monkeypatch: pytest.MonkeyPatch, airflow_db: None) -> None:
-    monkeypatch.delenv("AIRFLOW_CONN_SPARK_CONNECT", raising=False)
-    assert WalferryConnectHook("spark_connect").address() is None

@@ -1,4 +1,4 @@
-"""What the log of a failed task ends with, as Airflow's own task runner writes it, and what the run's listener makes of it."""
+"""What the log of a failed task ends with, as Airflow's own task runner writes it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from airflow.sdk import BaseOperator, RetryDecision
 from airflow.sdk.exceptions import AirflowException
 
-from walferry.airflow.endings import END_OF_GROUP, NOTE, Ended
+from walferry.airflow.endings import END_OF_GROUP, Ended
 from walferry.airflow.operators.ship_wals import ShipWalsOperator
 from walferry.airflow.retries import RetryIfItHelps
-from walferry.airflow.run_notes import DAGS, on_dag_run_failed, on_dag_run_success
+from walferry.airflow.run_notes import DAGS
 from walferry.airflow.steps import batch
 from walferry.engine.summary import GroupSummary, Status
 from walferry.queues.rolling import Rolled
@@ -125,54 +125,6 @@ def test_an_operator_without_the_policy_fails_as_airflow_s_own_do() -> None:
     with pytest.raises(Exception, match="connection 'nowhere' is not defined") as error:
         operator.execute({})  # type: ignore[typeddict-item]
     assert not isinstance(error.value, AirflowException | SystemExit)
-
-
-def note_of(ended: Run, before: str | None = None, tell: Callable[[Any, str], None] = on_dag_run_success) -> str | None:
-    """The note that the scheduler writes as the run ends. A test run's object is in no session, so its end is told again here."""
-    from airflow.models.dagrun import DagRun
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        found = session.query(DagRun).filter(DagRun.run_id == ended.run_id).one()
-        if before is not None:
-            found.note = before
-        tell(found, "")
-        note: str | None = found.note
-        return note
-
-
-def test_a_run_s_note_says_what_was_shipped_or_why_not(run: Callable[..., Run], cluster: Cluster) -> None:
-    assert note_of(run()) == "Walferry: Peer p: 7 edits shipped, 0 B"
-    cluster.managed, cluster.down = ["p"], {"p": "connection refused <b>"}
-    assert note_of(run()) == (
-        r"Walferry: Peer p: peer p: no job is started, as its slave is down: connection refused \<b\>; 1 WALs with at least "
-        "100 bytes wait for the next batch"
-    )
-    cluster.down, cluster.idle = {}, ["p"]
-    idle = run()
-    assert note_of(idle) is None
-    assert note_of(idle, "of a person") == "of a person"
-    assert note_of(idle, "Walferry: Peer p: failed") == "Walferry: nothing was to be done"  # a run that was cleared
-    killed = note_of(idle, "Walferry: Peer p: 7 edits shipped", on_dag_run_failed)
-    assert killed == "Walferry: a task has failed without telling why: see its log"
-
-
-@pytest.mark.parametrize(
-    ("left", "told"),
-    [("a\n# b\ud800\0c", "a # b  c"), ('{"__classname__": "x.y", "__data__": 1}', '{"__classname__": "x.y", "__data__": 1}')],
-    ids=["what no database takes", "what Airflow would make an object of"],
-)
-def test_a_note_is_text_whatever_a_task_has_left(left: str, told: str, run: Callable[..., Run], cluster: Cluster) -> None:
-    from airflow.models.xcom import XComModel
-
-    ended = run()
-    XComModel.set(NOTE, left, dag_id="replicate_peer", task_id="peers", run_id=ended.run_id, serialize=False)
-    assert note_of(ended) == f"Walferry: Peer p: 7 edits shipped, 0 B; {told}"
-
-
-def test_the_listener_knows_all_dags(dags: dict[str, Any]) -> None:
-    assert set(dags) == DAGS
-    assert NOTE.isidentifier()
 
 
 @pytest.mark.parametrize("dag_id", sorted(DAGS))

@@ -158,20 +158,6 @@ def test_a_source_that_is_not_there_fails_without_a_traceback(
     assert "connection 'nowhere' is not defined" in told()[0]
 
 
-@pytest.mark.parametrize(
-    ("named", "expected"), [("no_such.THING", "cannot be imported"), ("alerting_of_ours.NONSENSE", "is neither")]
-)
-def test_notifiers_that_are_none_are_told_at_once_not_when_there_is_an_alert(
-    site: HBaseZNodes, told: object, run_dag: Callable[..., Run], logged: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch, named: str, expected: str,
-) -> None:  # fmt: skip
-    monkeypatch.setenv("AIRFLOW__WALFERRY__NOTIFIERS", named)
-    assert state(run_dag("watch_replication")) == ("failed", "failed")
-    log = logged()
-    assert expected in log
-    assert named in log
-
-
 def test_names_in_zookeeper_are_never_templates(
     site: HBaseZNodes, told: Callable[[], list[str]], run_dag: Callable[..., Run]
 ) -> None:

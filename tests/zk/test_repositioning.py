@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,6 @@ from tests.unit.filters.test_window import entry, put
 from tests.unit.wal.encoder import encode_wal
 from tests.unit.wal.memory_file import MemoryFile
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, prefixed, wal
-from walferry.cli.main import main
 from walferry.files import closedness
 from walferry.hbase.values import decode_position, encode_position
 from walferry.names import parse_wal_name
@@ -144,23 +142,3 @@ def test_the_group_s_holder_and_a_live_server_s_newest_wal_are_left_alone(
         set_position(at.session, "p", wal(5), 0, "operator")
     with pytest.raises(WalGone):
         set_position(at.session, "p", wal(7), 0, "operator")
-
-
-def test_the_command_tells_what_it_does(
-    at: At, zookeeper, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("walferry.source.agreement.check_peer", lambda *_, **__: None)
-    at.begin(encode_position(len(CONTENT) + 4096))
-    extra = {"wal_root": at.source.wal_root, "znode_parent": at.hbase.nodes.base, "walferry_root": at.hbase.root}
-    source = json.dumps({"host": zookeeper.quorum, "extra": extra})
-    command = ["--source", source, "queues", "set-position", "p", at.name, "0"]
-    assert main([*command, "--dry-run"]) == 0
-    told = capsys.readouterr().out
-    assert f"would be set from byte {len(CONTENT) + 4096} to byte 0, of {len(CONTENT)} bytes" in told
-    assert "6 of 6 entries are shipped again, 0 are left out" in told
-    assert at.position == len(CONTENT) + 4096
-    assert main(command) == 0
-    assert at.position == 0
-    assert main([*command[:-1], str(STARTS[1] + 1)]) == 1
-    assert "no entry of" in capsys.readouterr().err
-    assert main(["--source", source, "queues", "p"]) in (0, 3), "the queues are shown as before"

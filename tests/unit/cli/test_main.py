@@ -1,4 +1,4 @@
-"""The command as a whole: how quickly it begins, how it ends, and which cluster it is for."""
+"""The command as a whole: how quickly it begins, and how it ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from walferry.cli.main import COMMANDS, main
 from walferry.cli.source import Chosen
 from walferry.errors import WalferryError
 from walferry.regions import reconcile, work
-from walferry.source.cluster import SourceError
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
@@ -108,25 +107,6 @@ def test_a_command_that_is_interrupted_says_so(capsys: pytest.CaptureFixture[str
     monkeypatch.setattr(Chosen, "reached", interrupt)
     assert main(["peers", "list"]) == 130
     assert capsys.readouterr().err.split() == ["walferry:", "interrupted"]
-
-
-@pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    for name in [name for name in os.environ if name.startswith("AIRFLOW_CONN_")]:
-        monkeypatch.delenv(name)
-    return monkeypatch
-
-
-def test_the_source_is_what_the_command_says_and_then_what_the_environment_says(environment: pytest.MonkeyPatch) -> None:
-    assert not Chosen().given
-    with pytest.raises(SourceError, match="AIRFLOW_CONN_HBASE_SOURCE is not set"):
-        Chosen().read()
-    environment.setenv("AIRFLOW_CONN_HBASE_SOURCE", json.dumps(SOURCE))
-    environment.setenv("AIRFLOW_CONN_OTHER", json.dumps({**SOURCE, "host": "zk2"}))
-    assert Chosen().given
-    assert Chosen().read().quorum == "zk1:2181"
-    assert Chosen(conn_id="other").read().quorum == "zk2:2181"
-    assert Chosen(json.dumps({**SOURCE, "host": "zk3"})).read().quorum == "zk3:2181"
 
 
 def test_the_limits_of_the_region_commands_are_those_of_what_they_call() -> None:

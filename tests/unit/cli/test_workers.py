@@ -11,10 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from walferry.cli import options
 from walferry.cli.workers import Gone, run_all
-from walferry.files.quarantine import BrokenWals
-from walferry.source.knobs import REQUEST_SINKS
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -92,8 +89,3 @@ def await_text(files: list[Path], text: str) -> None:
     while [file.read_text() if file.exists() else "" for file in files] != [text] * len(files):
         assert time.monotonic() < give_up, text
         time.sleep(0.05)
-
-
-def test_the_choices_of_commands_that_ship_are_those_of_what_ships() -> None:
-    assert list(options.BROKEN_WALS) == [str(each) for each in BrokenWals]
-    assert list(options.SINKS) == [str(each) for each in REQUEST_SINKS]

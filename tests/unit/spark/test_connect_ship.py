@@ -1,70 +1,24 @@
-"""One run through a Spark Connect server: what it sends, what becomes of the answers, and what a worker makes of it."""
+"""One run through a Spark Connect server: what it sends, and what becomes of the answers."""
 
 from __future__ import annotations
 
 import json
 import pickle
-import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from tests.unit.spark.connect.fake_connect import Fake, complete, progress, row, serving
-from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
+from tests.unit.spark.connect.fake_connect import Fake, complete, progress
+from tests.unit.spark.connect_runs import JOBS, RUN, SOURCE, answer, fake, said, ship
+from walferry.engine.summary import MAX_ERROR_CHARS, Status
 from walferry.protos import spark_connect_pb2 as messages
-from walferry.shipping.group_job import GroupJob
 from walferry.source.cluster import SourceCluster
-from walferry.spark import connect_ship, ship_tasks
+from walferry.spark import connect_ship
 from walferry.spark.connect.errors import ConnectFailed, Interrupted
 from walferry.spark.connect_ship import ConnectShip, tag_of
 from walferry.spark.ship_run import ShipRun
 
-SOURCE = SourceCluster(quorum="zk1:2181", wal_root="file:///hbase")
-RUN = ShipRun(source=SOURCE, peer_id="2", run_id="r", deadline=60)
-JOBS = [GroupJob(source=SOURCE, peer_id="2", group=f"g{n}", run_id="r", holder="run r", deadline=time.time()) for n in range(3)]
-
-
-@pytest.fixture
-def fake() -> Iterator[Fake]:
-    with serving(Fake()) as listening:
-        yield listening
-
-
-@pytest.fixture
-def ship(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConnectShip:
-    archive = tmp_path / "walferry-0123456789abcdef.zip"
-    archive.write_bytes(b"the library")
-    monkeypatch.setattr(connect_ship, "begin", lambda run: JOBS)
-    monkeypatch.setattr(connect_ship, "finish", lambda run, summaries: None)
-    return ConnectShip(fake.address, archive, tmp_path / "memory", RUN)
-
-
-def stream(batch: pa.RecordBatch) -> bytes:
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(out.getvalue().to_pybytes())
-
-
-def answer(*groups: str, status: Status = Status.DONE) -> messages.ExecutePlanResponse:
-    return said(*(GroupSummary(group=group, status=status).to_json() for group in groups))
-
-
-def said(*texts: str | None) -> messages.ExecutePlanResponse:
-    return row(stream(pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], ["summary"])), "r")
-
-
-def test_what_workers_make_of_a_run_comes_back_as_its_summaries(
-    fake: Fake, ship: ConnectShip, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ship_tasks, "ship", lambda job: GroupSummary(group=job.group, status=Status.DONE, shippedOps=7))
-    function, _ = ship_tasks.tasks_of(JOBS, 2)
-    batches = [pa.RecordBatch.from_pydict({"id": [number]}) for number in range(2)]
-    fake.streams = [[*(row(stream(batch), "r") for batch in function(batches)), complete()]]
-    assert [(s.group, s.shippedOps) for s in ship.ship()] == [("g0", 7), ("g2", 7), ("g1", 7)]
+__all__ = ["fake", "ship"]  # fixtures
 
 
 def test_the_job_is_sent_as_the_name_of_a_function_and_the_groups(fake: Fake, ship: ConnectShip) -> None:
@@ -75,23 +29,6 @@ def test_the_job_is_sent_as_the_name_of_a_function_and_the_groups(fake: Fake, sh
     function, rows = pickle.loads(asked.plan.root.map_partitions.func.python_udf.command)
     assert function.__qualname__ == "tasks_of.<locals>.run"
     assert rows.simpleString() == "struct<summary:string>"
-
-
-@pytest.mark.parametrize(("may", "takes"), [(8, 3), (2, 2), (1, 1)])
-def test_groups_are_dealt_out_to_the_tasks_that_a_job_may_take(
-    fake: Fake, ship: ConnectShip, monkeypatch: pytest.MonkeyPatch, may: int, takes: int
-) -> None:
-    monkeypatch.setattr(ship_tasks, "ship", lambda job: GroupSummary(group=job.group, status=Status.DONE))
-    monkeypatch.setattr(ship, "_address", replace(fake.address, tasks=may))
-    fake.streams = [[answer("g0", "g1", "g2"), complete()]]
-    ship.ship()
-    (asked,) = fake.calls("ExecutePlan")
-    numbers = asked.plan.root.map_partitions.input.range
-    assert (numbers.end, numbers.num_partitions) == (takes, takes)
-    function, _ = pickle.loads(asked.plan.root.map_partitions.func.python_udf.command)
-    rows = [list(function([pa.RecordBatch.from_pydict({"id": [number]})])) for number in range(takes)]
-    groups = [[json.loads(batch["summary"][0].as_py())["group"] for batch in task] for task in rows]
-    assert groups == [[job.group for job in JOBS][number::takes] for number in range(takes)]
 
 
 def test_what_a_killed_try_of_the_run_has_left_is_ended_before_the_run_begins(

@@ -1,12 +1,11 @@
-"""What is measured of a status, and its form for Prometheus."""
+"""What is measured of a status."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
 
-from tests.unit.status.views import HOUR, MINUTE, NOW, note, notes, peer, queue, view, wal
+from tests.unit.status.exposed import samples
+from tests.unit.status.views import HOUR, MINUTE, NOW, note, notes, queue, view, wal
 from walferry.engine.summary import Status
 from walferry.status.describing import describe, unreachable
 from walferry.status.exposition import exposition
@@ -16,31 +15,10 @@ from walferry.status.old_wals import Kept, OldWalsStatus
 from walferry.status.slaves import SlaveStatus
 
 BEHIND = queue(wal(NOW - 3 * HOUR, 100), wal(NOW - 2 * HOUR))
-_LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
-SAMPLE = re.compile(rf"([a-zA-Z_:][\w:]*)\{{({_LABEL}(?:,{_LABEL})*)\}} (-?[\d.e+-]+)")
-LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 
 
 def by_name(values: list[Value], peer_id: str | None = "p") -> dict[str, float | None]:
     return {each.measure.name.removeprefix("source."): each.value for each in values if each.peer_id == peer_id}
-
-
-def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """The samples of a text, which is checked against the grammar."""
-    assert text.endswith("\n")
-    family = None
-    for line in text.removesuffix("\n").split("\n"):
-        if line.startswith("# HELP "):
-            family = line.split(" ")[2]
-        elif line.startswith("#"):
-            assert line == f"# TYPE {family} gauge"
-        else:
-            match = SAMPLE.fullmatch(line)
-            assert match, line
-            assert match[1] == family
-            labels = LABEL.findall(match[2])
-            plain = {name: re.sub(r"\\(.)", lambda m: {"n": "\n"}.get(m[1], m[1]), value) for name, value in labels}
-            yield match[1], plain, float(match[3])
 
 
 def test_what_is_known_exactly_has_a_value_under_hbase_s_name() -> None:
@@ -84,23 +62,6 @@ def test_old_wals_are_measured_when_they_were_looked_at() -> None:
     assert (found["oldWals"], found["oldWalsBytes"], found["heldOldWals"], found["heldOldWalsBytes"]) == (3, 30, 2, 20)
     assert (found["heldOldWalsGrowth"], found["diskRemaining"], found["secondsUntilFull"]) == (0.5, 99, 3600)
     assert "oldWals" not in by_name(measured(describe(view(BEHIND)), None), None)
-
-
-def test_prometheus_gets_base_units_and_each_peer_once() -> None:
-    config = {"walferry.managed": "true", "walferry.max_lag": "90"}
-    status = describe(view(BEHIND, peers=(replace(peer(), config=config), peer("q"))))
-    found = list(samples(exposition({"s": measured(status, None), "t": measured(status, None)})))
-    assert ("walferry_replication_lag_seconds", {"source": "s", "peer": "p"}, 10_800) in found
-    assert ("walferry_max_lag_seconds", {"source": "t", "peer": "p"}, 90) in found
-    assert ("walferry_unknown", {"source": "s", "peer": "q", "measure": "walferry_slave_up"}, 1) in found
-    assert len({(name, *sorted(labels.items())) for name, labels, _ in found}) == len(found)
-
-
-def test_hostile_names_stay_in_their_labels() -> None:
-    hostile = 'a"} 1\nwalferry_stuck{peer="b\\ \ud800'
-    values = [Value(MEASURES["source.stuck"], 1, hostile)]
-    (found,) = samples(exposition({"s\\": values}))
-    assert found == ("walferry_stuck", {"source": "s\\", "peer": hostile.replace("\ud800", "?")}, 1)
 
 
 def test_every_measure_has_a_name_of_its_own() -> None:

@@ -7,9 +7,7 @@ import pytest
 from tests.unit.status.views import NOW
 from walferry.airflow.page import formats
 from walferry.amounts import duration
-from walferry.status import words
 from walferry.status.ages import NOTHING_WAITS, Age, Certainty, unknown
-from walferry.status.model import BytesLeft
 
 
 @pytest.mark.parametrize(
@@ -28,13 +26,6 @@ def test_an_age_is_shown_with_its_certainty_and_an_unknown_one_never_as_a_number
     assert formats.lag(Age(300_000, Certainty.AT_LEAST)) == "at least 5 min"
     assert formats.lag(unknown("it is odd")) == "unknown"
     assert formats.lag(Age(0, Certainty.AT_LEAST)) != formats.NOTHING_WAITS
-
-
-def test_bytes_of_which_a_part_is_not_known_say_so() -> None:
-    assert words.left(None) == "unknown"
-    assert words.left(BytesLeft(1024, 0)) == "1.0 kB"
-    assert words.left(BytesLeft(1024, 2)) == "1.0 kB and 2 WALs of unknown size"
-    assert words.left(BytesLeft(0, 1)) == "1 WAL of unknown size"
 
 
 def test_times_that_no_clock_can_show_are_no_error() -> None:

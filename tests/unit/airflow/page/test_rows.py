@@ -9,7 +9,6 @@ import pytest
 
 from tests.unit.airflow.page.pages import Parsed, browser, looked, parsed
 from tests.unit.status.views import DEAD, HOUR, MINUTE, NOW, SERVER, note, peer, queue, view, wal
-from walferry.airflow.page.asked import Asked, asked
 from walferry.airflow.page.sources import Looked
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PositionError
@@ -97,22 +96,6 @@ def test_another_source_is_shown_by_its_name_and_only_listed_ones_are_looked_at(
     with browser(first, second) as client:
         assert "Normal of peer q" in parsed(client.get("/replication?source=second").text).text
         assert "Normal of peer q" not in parsed(client.get("/replication?source=elsewhere").text).text
-
-
-@pytest.mark.parametrize(
-    "params",
-    [{"page": "-1"}, {"page": "9" * 5000}, {"page": "٣"}, {"size": "1000000"}, {"size": "x"}, {"kind": "odd"}, {"order": "'"}],
-    ids=str,
-)
-def test_an_address_that_makes_no_sense_asks_for_the_usual(params: dict[str, str]) -> None:
-    assert asked(params) == Asked()
-
-
-def test_a_query_says_only_what_is_not_usual() -> None:
-    wanted = asked({"source": "a&b", "page": "3", "kind": "recovered"})
-    assert wanted.query() == "?source=a%26b&kind=recovered"
-    assert asked({"source": "a&b", "kind": "recovered", "page": "4"}) == Asked(**{**vars(wanted), "page": 4})
-    assert wanted.query(page=4) == "?source=a%26b&kind=recovered&page=4"
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import pytest
 
 from walferry.airflow.failures import MAX_REASONS, ReportedFailures
 from walferry.airflow.reports.saying import say
-from walferry.airflow.tasks.watch import MAX_LINES, Troubles, _end
 
 REASONS = tuple(f"group {number:02}: no" for number in range(MAX_REASONS + 5))
 
@@ -25,10 +24,3 @@ def test_warnings_are_warnings(caplog: pytest.LogCaptureFixture, capsys: pytest.
         ("WARNING", "no edit"), ("WARNING", "GONE a WAL"),
     ]  # fmt: skip
     assert capsys.readouterr().out == ""
-
-
-def test_of_many_troubles_the_log_has_those_that_the_error_has_not(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(Troubles) as error:
-        _end(REASONS, (), ())
-    assert [*error.value.lines[:-1], *caplog.messages] == list(REASONS)
-    assert len(REASONS) < MAX_LINES

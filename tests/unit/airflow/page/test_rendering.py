@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
@@ -81,28 +80,6 @@ def test_a_slave_that_is_down_is_told_with_since_when_a_run_has_found_it_down() 
     text = shown(looked(describe(seen, slaves={"p": SlaveStatus(False, "no server is registered", NOW)}))).text
     assert "unreachable : no server is registered" in text
     assert "Failing since 2027-01-15 07:00:00 UTC : no RegionServer answers" in text
-
-
-def test_a_recovered_queue_names_its_dead_server_and_offers_to_drain_it() -> None:
-    page = shown(looked(describe(view(BEHIND, RECOVERED))))
-    assert f"Recovered of peer p from {DEAD} {SERVER} gets no new WALs" in page.text
-    conf = next(json.loads(text) for text in page.texts if text.startswith('{"source_conn_id"') and '"queue"' in text)
-    assert conf == {"source_conn_id": "hbase_source", "queue": f"{SERVER}/p-{DEAD}"}
-    assert [link["target"] for link in page.all("a") if link["href"] == "/airflow/dags/drain_recovered_queue"] == ["_top"]
-
-
-def test_a_dead_server_is_offered_to_be_recovered() -> None:
-    page = shown(looked(describe(view(queue(wal(NOW - HOUR, server=DEAD), server=DEAD, live=False)))))
-    conf = next(json.loads(text) for text in page.texts if text.startswith("{") and '"server"' in text)
-    assert conf == {"source_conn_id": "hbase_source", "server": DEAD}
-
-
-def test_an_orphaned_queue_stands_out_and_no_form_deletes_it_unasked() -> None:
-    page = shown(looked(describe(view(queue(wal(NOW - HOUR), queue_id="gone"), peers=()))))
-    assert "1 queue belongs to peers that do not exist" in page.text
-    assert "Orphaned" in page.text
-    confs = [json.loads(text) for text in page.texts if text.startswith('{"source_conn_id"')]
-    assert [conf["delete_orphan"] for conf in confs] == [False]
 
 
 def test_who_may_trigger_nothing_is_offered_no_form_and_no_empty_column_for_them() -> None:

@@ -1,4 +1,4 @@
-"""The source connection through Airflow, and spark-submit as the project wants it."""
+"""spark-submit as the project wants it."""
 
 import json
 import os
@@ -13,112 +13,9 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
-from walferry.airflow.hooks.hbase import HBaseSourceHook, from_airflow
 from walferry.airflow.hooks.spark import WalferrySubmitHook
-from walferry.airflow.operators.spark_job import SparkJobOperator
-from walferry.cli.source import Chosen
-from walferry.security.login import Kerberos
-from walferry.source.cluster import SourceCluster, SourceError
-from walferry.source.connection import from_env
 
 from .conftest import REPO
-
-SOURCE = SourceCluster(quorum="zk1:2182,zk2:2182", wal_root="hdfs://nn:8020/hbase", znode_parent="/hbase-secure")
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        '{"conn_type": "generic", "host": "zk1,zk2", "port": 2182,'
-        ' "extra": {"wal_root": "hdfs://nn:8020/hbase", "znode_parent": "/hbase-secure"}}',
-        '{"conn_type": "generic", "host": "zk1:2182,zk2:2182",'
-        ' "extra": "{\\"wal_root\\": \\"hdfs://nn:8020/hbase\\", \\"znode_parent\\": \\"/hbase-secure\\"}"}',
-        "generic://zk1,zk2:2182/?wal_root=hdfs%3A%2F%2Fnn%3A8020%2Fhbase&znode_parent=%2Fhbase-secure",
-        "generic://zk1%3A2182%2Czk2%3A2182/?wal_root=hdfs%3A%2F%2Fnn%3A8020%2Fhbase&znode_parent=%2Fhbase-secure",
-    ],
-)
-def test_the_connection_may_come_from_the_environment_as_json_or_uri(monkeypatch, value):
-    monkeypatch.setenv("AIRFLOW_CONN_HBASE_SOURCE", value)
-    assert HBaseSourceHook().get_conn() == SOURCE
-    assert from_env() == SOURCE
-
-
-@pytest.mark.parametrize(
-    ("value", "field"),
-    [
-        ('{"conn_type": "generic", "host": "zk1"}', "wal_root"),
-        ('{"conn_type": "generic", "extra": {"wal_root": "file:///hbase"}}', "host is empty"),
-        ('{"conn_type": "generic", "host": "zk1", "extra": "{broken"}', "JSON"),
-        ('{"conn_type": "generic", "host": "zk1", "extra": {"wal_root": "file:///h", "znode_parent": "hbase"}}', "znode_parent"),
-    ],
-)
-def test_a_wrong_field_is_named(monkeypatch, value, field):
-    monkeypatch.setenv("AIRFLOW_CONN_EAST", value)
-    with pytest.raises(SourceError, match=f"(?s)'east'.*{field}"):
-        HBaseSourceHook("east").get_conn()
-
-
-def test_a_key_provider_is_taken_and_a_password_beside_it_is_refused_unseen(monkeypatch):
-    extra = {"wal_root": "file:///hbase", "key_provider": "jceks:///k?passwordEnv=STORE", "key_names": ["wal"]}
-    monkeypatch.setenv("AIRFLOW_CONN_EAST", json.dumps({"conn_type": "generic", "host": "zk1", "extra": extra}))
-    source = HBaseSourceHook("east").get_conn()
-    assert (source.key_provider, source.key_names) == ("jceks:///k?passwordEnv=STORE", ("wal",))
-    secret = {"conn_type": "generic", "host": "zk1", "password": "hunter2", "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_EAST", json.dumps(secret))
-    with pytest.raises(SourceError, match="connection 'east': it has a password, which cannot reach the Spark tasks unseen") as e:
-        HBaseSourceHook("east").get_conn()
-    assert "hunter2" not in str(e.value)
-
-
-def test_a_slave_s_connection_is_read_when_it_is_needed(monkeypatch, airflow_db):
-    login = {"principal": "walferry@SLAVE", "keytab": "/k/slave"}
-    slaves = {"zk9:2181:/hbase": "slave", "zk8:2181:/hbase": "mail", "zk7:2181:/hbase": "nowhere"}
-    extra = {"wal_root": "file:///hbase", "principal": "walferry@SOURCE", "keytab": "/k/source", "slaves": slaves}
-    monkeypatch.setenv("AIRFLOW_CONN_EAST", json.dumps({"conn_type": "hbase_source", "host": "zk1", "extra": extra}))
-    monkeypatch.setenv("AIRFLOW_CONN_SLAVE", json.dumps({"conn_type": "hbase_source", "host": "zk9", "extra": login}))
-    monkeypatch.setenv("AIRFLOW_CONN_MAIL", json.dumps({"conn_type": "smtp", "password": "hunter2", "extra": {"a": 1}}))
-    for source in (HBaseSourceHook("east").get_conn(), Chosen(conn_id="east").read()):
-        assert source.login_at("zk9:2181:/hbase", None).kerberos == Kerberos(**login, hosts=("zk9",), only_hosts=True)
-        ours = Kerberos(principal="walferry@SOURCE", keytab="/k/source", only_hosts=True)
-        assert source.login_at("zk6:2181:/hbase", None).kerberos == ours
-        with pytest.raises(SourceError, match="connection 'mail' is not that of an HBase cluster: its type must be"):
-            source.login_at("zk8:2181:/hbase", None)
-        with pytest.raises(SourceError, match=r"connection 'nowhere' is not defined.*AIRFLOW_CONN_NOWHERE"):
-            source.login_at("zk7:2181:/hbase", None)
-
-
-@pytest.mark.parametrize(
-    "connection",
-    [
-        {"conn_type": "slackwebhook", "host": "hooks.slack.com/services/T0/B0/SECRET"},
-        {"conn_type": "aws", "extra": {"aws_secret_access_key": "SECRET"}},
-        {"conn_type": "generic", "host": "SECRET/", "extra": {"SECRET": "x"}},
-        {"conn_type": "http", "extra": "SECRET"},
-    ],
-)
-@pytest.mark.parametrize("read", [lambda: HBaseSourceHook("other").get_conn(), lambda: from_airflow("other")])
-def test_nothing_is_told_of_a_connection_that_a_form_names_and_that_is_not_one_of_hbase(
-    monkeypatch, airflow_db, caplog, connection, read
-):
-    monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps(connection))
-    told = r"connection 'other'(: not a connection, as it is not JSON| is not that of an HBase cluster)"
-    with pytest.raises(SourceError, match=told) as error:
-        read()
-    assert "SECRET" not in f"{error.value} {caplog.text}"
-
-
-@pytest.mark.parametrize("conn_id", ["../airflow/smtp", "a b", "", "x" * 1000])
-@pytest.mark.parametrize("read", [lambda conn_id: HBaseSourceHook(conn_id).get_conn(), from_airflow])
-def test_what_a_form_gives_is_not_looked_up_if_it_cannot_be_an_id(monkeypatch, conn_id, read):
-    monkeypatch.setattr(HBaseSourceHook, "get_connection", lambda _: pytest.fail("it was looked up"))
-    with pytest.raises(SourceError, match="is not a connection's id") as error:
-        read(conn_id)
-    assert len(str(error.value)) < 500
-
-
-def test_a_missing_connection_is_told_with_what_to_do(airflow_db):
-    with pytest.raises(SourceError, match=r"'nowhere' is not defined.*AIRFLOW_CONN_NOWHERE"):
-        HBaseSourceHook("nowhere").get_conn()
 
 
 def _spark(monkeypatch: pytest.MonkeyPatch, connection: str | None, **conf: str) -> WalferrySubmitHook:
@@ -252,39 +149,6 @@ def test_a_killed_task_ends_spark_submit_tidily_if_it_can_and_in_any_case(monkey
     assert hook._submit_sp.returncode == (143 if on_term else -9)
     assert (tmp_path / "out").read_text() == ("cleaned up\n" if on_term else "")
     assert failed
-
-
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        ("echo all is well; kill -9 $$", "spark-submit was killed by signal 9.*Its last line was: all is well"),
-        ("echo spark.secret=hunter2 went wrong; exit 1", "^The Spark job has failed: spark.secret=.* went wrong$"),
-    ],
-    ids=["killed", "failed"],
-)
-def test_a_failed_job_is_told_without_secrets(monkeypatch, tmp_path, body, told):
-    with pytest.raises(AirflowException, match=told) as error:
-        _submitted(monkeypatch, tmp_path, body)
-    assert "hunter2" not in str(error.value)
-
-
-def test_a_job_that_ends_with_its_killed_task_is_not_told_as_a_failure_of_spark(monkeypatch, tmp_path):
-    operators = []
-    monkeypatch.setattr(WalferrySubmitHook, "_process_spark_submit_log", lambda *_: operators[0].on_kill())
-    with pytest.raises(AirflowException, match=r"^the task was killed, and its Spark job with it$"):
-        _submitted(monkeypatch, tmp_path, "exec sleep 60", operators)
-
-
-def _submitted(monkeypatch, tmp_path, body, operators=None):
-    """A job of ours is submitted through a spark-submit that does this."""
-    _script(tmp_path / "spark-submit", body)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setenv("WALFERRY_CACHE", str(tmp_path))
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local"}')
-    monkeypatch.setattr(SparkJobOperator, "script", "ship_wals.py", raising=False)
-    operator = SparkJobOperator(task_id="job")
-    (operators if operators is not None else []).append(operator)
-    operator.submit({}, "a job", [])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-
-from tests.unit.status.views import DEAD, HOUR, NOW, queue, view, wal
-from walferry.airflow.forms.moments import moment
-from walferry.airflow.page import forms
-from walferry.status.describing import describe
 
 SECRET = "geheim-4711"
 
@@ -109,21 +102,3 @@ def test_airflow_s_navigation_has_it(browser: Callable[[str | None], Any]) -> No
     for shown in (view["href"], view["icon"], view["icon_dark_mode"]):
         assert not shown.startswith(("/", "http"))
         assert browser("viewer").get(f"/{shown}").status_code == 200
-
-
-def test_what_it_says_to_enter_fits_the_forms(dags: dict[str, Any]) -> None:
-    peer = describe(view(queue(wal(NOW - HOUR, server=DEAD), server=DEAD, live=False)))
-    (of,), (dead,) = peer.peers or (), peer.dead_servers or ()
-    (its,) = of.queues or ()
-    offered = [
-        forms.ship("hbase_source", of), forms.drain("hbase_source", its), forms.drop("hbase_source", its),
-        forms.failover("hbase_source", dead), forms.backfill("hbase_source", of, NOW),
-    ]  # fmt: skip
-    assert None not in offered
-    for form in filter(None, offered):
-        params, conf = dags[form.dag_id].params, json.loads(form.conf)
-        assert conf.keys() <= params.keys()
-        given = copy.deepcopy(params)
-        given.update(conf)
-        assert given.validate()["source_conn_id"] == "hbase_source"
-        assert all(moment(name, conf[name]) for name in ("from_date", "to_date") if name in conf)

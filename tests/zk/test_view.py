@@ -1,4 +1,4 @@
-"""The status of a source as a pass over a real ZooKeeper makes it: what is there, and what makes no sense."""
+"""A pass over a real ZooKeeper, and the status that is made of it: what is there, and what makes no sense."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.security import make_digest_acl
 
 from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import DEAD, OTHER, SERVER, HBaseZNodes, LastingZNodes, prefixed, wal
-from tests.zk.test_retention import Site, count_calls
+from tests.zk.test_retention import count_calls
 from walferry.engine.summary import GroupSummary, Status
 from walferry.hbase.layout import quoted
 from walferry.hbase.values import PBUF
@@ -34,8 +31,6 @@ from walferry.status.ages import Certainty
 from walferry.status.describing import describe
 from walferry.status.model import PeerStatus, SourceStatus, plain
 from walferry.status.notes import RUNS_LOOKED_AT
-from walferry.status.old_wals import Kept, KeptByQueue, look_at_old_wals
-from walferry.status.statuses import Statuses
 from walferry.status.view import MAX_PROBLEMS, MAX_REGIONS, view
 
 HOUR = 3_600_000
@@ -175,33 +170,6 @@ def test_regions_in_transition_of_hbase_1(hbase: HBaseZNodes, session: Session) 
     assert all(region.server == SERVER and region.state == "OPENING" for region in found)
 
 
-def test_what_keeps_old_wals_and_until_when_there_is_room(hbase: HBaseZNodes, session: Session, tmp_path: Path) -> None:
-    site = Site(hbase, session.zk, tmp_path)
-    hbase.add_peer("q", config={})
-    site.add(wal(1), (SERVER, "p"), (SERVER, "q"), age=7200, size=1000)
-    site.add(wal(2), (SERVER, "q"), age=0, size=3600)
-    site.add(wal(3), size=50)
-    hbase.zk.create(f"{hbase.nodes.queues}/{SERVER}/p-junk")
-    old = look_at_old_wals(site.session.store, view(site.session))
-    assert (old.problem, old.forecast_problem) == (None, None)
-    assert (old.all, old.held) == (Kept(3, 4650), Kept(2, 4600))
-    q, p = old.keepers
-    assert (q.peer_id, q.kept, q.alone, q.queues) == (
-        "q", Kept(2, 4600), Kept(1, 3600), (KeptByQueue(f"{SERVER}/q", Kept(2, 4600)),)
-    )  # fmt: skip
-    assert (p.peer_id, p.shipped_by, p.kept, p.alone) == ("p", "Walferry", Kept(1, 1000), Kept(0, 0))
-    assert p.oldest_ms == pytest.approx(site.now * 1000 - 2 * HOUR, abs=60_000)
-    assert old.bytes_per_second == pytest.approx(0.5, rel=0.05)
-    assert old.full_ms is not None
-    assert (old.full_ms - old.at_ms) / 1000 == pytest.approx((old.remaining or 0) / old.bytes_per_second, rel=0.01)
-
-
-def test_a_folder_that_is_no_root_of_wals_is_told(session: Session) -> None:
-    old = look_at_old_wals(session.store, view(session))
-    assert "/hbase" in (old.problem or "")
-    assert (old.all, old.held, old.full_ms) == (None, None, None)
-
-
 HOSTILE = "<img src=x onerror=alert(1)>\u202e{{7*7}}"
 
 
@@ -284,36 +252,6 @@ def test_a_server_s_znode_of_another_layout_leaves_the_peers_to_be_seen(hbase: H
     status = status_of(session)
     assert [(peer.id, peer.queues) for peer in status.peers or ()] == [("p", None)]
     assert "set queue_layout" in status.problems[0]
-
-
-def test_an_ensemble_that_is_away_or_refuses_is_told_soon(at: SourceCluster, hbase: HBaseZNodes, session: Session) -> None:
-    began = time.monotonic()
-    away = Statuses().of(replace(at, quorum="localhost:1"))
-    assert "no ZooKeeper server of localhost:1 can be reached" in (away.unreachable or "")
-    assert time.monotonic() - began < 15
-    assert away.peers is None
-    session.zk.set_acls(hbase.nodes.peers, [make_digest_acl("a", "b", all=True)])
-    assert "refuses to be read" in (Statuses().of(at).unreachable or "")
-
-
-def test_viewers_and_looks_share_a_pass_and_none_waits_for_files_or_slaves(
-    hbase: HBaseZNodes, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hbase.add_wal(SERVER, "p", wal(NOW - 2 * HOUR))
-    hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
-    passes = []
-    monkeypatch.setattr("walferry.status.statuses.view", lambda session: passes.append(session) or view(session))
-    statuses = Statuses(files_seconds=5, slaves_seconds=0)
-    found = [statuses.of(at) for _ in range(20)]
-    assert len(passes) == 1
-    (peer,) = found[-1].peers or ()
-    assert peer.slave.reachable is None
-    assert peer.bytes_left is not None
-    assert peer.bytes_left.unsure == 1
-    assert any("/hbase" in problem for problem in found[-1].problems)  # there is no such folder
-    old = statuses.old_wals(at, wait_seconds=20)
-    assert "/hbase" in (old.problem if old else "")
-    assert len(passes) == 1
 
 
 LARGE = [(40, 25), pytest.param((1000, 100), marks=[pytest.mark.soak, pytest.mark.timeout(900)])]

@@ -1,29 +1,26 @@
-"""A look of the watching DAG at a real ZooKeeper, and `walferry metrics`."""
+"""A look of the watching DAG at a real ZooKeeper."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 
-from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
+from tests.zk.watched import behind, source, text_of
 from walferry.airflow.steps.watch import look
-from walferry.cli.main import main
 from walferry.source.cluster import SourceCluster, SourceError
 from walferry.status.history import read_histories
 from walferry.status.troubles import Kind, of_source
 
+__all__ = ["source"]  # fixtures
+
 pytestmark = pytest.mark.usefixtures("refused_at_once")
 
-HOUR = 3_600_000
 CPU_SECONDS = 1.0
 ONE_LOOK = """
 import resource, sys
@@ -39,26 +36,6 @@ assert measured(seen.status, seen.old_wals) and seen.status.peers, seen
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime)
 """
-
-
-@pytest.fixture
-def source(hbase: HBaseZNodes, zookeeper: ZooKeeperServer, tmp_path: Path) -> SourceCluster:
-    (tmp_path / "oldWALs").mkdir()
-    root = f"file://{tmp_path}"
-    return SourceCluster(quorum=zookeeper.quorum, wal_root=root, znode_parent=hbase.nodes.base, root=hbase.root)
-
-
-def text_of(source: SourceCluster) -> str:
-    extra = {"wal_root": source.wal_root, "znode_parent": source.znode_parent, "walferry_root": source.root}
-    return json.dumps({"host": source.quorum, "extra": extra})
-
-
-def behind(hbase: HBaseZNodes, max_lag: str) -> None:
-    """Let the peer p be an hour behind."""
-    begun = int(time.time() * 1000) - HOUR
-    hbase.set_config("p", {"walferry.managed": "true", "walferry.max_lag": max_lag})
-    hbase.add_wal(SERVER, "p", wal(begun))
-    hbase.add_wal(SERVER, "p", wal(begun + 1000))
 
 
 def test_a_look_tells_what_is_wrong_and_records_how_the_peers_stand(
@@ -109,44 +86,3 @@ def test_a_look_takes_less_than_a_second_of_a_core(hbase: HBaseZNodes, source: S
     )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < CPU_SECONDS
-
-
-def test_metrics_are_printed_for_prometheus(
-    hbase: HBaseZNodes, source: SourceCluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    behind(hbase, "600")
-    assert main(["--source", text_of(source), "metrics"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert 'walferry_source_up{source="hbase_source"} 1' in lines
-    assert 'walferry_slave_up{source="hbase_source",peer="p"} 0' in lines
-    assert 'walferry_max_lag_seconds{source="hbase_source",peer="p"} 600' in lines
-    assert 'walferry_old_wals{source="hbase_source"} 0' in lines
-    (lag,) = [line for line in lines if line.startswith("walferry_replication_lag_seconds{")]
-    assert 3600 <= float(lag.split()[-1]) < 3700
-
-
-def test_a_file_of_metrics_is_replaced_as_a_whole_and_stays_readable_for_others(
-    source: SourceCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "out" / "walferry.prom"
-    command = ["--source", text_of(source), "metrics", "--no-old-wals", "--output", str(output)]
-    assert main(command) == 1
-    assert f"{output} cannot be written: No such file or directory" in capsys.readouterr().err
-    output.parent.mkdir()
-    output.write_text("old")
-    held = output.open()
-    assert main(command) == 0
-    assert held.read() == "old", "who reads the file now sees what it was"
-    held.close()
-    assert 'walferry_source_up{source="hbase_source"} 1' in output.read_text()
-    assert "walferry_old_wals" not in output.read_text()
-    assert list(output.parent.iterdir()) == [output]
-    assert output.stat().st_mode & 0o777 == 0o644
-
-
-def test_of_a_source_that_is_not_there_the_metrics_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = json.dumps({"host": "127.0.0.1:1", "extra": {"wal_root": f"file://{tmp_path}"}})
-    assert main(["--source", text, "metrics"]) == 1
-    told = capsys.readouterr()
-    assert 'walferry_source_up{source="hbase_source"} 0' in told.out
-    assert "127.0.0.1:1" in told.err

@@ -1,0 +1,75 @@
+"""A Spark Connect server and spark-submit that run nothing, for tests of those who choose between them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from walferry.airflow.hooks.spark import WalferrySubmitHook
+from walferry.airflow.steps import batch, slaves
+from walferry.airflow.values import Chosen, Planned
+from walferry.engine.summary import GroupSummary, Status
+from walferry.source.cluster import SourceCluster
+from walferry.spark import connect_ship
+from walferry.spark.connect.server import Address
+from walferry.spark.ship_run import ShipRun
+
+from .conftest import Run
+
+TOKEN = "a-secret-token"
+CONNECTION = {"conn_type": "spark_connect", "host": "127.0.0.1", "port": 15002, "password": TOKEN}
+DONE = GroupSummary(group="g1", server="s1", status=Status.DONE, shippedOps=7)
+RUN = ShipRun(source=SourceCluster(quorum="zk1:2181", wal_root="file:///hbase"), peer_id="p", run_id="r", deadline=60)
+
+
+@dataclass
+class Cluster:
+    """What the server and spark-submit do, and what they were asked."""
+
+    error: Exception | None = None  # of the server
+    left: list[GroupSummary] = field(default_factory=lambda: [DONE])  # by a job
+    through_server: list[tuple[Address, ShipRun]] = field(default_factory=list)
+    submitted: list[list[str]] = field(default_factory=list)
+
+    def ship(self, ship: connect_ship.ConnectShip) -> list[GroupSummary]:
+        self.through_server.append((ship._address, ship._run))
+        if self.error is not None:
+            raise self.error
+        return self.left
+
+    def submit(self, hook: WalferrySubmitHook, application: str) -> None:
+        self.submitted.append(hook._build_spark_submit_command(application))
+
+    def summaries(self, *_: object) -> list[GroupSummary]:
+        return self.left if self.through_server or self.submitted else []
+
+
+@contextmanager
+def nothing(*_: object) -> Iterator[None]:
+    yield
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, source_conn: None) -> Cluster:
+    cluster = Cluster()
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_CONNECT", json.dumps(CONNECTION))
+    monkeypatch.setattr(batch, "choose", lambda source, asked: Chosen(["p"], [], 0.0))
+    monkeypatch.setattr(batch, "plan", lambda source, peer, attempt, *_: Planned(attempt, peer, groups=1, wals=1, bytes=100))
+    monkeypatch.setattr(batch, "in_hand", nothing)
+    monkeypatch.setattr(batch, "why_down", lambda *_: None)
+    monkeypatch.setattr(batch, "why_paused", lambda *_: None)
+    monkeypatch.setattr(batch, "summaries", cluster.summaries)
+    monkeypatch.setattr(slaves, "for_job", lambda source, _: source)
+    monkeypatch.setattr(connect_ship.ConnectShip, "ship", lambda ship: cluster.ship(ship))
+    monkeypatch.setattr(WalferrySubmitHook, "submit", lambda hook, application="": cluster.submit(hook, application))
+    return cluster
+
+
+@pytest.fixture
+def run(replicate_peer: Callable[..., Run], cluster: Cluster) -> Callable[..., Run]:
+    return lambda **params: replicate_peer(**{"roll": False, **params})

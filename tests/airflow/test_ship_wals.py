@@ -1,0 +1,88 @@
+"""When a batch starts the job that ships a peer, and when it starts it again. The job itself is a stub here."""
+
+from __future__ import annotations
+
+from walferry.engine.summary import GroupSummary, Status
+
+from .test_replicate_peer import DONE, cluster, run
+
+__all__ = ["cluster", "run"]  # fixtures
+
+
+def test_a_slave_that_is_down_fails_its_batch_at_once_without_a_job(run, cluster):
+    cluster.managed, cluster.down = ["down", "well"], {"down": "connection refused"}
+    ended = run()
+    assert ended.state == "failed"
+    assert (ended.tasks["peer.ship", "down"], ended.tries["peer.ship", "down"]) == ("failed", 1)
+    assert (ended.tasks["peer.ship", "well"], ended.tasks["peer.report", "well"]) == ("success", "success")
+    (command,) = cluster.commands
+    assert command[command.index("--peer") + 1] == "well"
+    (reason,) = ended.reports["down"]["failures"]
+    assert reason.startswith("peer down: no job is started, as its slave is down: connection refused; 1 WALs")
+    assert ended.reports["down"]["totals"]["replicationLag"] > 10**12
+    assert len(cluster.held) == 4  # the right to ship the peer is given up again
+
+
+def test_a_batch_ships_the_groups_that_no_recovery_holds_and_no_others(run, cluster):
+    cluster.managed, cluster.recovering = ["all", "some"], {"all": [], "some": ["g1"]}
+    ended = run()
+    assert ended.state == "success"
+    (command,) = cluster.commands  # a job for no group would be one for all
+    assert "--group=g1" in command
+    assert ended.tasks["peer.ship", "all"] == "skipped"
+    assert "in the hands of recoveries" in ended.reports["all"]["left_to"]
+
+
+def test_a_peer_that_another_run_has_in_hand_is_left_to_it_and_the_run_is_a_success(run, cluster):
+    cluster.managed, cluster.elsewhere = ["slow", "well"], ["slow"]
+    ended = run()
+    assert ended.state == "success"
+    assert (ended.tasks["peer.ship", "slow"], ended.tasks["peer.ship", "well"]) == ("skipped", "success")
+    left = "peer slow is left to run scheduled__1 on host h, which has had it in hand since 12:00"
+    assert ended.reports["slow"]["left_to"] == left
+    assert ended.reports["slow"]["ok"]
+    assert len(cluster.commands) == 1
+
+
+def test_a_peer_that_was_paused_after_its_plan_is_left_and_the_run_is_a_success(run, cluster):
+    cluster.managed, cluster.paused, cluster.job_fails = ["p"], ["p"], 1
+    ended = run()
+    assert ended.state == "success"
+    assert (ended.tasks["peer.ship", "p"], len(cluster.commands)) == ("skipped", 1)
+    assert "peer p: it is paused" in ended.reports["p"]["left_to"]
+    assert ended.reports["p"]["ok"]
+
+
+def test_a_job_that_failed_is_submitted_once_more_under_the_same_run_id(run, cluster):
+    cluster.job_fails = 1
+    ended = run()
+    assert ended.state == "success"
+    run_ids = [command[command.index("--run-id") + 1] for command in cluster.commands]
+    assert len(run_ids) == 2
+    assert len(set(run_ids)) == 1
+
+
+def test_a_job_in_which_a_queue_failed_is_left_to_the_next_batch(run, cluster):
+    cluster.left = [DONE, GroupSummary(group="g2", server="s2", status=Status.FAILED, error="table t does not exist")]
+    cluster.job_fails = 1
+    ended = run()
+    assert ended.state == "failed"
+    assert ended.reports["p"]["failures"] == ["s2 g2: failed: table t does not exist"]
+    assert len(cluster.commands) == 1
+
+
+def test_a_job_whose_source_zookeeper_was_away_is_submitted_again_unless_something_else_is_wrong_too(run, cluster):
+    away = GroupSummary(group="g1", status=Status.FAILED, error="the lease on WAL group g1 is lost", passing=True)
+    cluster.left, cluster.job_fails = [away], 1
+    assert run().tries["peer.ship", "p"] == 2
+    assert len(cluster.commands) == 2
+    cluster.commands.clear()
+    cluster.left = [away, GroupSummary(group="g2", status=Status.FAILED, error="table t does not exist")]
+    assert run().tries["peer.ship", "p"] == 1
+
+
+def test_a_job_that_was_killed_is_submitted_again_although_a_queue_had_failed(run, cluster):
+    cluster.left = [GroupSummary(group="g1"), GroupSummary(group="g2", status=Status.FAILED, error="table t does not exist")]
+    cluster.job_fails = 1
+    run()
+    assert len(cluster.commands) == 2

@@ -1,0 +1,32 @@
+"""Which cluster a command is for."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from walferry.cli.source import Chosen
+from walferry.source.cluster import SourceError
+
+SOURCE = {"host": "zk1", "extra": {"wal_root": "file:///hbase"}}
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in [name for name in os.environ if name.startswith("AIRFLOW_CONN_")]:
+        monkeypatch.delenv(name)
+    return monkeypatch
+
+
+def test_the_source_is_what_the_command_says_and_then_what_the_environment_says(environment: pytest.MonkeyPatch) -> None:
+    assert not Chosen().given
+    with pytest.raises(SourceError, match="AIRFLOW_CONN_HBASE_SOURCE is not set"):
+        Chosen().read()
+    environment.setenv("AIRFLOW_CONN_HBASE_SOURCE", json.dumps(SOURCE))
+    environment.setenv("AIRFLOW_CONN_OTHER", json.dumps({**SOURCE, "host": "zk2"}))
+    assert Chosen().given
+    assert Chosen().read().quorum == "zk1:2181"
+    assert Chosen(conn_id="other").read().quorum == "zk2:2181"
+    assert Chosen(json.dumps({**SOURCE, "host": "zk3"})).read().quorum == "zk3:2181"

@@ -1,0 +1,63 @@
+"""Statuses of a source with a real ZooKeeper: what is told soon, and what all looks share."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
+
+from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
+from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
+from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
+from walferry.status.statuses import Statuses
+from walferry.status.view import view
+
+HOUR = 3_600_000
+NOW = int(time.time() * 1000)  # about: a session of tests may last long
+
+
+@pytest.fixture
+def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
+    return SourceCluster(
+        quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root
+    )  # fmt: skip
+
+
+@pytest.fixture
+def session(zk: KazooClient, at: SourceCluster) -> Session:
+    return session_of(zk, at)
+
+
+def test_an_ensemble_that_is_away_or_refuses_is_told_soon(at: SourceCluster, hbase: HBaseZNodes, session: Session) -> None:
+    began = time.monotonic()
+    away = Statuses().of(replace(at, quorum="localhost:1"))
+    assert "no ZooKeeper server of localhost:1 can be reached" in (away.unreachable or "")
+    assert time.monotonic() - began < 15
+    assert away.peers is None
+    session.zk.set_acls(hbase.nodes.peers, [make_digest_acl("a", "b", all=True)])
+    assert "refuses to be read" in (Statuses().of(at).unreachable or "")
+
+
+def test_viewers_and_looks_share_a_pass_and_none_waits_for_files_or_slaves(
+    hbase: HBaseZNodes, at: SourceCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hbase.add_wal(SERVER, "p", wal(NOW - 2 * HOUR))
+    hbase.add_wal(SERVER, "p", wal(NOW - HOUR))
+    passes = []
+    monkeypatch.setattr("walferry.status.statuses.view", lambda session: passes.append(session) or view(session))
+    statuses = Statuses(files_seconds=5, slaves_seconds=0)
+    found = [statuses.of(at) for _ in range(20)]
+    assert len(passes) == 1
+    (peer,) = found[-1].peers or ()
+    assert peer.slave.reachable is None
+    assert peer.bytes_left is not None
+    assert peer.bytes_left.unsure == 1
+    assert any("/hbase" in problem for problem in found[-1].problems)  # there is no such folder
+    old = statuses.old_wals(at, wait_seconds=20)
+    assert "/hbase" in (old.problem if old else "")
+    assert len(passes) == 1
