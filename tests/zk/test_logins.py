@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import struct
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, ConnectionClosedError, NoAuthError, SessionClosedRequireSaslError
+from kazoo.exceptions import NoAuthError, SessionClosedRequireSaslError
 from kazoo.protocol.states import KazooState
 from kazoo.security import make_acl
 
@@ -28,7 +27,6 @@ from walferry.security.login import UNSECURED, Kerberos, Login, ZooKeeperAuth, Z
 from walferry.zk.client import connect, connected, disconnect, read
 from walferry.zk.errors import ConnectError, LoginFailed, LoginRefused, known
 from walferry.zk.hold import Hold
-from walferry.zk.watcher import Watcher
 
 MAY = {
     "Kerberos": lambda at: (at.kerberized.quorum, at.kerberos(), "walferry"),
@@ -279,28 +277,6 @@ def test_a_server_that_gets_another_key_in_mid_session_gets_another_ticket(secur
         assert read(zk, "/rekeyed") is not None
 
 
-def test_a_session_whose_login_is_refused_for_good_is_over_and_a_watcher_begins_another(secured: Secured) -> None:
-    async def watch() -> None:
-        login = secured.password()
-        file = Path(login.zookeeper.password_file or "")
-        with proxied(secured.with_passwords.quorum) as (proxy, through):
-            async with Watcher(through, login) as watcher:
-                first = await watcher.call(lambda zk: zk)
-                over = connected_as(first, KazooState.LOST)
-                file.unlink()
-                proxy.cut()
-                proxy.mend()
-                assert await asyncio.to_thread(over.wait, 60)
-                with pytest.raises((AuthFailedError, ConnectionClosedError)):
-                    first.get("/")
-                with pytest.raises(LoginRefused, match="cannot be read"):
-                    await watcher.call(lambda zk: read(zk, "/"))
-                secured.password()  # writes the file again
-                assert await watcher.call(lambda zk: read(zk, "/")) is not None
-
-    asyncio.run(watch())
-
-
 def test_an_ensemble_that_demands_a_login_does_nothing_without_one(secured: Secured) -> None:
     with connected(secured.with_passwords.quorum) as zk:
         with pytest.raises(SessionClosedRequireSaslError) as refused:
@@ -366,4 +342,3 @@ def test_an_ensemble_that_is_away_is_told_of_as_before(secured: Secured) -> None
     with pytest.raises(ConnectError, match=r"nothing listens on localhost:1 \(connection refused\)") as away:
         connect("localhost:1", login=secured.kerberos(tls=secured.tls()))
     assert not isinstance(away.value, LoginFailed)
-

@@ -5,41 +5,21 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
 import pytest
 
+from tests.unit.files.stores import BYTES, SERVER, WAL, put, store
 from walferry.files import clients, systems
 from walferry.files.errors import StoreError
 from walferry.files.store import WalLocation, WalStore, WrongRoot
-from walferry.files.systems import copy_file, open_wal, write_file
+from walferry.files.systems import open_wal
 from walferry.names import ServerName, parse_wal_name
 
-SERVER = "rs-1.example.org,16020,1700000000001"
+__all__ = ["store"]
+
 CLAIMER = "rs-2.example.org,16020,1700000000002"
-WAL = parse_wal_name("rs-1.example.org%2C16020%2C1700000000001.1700000000123")
-BYTES = bytes(range(256)) * 64
-
-
-@pytest.fixture(params=["file", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WalStore]:
-    """A WAL root on local files, and one on a file system that only fsspec knows."""
-    if request.param == "file":
-        yield WalStore(f"file://{tmp_path}/hbase/")
-    else:
-        yield WalStore("memory://hbase")
-        memory = fsspec.filesystem("memory")
-        memory.store.clear()  # paths with "::" are none to its rm
-        memory.pseudo_dirs[:] = [""]
-
-
-def put(store: WalStore, folder: str, data: bytes = BYTES) -> str:
-    url = f"{store.root}/{folder}/{WAL.text}"
-    with fsspec.open(url, "wb", auto_mkdir=True) as file:
-        file.write(data)
-    return url
 
 
 @pytest.mark.parametrize(
@@ -111,35 +91,6 @@ def test_a_wal_is_not_missed_while_it_is_archived(tmp_path: Path, monkeypatch: p
     found = store.locate(WAL, [CLAIMER])
     assert found is not None
     assert found.url.endswith(f"/oldWALs/{WAL.text}")
-
-
-def test_any_range_can_be_read_and_ends_with_the_file(store: WalStore) -> None:
-    url = put(store, "oldWALs")
-    with open_wal(url) as file:
-        assert file.size == len(BYTES)
-        assert file.read_at(5, 10) == BYTES[5:15]
-        assert file.read_at(0, len(BYTES)) == BYTES
-        assert file.read_at(len(BYTES) - 3, 100) == BYTES[-3:]
-        assert file.read_at(len(BYTES), 1) == b""
-        assert file.read_at(len(BYTES) + 1000, 1) == b""
-
-
-def test_threads_do_not_disturb_each_other_s_reads(store: WalStore) -> None:
-    wrong = []
-    with open_wal(put(store, "oldWALs")) as file:
-
-        def read(seed: int) -> None:
-            for i in range(200):
-                offset = (seed * 7919 + i * 104729) % (len(BYTES) - 100)
-                if file.read_at(offset, 100) != BYTES[offset : offset + 100]:
-                    wrong.append(offset)
-
-        threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert not wrong
 
 
 def test_a_file_that_has_moved_on_is_not_found(store: WalStore) -> None:
@@ -258,37 +209,6 @@ def test_a_folder_that_must_not_be_read_is_not_called_missing(tmp_path: Path, mo
     monkeypatch.setattr(systems.os, "stat", refuse)
     with pytest.raises(StoreError, match=rf"^file://{tmp_path}/WALs: Permission denied\. The user that runs this must"):
         WalStore(f"file://{tmp_path}").check_root()
-
-
-def test_what_could_not_be_written_whole_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "wal").write_bytes(BYTES)
-    monkeypatch.setattr(systems, "_put_in_place", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
-    for write in (
-        lambda: copy_file(f"file://{tmp_path}/wal", f"file://{tmp_path}/aside/wal"),
-        lambda: write_file(f"file://{tmp_path}/aside/wal.json", b"{}"),
-    ):
-        with pytest.raises(StoreError, match="no space left"):
-            write()
-    assert list((tmp_path / "aside").iterdir()) == []
-
-
-def test_two_who_write_the_same_file_at_the_same_time_do_not_mix_their_bytes(tmp_path: Path) -> None:
-    contents = [bytes([n]) * (1 << 20) for n in range(4)]
-    errors: list[StoreError] = []
-
-    def write(data: bytes) -> None:
-        try:
-            write_file(f"file://{tmp_path}/aside/wal", data)
-        except StoreError as e:  # whose turn it is to be put in place is not arranged: such a run tries again
-            errors.append(e)
-
-    writers = [threading.Thread(target=write, args=(data,)) for data in contents]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert len(errors) < len(contents)
-    assert (tmp_path / "aside" / "wal").read_bytes() in contents
 
 
 def test_a_root_is_asked_for_once_however_many_wals_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from walferry.files import systems, unreadable
 from walferry.files.closedness import Closed, Open, closedness, looks_closed
 from walferry.files.errors import UnreadableBytes
-from walferry.files.quarantine import BrokenWals, to_be_quarantined
 from walferry.files.store import WalStore
 from walferry.files.systems import copy_file, copy_what_is_left, open_wal
 from walferry.files.unreadable import readable_bytes, reason_on_hdfs
@@ -165,13 +164,6 @@ def test_a_tail_that_cannot_be_had_does_not_keep_a_file_open_for_ever_unless_it_
     monkeypatch.setattr(WalStore, "is_growing", lambda *_: True)  # its server may still write to it
     state = closedness(store, location)
     assert state == Open("its last bytes cannot be read, and HBase has neither archived it nor begun to split it")
-
-
-@pytest.mark.parametrize("policy", list(BrokenWals))
-def test_only_lost_bytes_are_given_up_and_only_if_the_run_is_told_so(policy: BrokenWals) -> None:
-    lost, away = (UnreadableBytes(URL, 7, "why", "what", lost=each) for each in (True, False))
-    assert to_be_quarantined(policy, lost) == (policy is BrokenWals.QUARANTINE)
-    assert not to_be_quarantined(policy, away)
 
 
 def test_a_block_that_is_missing_is_asked_for_no_more_and_what_is_around_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.unit.filters.test_window import RULES, SLAVE, SOURCE, entry, put, reasons, request_of, window_of
-from walferry.filters.rules import FilterRules, PeerTables, Reason
+from walferry.filters.rules import FilterRules, Reason
 from walferry.hbase.peers import as_peer
 from walferry.protos import hbase_pb2 as pb
 
@@ -107,36 +105,3 @@ def test_chain_wal_entry_filter():
     assert kept("bc", rules, scopes) == ""  # the scopes leave b, and the peer's table-families leave c
     seen = entry(put(b"a"), table=b"foo", scopes=ALL, ids=(SLAVE,))
     assert reasons(window_of(seen), rules) == [Reason.FROM_SLAVE]
-
-
-@pytest.mark.parametrize(
-    ("tables", "deleted", "expected"),
-    [
-        (PeerTables(), {b"foo": frozenset()}, ""),
-        (PeerTables(), {b"bar": frozenset()}, "abc"),
-        (PeerTables(), {b"foo": frozenset({b"a"})}, "bc"),
-        (PeerTables(exclude_table_families={b"foo": frozenset({b"b"})}), {b"foo": frozenset({b"a"})}, "c"),
-        (PeerTables(replicate_all=False, table_families={b"foo": frozenset({b"a"})}), {b"foo": frozenset({b"a"})}, ""),
-        (PeerTables(replicate_all=False, table_families={b"foo": frozenset({b"a", b"c"})}), {b"foo": frozenset({b"a"})}, "c"),
-        (PeerTables(replicate_all=False), {b"foo": frozenset({b"a"})}, ""),
-    ],
-)
-def test_what_is_deleted_at_both_clusters_is_dropped_of_what_the_peer_would_get(tables, deleted, expected):
-    assert kept("abc", FilterRules(SOURCE, SLAVE, replace(tables, deleted=deleted))) == expected
-
-
-def test_what_is_dropped_because_it_is_deleted_is_counted_as_that_and_nothing_else_is():
-    deleted = {b"foo": frozenset[bytes](), b"ns:t": frozenset[bytes](), b"bar": frozenset({b"f"})}
-    tables = PeerTables(exclude_namespaces=frozenset({b"ns"}), deleted=deleted)
-    entries = [
-        entry(put(), table=b"foo"),
-        entry(put(), table=b"ns:t"),
-        entry(put(), table=b"foo", scopes={b"f": LOCAL}),
-        entry(put(), table=b"foo", ids=(SLAVE,)),
-        entry(put(b"f"), table=b"bar"),
-        entry(put(b"f"), put(b"g"), table=b"bar", scopes={b"f": GLOBAL, b"g": GLOBAL}),
-        entry(put(), table=b"t"),
-    ]
-    found = reasons(window_of(*entries), FilterRules(SOURCE, SLAVE, tables))
-    assert [reason is Reason.DELETED for reason in found] == [True, False, False, False, True, False, False]
-    assert found[-2:] == [Reason.SHIPPED, Reason.SHIPPED]

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.wal.compressing import Encoder, compress
-from tests.unit.wal.encoder import PUT, Cell, Entry, encode_entry, encode_wal
+from tests.unit.wal.encoder import Cell, Entry, encode_entry, encode_wal
 from tests.unit.wal.memory_file import MemoryFile
 from walferry.filters import window as filters
-from walferry.filters.window import FilterRules, PeerTables, Reason, distinct_tables, filter_window, table_name, uuid_field
+from walferry.filters.window import FilterRules, Reason, distinct_tables, filter_window, table_name, uuid_field
 from walferry.protos import hbase_pb2 as pb
-from walferry.sinks.hbase.shipment import assemble, join
+from walferry.sinks.hbase.shipment import assemble
 from walferry.wal.errors import WalCorruptError
 from walferry.wal.reader import read_windows
 from walferry.wal.scan import scan_entries
@@ -67,22 +66,6 @@ def request_of(window: Window, rules: FilterRules = RULES) -> tuple[pb.Replicate
 
 def reasons(window: Window, rules: FilterRules = RULES) -> list[Reason]:
     return [Reason(r) for r in filter_window(window, rules, "wal").reason]
-
-
-def test_a_whole_entry_keeps_its_bytes_and_gets_the_source_s_id():
-    e = entry(put(), put(row=b"row2"))
-    request, cells = request_of(window_of(e))
-    assert cells == e.cell_bytes()
-    (sent,) = request.entry
-    assert [i.least_sig_bits for i in sent.key.cluster_ids] == [SOURCE.int & (2**64 - 1)]
-    assert [i.most_sig_bits for i in sent.key.cluster_ids] == [SOURCE.int >> 64]
-    sent.key.ClearField("cluster_ids")
-    assert sent.key == e.key
-
-
-def test_a_key_that_names_the_source_already_is_not_marked_twice():
-    request, _ = request_of(window_of(entry(put(), ids=(OTHER, SOURCE))))
-    assert len(request.entry[0].key.cluster_ids) == 2
 
 
 def test_entries_that_the_slave_has_consumed_are_dropped():
@@ -141,41 +124,9 @@ def test_edits_beside_a_marker_are_shipped_without_it():
     assert request.entry[0].associated_cell_count == 2
 
 
-def test_system_tables_are_dropped_but_for_acl_and_labels():
-    tables = (b"hbase:meta", b"hbase:acl", b"hbase:labels", b"hbase:namespace", b"hbaseish", b"ns:hbase")
-    assert [r == Reason.SYSTEM_TABLE for r in reasons(window_of(*(entry(put(), table=t) for t in tables)))] == [
-        True, False, False, True, False, False,
-    ]  # fmt: skip
-
-
 def test_rows_are_counted_as_hbase_counts_operations():
     window = window_of(entry(put(row=b"a"), put(row=b"a"), put(row=b"b"), put(row=b"a")), entry(put(row=b"")))
     assert list(filter_window(window, RULES, "wal").rows) == [3, 1]
-
-
-@pytest.mark.parametrize(
-    ("tables", "shipped"),
-    [
-        (PeerTables(), {b"t.f", b"t.g", b"ns:u.f", b"ns:u.g"}),
-        (PeerTables(exclude_namespaces=frozenset({b"ns"})), {b"t.f", b"t.g"}),
-        (PeerTables(exclude_table_families={b"t": frozenset()}), {b"ns:u.f", b"ns:u.g"}),
-        (PeerTables(exclude_table_families={b"t": frozenset({b"g"})}), {b"t.f", b"ns:u.f", b"ns:u.g"}),
-        (PeerTables(replicate_all=False), set()),
-        (PeerTables(replicate_all=False, namespaces=frozenset({b"ns"})), {b"ns:u.f", b"ns:u.g"}),
-        (PeerTables(replicate_all=False, namespaces=frozenset({b"default"})), {b"t.f", b"t.g"}),
-        (PeerTables(replicate_all=False, table_families={b"t": frozenset()}), {b"t.f", b"t.g"}),
-        (PeerTables(replicate_all=False, table_families={b"ns:u": frozenset({b"f"})}), {b"ns:u.f"}),
-        (
-            PeerTables(replicate_all=False, namespaces=frozenset({b"ns"}), table_families={b"t": frozenset({b"g", b"h"})}),
-            {b"t.g", b"ns:u.f", b"ns:u.g"},
-        ),
-    ],
-)
-def test_a_peer_gets_the_tables_and_families_that_it_names(tables, shipped):
-    scopes = {b"f": GLOBAL, b"g": GLOBAL}
-    entries = [entry(put(b"f", value=t + b".f"), put(b"g", value=t + b".g"), table=t, scopes=scopes) for t in (b"t", b"ns:u")]
-    _, cells = request_of(window_of(*entries), FilterRules(SOURCE, SLAVE, tables))
-    assert {v for v in (b"t.f", b"t.g", b"ns:u.f", b"ns:u.g") if v in cells} == shipped
 
 
 @pytest.mark.slow
@@ -286,16 +237,6 @@ def test_the_compiled_filter_does_what_a_plain_one_over_messages_does(entries):
     assert cells == want_cells
 
 
-def test_joined_shipments_are_one_request_in_order():
-    window = window_of(*(entry(put(value=bytes([i]))) for i in range(4)))
-    kept = filter_window(window, RULES, "wal")
-    parts = [assemble(window, kept, np.array(chosen), MARK) for chosen in ([0, 2], [3])]
-    joined = join(parts)
-    request = pb.ReplicateWALEntryRequest.FromString(b"".join(e.tobytes() for e in joined.entries))
-    assert (joined.entry_count, joined.cell_count, joined.row_count) == (len(request.entry), 3, 3)
-    assert b"".join(c.tobytes() for c in joined.cells) == b"".join(put(value=bytes([i])).encode() for i in (0, 2, 3))
-
-
 @pytest.mark.slow
 def test_no_kernel_reaches_outside_of_its_buffer_whatever_is_in_it(tmp_path):
     env = os.environ | {
@@ -306,57 +247,3 @@ def test_no_kernel_reaches_outside_of_its_buffer_whatever_is_in_it(tmp_path):
     command = [sys.executable, "-m", "tests.unit.filters.bounds_checked"]
     run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=500, check=False)
     assert (run.returncode, run.stdout) == (0, "within bounds\n"), run.stderr
-
-
-def test_edits_that_the_slave_has_got_as_files_are_filtered_under_a_reason_of_their_own():
-    rules = RULES.without_loaded({b"t": frozenset({b"f"}), b"ns:t": frozenset({b"f"})})
-    window = window_of(entry(put()), entry(put(), table=b"u"), entry(put(), table=b"ns:t"), entry(put(), table=b"u", scopes={}))
-    assert reasons(window, rules) == [Reason.LOADED, Reason.SHIPPED, Reason.LOADED, Reason.NOT_GLOBAL]
-    request, _ = request_of(window, rules)
-    assert [e.key.table_name for e in request.entry] == [b"u"]
-
-
-@pytest.mark.parametrize(
-    "now",
-    [
-        PeerTables(),
-        PeerTables(replicate_all=False, table_families={b"t": frozenset({b"f", b"g"})}),
-        PeerTables(exclude_table_families={b"t": frozenset({b"h"})}),
-        PeerTables(deleted={b"t": frozenset({b"h"})}),
-    ],
-    ids=["all", "named", "all but", "deleted"],
-)
-def test_a_family_that_the_peer_gets_after_a_load_is_shipped_from_the_wals_of_the_load(now: PeerTables):
-    """No file ever had its edits: the peer did not get it then (`peers set-table-cfs`)."""
-    rules = replace(RULES, tables=now).without_loaded({b"t": frozenset({b"f"})})
-    scopes = dict.fromkeys((b"f", b"g", b"h"), 1)
-    f, g = (Cell(b"r", family, b"q", 1, PUT, b"v") for family in (b"f", b"g"))
-    window = window_of(entry(f, scopes=scopes), entry(g, scopes=scopes), entry(f, g, scopes=scopes))
-    assert reasons(window, rules) == [Reason.LOADED, Reason.SHIPPED, Reason.SHIPPED]
-    assert filter_window(window, rules, "w").cells.tolist() == [0, 1, 1]
-
-
-def test_what_is_loaded_hides_neither_what_the_peer_does_not_get_nor_what_is_deleted():
-    tables = PeerTables(exclude_table_families={b"t": frozenset()}, deleted={b"u": frozenset()})
-    rules = FilterRules(SOURCE, SLAVE, tables).without_loaded({table: frozenset({b"f"}) for table in (b"t", b"v")})
-    window = window_of(*(entry(put(), table=table) for table in (b"t", b"u", b"v", b"w")))
-    assert reasons(window, rules) == [Reason.NOT_IN_PEER, Reason.DELETED, Reason.LOADED, Reason.SHIPPED]
-
-
-def test_rules_without_loads_are_the_same_rules():
-    assert RULES.without_loaded({}) is RULES
-
-
-def test_what_is_older_than_a_first_copy_is_filtered_by_family_under_a_reason_of_its_own():
-    rules, both = RULES.without_copied({b"t": frozenset({b"f"})}), dict.fromkeys((b"f", b"g"), GLOBAL)
-    window = window_of(entry(put()), entry(put(), table=b"u"), entry(put(), put(b"g"), scopes=both), entry(put(), scopes={}))
-    assert reasons(window, rules) == [Reason.COPIED, Reason.SHIPPED, Reason.SHIPPED, Reason.NOT_GLOBAL]
-    assert filter_window(window, rules, "wal").cells.tolist() == [0, 1, 1, 0]
-
-
-def test_of_what_is_loaded_and_older_than_a_first_copy_only_the_rest_is_shipped():
-    rules = RULES.without_loaded({b"t": frozenset({b"f"})}).without_copied({b"t": frozenset({b"g"})})
-    scopes = dict.fromkeys((b"f", b"g", b"h"), GLOBAL)
-    window = window_of(*(entry(put(family), scopes=scopes) for family in (b"f", b"g", b"h")))
-    assert reasons(window, rules) == [Reason.LOADED, Reason.COPIED, Reason.SHIPPED]
-    assert RULES.without_copied({}) is RULES

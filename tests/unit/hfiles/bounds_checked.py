@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from tests.unit.filters.test_window import RULES
+from tests.unit.hfiles.edits import global_entry
 from tests.unit.hfiles.models import random_cells, stored
 from tests.unit.hfiles.test_merge import encoded
-from tests.unit.hfiles.test_runs import global_entry
 from tests.unit.wal.encoder import encode_entry
 from walferry.filters.window import filter_window
 from walferry.hfiles import merge

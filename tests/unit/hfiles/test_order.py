@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.unit.hfiles.edits import edits_of, global_entry
 from tests.unit.hfiles.models import stored
 from tests.unit.hfiles.test_merge import encoded, held, merged
-from tests.unit.hfiles.test_runs import edits_of, global_entry
 from tests.unit.wal.encoder import PUT, Cell, encode_tags
 from walferry.hfiles import merge
 from walferry.hfiles.errors import OrderUnknown

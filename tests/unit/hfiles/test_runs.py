@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.filters.test_window import GLOBAL, RULES, window_of
+from tests.unit.filters.test_window import GLOBAL
+from tests.unit.hfiles.edits import edits_of, global_entry
 from tests.unit.hfiles.models import TYPES, numbered, sort_key, split_run
-from tests.unit.wal.encoder import PUT, Cell, Entry, entry
+from tests.unit.wal.encoder import PUT, Cell
 from tests.unit.wal.strategies import tags
-from walferry.filters.window import filter_window
-from walferry.hfiles.errors import BadBorders, NoSuchStore
-from walferry.hfiles.runs import Edits, SortedRun, sorted_runs
+from walferry.hfiles.errors import NoSuchStore
+from walferry.hfiles.runs import Edits, sorted_runs
 from walferry.hfiles.stores import Store, TargetTable
 
 TABLES = {
@@ -38,32 +36,9 @@ CELLS = st.builds(
 )
 
 
-def edits_of(*entries: Entry, path: str = "hdfs://a/wal") -> Edits:
-    """All that the filters keep of a window with these entries."""
-    window = window_of(*entries)
-    kept = filter_window(window, RULES, path)
-    return Edits(window, kept, np.flatnonzero(kept.cells), path)
-
-
-def global_entry(cells: Sequence[Cell], sequence_id: int, table: bytes = b"t", write_time: int = 2) -> Entry:
-    made = entry(*cells, table=table, sequence_id=sequence_id, write_time=write_time)
-    for family in (b"f", b"gg"):
-        made.key.scopes.add(family=family, scope_type=GLOBAL)
-    return made
-
-
 def store_of(table: bytes, cell: Cell) -> Store:
     starts = TABLES[table].starts
     return Store(table, starts[bisect_right(starts, cell.row) - 1], cell.family)
-
-
-def by_store(runs: Sequence[SortedRun]) -> dict[Store, list[list[tuple[Cell, int, int]]]]:
-    found: dict[Store, list[list[tuple[Cell, int, int]]]] = {}
-    for run in runs:
-        cells = split_run(run.data.tobytes())
-        assert len(cells) == run.cells
-        found.setdefault(run.store, []).append(cells)
-    return found
 
 
 TIMES = st.one_of(st.integers(0, 3), st.integers(0, (1 << 63) - 1))
@@ -97,28 +72,6 @@ def test_runs_have_all_edits_of_their_stores_in_order(windows, memory_bytes: int
         assert keys == sorted(keys)
 
 
-@given(st.lists(st.tuples(st.sampled_from([b"r", b"s"]), st.integers(1, 3)), max_size=60))
-def test_of_equal_keys_the_largest_sequence_id_comes_first_and_within_one_the_later_cell(cells: list[tuple[bytes, int]]) -> None:
-    entries = [
-        global_entry([Cell(row, b"f", b"q", 1, PUT, struct.pack(">i", i))], number) for i, (row, number) in enumerate(cells)
-    ]
-    (found,) = by_store(list(sorted_runs([edits_of(*entries)], {b"t": TargetTable((b"f",), (b"",))}))).values() or ([[]],)
-    values = [(cell.row, number, struct.unpack(">i", cell.value)[0]) for cell, number, _ in found[0]]
-    assert values == sorted(((row, n, i) for i, (row, n) in enumerate(cells)), key=lambda found: (found[0], -found[1], -found[2]))
-
-
-@pytest.mark.parametrize("prefix", [b"", b"user-", b"a-prefix-that-is-longer-than-a-word-"])
-def test_many_cells_are_sorted(prefix: bytes) -> None:
-    rng = np.random.default_rng(1)
-    numbers = rng.permutation(20_000)
-    cells = [Cell(prefix + b"%d" % (i // 3), b"f", b"q%d" % (i % 3), int(i) % 7, PUT, b"v" * (int(i) % 50)) for i in numbers]
-    edits = [edits_of(global_entry(cells[i : i + 500], i + 1)) for i in range(0, len(cells), 500)]
-    runs = list(sorted_runs(edits, {b"t": TargetTable((b"f",), (b"",))}, run_bytes=100_000))
-    found = [cell for run in runs for cell, *_ in split_run(run.data.tobytes())]
-    assert found == sorted(cells, key=sort_key)
-    assert 100_000 - 200 < min(len(run.data) for run in runs[:-1]) <= max(len(run.data) for run in runs) <= 100_000
-
-
 def test_only_the_chosen_entries_are_taken() -> None:
     edits = edits_of(*(global_entry([Cell(b"r%d" % i, b"f", b"", 1, PUT, b"")], i + 1) for i in range(4)))
     chosen = Edits(edits.window, edits.kept, np.array([1, 3]), edits.path)
@@ -144,24 +97,6 @@ def test_an_edit_without_a_store_at_the_slave_is_an_error_that_names_both(table:
     edits = edits_of(sound, lost, path="hdfs://a/wal7")
     with pytest.raises(NoSuchStore, match=f"hdfs://a/wal7 at byte {edits.window.entry_offset(1)}: .*{what}"):
         list(sorted_runs([edits], TABLES))
-
-
-@pytest.mark.parametrize(
-    ("families", "starts", "problem"),
-    [
-        ((b"f",), (), "first region"),
-        ((b"f",), (b"a",), "first region"),
-        ((b"f",), (b"", b"b", b"b"), "stands before"),
-        ((b"f",), (b"", b"c", b"b"), "row b'c' stands before the one that begins with b'b'"),
-        ((b"f",), (b"", b"a" * 40_000), "too long"),
-        ((), (b"",), "families"),
-        ((b"f", b"f"), (b"",), "families"),
-        ((b"",), (b"",), "families"),
-    ],
-)
-def test_borders_that_contradict_themselves_are_an_error(families, starts, problem: str) -> None:
-    with pytest.raises(BadBorders, match=f"table t of the slave: .*{problem}"):
-        list(sorted_runs([], {b"t": TargetTable(families, starts)}))
 
 
 @settings(max_examples=20)

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from tests.unit.wal.test_reader import SAMPLE_BYTES, SAMPLE_STARTS
+from tests.unit.wal.samples import SAMPLE_BYTES, SAMPLE_STARTS
 from walferry.inspection import printing
 from walferry.inspection.layouts import json_layout, text_layout
 from walferry.inspection.printing import Printer

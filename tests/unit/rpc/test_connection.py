@@ -18,7 +18,7 @@ from walferry.protos.hbase_pb2 import (
     RollWALWriterRequest,
     RollWALWriterResponse,
 )
-from walferry.rpc import admin, channel
+from walferry.rpc import channel
 from walferry.rpc.codec import KEY_VALUE_CODEC_WITH_TAGS, CodecError
 from walferry.rpc.connection import Connection, delivery_seconds, first_to_answer
 from walferry.rpc.errors import (
@@ -373,13 +373,6 @@ def test_a_call_that_was_ended_while_connecting_is_never_sent(monkeypatch, first
             call.result(60)
         assert server.requests == []
         roll(connection)
-
-
-def test_rolling_asks_the_region_server_named():
-    with FakeServer() as server:
-        admin.roll_wal_writer(server, login=Login(user="hbase"), timeout=5)
-    (request,) = server.requests
-    assert (request.header.method_name, request.connection.service_name) == ("RollWALWriter", "AdminService")
 
 
 class Deaf:

@@ -12,10 +12,10 @@ from tests.unit.wal.compressing import Encoder
 from tests.unit.wal.encoder import encode_header, encode_varint
 from tests.unit.wal.fuzzing import fuzz
 from tests.unit.wal.memory_file import MemoryFile
+from tests.unit.wal.samples import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS
 from tests.unit.wal.sealed import WAL_KEY, Sealer, plaintext
 from tests.unit.wal.small_buffers import small_buffers
 from tests.unit.wal.test_encrypted import SEALED, STARTS
-from tests.unit.wal.test_reader import SAMPLE, SAMPLE_BYTES, SAMPLE_STARTS
 from walferry.wal.arrow import decode_window
 from walferry.wal.codecs.encrypted import Decryption
 from walferry.wal.errors import WalError

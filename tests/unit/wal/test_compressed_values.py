@@ -10,19 +10,11 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.wal.compressed_samples import CODECS, SAMPLE, SAMPLES, codecs, plain, read, written
 from tests.unit.wal.compressing import GZ, ZSTD, Encoder, compress
 from tests.unit.wal.encoder import DELETE, DELETE_FAMILY, PUT, Cell, Entry, encode_header, encode_tags, encode_varint, entry
 from tests.unit.wal.memory_file import MemoryFile
 from tests.unit.wal.small_buffers import small_buffers
-from tests.unit.wal.test_compressed import (
-    CODECS,
-    SAMPLE,
-    SAMPLES,
-    codecs,
-    plain,
-    read,
-    written,
-)
 from walferry.wal.errors import (
     WalCorruptError,
     WalUnsupportedError,

@@ -22,6 +22,7 @@ from tests.unit.wal.encoder import (
     entry,
 )
 from tests.unit.wal.memory_file import MemoryFile
+from tests.unit.wal.samples import SAMPLE, Read
 from tests.unit.wal.sealed import (
     MASTER_KEY,
     PACKAGE,
@@ -34,7 +35,6 @@ from tests.unit.wal.sealed import (
     wrap_key,
 )
 from tests.unit.wal.strategies import entries, rows
-from tests.unit.wal.test_reader import SAMPLE, Read
 from walferry.filters.window import FilterRules, filter_window
 from walferry.wal.arrow import read_batches
 from walferry.wal.codecs import encrypted

@@ -17,7 +17,7 @@ from tests.unit.wal.encoder import PUT, TRAILER, Cell, Entry, encode_entry, enco
 from tests.unit.wal.fuzzing import KEYS
 from tests.unit.wal.memory_file import MemoryFile
 from tests.unit.wal.sealed import encode_sealed
-from walferry.wal.errors import WalCorruptError, WalError, WalPositionError, WalTornError, WalTruncatedError
+from walferry.wal.errors import WalCorruptError, WalError, WalPositionError, WalTornError
 from walferry.wal.reader import read_windows
 from walferry.wal.torn import NONE as NOWHERE
 from walferry.wal.torn import KeyHints, find_entry
@@ -74,29 +74,6 @@ def test_no_flipped_bit_makes_an_entry_of_a_closed_file_look_cut_off_while_other
             assert found >= COUNT - 1, at
         except WalError:
             continue
-
-
-def test_the_error_names_the_damaged_entry_and_the_one_that_shows_it() -> None:
-    whole = [encode_entry(e) for e in ENTRIES[:3]]
-    head = encode_header()
-    second = len(head) + len(whole[0])
-    longer = bytearray(whole[1])
-    at = whole[1].index(ENTRIES[1].cells[-1].encode()) + 8
-    longer[at - 8 : at + 4] = struct.pack(">iii", 20_000 + 30, 22, 20_000)  # like the beginning of a cell with a longer value
-    with pytest.raises(WalCorruptError, match=f"another one begins at byte {second + len(longer)}") as error:
-        list(read_windows(MemoryFile(head + whole[0] + bytes(longer) + whole[2]), "wal", 0, partial_tail="stop"))
-    assert error.value.offset == second
-
-
-def test_an_entry_is_found_across_two_reads_of_a_long_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walferry.wal.unfinished.WINDOW_BYTES", 64)
-    torn = encode_entry(entry(Cell(b"row", b"f", b"q", 1, PUT, bytes(3000))))
-    for padding in range(64):
-        data = encode_header() + torn[: 1000 + padding]
-        with pytest.raises(WalTruncatedError):
-            list(read_windows(MemoryFile(data), "wal", 0, partial_tail="error"))
-        with pytest.raises(WalCorruptError, match=f"another one begins at byte {len(data)}"):
-            list(read_windows(MemoryFile(data + encode_entry(ENTRIES[0])), "wal", 0, partial_tail="error"))
 
 
 def test_values_full_of_bytes_that_begin_a_key_are_not_entries() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.wal.compressing import SNAPPY, Encoder, compress
 from tests.unit.wal.encoder import TRAILER, encode_wal
 from tests.unit.wal.memory_file import MemoryFile
-from tests.unit.wal.test_reader import SAMPLE, SAMPLE_STARTS
+from tests.unit.wal.samples import SAMPLE, SAMPLE_STARTS
 from walferry.files.errors import UnreadableBytes
 from walferry.wal.errors import WalError
 from walferry.wal.reader import read_windows

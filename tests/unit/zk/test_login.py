@@ -157,12 +157,6 @@ def test_an_anonymous_login_needs_no_proof() -> None:
     assert proof_of(Login(kerberos=KERBEROS.kerberos)) is None
 
 
-@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-def test_a_password_is_a_file_s_text_without_the_end_of_its_line(tmp_path: Path, end: str) -> None:
-    (tmp_path / "p").write_bytes(f" pass word {end}".encode())
-    assert password_of(str(tmp_path / "p")) == b" pass word "
-
-
 @pytest.mark.parametrize(
     ("content", "why"), [("", "is empty"), ("\n", "is empty"), ("x" * (MAX_PASSWORD_BYTES + 1), "more than 1024 bytes")]
 )

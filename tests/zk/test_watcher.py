@@ -1,0 +1,38 @@
+"""A watcher begins a new session when its own is over. What wakes it is shown by the streams that watch."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from kazoo.exceptions import AuthFailedError, ConnectionClosedError
+from kazoo.protocol.states import KazooState
+
+from tests.zk.secured_fixtures import Secured
+from tests.zk.test_logins import connected_as, proxied
+from walferry.zk.client import read
+from walferry.zk.errors import LoginRefused
+from walferry.zk.watcher import Watcher
+
+
+def test_a_session_whose_login_is_refused_for_good_is_over_and_a_watcher_begins_another(secured: Secured) -> None:
+    async def watch() -> None:
+        login = secured.password()
+        file = Path(login.zookeeper.password_file or "")
+        with proxied(secured.with_passwords.quorum) as (proxy, through):
+            async with Watcher(through, login) as watcher:
+                first = await watcher.call(lambda zk: zk)
+                over = connected_as(first, KazooState.LOST)
+                file.unlink()
+                proxy.cut()
+                proxy.mend()
+                assert await asyncio.to_thread(over.wait, 60)
+                with pytest.raises((AuthFailedError, ConnectionClosedError)):
+                    first.get("/")
+                with pytest.raises(LoginRefused, match="cannot be read"):
+                    await watcher.call(lambda zk: read(zk, "/"))
+                secured.password()  # writes the file again
+                assert await watcher.call(lambda zk: read(zk, "/")) is not None
+
+    asyncio.run(watch())
