@@ -36,6 +36,7 @@ from embedded.kerberos import Kerberos
 from embedded.secured import principals
 from embedded.secured_site import SLAVES, USER, WEST, MakeSite, SecuredSite, protected
 from embedded.standalone import StandaloneCluster
+from walferry.engine.summary import Status
 from walferry.names import ServerName
 from walferry.protos.hbase_pb2 import ReplicateWALEntryResponse
 from walferry.queues.rolling import roll
@@ -44,7 +45,6 @@ from walferry.security.login import Login
 from walferry.shipping.group import ship_group
 from walferry.shipping.group_job import GroupJob
 from walferry.shipping.plan import plan_peer
-from walferry.engine.summary import Status
 from walferry.source.cluster import SourceCluster, canonical, for_slave
 from walferry.source.knobs import Knobs, SinkKind
 from walferry.source.logins import login_of
@@ -161,7 +161,7 @@ class Bench:
         with open_session(self._source) as session:
             (group,) = plan_peer(session, peer).groups
         job = GroupJob(
-            source=self._source, peer_id=peer, group=group.group, run_id=peer, holder="bench", knobs=KNOBS, lanes=KNOBS.lanes,
+            source=self._source, peer_id=peer, group=group.group, run_id=peer, holder="bench", knobs=KNOBS, senders=KNOBS.senders,
             deadline=time.time() + TIMEOUT_SECONDS,
         )  # fmt: skip
         slave_before, own_before, began = slave.cpu(), time.process_time(), time.monotonic()

@@ -49,10 +49,10 @@ def main() -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from walferry.engine.summary import Status
     from walferry.reship.interval import Interval
     from walferry.reship.job import ReshipJob
     from walferry.reship.run import reship
-    from walferry.engine.summary import Status
     from walferry.source.cluster import SourceCluster
     from walferry.spark.job import say, tell
 

@@ -20,8 +20,8 @@ from pyspark import SparkConf, SparkContext
 
 if TYPE_CHECKING:  # the library is on the path only once Spark has put its archive there
     from walferry.bulkload.driver import Spread
-    from walferry.shipping.group_job import GroupJob
     from walferry.engine.summary import GroupSummary
+    from walferry.shipping.group_job import GroupJob
     from walferry.spark.ship_run import ShipRun, Tell
 
 

@@ -130,7 +130,7 @@ class Failover:
     def drain(self, queues: Iterable[RecoveredQueue], *, slow: bool = False) -> None:
         """Ship all groups of these queues; nothing of them is left then."""
         groups = sorted({group for queue in queues for group in queue.groups})
-        self.ship(groups, knobs=SLOW if slow else None, lanes=1 if slow else 2)
+        self.ship(groups, knobs=SLOW if slow else None, senders=1 if slow else 2)
         left = [q for q in self.recovered() if set(q.groups) & set(groups)]
         assert left == []
 
@@ -151,12 +151,13 @@ class Failover:
         roll(self.at, self.peer)
         self.ship([group.group for group in plan(self.at, self.peer).groups])
 
-    def ship(self, groups: list[str], knobs: Knobs | None = None, lanes: int = 2) -> list[GroupSummary]:
+    def ship(self, groups: list[str], knobs: Knobs | None = None, senders: int = 2) -> list[GroupSummary]:
         self.watch.shipping(groups)
         run_id = f"run-{time.monotonic_ns()}"
         summaries = ship(
-            self.at, self.peer, run_id=run_id, groups=groups, roll_first=False, knobs=knobs, lanes=lanes, deadline=WAIT_SECONDS
-        )
+            self.at, self.peer, run_id=run_id, groups=groups, roll_first=False, knobs=knobs, senders=senders,
+            deadline=WAIT_SECONDS,
+        )  # fmt: skip
         assert [s.error for s in summaries if s.status is not Status.DONE] == []
         self.completed += sum(s.completedLogs for s in summaries)
         self.unclean += sum(s.uncleanlyClosedLogs for s in summaries)

@@ -192,7 +192,7 @@ def test_a_load_that_takes_longer_than_a_call_may_is_loaded_once(sides, table, p
     load(sides, table, puts("f", rows=range(5)))  # of one region
     slow_answers(proxied.sink, monkeypatch)
     knobs = Knobs(call_timeout_seconds=1.0, patience_seconds=4.0)
-    summary = done(ship_one(sides.at, proxied_peer, knobs=knobs, lanes=1))
+    summary = done(ship_one(sides.at, proxied_peer, knobs=knobs, senders=1))
     assert (summary.shippedHFiles, summary.failedBatches) == (1, 0)
     assert cells(sides.slave, table, "f") == cells(sides.source, table, "f") != []
     loaded = [path for path in Path(sides.slave_cluster.folder, "root", "data", "default", table).glob("*/f/*") if path.is_file()]
@@ -200,7 +200,7 @@ def test_a_load_that_takes_longer_than_a_call_may_is_loaded_once(sides, table, p
 
 
 def slow_answers(sink: TcpProxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first connection through the proxy is the lane's. Only its answers come late, not those to pings."""
+    """The first connection through the proxy is the sender's. Only its answers come late, not those to pings."""
     first: list[socket.socket] = []
     pump = sink._pump
 

@@ -185,8 +185,8 @@ def test_a_table_that_began_anew_between_edits_is_shipped_in_the_order_of_the_wa
     sides.source.empty_table(anew)
     for table in (anew, other):
         sides.source.write(table, edits("newest"))
-    # The regions of a table that began anew have other names, and lanes keep the order of each region by itself, as HBase does.
-    why = by_requests(ship_one(sides.at, peer, lanes=1))
+    # The regions of a table that began anew have other names, and senders keep the order of each region by itself, as HBase does.
+    why = by_requests(ship_one(sides.at, peer, senders=1))
     assert f"table {anew} go by requests: " in why
     assert other not in why
     check_same(sides, anew, other)

@@ -43,7 +43,7 @@ class Backlog:
 
     def refill(self) -> None:
         while sum(w.bytes_left for g in plan(self._sides.at, self._peer).groups for w in g.wals) < TABLES_AHEAD * ROWS * 1000:
-            table = self._both(splits=even_splits(8))  # regions for all lanes, so entries are not acknowledged in the WAL's order
+            table = self._both(splits=even_splits(8))  # regions for all senders: not acknowledged in the WAL's order
             self._sides.source.put_many(table, ROWS, ["f:a"], value_bytes=1000, batch=20)
             self._sides.source.put_many(table, 200, ["l:b"], batch=20)
             self._sides.source.flush(table)  # a region that has anything in memory takes 2 MB of the server's heap

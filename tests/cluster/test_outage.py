@@ -45,7 +45,7 @@ def backlog(sides, both):
     """`backlog(peer)` → a table whose rows are queued for the peer, and the truth about its WALs."""
 
     def write(peer: str, rows: int = ROWS) -> tuple[str, WalTruth]:
-        table = both(splits=even_splits(8))  # regions for all lanes, so entries are not acknowledged in the WAL's order
+        table = both(splits=even_splits(8))  # regions for all senders, so entries are not acknowledged in the WAL's order
         sides.source.put_many(table, rows, ["f:a"], value_bytes=1000, batch=20)
         roll(sides.at, peer)
         truth = WalTruth(sides.at, peer, sides.source, sides.slave)
@@ -113,10 +113,10 @@ def test_nothing_moves_while_the_slave_is_away_and_the_next_run_ships_it(sides, 
 def test_when_a_slave_goes_silent_in_mid_window_it_has_everything_before_the_position(
     sides, proxied, proxied_peer, backlog
 ):
-    """Some lanes have entries of the window by then. Others have none yet, and theirs may come before."""
+    """Some senders have entries of the window by then. Others have none yet, and theirs may come before."""
     table, truth = backlog(proxied_peer, 8000)
     proxied.sink.requests.hold_after(1 << 20)
-    with Shipping(sides.at, proxied_peer, roll_first=False, knobs=SMALL, lanes=8, deadline=8) as shipping:
+    with Shipping(sides.at, proxied_peer, roll_first=False, knobs=SMALL, senders=8, deadline=8) as shipping:
         proxied.sink.requests.await_held()
         time.sleep(3)  # for some registrations
         proxied.sink.cut()
@@ -223,7 +223,7 @@ def test_a_run_whose_session_ends_in_mid_shipment_goes_on_in_a_new_one(
             zookeeper.cut()
             eventually(lambda: not leases(sides.at, proxied_peer), "the session ends")
             left = positions(sides.at, proxied_peer)
-            time.sleep(2)  # while the lanes ship on
+            time.sleep(2)  # while the senders ship on
             assert positions(sides.at, proxied_peer) == left
             truth.check()
             proxied.sink.requests.speed = 20 << 20

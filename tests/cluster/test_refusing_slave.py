@@ -55,7 +55,7 @@ def test_a_user_who_may_not_write_is_refused_once_and_all_edits_are_replicated(s
     for table in tables:
         sides.source.put_many(table, 2000, ["f:a"], batch=20)
     with caplog.at_level(logging.WARNING):
-        summary = ship_one(replace(sides.at, login=Login(user=STRANGER)), peer, lanes=4, refused=True)
+        summary = ship_one(replace(sides.at, login=Login(user=STRANGER)), peer, senders=4, refused=True)
     assert summary.status is Status.DONE, summary.error
     assert summary.sink == SinkKind.REPLICATE
     assert "AccessDeniedException" in summary.directRefused
@@ -80,7 +80,7 @@ def test_a_user_who_may_write_is_not_refused(sides, both, peer):
 def test_files_are_loaded_only_for_a_user_who_may(sides, both, peer):
     table = both(splits=[b"4", b"8"])
     sides.source.put_many(table, 2000, ["f:a"], batch=20)
-    summary = ship_one(replace(sides.at, login=Login(user=STRANGER)), peer, lanes=4, refused=True)
+    summary = ship_one(replace(sides.at, login=Login(user=STRANGER)), peer, senders=4, refused=True)
     assert summary.status is Status.DONE, summary.error
     assert summary.sink == SinkKind.REPLICATE
     assert "AccessDeniedException" in summary.notLoaded

@@ -139,16 +139,16 @@ def test_a_wal_that_is_archived_while_it_is_read_is_read_to_its_end(sides, both,
     assert sides.source.compare(table, sides.slave).same
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
-def test_a_run_whose_time_is_over_leaves_the_rest_queued(sides, both, proxied, proxied_peer, lanes):
+@pytest.mark.parametrize("senders", [1, 4])
+def test_a_run_whose_time_is_over_leaves_the_rest_queued(sides, both, proxied, proxied_peer, senders):
     """A slave that accepts everything, but not fast enough, is not a failure."""
     table = both()
     sides.source.put_many(table, 40_000, ["f:a"])
     roll(sides.at, proxied_peer)
     (wal,) = [wal for group in plan(sides.at, proxied_peer).groups for wal in group.wals if wal.bytes_left]
-    proxied.sink.requests.speed = (1 << 18) / lanes
+    proxied.sink.requests.speed = (1 << 18) / senders
     small = Knobs(shipment_bytes=64 << 10, buffer_bytes=1 << 20)
-    summary = ship_one(sides.at, proxied_peer, roll_first=False, knobs=small, lanes=lanes, deadline=8)
+    summary = ship_one(sides.at, proxied_peer, roll_first=False, knobs=small, senders=senders, deadline=8)
     proxied.sink.requests.speed = math.inf
     assert summary.status is Status.DEADLINE, summary.error
     assert 0 < positions(sides.at, proxied_peer)[wal.name] < wal.bytes_left

@@ -23,7 +23,7 @@ from walferry.source.knobs import Knobs
 from walferry.zk.client import connected
 
 ROWS = 10_000  # of 1 kB
-LANES = 4
+SENDERS = 4
 CALL_TIMEOUT_SECONDS = 6.0
 SMALL = Knobs(shipment_bytes=64 << 10, buffer_bytes=1 << 20, ratio=1.0, call_timeout_seconds=CALL_TIMEOUT_SECONDS)
 
@@ -77,7 +77,7 @@ def shipped(sides: ManyServers, peer: str) -> Iterator[list[GroupSummary]]:
     summaries: list[GroupSummary] = []
 
     def run() -> None:
-        summaries.extend(ship(sides.at, peer, roll_first=False, knobs=SMALL, lanes=LANES, deadline=400))
+        summaries.extend(ship(sides.at, peer, roll_first=False, knobs=SMALL, senders=SENDERS, deadline=400))
 
     thread = threading.Thread(target=run, daemon=True)
     before = positions(sides.at, peer)
@@ -133,7 +133,7 @@ def test_a_server_that_accepts_and_never_answers_costs_one_call_and_is_avoided_t
     took = time.monotonic() - silenced
     print(f"ended {took:.1f} s after the server went silent; {sum(s.failedBatches for s in summaries)} requests sent again")
     check(summaries, sides, table)
-    assert 0 < sum(s.failedBatches for s in summaries) <= LANES * len(summaries)  # a lane asks it once at most
+    assert 0 < sum(s.failedBatches for s in summaries) <= SENDERS * len(summaries)  # a sender asks it once at most
     assert took < CALL_TIMEOUT_SECONDS + 20
     backlog.truth.check()
     assert not backlog.truth.unfinished

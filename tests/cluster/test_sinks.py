@@ -46,13 +46,13 @@ def slave(standalone_pair) -> StandaloneCluster:
 
 @pytest.fixture
 def shippers(slave) -> Iterator[list[Shipper]]:
-    """Two lanes to the slave, which share its subset of sinks."""
+    """Two senders to the slave, which share its subset of sinks."""
     zk = connect(slave.address.quorum)
     sinks = SinkManager(lambda: live_servers(zk, ZNodes()), 0.5, rng=random.Random(7))
-    lanes = [Shipper(slave.address.cluster_key, sinks, stop=threading.Event()) for _ in range(2)]
-    yield lanes
-    for lane in lanes:
-        lane.close()
+    senders = [Shipper(slave.address.cluster_key, sinks, stop=threading.Event()) for _ in range(2)]
+    yield senders
+    for sender in senders:
+        sender.close()
     disconnect(zk)
 
 
@@ -63,10 +63,10 @@ def table(slave, java_client, unique) -> str:
     return name
 
 
-def test_shipments_of_several_lanes_arrive_at_the_servers_that_zookeeper_names(shippers, table, slave, java_client):
+def test_shipments_of_several_senders_arrive_at_the_servers_that_zookeeper_names(shippers, table, slave, java_client):
     client = java_client(slave.address)
     live = {ServerName.parse(name) for name in client.region_servers()}
-    taken = {lane.ship(shipment(table, n), time.monotonic() + 60) for n, lane in enumerate(shippers * 5)}
+    taken = {sender.ship(shipment(table, n), time.monotonic() + 60) for n, sender in enumerate(shippers * 5)}
     assert taken <= live
     assert client.count_rows(table) == 10 * ROWS_A_SHIPMENT
 
@@ -78,18 +78,18 @@ def test_a_missing_table_ends_a_shipment_at_once(shippers):
 
 
 def test_a_slave_that_goes_away_is_waited_for_and_gets_the_shipment_when_it_is_back(shippers, table, slave, java_client):
-    lane, client = shippers[0], java_client(slave.address)
-    lane.ship(shipment(table, 0), time.monotonic() + 60)
+    sender, client = shippers[0], java_client(slave.address)
+    sender.ship(shipment(table, 0), time.monotonic() + 60)
     slave.stop()
     try:
         with pytest.raises(SlaveUnreachable) as caught:
-            lane.ship(shipment(table, 1), time.monotonic() + 10)
+            sender.ship(shipment(table, 1), time.monotonic() + 10)
         assert caught.value.slave == slave.address.cluster_key
         assert caught.value.tries >= 2
     finally:
         starting = ThreadPoolExecutor(1).submit(slave.start)
     try:
-        lane.ship(shipment(table, 1), time.monotonic() + 180)
+        sender.ship(shipment(table, 1), time.monotonic() + 180)
     finally:
         starting.result()
     assert client.count_rows(table) == 2 * ROWS_A_SHIPMENT

@@ -75,7 +75,7 @@ def roll(source: SourceCluster, peer_id: str) -> None:
 
 def ship(
     source: SourceCluster, peer_id: str, *, deadline: float = 120.0, run_id: str = "test", knobs: Knobs | None = None,
-    lanes: int = 2, groups: list[str] | None = None, roll_first: bool = True, broken_wals: BrokenWals = BrokenWals.STOP,
+    senders: int = 2, groups: list[str] | None = None, roll_first: bool = True, broken_wals: BrokenWals = BrokenWals.STOP,
     refused: bool = False, spread: Callable[[], Spread] = LocalSpread,
 ) -> list[GroupSummary]:  # fmt: skip
     """Run one batch of a peer. Returns the summaries of its groups, or of those named.
@@ -90,7 +90,7 @@ def ship(
     jobs = [
         GroupJob(
             source=source, peer_id=peer_id, group=name, run_id=run_id, holder=f"run {run_id}", deadline=time.time() + deadline,
-            lanes=lanes, knobs=knobs, broken_wals=broken_wals,
+            senders=senders, knobs=knobs, broken_wals=broken_wals,
         )
         for name in names
     ]  # fmt: skip

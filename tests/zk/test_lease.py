@@ -69,7 +69,7 @@ def test_a_released_lease_can_be_acquired_at_once(zk: KazooClient, new_client: N
     assert position(hbase, name) == 100
 
 
-def test_a_lane_that_hangs_sends_nothing_while_its_lease_is_released(
+def test_a_sender_that_hangs_sends_nothing_while_its_lease_is_released(
     zk: KazooClient, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next holder is just being told that nothing is under way."""

@@ -141,14 +141,14 @@ def test_a_request_that_begins_while_the_lease_is_given_up_neither_hangs_nor_is_
         goes_on.wait(1)
         allow(seconds)
 
-    def lane() -> None:
+    def sender() -> None:
         try:
             lease.right.begin(2 * CALLS).may_go_on()  # of which the next holder is to be told first
         except (LeaseLost, Unsure) as error:
             errors.append(error)
 
     monkeypatch.setattr(lease, "allow", late)
-    threads = [threading.Thread(target=each, daemon=True) for each in (lane, lease.release)]
+    threads = [threading.Thread(target=each, daemon=True) for each in (sender, lease.release)]
     for thread in threads:
         thread.start()
         assert begun.wait(10)

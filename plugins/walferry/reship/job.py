@@ -38,7 +38,7 @@ class ReshipJob:
     deadline: float  # seconds since the epoch; then reading stops, and retries end
     tables: frozenset[str] = frozenset()  # none: all that the peer gets
     what_is_there: bool = False  # ship what is left of an interval that is partly gone
-    lanes: int = 2
+    senders: int = 2
     knobs: Knobs = field(default_factory=Knobs)
     begun: int = -1  # the version of the run's znode since this try of the run has begun; -1: any
 

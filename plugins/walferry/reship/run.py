@@ -27,7 +27,7 @@ from walferry.reship.order import Stages, digest_of_names, stages_of
 from walferry.reship.scan import Scanned, Stay, TableCount, scan_wal
 from walferry.reship.shipment import QUEUE_ID, ship_group
 from walferry.reship.store import StoreWithArchive, begins_with_opening
-from walferry.shipping.group_job import lanes_of_each
+from walferry.shipping.group_job import senders_of_each
 from walferry.shipping.runs import begin_run, change_group
 from walferry.shipping.slave_down import forget_down
 from walferry.source.agreement import check_peer
@@ -97,7 +97,7 @@ def reship(job: ReshipJob, spread: Spread, *, dry_run: bool, keep_seconds: float
             check_whole(found, job.interval)
         knobs = Knobs.of(job.source.replication, peer)
         begun = begin_run(session, job.peer_id, job.run_id, keep_seconds)
-        job = replace(job, knobs=knobs, lanes=lanes_of_each(max(1, len(found.groups)), knobs.lanes), begun=begun)
+        job = replace(job, knobs=knobs, senders=senders_of_each(max(1, len(found.groups)), knobs.senders), begun=begun)
         forget_down(session, job.peer_id, job.run_id)
         slave = slave_id_of(session, peer, job)
         rules = rules_of(peer, source_id(session), slave, job.tables)

@@ -243,7 +243,7 @@ class _Shipment:
                 ),
                 commit=SummaryOnly(wals, self._counters, self._turn.write), sink=sink, limit=limit, labels=self._labels,
                 counters=self._counters, in_flight=self._in_flight, outcome=self._outcome, settings=self._job.knobs,
-                senders=self._job.lanes, deadline=self._deadline, stops=self._why_stop, gauges=self._gauges,
+                senders=self._job.senders, deadline=self._deadline, stops=self._why_stop, gauges=self._gauges,
             ).ship()  # fmt: skip
         self._counters.end(status)
 

@@ -124,7 +124,7 @@ class Attempt:
             ),
             commit=QueuePositions(self._wals, self._lease, self._counters, archiver, self._write),
             sink=sink, limit=limit, labels=self._labels, counters=self._counters, in_flight=self._in_flight,
-            outcome=self._outcome, settings=self._job.knobs, senders=self._job.lanes, deadline=self._deadline,
+            outcome=self._outcome, settings=self._job.knobs, senders=self._job.senders, deadline=self._deadline,
             stops=partial(why_paused, self._session, self._job.peer_id), gauges=self._gauges,
         ).ship()  # fmt: skip
 

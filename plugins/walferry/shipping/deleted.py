@@ -62,7 +62,7 @@ def attempt_without(knobs: Knobs, right: Right, attempt: Callable[[Collection[Mi
             if what in missing or not may_be_dropped(knobs, what):
                 raise
             missing.append(what)
-            right.begin_anew()  # other lanes may have had requests under way
+            right.begin_anew()  # other senders may have had requests under way
 
 
 def deleted_at_source(session: Session, missing: Collection[Missing]) -> Deleted:

@@ -9,12 +9,12 @@ from walferry.queues.finding import Place
 from walferry.source.cluster import SourceCluster
 from walferry.source.knobs import Knobs
 
-LEAST_LANES_OF_A_GROUP = 2
+LEAST_SENDERS_OF_A_GROUP = 2
 
 
-def lanes_of_each(groups: int, lanes_of_job: int) -> int:
-    """How many lanes each of a job's groups has. A single group, for example a drained queue, has all of them."""
-    return max(min(LEAST_LANES_OF_A_GROUP, lanes_of_job), lanes_of_job // groups)
+def senders_of_each(groups: int, senders_of_job: int) -> int:
+    """How many senders each of a job's groups has. A single group, for example a drained queue, has all of them."""
+    return max(min(LEAST_SENDERS_OF_A_GROUP, senders_of_job), senders_of_job // groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,6 @@ class GroupJob:
     place: Place | None = None  # where the driver has seen the group
     holder: str  # the lease's holder, for people: run, host, process
     deadline: float  # seconds since the epoch; then reading stops, retries end, and calls of a silent slave do
-    lanes: int = LEAST_LANES_OF_A_GROUP
+    senders: int = LEAST_SENDERS_OF_A_GROUP
     broken_wals: BrokenWals = BrokenWals.STOP
     knobs: Knobs = field(default_factory=Knobs)

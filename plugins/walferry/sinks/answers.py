@@ -1,6 +1,6 @@
 """Whether the slave acknowledges what it is sent.
 
-All lanes of a task report here; the thread that publishes the summary reads it.
+All senders of a task report here; the thread that publishes the summary reads it.
 """
 
 from __future__ import annotations

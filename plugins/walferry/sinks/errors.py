@@ -8,7 +8,7 @@ from walferry.errors import WalferryError
 
 
 class Stopped(Exception):
-    """The group's shipping was told to stop. A signal to the reader and the lanes, not an error."""
+    """The group's shipping was told to stop. A signal to the reader and the senders, not an error."""
 
 
 class SlaveUnreachable(WalferryError):

@@ -3,7 +3,7 @@
     Window + Kept  →  Sink.take  →  Take.request, Sink.join  →  Request  →  Sender.send
 
 The reader hands over what was read and what the filters kept of it. The sink says which entries it sends, and makes requests of
-them; shipping decides how many entries fit into a request, in which lane it goes and when. A request is opaque to shipping: it
+them; shipping decides how many entries fit into a request, which sender gets it and when. A request is opaque to shipping: it
 only counts what is in it.
 
 A sink keeps two promises:
@@ -34,7 +34,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Request(Protocol):
-    """Edits of one lane, in the order of the WAL."""
+    """Edits that one sender sends, in the order of the WAL."""
 
     @property
     def size(self) -> int:
@@ -75,11 +75,11 @@ class Take(Protocol):
         """Those among them that need a request of their own."""
 
     def request(self, entries: Ints) -> Request:
-        """A request for some of `entries`, at least one, ascending and all of one lane. Copies what it needs of the window."""
+        """A request for some of `entries`, at least one, ascending and all for one sender. Copies what it needs of the window."""
 
 
 class Sender(Protocol):
-    """Sends the requests of one lane, on the lane's own thread."""
+    """Sends requests in order, on a thread of its own."""
 
     def send(self, requests: Sequence[Request], deadline: float) -> None:
         """Return when all requests are acknowledged: some that follow each other, or one that goes alone. `deadline` is on
@@ -124,10 +124,10 @@ class Sink(Protocol):
         """
 
     def join(self, requests: Sequence[Request]) -> Request:
-        """Requests of one lane, in order and none of them alone, as one."""
+        """Requests for one sender, in order and none of them alone, as one."""
 
     def sender(self) -> Sender:
-        """A sender for one lane."""
+        """Another sender. All of a task send side by side."""
 
     def look_after_calls(self, deadline: float) -> None:
         """Find out which calls under way the target still works on, and end those that it does not. Called every few seconds.

@@ -62,7 +62,7 @@ class Knobs:
     subset_tries: int = 10
     ratio: float = 0.5
     bad_sink_threshold: int = 3
-    lanes: int = 10
+    senders: int = 10
     shipment_bytes: int = 2 * _MIB
     shipment_entries: int = 25_000
     buffer_bytes: int = 64 * _MIB
@@ -158,8 +158,8 @@ _KNOBS = (
     _Knob("subset_tries", "replication.sink.tries", "the failures in a row before other sinks are drawn", 1, 10_000),
     _Knob("ratio", _SOURCE + "ratio", "the share of the slave's RegionServers to ship to", 0.001, 1),
     _Knob("bad_sink_threshold", "replication.bad.sink.threshold", "the failures in a row that a sink may have", 0, 1000),
-    # HBase: threads of one RegionServer and peer. Here: lanes of a job, shared out among its WAL groups.
-    _Knob("lanes", "hbase.replication.source.maxthreads", "the lanes of a job", 1, 64),
+    # HBase: threads of one RegionServer and peer. Here: senders of a job, shared out among its WAL groups.
+    _Knob("senders", "hbase.replication.source.maxthreads", "the senders of a job", 1, 64),
     # HBase's 64 MiB are what all threads together divide among their requests. Here it is one request.
     _Knob("shipment_bytes", _SOURCE + "size.capacity", "the bytes of cells in one request", 16 * _KIB, 64 * _MIB),
     _Knob("shipment_entries", _SOURCE + "nb.capacity", "the entries in one request", 1, 1_000_000),

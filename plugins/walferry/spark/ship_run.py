@@ -20,7 +20,7 @@ from walferry.bulkload.records import forget_finished
 from walferry.engine.summary import GroupSummary, Status
 from walferry.files.quarantine import BrokenWals
 from walferry.queues.errors import QueuesMoving
-from walferry.shipping.group_job import GroupJob, lanes_of_each
+from walferry.shipping.group_job import GroupJob, senders_of_each
 from walferry.shipping.plan import bytes_queued, groups_to_ship
 from walferry.shipping.runs import begin_run, read_group, write_group
 from walferry.shipping.slave_down import forget_down
@@ -70,11 +70,11 @@ def begin(run: ShipRun) -> list[GroupJob]:
         groups = groups_to_ship(session, run.peer_id, run.groups)
         begin_run(session, run.peer_id, run.run_id, run.deadline + 3600 if run.keep is None else run.keep)
         forget_down(session, run.peer_id, run.run_id)
-    lanes = lanes_of_each(max(1, len(groups)), knobs.lanes)
+    senders = senders_of_each(max(1, len(groups)), knobs.senders)
     return [
         GroupJob(
             source=source, peer_id=run.peer_id, group=group, place=place, run_id=run.run_id, holder=f"run {run.run_id}",
-            deadline=ends, lanes=lanes, broken_wals=run.broken_wals, knobs=knobs,
+            deadline=ends, senders=senders, broken_wals=run.broken_wals, knobs=knobs,
         )
         for group, place in groups
     ]  # fmt: skip

@@ -136,7 +136,7 @@ def test_what_must_not_be_dropped_ends_the_group(attempts):
 
 
 def test_an_attempt_sends_nothing_while_a_request_of_the_one_before_may_take_effect() -> None:
-    """Another lane had sent it, and had no answer yet. It would come over what this attempt ships after its like."""
+    """Another sender had sent it, and had no answer yet. It would come over what this attempt ships after its like."""
     clock = [1000.0]
     right, sure = Right(Held(), 60.0, clock=lambda: clock[0]), list[bool]()
 

@@ -26,7 +26,7 @@ def test_a_failure_is_an_outage_if_the_next_tries_fail_too():
     assert answers.outage is None
 
 
-def test_silence_becomes_an_outage_and_counts_from_the_last_answer_of_any_lane():
+def test_silence_becomes_an_outage_and_counts_from_the_last_answer_of_any_sender():
     clock = Clock()
     answers = Answers(clock, clock)
     answers.trying()

@@ -59,7 +59,7 @@ VALUES = {
     "replication.sink.tries": ("subset_tries", "4", 4),
     "replication.source.ratio": ("ratio", "0.25", 0.25),
     "replication.bad.sink.threshold": ("bad_sink_threshold", "0", 0),
-    "hbase.replication.source.maxthreads": ("lanes", "3", 3),
+    "hbase.replication.source.maxthreads": ("senders", "3", 3),
     "replication.source.size.capacity": ("shipment_bytes", "65536", 65536),
     "replication.source.nb.capacity": ("shipment_entries", "10", 10),
     "replication.total.buffer.quota": ("buffer_bytes", "1048576", 1 << 20),

@@ -41,8 +41,8 @@ def test_entries_of_a_region_have_one_hash_and_other_regions_other_ones() -> Non
     hashes = scan(data).index.region_hash
     assert (hashes[: len(regions)] == hashes[len(regions) :]).all()
     assert len(set(hashes.tolist())) == len(regions)
-    lanes = np.bincount((hashes[:1000] % 8).astype(np.int64), minlength=8)
-    assert lanes.min() > 80  # 125 on average: the lanes are filled evenly
+    senders = np.bincount((hashes[:1000] % 8).astype(np.int64), minlength=8)
+    assert senders.min() > 80  # 125 on average: the senders are filled evenly
 
 
 def test_more_entries_than_expected_for_the_size_are_found_too() -> None:

@@ -1,6 +1,6 @@
 """Another HBase cluster as the target.
 
-    sink        the seam's side of it: windows to shipments, shipments to lanes
+    sink        the seam's side of it: windows to shipments, shipments to senders
     shipment    what one ReplicateWALEntry request carries;  bulk_loads  the same for bulk loads
     replicate   sends shipments to RegionServers, and tries again;  requests  cuts them where HBase's sink would lose their order
     hfiles  what a bulk load needs before and after

@@ -58,7 +58,7 @@ class _Line:
 
 
 class Calls:
-    """The calls of one lane, over connections that stay. Only `interrupt` and `servers` are for other threads too."""
+    """The calls of one sender, over connections that stay. Only `interrupt` and `servers` are for other threads too."""
 
     def __init__(self, login: Login, check_stop: Callable[[], None], share: Share, right: Right | None = None) -> None:
         self._right = right or Right()
@@ -79,10 +79,10 @@ class Calls:
         return frozenset(self._connections)
 
     def make(self, actions: Actions, calls: Sequence[Call], timeout: float, connecting: Callable[[], float]) -> list[Ended]:
-        """Make the calls, those to one server side by side as far as the lane's share of it allows.
+        """Make the calls, those to one server side by side as far as the sender's share of it allows.
 
         Returns when none is under way any more. After a call that has failed, wholly or in part, no other one to its server is
-        begun; once the lane is told to stop, or must not send for the moment, no call at all. `connecting` tells how long
+        begun; once the sender is told to stop, or must not send for the moment, no call at all. `connecting` tells how long
         connecting may still take, and raises Stopped. Raises Stopped or Unsure if no call was begun.
         """
         waiting: dict[ServerName, deque[Call]] = {}
@@ -184,11 +184,11 @@ class Calls:
     def close_but(self, servers: Collection[ServerName]) -> None:
         """Close the connections to all other servers."""
         for server in self._connections.keys() - servers:
-            for connection in self._connections.pop(server, ()):  # the end of the lane may have come first
+            for connection in self._connections.pop(server, ()):  # the end of the sender may have come first
                 connection.close()
 
     def close(self) -> None:
-        """From another thread: close all connections but those with calls under way, which the lane closes when they fail."""
+        """From another thread: close all connections but those with calls under way, which the sender closes when they fail."""
         for connections in self._connections.copy().values():
             for connection in connections:
                 if connection not in self._under_way:

@@ -1,4 +1,4 @@
-"""The connections of a lane to the slave's RegionServers."""
+"""The connections of a sender to the slave's RegionServers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from walferry.security.login import Login
 
 CONNECT_SECONDS = 10.0
 LAST_CONNECT_SECONDS = 2.0  # for connecting, at least, when the deadline is near
-AT_ONCE = 16  # servers that a lane connects to side by side
+AT_ONCE = 16  # servers that a sender connects to side by side
 
 
 def connection_to(server: ServerName, service: str, *, login: Login, max_response_bytes: int) -> Connection:

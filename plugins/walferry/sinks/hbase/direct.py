@@ -108,9 +108,9 @@ class _Work:
 
 
 class DirectShipper:
-    """Ships to the regions of `slave` (a name for messages) over connections of its own: one shipper a lane.
+    """Ships to the regions of `slave` (a name for messages) over connections of its own: one shipper a sender.
 
-    All lanes share the `locations`, and how many calls they make at once. Retries, sleeps, timeouts and `answers` are as a
+    All senders share the `locations`, and how many calls they make at once. Retries, sleeps, timeouts and `answers` are as a
     Shipper has them; a try is a round. While the slave throttles, requests that it does not take after the wait that it asked for
     become smaller.
     """
@@ -216,13 +216,13 @@ class DirectShipper:
     def interrupt(self, why: str | None = None, server: ServerName | None = None) -> None:
         """From another thread: end the calls under way, or only the one at `server`, so that they fail as `why` says."""
 
-        def say_why() -> None:  # the lane may come to know of the end at once
+        def say_why() -> None:  # the sender may come to know of the end at once
             self._tries.why = why
 
         self._calls.interrupt(server, say_why)
 
     def close(self) -> None:
-        """Close all connections. Calls of a lane that has not ended yet fail, and the lane closes theirs."""
+        """Close all connections. Calls of a sender that has not ended yet fail, and the sender closes theirs."""
         self.interrupt()
         self._calls.close()
 

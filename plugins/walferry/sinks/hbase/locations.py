@@ -1,8 +1,8 @@
-"""Where the regions of the slave's tables are: read from its hbase:meta once for all lanes, and again when that turns out wrong.
+"""Where the regions of the slave's tables are: read from its hbase:meta once for all senders, and again when that is wrong.
 
 A table's regions are read as a whole: a batch needs most of them, and hundreds of them come with one answer.
 
-An hbase:meta that hangs costs each lane no more time than the lane has, and all that wait for the same reading fail with it.
+An hbase:meta that hangs costs each sender no more time than the sender has, and all that wait for the same reading fail with it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from walferry.zk.errors import ConnectError
 NOWHERE = -1
 LONGEST_READING_SECONDS = 120.0  # of a table's regions: half a million take a busy machine a minute
 READ_AGAIN_SECONDS = 1.0  # what has just been read again is no other yet
-_CHECK_SECONDS = 0.2  # how soon a lane that waits for another's reading finds that it is to stop
+_CHECK_SECONDS = 0.2  # how soon a sender that waits for another's reading finds that it is to stop
 _CLOSE_SECONDS = 1.0
 
 

@@ -30,7 +30,7 @@ class NoSinks(WalferryError):
 
 
 class SinkManager:
-    """The current subset of the servers that `list_servers` names. All lanes of a task share one manager; it is thread-safe.
+    """The current subset of the servers that `list_servers` names. All senders of a task share one manager; it is thread-safe.
 
     The subset holds `ratio` (0 to 1) of the servers, rounded up, so at least one. It is drawn anew by `redraw`, when the
     slave's servers have changed (looked at every `refresh_seconds`), and when reports have emptied it. If `list_servers` raises,

@@ -45,7 +45,7 @@ class Shipment(Protocol):
 
 
 class Shipper:
-    """Ships to `slave` (a name for messages, e.g. its cluster key) over connections of its own: one shipper a lane.
+    """Ships to `slave` (a name for messages, e.g. its cluster key) over connections of its own: one shipper a sender.
 
     The nth failure in a row is followed by a sleep of n base sleeps, and each call that timed out gives the next one as much more
     time. `stop`, once set, ends sleeps; `interrupt` ends the call under way too. `wait(seconds)` sleeps and says whether to stop.

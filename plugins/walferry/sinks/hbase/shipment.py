@@ -50,7 +50,7 @@ class BulkLoad:
 
 @dataclass(frozen=True)
 class Shipment:
-    """Edits of one lane, in the order of the WAL."""
+    """Edits that one sender sends, in the order of the WAL."""
 
     entries: tuple[Bytes, ...]  # WALEntry messages, tagged as field 1 of the request
     cells: tuple[Bytes, ...]  # together the cell block
@@ -110,7 +110,7 @@ def _whole(window: Window, kept: Kept, chosen: Ints) -> Bytes | None:
 
 
 def join(parts: Sequence[Shipment]) -> Shipment:
-    """Shipments of one lane, in order, as one; nothing is copied."""
+    """Shipments for one sender, in order, as one; nothing is copied."""
     return Shipment(
         entries=tuple(entry for part in parts for entry in part.entries),
         cells=tuple(cells for part in parts for cells in part.cells),

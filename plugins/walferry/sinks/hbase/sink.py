@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class Way:
-    """How the lanes of a task send edits: all in the same way. Any thread may call the methods."""
+    """How the senders of a task send edits: all in the same way. Any thread may call the methods."""
 
     def __init__(self, kind: SinkKind) -> None:
         self._lock = threading.Lock()
@@ -103,7 +103,7 @@ class HBaseSink:
         return ShipmentsOf(window, kept, alone, np.frombuffer(uuid_field(rules.source_id), np.uint8))
 
     def join(self, requests: Sequence[Request]) -> Shipment:
-        """Shipments of one lane as one."""
+        """Shipments for one sender as one."""
         return join(cast(Sequence[Shipment], requests))
 
     def sender(self) -> ShipmentSender:
@@ -147,7 +147,7 @@ class ShipmentsOf:
 
 @dataclass(frozen=True)
 class ShipmentSender:
-    """Sends the shipments of one lane."""
+    """Sends shipments in order."""
 
     shipper: Shipper
     hfiles: HFileSender

@@ -1,4 +1,4 @@
-"""The slave of a peer while a group is shipped to it: its id, its live RegionServers, and a shipper for each lane."""
+"""The slave of a peer while a group is shipped to it: its id, its live RegionServers, and a shipper for each sender."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LOOKUP_SECONDS = 10.0  # that a server of hbase:meta has for a part of a table's
 
 
 class Caller(Protocol):
-    """What makes calls to the slave: one shipper of a lane."""
+    """What makes calls to the slave: one shipper of a sender."""
 
     @property
     def calls(self) -> frozenset[ServerName]:
@@ -133,7 +133,7 @@ class Slave:
         return self._id
 
     def shipper(self) -> Shipper:
-        """A shipper for one lane. All shippers of a task share the subset of sinks."""
+        """A shipper for one sender. All shippers of a task share the subset of sinks."""
         shipper = Shipper(
             str(self._key), self._sinks, stop=self._stop, login=self._login, knobs=self._knobs, answers=self.answers,
             right=self._right,
@@ -142,7 +142,7 @@ class Slave:
         return shipper
 
     def direct_shipper(self) -> DirectShipper:
-        """A shipper to the slave's regions for one lane. All shippers of a task share what they know of their locations, and
+        """A shipper to the slave's regions for one sender. All shippers of a task share what they know of their locations, and
         how many calls they make at once."""
         shipper = DirectShipper(
             str(self._key), self._locations, stop=self._stop, login=self._login, knobs=self._knobs, answers=self.answers,
@@ -210,7 +210,7 @@ class Slave:
         self._zk = zk
 
     def _tables(self) -> Tables:
-        """The slave's tables. What fails is not tried again there: a lane's tries have an end and pauses of their own."""
+        """The slave's tables. What fails is not tried again there: a sender's tries have an end and pauses of their own."""
         if self._zk is None:
             raise RuntimeError("a Slave is used within its with-block")
         return Tables(self._zk, self._nodes, login=self._login, patience_seconds=0.0, call_seconds=LOOKUP_SECONDS)

@@ -1,4 +1,4 @@
-"""What the tries of a lane to ship have in common, whatever they send: how long they go on, sleeps, and what is told of them."""
+"""What the tries of a sender to ship have in common, whatever they send: how long they go on, sleeps, and what is told."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_hopeless(error: WalferryError) -> bool:
 
 
 class Tries:
-    """The tries of one lane to ship to `slave` (a name for messages, e.g. its cluster key).
+    """The tries of one sender to ship to `slave` (a name for messages, e.g. its cluster key).
 
     The nth failure in a row is followed by a sleep of n base sleeps. `stop`, once set, ends sleeps. `wait(seconds)` sleeps and
     says whether to stop. `answers` is told of each try. `passing` are the errors after which the next try may go better. `right`
@@ -105,7 +105,7 @@ class Tries:
         self._answers.answered()
 
     def check_stop(self) -> None:
-        """Raise Stopped if the lane was told to stop. To be asked when a call can be interrupted, and before it is made."""
+        """Raise Stopped if the sender was told to stop. To be asked when a call can be interrupted, and before it is made."""
         if self._stop.is_set():
             raise Stopped(f"told to stop before a shipment to {self.slave} was sent")
 

@@ -58,7 +58,7 @@ def ids_attribute(ids: Sequence[uuid.UUID]) -> bytes:
 
 
 def shipment_of(*parts: Sequence[Entry]) -> Shipment:
-    """A shipment that consists of parts, as the lanes join them."""
+    """A shipment that consists of parts, as the senders join them."""
     made = []
     for entries in parts:
         window = window_of(*entries)

@@ -226,7 +226,7 @@ EMPTY = {"no stores": {}, "a store without files": {b"f": []}, "stores without f
 
 
 def sent_in_all(window: Window, kept: Kept, shipments: dict[int, Shipment]) -> bytes:
-    """The cells that the lanes send: those of ordinary entries, and those of the loads."""
+    """The cells that the senders send: those of ordinary entries, and those of the loads."""
     common = np.array([i for i in np.flatnonzero(kept.cells) if i not in shipments], np.int64)
     parts = [assemble(window, kept, common, MARK)] if common.size else []
     for shipment in parts:

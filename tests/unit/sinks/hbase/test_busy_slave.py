@@ -111,8 +111,8 @@ def test_a_sink_behind_which_a_server_is_busy_gets_the_same_again(failure: Any) 
     time = Time()
     answers = Answers(time.clock, time.clock)
     with FakeServer(*[failure] * 30, answer) as server:
-        lane = shipper(name(server), time=time, answers=answers, patience_seconds=1.0)
-        assert lane.ship(Shipment(), deadline=1e9) == name(server)
-        lane.close()
+        sender = shipper(name(server), time=time, answers=answers, patience_seconds=1.0)
+        assert sender.ship(Shipment(), deadline=1e9) == name(server)
+        sender.close()
     assert answers.outage is None
     assert len(time.sleeps) == 30

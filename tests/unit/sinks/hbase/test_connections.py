@@ -1,4 +1,4 @@
-"""A lane connects to the servers of a round side by side, and no longer than it has time."""
+"""A sender connects to the servers of a round side by side, and no longer than it has time."""
 
 from __future__ import annotations
 

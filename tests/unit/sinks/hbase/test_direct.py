@@ -414,7 +414,7 @@ def test_a_look_up_that_hbase_meta_does_not_answer_is_made_once_a_try():
 
 
 @pytest.mark.parametrize("ends", ["the deadline", "the patience", "a stop"])
-def test_a_look_up_that_goes_on_and_on_ends_with_the_lane(monkeypatch, ends):
+def test_a_look_up_that_goes_on_and_on_ends_with_the_sender(monkeypatch, ends):
     monkeypatch.setattr(module, "LAST_CONNECT_SECONDS", 0.2)
     stop, asked = threading.Event(), threading.Event()
 
@@ -424,7 +424,7 @@ def test_a_look_up_that_goes_on_and_on_ends_with_the_lane(monkeypatch, ends):
                 seconds()
                 asked.set()
             seconds()
-            raise AssertionError("the lane is to stop")
+            raise AssertionError("the sender is to stop")
 
         def close(self) -> None: ...
 
@@ -473,7 +473,7 @@ def test_connections_to_servers_that_no_map_names_are_closed():
         direct.close()
 
 
-def test_a_lane_whose_connections_are_closed_under_its_hands_ends_in_order():
+def test_a_sender_whose_connections_are_closed_under_its_hands_ends_in_order():
     silent = threading.Event()
     stop = threading.Event()
 
@@ -503,17 +503,17 @@ def test_why_a_call_was_ended_is_not_said_of_others():
     assert "it answers nothing else" not in error.value.last_error
 
 
-def share_of(lanes: int) -> Share:
-    """The share of one lane of so many."""
+def share_of(senders: int) -> Share:
+    """The share of one sender of so many."""
     share = Share()
-    for _ in range(lanes - 1):
+    for _ in range(senders - 1):
         share.join()
     return share
 
 
-@pytest.mark.parametrize("lanes", [1, 4], ids=["one call at a time", "side by side"])
+@pytest.mark.parametrize("senders", [1, 4], ids=["one call at a time", "side by side"])
 @pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))])
-def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(seed, lanes, monkeypatch):
+def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(seed, senders, monkeypatch):
     """Rows are written again and again under equal keys, so each edit that is out of order would show."""
     chance = random.Random(seed)
     monkeypatch.setattr(module, "MAX_ACTIONS", chance.choice([3, 10, 5000]))
@@ -557,7 +557,7 @@ def test_edits_take_effect_in_order_through_splits_merges_moves_and_failures(see
         slave.before = before
         slave.judge = lambda region, row: chance.choice([BUSY, f"{NOT_SERVING} closing"]) if chance.random() < 0.03 else None
         slave.reply = lambda server, request: b"\xff" * 8 if chance.random() < 0.05 else None
-        direct = shipper(slave, time, share=share_of(lanes), patience_seconds=1e6, call_timeout_seconds=20)
+        direct = shipper(slave, time, share=share_of(senders), patience_seconds=1e6, call_timeout_seconds=20)
         direct._tries._wait = wait
         for first in range(0, 300, 60):
             direct.ship(shipment_of(edits[first : first + 30], edits[first + 30 : first + 60]), 1e9)

@@ -100,16 +100,16 @@ def test_a_table_is_read_once_until_it_turns_out_wrong():
     assert meta.opened == 1
 
 
-def test_lanes_that_find_the_same_map_wrong_read_it_again_once():
+def test_senders_that_find_the_same_map_wrong_read_it_again_once():
     meta = Meta()
     where = locations(meta)
     first, barrier, maps = where.of(b"t"), threading.Barrier(8), []
 
-    def lane() -> None:
+    def sender() -> None:
         barrier.wait()
         maps.append(where.of(b"t", first))
 
-    threads = [threading.Thread(target=lane) for _ in range(8)]
+    threads = [threading.Thread(target=sender) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -209,13 +209,13 @@ def test_what_only_one_table_cannot_tell_does_not_fail_others(hanging):
     assert meta.reads == ["t", "u"]
 
 
-def test_a_lane_waits_for_another_s_reading_no_longer_than_it_can(hanging):
+def test_a_sender_waits_for_another_s_reading_no_longer_than_it_can(hanging):
     _, where, _, _ = hanging
     with pytest.raises(LocationsUnknown, match="another look-up has not ended in time"):
         where.of(b"t", None, lambda: 0.0)
 
 
-def test_a_lane_that_is_told_to_stop_neither_waits_nor_reads(hanging):
+def test_a_sender_that_is_told_to_stop_neither_waits_nor_reads(hanging):
     meta, where, _, _ = hanging
 
     def stopped() -> float:
@@ -226,7 +226,7 @@ def test_a_lane_that_is_told_to_stop_neither_waits_nor_reads(hanging):
     assert meta.reads == ["t"]
 
 
-def test_a_reading_that_goes_on_and_on_ends_with_the_lane_s_time():
+def test_a_reading_that_goes_on_and_on_ends_with_the_sender_s_time():
     meta, left = Meta(), iter([5.0, 5.0, 5.0, 0.0])
     meta.answers.clear()
     with pytest.raises(LocationsUnknown, match="has not told all of them in time"):
@@ -234,7 +234,7 @@ def test_a_reading_that_goes_on_and_on_ends_with_the_lane_s_time():
     assert meta.closed == 1  # the next reading connects anew
 
 
-def test_a_reading_has_an_end_however_much_time_the_lane_has(monkeypatch):
+def test_a_reading_has_an_end_however_much_time_the_sender_has(monkeypatch):
     monkeypatch.setattr(module, "LONGEST_READING_SECONDS", 0.05)
     meta = Meta()
     meta.answers.clear()

@@ -29,7 +29,7 @@ def single() -> list[OpenRegion]:
     return [OpenRegion(b"t", b"", b"", 0)]
 
 
-def test_a_lane_makes_the_calls_to_one_server_side_by_side_and_never_more_than_its_share(monkeypatch):
+def test_a_sender_makes_the_calls_to_one_server_side_by_side_and_never_more_than_its_share(monkeypatch):
     monkeypatch.setattr(module, "MAX_ACTIONS", 10)
     lock, under_way, most, first, together = threading.Lock(), [], [], iter(range(3)), threading.Barrier(3)
 
@@ -85,7 +85,7 @@ def test_what_other_calls_of_a_round_have_done_is_not_sent_again_when_one_is_los
     assert time.sleeps == [1.0, 0.5]
 
 
-def test_a_lane_that_is_told_to_stop_waits_for_its_calls_and_begins_no_others(monkeypatch):
+def test_a_sender_that_is_told_to_stop_waits_for_its_calls_and_begins_no_others(monkeypatch):
     monkeypatch.setattr(module, "MAX_ACTIONS", 10)
     stop = threading.Event()
     begun = threading.Barrier(3, stop.set)

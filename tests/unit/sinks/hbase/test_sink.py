@@ -108,10 +108,10 @@ def test_a_slave_that_refuses_to_be_written_to_gets_the_same_shipment_and_all_ot
 
     replicate: Any = SimpleNamespace(ship=lambda one, deadline: shipped.append(("replicate", one)))
     way, direct, first, second = Way(SinkKind.DIRECT), Direct(), shipment(), shipment()
-    lanes = [ShipmentSender(replicate, None, direct, way) for _ in range(2)]  # type: ignore[arg-type]
+    senders = [ShipmentSender(replicate, None, direct, way) for _ in range(2)]  # type: ignore[arg-type]
     with caplog.at_level(logging.WARNING):
-        lanes[0].send([first], 0.0)
-        lanes[1].send([second], 0.0)
+        senders[0].send([first], 0.0)
+        senders[1].send([second], 0.0)
     assert [(how, id(one)) for how, one in shipped] == [
         ("direct", id(first)),
         ("replicate", id(first)),
@@ -135,10 +135,10 @@ def test_a_shipment_that_is_unfit_for_regions_goes_to_replicate_and_the_others_d
 
     replicate: Any = SimpleNamespace(ship=lambda one, deadline: shipped.append(("replicate", one)))
     way = Way(SinkKind.DIRECT)
-    lane = ShipmentSender(replicate, None, Direct(), way)  # type: ignore[arg-type]
+    sender = ShipmentSender(replicate, None, Direct(), way)  # type: ignore[arg-type]
     with caplog.at_level(logging.INFO):
-        lane.send([unfit], 0.0)
-        lane.send([other], 0.0)
+        sender.send([unfit], 0.0)
+        sender.send([other], 0.0)
     assert [(how, id(one)) for how, one in shipped] == [("replicate", id(unfit)), ("direct", id(other))]
     assert (way.kind, way.refused) == (SinkKind.DIRECT, None)
     assert caplog.messages == ["a shipment goes to the slave's RegionServers to replicate: it has too many cluster ids"]
@@ -198,7 +198,7 @@ def test_the_table_that_one_of_them_needs_is_named():
     assert raised.value.table == "t"
 
 
-def test_of_lanes_that_are_refused_at_once_the_first_one_says_why(caplog):
+def test_of_senders_that_are_refused_at_once_the_first_one_says_why(caplog):
     way = Way(SinkKind.DIRECT)
     with caplog.at_level(logging.WARNING):
         way.fall_back("first")

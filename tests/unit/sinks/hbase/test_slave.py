@@ -164,7 +164,7 @@ def test_a_look_asks_no_more_servers_than_it_has_time_for_and_ends_only_calls_of
     monkeypatch.setattr(module, "_PINGS_AT_ONCE", 2)
     most, lock, asked, ended = [0, 0], threading.Lock(), set(), set()
 
-    class Lane:
+    class Sender:
         overdue = False
         calls = frozenset(ServerName("h", 1, i) for i in range(12))
 
@@ -184,7 +184,7 @@ def test_a_look_asks_no_more_servers_than_it_has_time_for_and_ends_only_calls_of
 
     slave = Slave(PEER, Knobs(), 0.0, login=Login(user="u"), stop=threading.Event())
     monkeypatch.setattr(slave, "_answers_ping", ping)
-    slave._shippers.append(Lane())  # type: ignore[arg-type]
+    slave._shippers.append(Sender())  # type: ignore[arg-type]
     for done in (5, 10, 12):
         slave.look_after_calls(0.0)
         assert len(asked) == done
@@ -230,7 +230,7 @@ def test_a_long_call_is_not_sent_again_while_a_server_works_on_it(monkeypatch):
 
 
 def test_a_long_call_goes_to_another_server_once_the_first_falls_silent(monkeypatch):
-    """The slave as a whole is not silent: other lanes might be acknowledged all the time."""
+    """The slave as a whole is not silent: other senders might be acknowledged all the time."""
     with FakeServer(silence) as bad, FakeServer(slow(0.1)) as good:
         slave = slave_of_fakes(monkeypatch, bad, good, call_timeout_seconds=0.5)
         deadline, began = time.monotonic() + 600, time.monotonic()
