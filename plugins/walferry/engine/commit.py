@@ -16,6 +16,10 @@ class Commit(Protocol):
     committed is shipped again. A commit promises that what it has kept is not shipped again, and that nothing else is kept.
     """
 
+    @property
+    def whole_wals(self) -> bool:
+        """Whether it keeps only which WALs are done, and no offset within one."""
+
     def commit(self, watermark: WalOffset) -> None:
         """Keep that everything before `watermark` is shipped. Called again and again, also if nothing has changed."""
 

@@ -40,7 +40,7 @@ class Counters:
         )  # fmt: skip
 
     def read(self, window: Window, kept: Kept) -> None:
-        """A window was read and its entries have gone to the senders."""
+        """A batch was read, and its entries go to the senders now."""
         index = window.index
         reasons = filtered_by_reason(kept)
         partial = kept.reason == Reason.SHIPPED

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +20,8 @@ from walferry.sinks.errors import Stopped
 from walferry.sinks.sink import Sink
 from walferry.wal.errors import WalError
 from walferry.wal.windows import Window
+
+log = logging.getLogger(__name__)
 
 
 class FeedLate(Exception):
@@ -102,12 +105,13 @@ class FeedReader:
     def _read_wal(self, wal: int) -> bool:
         """Read one WAL to its end; False if the deadline came first."""
         self.in_flight.read_to(WalOffset(wal, self.feed.position(wal)))
+        rules = self.feed.rules(wal)
         try:
-            with closing(self.feed.batches(wal)) as batches:
+            with _closed_after(self.feed.batches(wal)) as batches:
                 for batch, path in batches:
                     if time.monotonic() > self.deadline:
                         return False
-                    self._hand_out_to_first_error(batch, wal, path)
+                    self._hand_out_to_first_error(batch, wal, path, rules)
         except FeedLate:
             return False
         except WalError as error:
@@ -115,22 +119,34 @@ class FeedReader:
                 raise
         return True
 
-    def _hand_out_to_first_error(self, batch: Window, wal: int, path: str) -> None:
+    def _hand_out_to_first_error(self, batch: Window, wal: int, path: str, rules: FilterRules) -> None:
         """Hand out a batch. If an entry raises, those before it have gone on their way; raises the first such error."""
         try:
-            self._hand_out(batch, wal, path)
+            self._hand_out(batch, wal, path, rules)
         except WalError as error:
             sound = batch.until(error.offset)
             if len(sound.index):
-                self._hand_out_to_first_error(sound, wal, path)
+                self._hand_out_to_first_error(sound, wal, path, rules)
             raise
 
-    def _hand_out(self, batch: Window, wal: int, path: str) -> None:
+    def _hand_out(self, batch: Window, wal: int, path: str, rules: FilterRules) -> None:
         chosen = self.feed.chosen(batch)
         if len(chosen.index):
-            rules = self.feed.rules(wal)
             chosen, kept = self.labels.apply(chosen, filter_window(chosen, rules, path), path)
-            self.senders.dispatch(chosen, kept, wal, self.sink.take(chosen, kept, rules, path))
-            self.counters.read(chosen, kept)
+            take = self.sink.take(chosen, kept, rules, path)
+            self.counters.read(chosen, kept)  # first: what may be committed has been counted
+            self.senders.dispatch(chosen, kept, wal, take)
         self.feed.handed_out(wal, batch)
         self.in_flight.read_to(WalOffset(wal, int(batch.next_positions[-1])))
+
+
+@contextmanager
+def _closed_after(batches: Generator[tuple[Window, str]]) -> Iterator[Generator[tuple[Window, str]]]:
+    """Close the file that batches come from before anything is made of an error. What is wrong with closing it hides no other."""
+    try:
+        yield batches
+    finally:
+        try:
+            batches.close()
+        except OSError as error:
+            log.info("a WAL cannot be closed: %s", error)

@@ -128,8 +128,8 @@ class Run:
         self._commit()
 
     def _commit(self) -> None:
-        watermark = self.in_flight.low_watermark()
-        if watermark != self._committed:
+        watermark, before = self.in_flight.low_watermark(), self._committed
+        if watermark.wal != before.wal or (watermark != before and not self.commit.whole_wals):
             self.publish()  # first: what is committed is not shipped again, so no later attempt would count it
             self._committed = watermark
         self.commit.commit(watermark)

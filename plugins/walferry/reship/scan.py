@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -123,16 +125,18 @@ def scan_wal(
 
 
 def windows_of(
-    store: WalStore, wal: WalFile, keys: UnwrapKey | None, *, ends_torn: bool
+    store: WalStore, wal: WalFile, keys: UnwrapKey | None, *, ends_torn: bool, deadline: float = math.inf
 ) -> Iterator[tuple[Window, str]]:
     """Yield the windows of a WAL with its URL, wherever HBase moves it meanwhile.
 
-    With `ends_torn` an entry that the server's death has cut off ends the WAL. Raises WalError, StoreError,
+    With `ends_torn` an entry that the server's death has cut off ends the WAL. The WAL is waited for until it is closed, at most
+    to the `deadline` (seconds since the epoch). Raises WalError, StoreError,
     IntervalGone, WalNotClosed.
     """
-    windows = windows_of_closed(
-        store, keys, wal.name, (), 0, close_seconds=lambda: CLOSE_TIMEOUT_SECONDS, progress=Progress()
-    )
+    def close_seconds() -> float:
+        return min(CLOSE_TIMEOUT_SECONDS, max(0.0, deadline - time.time()))
+
+    windows = windows_of_closed(store, keys, wal.name, (), 0, close_seconds=close_seconds, progress=Progress())
     try:
         yield from windows
     except (WalTruncatedError, WalTornError):

@@ -16,6 +16,8 @@ from walferry.shipping.group_wals import GroupWals
 class QueuePositions:
     """Writes to the group's queue under `lease` (engine/commit.py). Finished WALs stay queued until they are archived."""
 
+    whole_wals = False
+
     def __init__(
         self, wals: GroupWals, lease: Lease, counters: Counters, archiver: Archiver, write: Callable[[GroupSummary], None]
     ) -> None:
@@ -54,7 +56,7 @@ class QueuePositions:
 
     def _finish_wal(self, number: int) -> None:
         wal = self._wals.wals[number]
-        end = self._wals.ends.get(number, wal.queued.position)
+        end = self._end_of(number)
         if not self._archiver.wanted or not end or number in self._wals.lost:  # a WAL without edits is not copied
             self._remove_wal(number)
             return
@@ -62,10 +64,13 @@ class QueuePositions:
         self._archiver.add(number, wal)
         self._to_archive.append(number)
 
+    def _end_of(self, number: int) -> int:
+        return self._wals.ends.get(number, self._wals.wals[number].queued.position)
+
     def _remove_wal(self, number: int) -> None:
         name = self._wals.wals[number].queued.name.text
         try:
             self._lease.remove_wal(name)
             self._counters.completed(ignored=self._wals.unclean.get(number))
         except LastWal:  # the newer ones were taken out meanwhile: this one stays, with all of it shipped
-            self._lease.register_position(name, self._wals.ends.get(number, 0))
+            self._lease.register_position(name, self._end_of(number))

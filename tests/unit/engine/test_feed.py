@@ -27,10 +27,17 @@ from walferry.wal.windows import Window
 
 
 class Batches:
-    """A feed of batches in memory. `late` is the WAL that is not closed in time, `ended` the one that ends at an error."""
+    """A feed of batches in memory.
 
-    def __init__(self, *wals: list[Window], late: int | None = None, ended: int | None = None) -> None:
-        self._wals, self._late, self._ended = wals, late, ended
+    `late` is the WAL that is not closed in time, `ended` the one that ends at an error, `first` how many of each batch's entries
+    are chosen. A file that is `broken` cannot be closed.
+    """
+
+    def __init__(
+        self, *wals: list[Window], late: int | None = None, ended: int | None = None, first: int | None = None,
+        broken: bool = False,
+    ) -> None:  # fmt: skip
+        self._wals, self._late, self._ended, self._first, self._broken = wals, late, ended, first, broken
         self.count = len(wals)
         self.handed: list[int] = []
         self.closed: list[int] = []
@@ -49,12 +56,14 @@ class Batches:
                 raise FeedLate
         finally:
             self.closed.append(wal)
+            if self._broken:
+                raise OSError("an input or output error")
 
     def rules(self, wal: int) -> FilterRules:
         return RULES
 
     def chosen(self, batch: Window) -> Window:
-        return batch
+        return batch if self._first is None else batch.between(0, self._first)
 
     def handed_out(self, wal: int, batch: Window) -> None:
         self.handed.append(len(batch.index))
@@ -120,3 +129,19 @@ def test_what_is_read_before_the_time_is_over_is_shipped_and_the_rest_is_left():
     assert late.in_flight.low_watermark().wal == 1
     over = Read(Batches([SOUND]), deadline=time.monotonic() - 1)
     assert (over.dispatched, over.outcome.phase, over.finished) == ([], Phase.LATE, True)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_only_what_the_feed_has_chosen_is_shipped(first: int) -> None:
+    feed = Batches([SOUND], [SOUND], first=first)
+    read = Read(feed)
+    assert read.dispatched == [first, first][: 2 * first]
+    assert feed.handed == [2, 2]
+    assert read.in_flight.low_watermark() == WalOffset(2, 0)
+
+
+def test_a_file_that_cannot_be_closed_hides_no_other_error_and_no_deadline() -> None:
+    ended = Read(Batches([window_of(*STOPS[0])], ended=0, broken=True))
+    assert (ended.dispatched, ended.outcome.phase) == ([1], Phase.SHIPPING)
+    over = Read(Batches([SOUND], broken=True), deadline=time.monotonic() - 1)
+    assert over.outcome.phase is Phase.LATE

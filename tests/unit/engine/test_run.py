@@ -1,11 +1,12 @@
 """A run that is ended at any moment loses nothing and keeps each region's order, whatever feed, sink and commit it has.
 
-The model: entries of some regions in some WALs; a sink whose calls fail before or after they have taken effect; commits that fail
-before or after they have taken effect. Each run goes on where the commit says, until one ends well.
+The model: entries of some regions in some WALs; a sink whose calls fail before or after they have taken effect; commits and
+summaries that fail before or after they are written. Each run goes on where the commit says, until one ends well.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -97,10 +98,6 @@ class Target:
     def interrupt(self) -> None:
         """All end by themselves."""
 
-    def has(self, entry: int) -> bool:
-        with self.got.lock:
-            return any(entry in ids for ids in self.got.sequence_ids().values())
-
 
 class Wals:
     """A feed of WALs in memory: those of a row that are left, each from its position on."""
@@ -143,14 +140,16 @@ class Kept:
     faults: Faults
     position: dict[int, int] = field(default_factory=dict)
     done: int = 0  # WALs that are shipped, from the first one on
+    summary: GroupSummary = field(default_factory=lambda: GroupSummary(group="g"))  # as it was written last
 
     def check(self, wal: int, offset: int | None) -> None:
-        """Everything of this WAL before the offset is with the target; all of it for None."""
-        index = self.row[wal].index
-        ends = self.row[wal].next_positions
-        for entry in range(len(index)):
-            if offset is None or int(ends[entry]) <= offset:
-                assert self.target.has(int(index.sequence_id[entry])), "it was kept as shipped and is not there"
+        """Everything before the offset in this WAL is with the target and in the summary; all of the WAL for None."""
+        window = self.row[wal]
+        before = len(window.index) if offset is None else len(window.until(offset).index)
+        there = set(itertools.chain(*self.target.got.sequence_ids().values()))
+        assert there.issuperset(window.index.sequence_id[:before].tolist()), "it was kept as shipped and is not there"
+        entries = sum(len(done.index) for done in self.row[:wal]) + before
+        assert self.summary.shippedOps >= entries, "it was kept as shipped, and no later attempt would count it"
 
     def left(self) -> list[int]:
         return list(range(self.done, len(self.row)))
@@ -170,7 +169,8 @@ class Lease:
     def register_position(self, wal: str, offset: int) -> None:
         self._kept.faults.maybe()
         self._kept.check(int(wal), offset)
-        self._kept.position[int(wal)] = max(offset, self._kept.position.get(int(wal), 0))
+        assert offset >= self._kept.position.get(int(wal), 0)
+        self._kept.position[int(wal)] = offset
         self._kept.faults.maybe()
 
     def remove_wal(self, wal: str) -> None:
@@ -182,18 +182,23 @@ class Lease:
 
 
 def queue_positions(kept: Kept, row: list[int], counters: Counters, wals: GroupWals, *, live: bool) -> Any:
+    def write(summary: GroupSummary) -> None:
+        kept.faults.maybe()
+        kept.summary = summary
+        kept.faults.maybe()
+
     archiver = SimpleNamespace(pending=False, wanted=False, has=lambda number: True, stop=lambda: None)
-    return QueuePositions(wals, Lease(kept, live), counters, archiver, lambda summary: kept.faults.maybe())  # type: ignore[arg-type]
+    return QueuePositions(wals, Lease(kept, live), counters, archiver, write)  # type: ignore[arg-type]
 
 
 def summary_only(kept: Kept, row: list[int], counters: Counters, wals: GroupWals) -> Any:
     def write(summary: GroupSummary) -> None:
         kept.faults.maybe()
-        while kept.done < before + summary.completedLogs:
+        kept.summary = summary
+        while kept.done < summary.completedLogs:
             kept.finish(kept.done)
         kept.faults.maybe()
 
-    before = kept.done
     return SummaryOnly(tuple(SimpleNamespace(name=SimpleNamespace(text=str(wal)), size=1) for wal in row), counters, write)  # type: ignore[arg-type]
 
 
@@ -205,7 +210,7 @@ def one_run(kept: Kept, make: Any, senders: int, stops: Callable[[], WalferryErr
         for wal, position in zip(row, positions, strict=True)
     ]
     wals = GroupWals(tuple(queued), [1 << 20] * len(row))  # type: ignore[arg-type]
-    counters, in_flight = Counters(GroupSummary(group="g")), InFlight()
+    counters, in_flight = Counters(kept.summary), InFlight()
     commit = make(kept, row, counters, wals)
     feed: Feed = Wals([kept.row[wal] for wal in row], positions, wals)
     limit = SimpleNamespace(
@@ -217,7 +222,11 @@ def one_run(kept: Kept, make: Any, senders: int, stops: Callable[[], WalferryErr
         counters=counters, in_flight=in_flight, outcome=Outcome(), settings=Knobs(shipment_bytes=400), senders=senders,
         deadline=float("inf"), stops=stops, gauges=Gauges(counters, in_flight, "the target"),
     )  # fmt: skip
-    status = run.ship()
+    try:
+        status = run.ship()
+    except PausedPeer:
+        commit.write(counters.summary())  # as who runs it does
+        raise
     assert in_flight.low_watermark() == WalOffset(len(row), 0)
     run.publish()
     return status
@@ -253,6 +262,11 @@ def test_every_entry_arrives_and_each_region_keeps_its_order(
     assert {region: sorted(set(ids)) for region, ids in got.items()} == {
         f"region{number}".encode(): list(range(number, ends[-1], REGIONS)) for number in range(min(REGIONS, ends[-1]))
     }
+    if not faults:
+        assert all(ids == sorted(set(ids)) for ids in got.values()), "nothing is sent twice"
+    sent = sum(map(len, got.values()))
+    assert ends[-1] <= kept.summary.shippedOps <= sent
+    assert kept.summary.logEditsRead >= kept.summary.shippedOps
     for ids in got.values():  # an older entry comes after a newer one only if all that follow it come again
         assert all(after in ids[at:] for at, entry in enumerate(ids) for after in ids[:at] if after > entry)
     for wal in kept.left():  # what a live server may still write to stays, at its end

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -14,12 +16,16 @@ from tests.unit.wal.encoder import PUT, Cell, Entry, encode_wal, entry
 from walferry.files.store import WalStore
 from walferry.filters.rules import FilterRules, Reason
 from walferry.names import parse_wal_name
+from walferry.reship.holes import IntervalGone
 from walferry.reship.interval import Interval
 from walferry.reship.listing import Place, WalFile
 from walferry.reship.scan import Scan, Scanned, Stay, TableCount, scan_wal
 from walferry.reship.store import StoreWithArchive, begins_with_opening
+from walferry.retention.archive import WalArchive
+from walferry.shipping import closed_wal
 from walferry.source.cluster import SourceCluster
 from walferry.wal.errors import WalTruncatedError
+from walferry.wal.windows import Window
 
 NAME = "h%2C1%2C1.5"
 RULES = FilterRules(UUID(int=1), UUID(int=2))
@@ -117,3 +123,34 @@ def test_a_wal_that_was_cut_off_ends_there_only_if_it_may(tmp_path: Path):
 )
 def test_a_server_s_first_wal_begins_with_the_opening_of_a_region(tmp_path: Path, entries: list[Entry], expected: bool | None):
     assert begins_with_opening(*wal_of(tmp_path, encode_wal(entries)), None) is expected
+
+
+@pytest.mark.parametrize("after", range(4))
+@pytest.mark.parametrize("to", ["archive", "nowhere"])
+def test_a_wal_that_moves_while_it_is_read_is_counted_once_and_one_that_is_gone_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, to: str
+) -> None:
+    """The file system says at the next read that there is no such file. Each batch has one entry."""
+    edits = [edit(0, number, 1) for number in range(4)]
+    _, wal = wal_of(tmp_path, encode_wal(edits))
+    archive = f"file://{tmp_path}/archive"
+    store = StoreWithArchive(SourceCluster(quorum="", wal_root=f"file://{tmp_path}", archive=archive))
+    file, copy = (Path(url.removeprefix("file://")) for url in (wal.url, WalArchive(archive).url_of(wal.name)))
+    copy.parent.mkdir(parents=True)
+    read = closed_wal.read_windows
+
+    def one_by_one(*arguments: Any, **options: Any) -> Iterator[Window]:
+        for number, window in enumerate(read(*arguments, window_bytes=1, **options)):
+            if number == after and file.exists():
+                file.rename(copy) if to == "archive" else file.unlink()
+                raise FileNotFoundError(file)
+            yield window
+
+    monkeypatch.setattr(closed_wal, "read_windows", one_by_one)
+    if to == "nowhere":
+        with pytest.raises(IntervalGone):
+            scan_wal(store, wal, ALL, RULES, None, ends_torn=False)
+    else:
+        found = scan_wal(store, wal, ALL, RULES, None, ends_torn=False)
+        assert found.tables["t"].edits == 4
+        assert [(stay.first, stay.last) for stay in found.stays] == [(0, 3)]
