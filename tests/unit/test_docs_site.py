@@ -150,3 +150,12 @@ def test_a_picture_tells_what_it_shows_and_suits_light_and_dark(picture: Path) -
     assert not re.search(r"<script|<foreignObject|(?:href|src)=\"(?!#)|url\((?!#)|@import", text)
     users = [path.name for path in (REPO / "docs").rglob("*.md") if f"pictures/{picture.name}" in path.read_text()]
     assert users, "no page shows it"
+
+
+def test_tests_that_are_named_are_there() -> None:
+    files = list((REPO / "tests").rglob("*.py"))
+    there = {name for path in files for name in re.findall(r"\bdef (test_\w+)", path.read_text())} | {path.name for path in files}
+    texts = [*(REPO / "docs").rglob("*.md"), *(REPO / top for top in TOP)]
+    named = {name for path in texts for name in re.findall(r"`(test_\w+(?:\.py)?)`", path.read_text())}
+    assert len(named) > 100
+    assert not named - there
