@@ -106,9 +106,10 @@ def side_by_side(clusters: Sequence[StandaloneCluster]) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def standalone_pair(cluster_folder: Path) -> Iterator[StandalonePair]:
     """Two clusters of one JVM each, side by side. A test that stops one starts it again."""
+    # HBase keeps metrics of tables and peers that are gone: hundreds of tests filled 512 MB.
     pair = StandalonePair(
-        StandaloneCluster(cluster_folder / "source", name="source"),
-        StandaloneCluster(cluster_folder / "slave", name="slave"),
+        StandaloneCluster(cluster_folder / "source", name="source", heap="768m"),
+        StandaloneCluster(cluster_folder / "slave", name="slave", heap="768m"),
     )
     with side_by_side(pair):
         yield pair
