@@ -28,9 +28,11 @@ def rows_of(client: JavaClient, table: str) -> frozenset[bytes]:
 
 
 def now() -> int:
-    """In ms since the epoch, and not the same as that of an edit before or after it."""
+    """In ms since the epoch, and not near that of an edit, or of a WAL's begin, before or after it: see `quick_appends`."""
     time.sleep(0.05)
-    return int(time.time() * 1000)
+    at = int(time.time() * 1000)
+    time.sleep(0.05)
+    return at
 
 
 def ship_again(
