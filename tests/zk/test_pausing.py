@@ -14,6 +14,7 @@ from tests.unit.wal.encoder import encode_wal
 from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
 from walferry.airflow.steps import batch, recovery
 from walferry.airflow.values import Chosen, QueueRef
+from walferry.bootstrap.errors import CopyUnderWay
 from walferry.engine.summary import Status
 from walferry.hbase.errors import PausedPeer
 from walferry.hbase.peers import read_peer
@@ -46,6 +47,19 @@ def test_a_batch_leaves_it_alone_and_says_who_resumes_it(source: SourceCluster, 
     assert planned.left_to == str(PausedPeer("p"))
     assert batch.why_paused(source, "p") == planned.left_to
     assert hbase.everything() == before
+
+
+def test_a_batch_leaves_a_peer_to_its_first_copy(
+    source: SourceCluster, hbase: HBaseZNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hbase.set_config("p", {"walferry.managed": "true"})
+    hbase.add_wal(SERVER, "p", wal(1))
+    hbase.add_wal(SERVER, "p", wal(2))
+    copying = CopyUnderWay("its first copy is not complete")
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "under_way", lambda session, peer_id: copying)
+        planned = batch.plan(source, "p", "r.1", "r", Chosen(["p"], [], time.time()))
+    assert (planned.groups, planned.left_to) == (0, str(copying))
 
 
 def test_a_dead_server_s_queues_stay_where_they_are(source: SourceCluster, hbase: HBaseZNodes, zk: KazooClient) -> None:

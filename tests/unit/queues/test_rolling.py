@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from dataclasses import dataclass, field
@@ -147,3 +148,9 @@ def test_a_call_that_does_not_keep_its_time_delays_no_roll(servers: Servers, mon
         hung.set()
     assert rolled.servers == 1
     assert "within 0.3 s" in rolled.failures[str(TWO)]
+
+
+@pytest.mark.parametrize("listed", list(itertools.permutations([3, 10, 2])), ids=str)
+def test_the_newest_wal_of_a_group_is_known_in_whatever_order_a_queue_is_listed(listed: tuple[int, ...]):
+    names = [f"h%2C1%2C1.{began}" for began in listed]
+    assert rolling._newest_of([*names, "no WAL", "h%2C2%2C2.7"]) == {"h%2C1%2C1": 10, "h%2C2%2C2": 7}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from unittest.mock import Mock, call
 
 import pytest
 
+from walferry.hbase.layout import ZNodes
 from walferry.names import ServerName
 from walferry.regions.errors import IllegitimateTransition
 from walferry.regions.states import Actor, State
 from walferry.regions.transitions import Transition
-from walferry.regions.writes import Change, new_value
+from walferry.regions.writes import Change, _add, new_value
 from walferry.regions.znodes import RegionInTransition
 
 NAME = b"t,,1700000000000.0123456789abcdef0123456789abcdef."
@@ -58,3 +60,13 @@ def test_a_change_of_another_region_s_znode_is_refused() -> None:
 def test_a_transition_that_chooses_a_server_needs_one() -> None:
     with pytest.raises(IllegitimateTransition, match="needs a server"):
         new_value(Change(Transition.CREATE_OFFLINE, NAME, None), Actor.MASTER)
+
+
+@pytest.mark.parametrize("value", [None, b"value"])
+def test_a_znode_is_changed_or_deleted_only_at_the_version_that_was_seen(value: bytes | None) -> None:
+    seen = RegionInTransition(NAME, State.OPENED, ONE, 7, 0, False, b"")
+    multi, nodes = Mock(), ZNodes("/hbase")
+    _add(multi, nodes, Change(Transition.DELETE_OPENED, NAME, seen, OTHER), value)
+    path = nodes.region_in_transition("0123456789abcdef0123456789abcdef")
+    expected = call.delete(path, 7) if value is None else call.set_data(path, value, 7)
+    assert multi.mock_calls == [expected]
