@@ -415,6 +415,14 @@ def test_a_request_whose_time_is_over_is_not_delivered_any_more():
         assert server.has_reset()
 
 
+def test_a_call_that_has_timed_out_delivers_nothing_more_of_its_request():
+    with Deaf() as server, Connection(server.host, server.port, "ClientService") as connection:
+        connection.begin("Multi", [bytes(40_000)], timeout=0.3)  # all of it is in the kernel
+        with pytest.raises(RpcTimeout):
+            connection.end(lambda result: None)
+        assert server.has_reset()
+
+
 def test_a_request_that_may_not_go_on_is_asked_about_while_it_waits_and_is_not_delivered_any_more(monkeypatch):
     monkeypatch.setattr(channel, "ASK_SECONDS", 0.02)
     asked: list[float] = []
