@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
-from embedded.zookeeper import ZooKeeperServer
-from tests.zk.hbase_znodes import DEAD, SERVER, HBaseZNodes, wal
+from tests.zk.hbase_znodes import DEAD, SERVER, wal
 from walferry.bootstrap.fence import Claim
 from walferry.bootstrap.records import Records, RegionRecord, TableRecord, Way
 from walferry.shipping.in_hand import in_hand, turn_of
@@ -19,11 +16,6 @@ TABLE = TableRecord("life", "border")
 DONE = RegionRecord(Way.FILES, files=2, bytes=10)
 BEGUN = RegionRecord(staging="hdfs://slave/staging/token")
 GROUP, OTHER = (wal(0, server).rpartition(".")[0] for server in (SERVER, DEAD))
-
-
-@pytest.fixture
-def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
-    return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
 
 
 @contextmanager

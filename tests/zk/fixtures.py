@@ -6,7 +6,10 @@ import pytest
 from kazoo.client import KazooClient
 
 from embedded.zookeeper import ZooKeeperServer
+from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes, LastingZNodes
+from walferry.source.cluster import SourceCluster
+from walferry.source.session import Session
 from walferry.zk import client
 from walferry.zk.client import connect, disconnect
 
@@ -52,3 +55,14 @@ def lasting_hbase(new_client: Callable[[], KazooClient]) -> LastingZNodes:
     cluster = LastingZNodes.new(new_client())
     cluster.add_peer("p")
     return cluster
+
+
+@pytest.fixture
+def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
+    """The source whose znodes these are. It has no WALs."""
+    return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
+
+
+@pytest.fixture
+def session(zk: KazooClient, at: SourceCluster) -> Session:
+    return session_of(zk, at)

@@ -9,15 +9,13 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.zk.copy_records import BEGUN, DONE, GROUP, TABLE, at, writing
+from tests.zk.copy_records import BEGUN, DONE, GROUP, TABLE, writing
 from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.bootstrap.border import Border
 from walferry.bootstrap.errors import Overtaken
 from walferry.bootstrap.records import TableRecord
 from walferry.bulkload.records import loads_of
 from walferry.source.cluster import SourceCluster
-
-__all__ = ["at"]  # a fixture
 
 
 def test_a_run_that_another_one_has_overtaken_writes_nothing_more(

@@ -8,7 +8,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.sessions import session_of
-from tests.zk.copy_records import BEGUN, DONE, GROUP, OTHER, TABLE, at, writing
+from tests.zk.copy_records import BEGUN, DONE, GROUP, OTHER, TABLE, writing
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes
 from walferry.bootstrap.border import Border
 from walferry.bootstrap.errors import CopyUnderWay, Overtaken
@@ -19,8 +19,6 @@ from walferry.hbase.peers import read_peer
 from walferry.shipping.leftovers import sweep_gone
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session
-
-__all__ = ["at"]  # a fixture
 
 
 def test_a_peer_waits_from_the_begin_of_its_copy_to_its_end(zk: KazooClient, hbase: HBaseZNodes, at: SourceCluster) -> None:

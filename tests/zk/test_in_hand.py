@@ -10,7 +10,6 @@ from contextlib import ExitStack
 import pytest
 from kazoo.client import KazooClient
 
-from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
 from tests.zk.hbase_znodes import HBaseZNodes, expire
 from walferry.hbase.layout import OwnZNodes
@@ -20,11 +19,6 @@ from walferry.shipping.leftovers import sweep_gone
 from walferry.source.cluster import SourceCluster
 from walferry.zk.client import children
 from walferry.zk.hold import Hold
-
-
-@pytest.fixture
-def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
-    return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
 
 
 def path(at: SourceCluster, peer: str = "p") -> str:

@@ -5,30 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
-from embedded.zookeeper import ZooKeeperServer
-from tests.sessions import session_of
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 from tests.zk.test_retention import Site
-from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session
 from walferry.status.old_wals import Kept, KeptByQueue, look_at_old_wals
 from walferry.status.view import view
 
 HOUR = 3_600_000
-
-
-@pytest.fixture
-def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
-    return SourceCluster(
-        quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root
-    )  # fmt: skip
-
-
-@pytest.fixture
-def session(zk: KazooClient, at: SourceCluster) -> Session:
-    return session_of(zk, at)
 
 
 def test_what_keeps_old_wals_and_until_when_there_is_room(hbase: HBaseZNodes, session: Session, tmp_path: Path) -> None:

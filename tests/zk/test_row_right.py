@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import HBaseZNodes, expire
+from tests.zk.hbase_znodes import expire
 from walferry.bootstrap.manifest import SnapshotRegion
 from walferry.bootstrap.scan_copy import copy_rows
 from walferry.hbase.peers import read_peer
@@ -29,11 +28,6 @@ from walferry.zk.right import LEAST_SPARE_SECONDS, Right
 
 SECONDS = 1.0
 WHOLE = SECONDS + LEAST_SPARE_SECONDS  # for which a request may take effect
-
-
-@pytest.fixture
-def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
-    return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
 
 
 @contextmanager

@@ -7,9 +7,7 @@ from collections.abc import Callable
 import pytest
 from kazoo.client import KazooClient
 
-from embedded.zookeeper import ZooKeeperServer
 from tests.sessions import session_of
-from tests.zk.hbase_znodes import HBaseZNodes
 from walferry.engine.summary import MAX_ERROR_CHARS, GroupSummary, Status
 from walferry.shipping import runs
 from walferry.shipping.runs import RUNS_AT_MOST, RUNS_KEPT, begin_run, read_group, read_run, write_group
@@ -17,11 +15,6 @@ from walferry.source.cluster import SourceCluster
 
 HOUR = 3600.0
 DONE = GroupSummary(group="g", status=Status.DONE, shippedOps=7)
-
-
-@pytest.fixture
-def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
-    return SourceCluster(quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root)
 
 
 @pytest.fixture

@@ -6,11 +6,8 @@ import time
 from dataclasses import replace
 
 import pytest
-from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from embedded.zookeeper import ZooKeeperServer
-from tests.sessions import session_of
 from tests.zk.hbase_znodes import SERVER, HBaseZNodes, wal
 from walferry.source.cluster import SourceCluster
 from walferry.source.session import Session
@@ -19,18 +16,6 @@ from walferry.status.view import view
 
 HOUR = 3_600_000
 NOW = int(time.time() * 1000)  # about: a session of tests may last long
-
-
-@pytest.fixture
-def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
-    return SourceCluster(
-        quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root
-    )  # fmt: skip
-
-
-@pytest.fixture
-def session(zk: KazooClient, at: SourceCluster) -> Session:
-    return session_of(zk, at)
 
 
 def test_an_ensemble_that_is_away_or_refuses_is_told_soon(at: SourceCluster, hbase: HBaseZNodes, session: Session) -> None:

@@ -38,18 +38,6 @@ NOW = int(time.time() * 1000)  # about: a session of tests may last long
 GROUP = SERVER.replace(",", "%2C")
 
 
-@pytest.fixture
-def at(hbase: HBaseZNodes, zookeeper: ZooKeeperServer) -> SourceCluster:
-    return SourceCluster(
-        quorum=zookeeper.quorum, wal_root="file:///hbase", znode_parent=hbase.nodes.base, root=hbase.root
-    )  # fmt: skip
-
-
-@pytest.fixture
-def session(zk: KazooClient, at: SourceCluster) -> Session:
-    return session_of(zk, at)
-
-
 def status_of(session: Session) -> SourceStatus:
     status = describe(view(session))
     json.dumps(plain(status))

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
 import pytest
 
+from tests.unit.files.stores import store
 from walferry.files import listing
 from walferry.files.listing import locate_all
 from walferry.files.store import WalStore
 from walferry.names import WalName, parse_wal_name
 
+__all__ = ["store"]  # a fixture
+
 SERVERS = ["rs-1.example.org,16020,1700000000001", "rs-2.example.org,16020,1700000000002"]
 CLAIMER = "rs-9.example.org,16020,1700000000009"
 FOLDERS = ["WALs/{}", "WALs/{}-splitting", "oldWALs", "oldWALs/{}", f"WALs/{CLAIMER}", f"oldWALs/{CLAIMER}"]
-
-
-@pytest.fixture(params=["file", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WalStore]:
-    if request.param == "file":
-        yield WalStore(f"file://{tmp_path}/hbase")
-    else:
-        yield WalStore("memory://hbase")
-        memory = fsspec.filesystem("memory")
-        memory.store.clear()
-        memory.pseudo_dirs[:] = [""]
 
 
 @pytest.fixture(autouse=True)
