@@ -20,7 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.engine.test_senders import RULES, Sinks, taken, window
+from tests.unit.engine.test_feed import Batches
+from tests.unit.engine.test_senders import Sinks, taken, window
 from walferry.engine import run as module
 from walferry.engine.counters import Counters
 from walferry.engine.feed import Feed
@@ -40,7 +41,6 @@ from walferry.shipping.queue_positions import QueuePositions
 from walferry.sinks.hbase.shipment import join
 from walferry.source.cluster import VisibilityLabels
 from walferry.source.knobs import Knobs
-from walferry.wal.errors import WalError
 from walferry.wal.windows import Window
 
 REGIONS, START, BATCH = 3, 85, 5
@@ -99,15 +99,12 @@ class Target:
         """All end by themselves."""
 
 
-class Wals:
-    """A feed of WALs in memory: those of a row that are left, each from its position on."""
+class Wals(Batches):
+    """Those of a row that are left, each from its position on."""
 
     def __init__(self, row: Sequence[Window], positions: Sequence[int], wals: GroupWals) -> None:
-        self._row, self._positions, self._wals = row, positions, wals
-        self.count = len(row)
-
-    def unread_since(self, wal: int) -> None:
-        return None
+        super().__init__(*([window] for window in row))
+        self._row, self._positions, self._group = row, positions, wals
 
     def position(self, wal: int) -> int:
         return self._positions[wal]
@@ -118,17 +115,8 @@ class Wals:
         for start in range(first, len(window.index), BATCH):
             yield window.between(start, min(start + BATCH, len(window.index))), f"wal {wal}"
 
-    def rules(self, wal: int) -> FilterRules:
-        return RULES
-
-    def chosen(self, batch: Window) -> Window:
-        return batch
-
     def handed_out(self, wal: int, batch: Window) -> None:
-        self._wals.ends[wal] = int(batch.next_positions[-1])
-
-    def ends_at(self, wal: int, error: WalError) -> bool:
-        return False
+        self._group.ends[wal] = int(batch.next_positions[-1])
 
 
 @dataclass
@@ -275,20 +263,28 @@ def test_every_entry_arrives_and_each_region_keeps_its_order(
         assert not sizes[wal] or kept.position[wal] == int(row[wal].next_positions[-1])
 
 
-def test_a_run_that_may_not_go_on_ends_with_the_reason_and_keeps_what_was_under_way() -> None:
+def test_a_run_that_may_not_go_on_ends_with_the_reason_and_keeps_what_was_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     row, chances = [window(400, REGIONS)], Faults(0, 0)
     kept = Kept(row, Target(chances), chances)
     got = kept.target.got
-    got.gate.clear()
+    ship = got.ship
+
+    def ship_some(requests: Sequence[Any]) -> None:
+        ship(requests)
+        if len(got.shipments) >= 5 and not paused:
+            got.gate.clear()
 
     def why() -> PausedPeer | None:
-        if not got.begun:
+        if not kept.position:
             return None
+        paused.append(True)
         got.gate.set()
         return PausedPeer("p")
 
+    paused = list[bool]()
+    monkeypatch.setattr(got, "ship", ship_some)
     with pytest.raises(PausedPeer):
-        one_run(kept, COMMITS["a dead server's queue"], senders=2, stops=why)
+        one_run(kept, COMMITS["a dead server's queue"], senders=1, stops=why)
     assert kept.left() == [0]
     assert START < kept.position[0] < int(row[0].next_positions[-1])
     got_before = len(got.shipments)
