@@ -18,7 +18,7 @@ from walferry.wal.errors import WalTornError
 # Signals between two of our own functions: no caller outside their module's package sees them.
 SIGNALS = {
     "Stopped", "BadValue", "NotJava", "WrongPassword", "Untranslatable", "UnknownDictionary", "NeedsScan", "BrokenCells",
-    "NotForFiles", "OutOfTime", "FeedLate", "NotARecord", "Unsure",
+    "NotForFiles", "OutOfTime", "NotARecord", "Unsure",
 }  # fmt: skip
 
 

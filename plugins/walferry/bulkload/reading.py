@@ -28,7 +28,7 @@ from walferry.filters.window import Kept, distinct_tables, filter_window, filter
 from walferry.hfiles.runs import Edits, sorted_runs
 from walferry.kernels.read import Ints
 from walferry.names import parse_wal_name
-from walferry.shipping.closed_wal import Progress, longest_wait, may_end_with, windows_of_closed
+from walferry.shipping.closed_wal import Progress, may_end_with, seconds_to_close, windows_of_closed
 from walferry.sinks.of_peer import bulk_loads_in
 from walferry.source.cluster import VisibilityLabels
 from walferry.wal.errors import WalTornError, WalTruncatedError
@@ -102,7 +102,7 @@ class _Reading:
         wal = self.wal
         windows = windows_of_closed(
             self.store, self.keys, parse_wal_name(wal.name), wal.dead_servers, wal.position,
-            close_seconds=lambda: min(max(0.0, self.job.deadline - time.time()), longest_wait(live=wal.live)), progress=progress,
+            close_seconds=lambda: seconds_to_close(self.job.deadline - time.time(), live=wal.live), progress=progress,
         )  # fmt: skip
         try:
             for window, path in windows:

@@ -13,6 +13,7 @@ from walferry.engine.counters import Counters
 from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.outcome import Outcome
 from walferry.engine.senders import Senders
+from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed
 from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter
 from walferry.filters.window import filter_window
@@ -22,10 +23,6 @@ from walferry.wal.errors import WalError
 from walferry.wal.windows import Window
 
 log = logging.getLogger(__name__)
-
-
-class FeedLate(Exception):
-    """The time is over, and the feed has waited for a WAL until then. The rest is shipped another time."""
 
 
 class Row(Protocol):
@@ -52,7 +49,7 @@ class Feed(Row, Protocol):
     def batches(self, wal: int) -> Generator[tuple[Window, str]]:
         """Yield the WAL's batches of entries, each with the file's URL.
 
-        A batch counts as handed out once the next one is asked for. Raises WalError, StoreError, FeedLate.
+        A batch counts as handed out once the next one is asked for. Raises WalError, StoreError, WalNotClosed.
         """
 
     def rules(self, wal: int) -> FilterRules:
@@ -112,8 +109,10 @@ class FeedReader:
                     if time.monotonic() > self.deadline:
                         return False
                     self._hand_out_to_first_error(batch, wal, path, rules)
-        except FeedLate:
-            return False
+        except WalNotClosed as error:
+            if error.waited_seconds < CLOSE_TIMEOUT_SECONDS:  # the deadline cut its time short
+                return False
+            raise
         except WalError as error:
             if not self.feed.ends_at(wal, error):
                 raise

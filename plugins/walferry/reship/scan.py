@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, WalMissing
+from walferry.files.closedness import WalMissing
 from walferry.files.store import WalStore
 from walferry.filters.rules import FilterRules, Reason
 from walferry.filters.window import Kept, filter_window, table_name
 from walferry.reship.holes import IntervalGone
 from walferry.reship.interval import Interval, only
 from walferry.reship.listing import WalFile
-from walferry.shipping.closed_wal import Progress, windows_of_closed
+from walferry.shipping.closed_wal import Progress, seconds_to_close, windows_of_closed
 from walferry.wal.errors import WalTornError, WalTruncatedError
 from walferry.wal.windows import UnwrapKey, Window
 
@@ -130,15 +130,13 @@ def windows_of(
     """Yield the windows of a WAL with its URL, wherever HBase moves it meanwhile.
 
     With `ends_torn` an entry that the server's death has cut off ends the WAL. The WAL is waited for until it is closed, at most
-    to the `deadline` (seconds since the epoch). Raises WalError, StoreError,
-    IntervalGone, WalNotClosed.
+    to the `deadline` (seconds since the epoch). Raises WalError, StoreError, IntervalGone, WalNotClosed.
     """
-    def close_seconds() -> float:
-        return min(CLOSE_TIMEOUT_SECONDS, max(0.0, deadline - time.time()))
-
-    windows = windows_of_closed(store, keys, wal.name, (), 0, close_seconds=close_seconds, progress=Progress())
     try:
-        yield from windows
+        yield from windows_of_closed(
+            store, keys, wal.name, (), 0, close_seconds=lambda: seconds_to_close(deadline - time.time(), live=True),
+            progress=Progress(),
+        )  # fmt: skip
     except (WalTruncatedError, WalTornError):
         if not ends_torn:
             raise

@@ -17,14 +17,12 @@ from walferry.bootstrap.records import check_copied, copied_before, under_way
 from walferry.bulkload.before import LoadedBefore
 from walferry.engine.bandwidth import limit_of
 from walferry.engine.counters import Counters
-from walferry.engine.feed import FeedLate
 from walferry.engine.gauges import Gauges
 from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.outcome import Outcome
 from walferry.engine.run import Run
 from walferry.engine.summary import GroupSummary, Status, digest_with
 from walferry.errors import WalferryError
-from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed
 from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter
 from walferry.hbase.cluster import visibility_labels
@@ -146,14 +144,10 @@ class IntervalWals:
         return 0
 
     def batches(self, wal: int) -> Generator[tuple[Window, str]]:
-        """Yield what the WAL has. Raises WalError, StoreError, WalNotClosed, IntervalGone, FeedLate."""
-        file, torn = self.wals[wal], self.wals[wal].name.text == self.files.torn
-        try:
-            yield from windows_of(self.job.store, file, self.job.keys, ends_torn=torn, deadline=self.job.deadline)
-        except WalNotClosed as error:
-            if error.waited_seconds < CLOSE_TIMEOUT_SECONDS:  # the deadline cut its time short
-                raise FeedLate from error
-            raise
+        """Yield what the WAL has. Raises WalError, StoreError, WalNotClosed, IntervalGone."""
+        file = self.wals[wal]
+        torn = file.name.text == self.files.torn
+        yield from windows_of(self.job.store, file, self.job.keys, ends_torn=torn, deadline=self.job.deadline)
 
     def rules(self, wal: int) -> FilterRules:
         """Return the peer's rules, without what was copied to the slave after the WAL was written."""

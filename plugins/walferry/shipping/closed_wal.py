@@ -30,9 +30,9 @@ class Progress:
     clean: bool = True  # whether it seems to end with a trailer
 
 
-def longest_wait(*, live: bool) -> float:
-    """Seconds that a WAL may take to be closed. A `live` server closes it at once."""
-    return CLOSE_TIMEOUT_SECONDS if live else SPLIT_TIMEOUT_SECONDS
+def seconds_to_close(left: float, *, live: bool) -> float:
+    """How long a WAL may take to be closed, if `left` seconds are left for everything. A `live` server closes it at once."""
+    return min(max(0.0, left), CLOSE_TIMEOUT_SECONDS if live else SPLIT_TIMEOUT_SECONDS)
 
 
 def may_end_with(error: WalTruncatedError | WalTornError, policy: BrokenWals, *, live: bool, newest: bool) -> bool:

@@ -9,13 +9,10 @@ from dataclasses import dataclass
 
 from walferry.bulkload.before import NOTHING_LOADED, LoadedBefore
 from walferry.engine.counters import Counters
-from walferry.engine.feed import FeedLate
-from walferry.files.closedness import CLOSE_TIMEOUT_SECONDS, WalNotClosed
 from walferry.files.store import WalStore
 from walferry.filters.rules import FilterRules
 from walferry.shipping.broken import Broken
-from walferry.shipping.candidates import Candidate
-from walferry.shipping.closed_wal import Progress, longest_wait, may_end_with, windows_of_closed
+from walferry.shipping.closed_wal import Progress, may_end_with, seconds_to_close, windows_of_closed
 from walferry.shipping.group_wals import GroupWals
 from walferry.wal.errors import WalError, WalTornError, WalTruncatedError
 from walferry.wal.windows import UnwrapKey, Window
@@ -52,18 +49,15 @@ class QueuedWals:
     def batches(self, wal: int) -> Generator[tuple[Window, str]]:
         """Yield what lies behind the WAL's position, once the WAL is closed, wherever it is moved meanwhile.
 
-        Raises WalError, StoreError, WalNotClosed, WalMissing; FeedLate if the deadline comes before the WAL is closed.
+        Raises WalError, StoreError, WalNotClosed, WalMissing.
         """
         candidate, progress = self.wals.wals[wal], Progress()
         try:
             yield from windows_of_closed(
                 self.store, self.keys, candidate.queued.name, candidate.dead_servers, candidate.queued.position,
-                close_seconds=lambda: self._close_seconds(candidate), progress=progress,
+                close_seconds=lambda: seconds_to_close(self.deadline - time.monotonic(), live=candidate.live),
+                progress=progress,
             )  # fmt: skip
-        except WalNotClosed as error:
-            if error.waited_seconds < CLOSE_TIMEOUT_SECONDS:  # the deadline cut its time short
-                raise FeedLate from error
-            raise
         finally:
             if not progress.clean:
                 self.wals.unclean[wal] = 0
@@ -93,6 +87,3 @@ class QueuedWals:
             self.wals.unclean[wal] = error.have
             return True
         return self.broken.give_up(self.store, self.wals, self.counters, wal, error)
-
-    def _close_seconds(self, candidate: Candidate) -> float:
-        return min(max(0.0, self.deadline - time.monotonic()), longest_wait(live=candidate.live))

@@ -31,7 +31,7 @@ __all__ = ["files"]  # a fixture
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "longest_wait", lambda *, live: 0.0)
+    monkeypatch.setattr(reading, "seconds_to_close", lambda left, *, live: 0.0)
 
 
 @pytest.mark.slow

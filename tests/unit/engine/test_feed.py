@@ -12,10 +12,11 @@ from tests.unit.filters.test_visibility import SECRET, cell
 from tests.unit.filters.test_window import RULES, entry, put, window_of
 from tests.unit.sinks.hbase.test_bulk_loads import OFF, load
 from walferry.engine.counters import Counters
-from walferry.engine.feed import Feed, FeedLate, FeedReader
+from walferry.engine.feed import Feed, FeedReader
 from walferry.engine.in_flight import InFlight, WalOffset
 from walferry.engine.outcome import Outcome, Phase
 from walferry.engine.summary import GroupSummary
+from walferry.files.closedness import WalNotClosed
 from walferry.filters.rules import FilterRules
 from walferry.filters.visibility import LabelFilter, LabelsRefused
 from walferry.sinks.hbase.bulk_loads import BulkLoadRefused
@@ -53,7 +54,7 @@ class Batches:
             for batch in self._wals[wal]:
                 yield batch, f"wal {wal}"
             if wal == self._late:
-                raise FeedLate
+                raise WalNotClosed("wal", "it has no trailer", 0.5)  # seconds, as the deadline has cut them short
         finally:
             self.closed.append(wal)
             if self._broken:
