@@ -158,7 +158,8 @@ def backlog(
     pair.source.create_table(table, {"f": GLOBAL}, even_splits(2))
     pair.slave.create_table(table, {"f": GLOBAL}, even_splits(4))
     for wal in range(WALS):
-        pair.source.write(table, [put(f"row{n % 10}-{wal}-{n}", {"f:a": b"v" * VALUE_BYTES}) for n in range(ROWS)])
+        # In all regions: a load has a task for each region that gets rows, and each executor has to get one of them.
+        pair.source.write(table, [put(f"{n % 16:x}-{wal}-{n}", {"f:a": b"v" * VALUE_BYTES}) for n in range(ROWS)])
         roll(here, pair.peer)
     root = f"{hdfs.url}/{table}"
     hbase = f"{HBASE}@{EAST}"
